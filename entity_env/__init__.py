@@ -1,0 +1,89 @@
+"""Environments whose observations are lists of entities, alone and many at once.
+
+An ``Environment`` returns an ``Observation`` (a dict of typed entity lists and action masks);
+``ListEnv`` and ``ParallelEnv`` pack many of them into the ragged buffers of a ``VecObs``.
+"""
+
+from entity_env.actions import (
+    Action,
+    CategoricalAction,
+    GlobalCategoricalAction,
+    SelectEntityAction,
+)
+from entity_env.batch import (
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+    batch_obs,
+)
+from entity_env.environment import Environment
+from entity_env.errors import EntityEnvError
+from entity_env.list_env import ListEnv
+from entity_env.metrics import Metric
+from entity_env.observation import (
+    ActionMask,
+    CategoricalActionMask,
+    EntityID,
+    GlobalCategoricalActionMask,
+    Observation,
+    SelectEntityActionMask,
+)
+from entity_env.parallel_env import ParallelEnv
+from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.registry import make, register, registered
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Continuous,
+    Discrete,
+    Entity,
+    EntityName,
+    Feature,
+    GlobalCategoricalActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+from entity_env.vec_env import VecEnv
+
+__all__ = [
+    "Action",
+    "ActionMask",
+    "ActionName",
+    "ActionSpace",
+    "CategoricalAction",
+    "CategoricalActionMask",
+    "CategoricalActionSpace",
+    "Continuous",
+    "Discrete",
+    "Entity",
+    "EntityEnvError",
+    "EntityID",
+    "EntityName",
+    "Environment",
+    "Feature",
+    "GlobalCategoricalAction",
+    "GlobalCategoricalActionMask",
+    "GlobalCategoricalActionSpace",
+    "ListEnv",
+    "Metric",
+    "ObsSpace",
+    "Observation",
+    "ParallelEnv",
+    "RaggedBufferBool",
+    "RaggedBufferF32",
+    "RaggedBufferI64",
+    "SelectEntityAction",
+    "SelectEntityActionMask",
+    "SelectEntityActionSpace",
+    "VecActionMask",
+    "VecCategoricalActionMask",
+    "VecEnv",
+    "VecObs",
+    "VecSelectEntityActionMask",
+    "batch_obs",
+    "make",
+    "register",
+    "registered",
+]

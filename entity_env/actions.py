@@ -1,0 +1,94 @@
+"""What an environment receives: for each action who chose what, by entity id and label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.observation import EntityID
+
+__all__ = ["Action", "CategoricalAction", "GlobalCategoricalAction", "SelectEntityAction"]
+
+
+@dataclass(frozen=True)
+class CategoricalAction:
+    """The choices of several actors.
+
+    Args:
+        actors: Ids of the actors; an actor whose type has no ids appears as None.
+        indices: The index that each actor chose. Shape: (A,), int64.
+        index_to_label: The label of each index.
+        probs: The probability of each choice for each actor, where known. Shape: (A, C).
+    """
+
+    actors: Sequence[EntityID]
+    indices: npt.NDArray[np.int64]
+    index_to_label: Sequence[str]
+    probs: npt.NDArray[np.float32] | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """The label that each actor chose."""
+        return [self.index_to_label[index] for index in self.indices]
+
+    def __eq__(self, other: object) -> bool:
+        """Equal actors, choices and labels; probabilities do not count."""
+        return (
+            isinstance(other, CategoricalAction)
+            and list(self.actors) == list(other.actors)
+            and np.array_equal(self.indices, other.indices)
+            and list(self.index_to_label) == list(other.index_to_label)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class SelectEntityAction:
+    """The entities that several actors selected.
+
+    Args:
+        actors: Ids of the actors.
+        actees: For each actor the id of the entity it selected.
+        probs: The probability of each pair, where known. Shape: (A, E).
+    """
+
+    actors: Sequence[EntityID]
+    actees: Sequence[EntityID]
+    probs: npt.NDArray[np.float32] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Equal actors and actees; probabilities do not count."""
+        return (
+            isinstance(other, SelectEntityAction)
+            and list(self.actors) == list(other.actors)
+            and list(self.actees) == list(other.actees)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class GlobalCategoricalAction:
+    """The choice of the player as a whole: its index, its label and, where known, (C,) probs."""
+
+    index: int
+    label: str
+    probs: npt.NDArray[np.float32] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Equal choices; probabilities do not count."""
+        return (
+            isinstance(other, GlobalCategoricalAction)
+            and self.index == other.index
+            and self.label == other.label
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+Action: TypeAlias = Union[CategoricalAction, SelectEntityAction, GlobalCategoricalAction]

@@ -1,0 +1,210 @@
+"""Many frames as one: ``VecObs``, made of ragged buffers without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import EntityEnvError
+from entity_env.frame import CategoricalActors, Frame, SelectActors
+from entity_env.observation import Observation
+from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    EntityName,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+from entity_env.validate import FrameReader
+
+__all__ = [
+    "VecActionMask",
+    "VecCategoricalActionMask",
+    "VecObs",
+    "VecSelectEntityActionMask",
+    "batch_frames",
+    "batch_obs",
+]
+
+
+@dataclass(frozen=True)
+class VecCategoricalActionMask:
+    """The actors of a categorical action in each frame, and their choices.
+
+    A global action has one actor in each frame where it is available; its index is the number of
+    entities of that frame.
+
+    Args:
+        actors: Entity indices within the frame. Shape: (B, A, 1).
+        mask: Shape: (B, A, C), True = allowed.
+    """
+
+    actors: RaggedBufferI64
+    mask: RaggedBufferBool
+
+
+@dataclass(frozen=True)
+class VecSelectEntityActionMask:
+    """The actors of a select-entity action in each frame, and whom they can select.
+
+    Args:
+        actors: Entity indices within the frame. Shape: (B, A, 1).
+        actees: Entity indices within the frame. Shape: (B, E, 1).
+        mask: For each frame its A * E pairs, actor by actor. Shape: (B, A * E, 1). None where
+            every actor can select every actee.
+    """
+
+    actors: RaggedBufferI64
+    actees: RaggedBufferI64
+    mask: RaggedBufferBool | None = None
+
+
+VecActionMask: TypeAlias = Union[VecCategoricalActionMask, VecSelectEntityActionMask]
+
+
+@dataclass(frozen=True)
+class VecObs:
+    """Observations of all R rows of a ``VecEnv``.
+
+    Rows reset themselves: where ``done`` is set, reward and end of episode belong to the step just
+    taken, everything else is the first observation of the next episode.
+
+    Args:
+        features: For each entity type of the space. Shape: (R, N, F).
+        action_masks: For each action of the action space.
+        reward: Shape: (R,), float32.
+        done: Shape: (R,), bool.
+        truncated: A limit ended the episode, not the game. Shape: (R,), bool.
+        global_features: Shape: (R, G), float32.
+        visible: Only for types of which some entity is hidden. Shape: (R, N, 1).
+        metrics: Numbers of the episodes that ended in this step, NaN in rows without one.
+            Shape: (R,), float64. Empty where no episode ended.
+        final: The last observations of the truncated rows, in row order, or None.
+    """
+
+    features: Mapping[EntityName, RaggedBufferF32]
+    action_masks: Mapping[ActionName, VecActionMask]
+    reward: npt.NDArray[np.float32]
+    done: npt.NDArray[np.bool_]
+    truncated: npt.NDArray[np.bool_]
+    global_features: npt.NDArray[np.float32]
+    visible: Mapping[EntityName, RaggedBufferBool] = field(default_factory=dict)
+    metrics: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    final: VecObs | None = None
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.reward)
+
+
+def batch_obs(
+    observations: Sequence[Observation],
+    obs_space: ObsSpace,
+    action_space: Mapping[ActionName, ActionSpace],
+) -> VecObs:
+    """Check observations and pack them. An error names the position of the broken one."""
+    reader = FrameReader(obs_space, action_space)
+    frames = []
+    for row, observation in enumerate(observations):
+        try:
+            frames.append(reader.read(observation))
+        except EntityEnvError as error:
+            raise error.located(f"observation {row}") from error.__cause__
+    return batch_frames(frames, obs_space, reader.action_space)
+
+
+def batch_frames(
+    frames: Sequence[Frame],
+    obs_space: ObsSpace,
+    action_space: Mapping[ActionName, ActionSpace],
+    *,
+    metrics: Mapping[str, npt.NDArray[np.float64]] | None = None,
+    final: VecObs | None = None,
+) -> VecObs:
+    """Pack checked frames. ``metrics`` and ``final`` are passed on as they are."""
+    return VecObs(
+        features={
+            name: _ragged(
+                RaggedBufferF32, [f.features[name] for f in frames], np.float32, len(entity.names)
+            )
+            for name, entity in obs_space.entities.items()
+        },
+        action_masks={
+            name: _select(frames, name)
+            if isinstance(space, SelectEntityActionSpace)
+            else _categorical(frames, name, len(space))
+            for name, space in action_space.items()
+        },
+        reward=np.array([f.reward for f in frames], dtype=np.float32),
+        done=np.array([f.done for f in frames], dtype=np.bool_),
+        truncated=np.array([f.truncated for f in frames], dtype=np.bool_),
+        global_features=np.concatenate(
+            [np.zeros((0, len(obs_space.global_names)), dtype=np.float32)]
+            + [f.global_features[None] for f in frames]
+        ),
+        visible=_visible(frames, obs_space),
+        metrics={} if metrics is None else metrics,
+        final=final,
+    )
+
+
+def _ragged(
+    kind: Callable[..., Any], parts: list[npt.NDArray[Any]], dtype: type, width: int
+) -> Any:
+    """One buffer with a frame for each part; a part is (N, width), or (N,) where width is 1."""
+    flat = np.concatenate([part.reshape(len(part), width) for part in parts] or [_no_rows(width)])
+    lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    return kind.from_flattened(flat.astype(dtype, copy=False), lengths)  # type: ignore[attr-defined]
+
+
+def _no_rows(width: int) -> npt.NDArray[np.float32]:
+    return np.zeros((0, width), dtype=np.float32)
+
+
+def _categorical(
+    frames: Sequence[Frame], name: ActionName, choices: int
+) -> VecCategoricalActionMask:
+    none = CategoricalActors(_NO_ACTORS, np.zeros((0, choices), dtype=np.bool_))
+    parts: list[Any] = [f.actions.get(name, none) for f in frames]
+    return VecCategoricalActionMask(
+        actors=_ragged(RaggedBufferI64, [p.actors for p in parts], np.int64, 1),
+        mask=_ragged(RaggedBufferBool, [p.mask for p in parts], np.bool_, choices),
+    )
+
+
+def _select(frames: Sequence[Frame], name: ActionName) -> VecSelectEntityActionMask:
+    none = SelectActors(_NO_ACTORS, _NO_ACTORS, None)
+    parts: list[Any] = [f.actions.get(name, none) for f in frames]
+    mask = None
+    if any(p.mask is not None for p in parts):
+        pairs = [
+            np.ones(len(p.actors) * len(p.actees), np.bool_) if p.mask is None else p.mask.ravel()
+            for p in parts
+        ]
+        mask = _ragged(RaggedBufferBool, pairs, np.bool_, 1)
+    return VecSelectEntityActionMask(
+        actors=_ragged(RaggedBufferI64, [p.actors for p in parts], np.int64, 1),
+        actees=_ragged(RaggedBufferI64, [p.actees for p in parts], np.int64, 1),
+        mask=mask,
+    )
+
+
+def _visible(frames: Sequence[Frame], obs_space: ObsSpace) -> dict[EntityName, RaggedBufferBool]:
+    return {
+        name: _ragged(
+            RaggedBufferBool,
+            [f.visible.get(name, np.ones(len(f.features[name]), np.bool_)) for f in frames],
+            np.bool_,
+            1,
+        )
+        for name in obs_space.entities
+        if any(name in f.visible and not f.visible[name].all() for f in frames)
+    }
+
+
+_NO_ACTORS = np.zeros(0, dtype=np.int64)

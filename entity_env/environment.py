@@ -1,0 +1,101 @@
+"""The class that people subclass: one environment, one player."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action
+from entity_env.errors import SeedError, StateError, shorten
+from entity_env.observation import Observation
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["Environment", "check_seed"]
+
+
+class Environment(ABC):
+    """One game, seen and played through lists of entities.
+
+    A subclass writes ``obs_space``, ``action_space``, ``reset`` and ``act``. All randomness should
+    come from ``self.rng``: then one seed gives one run, and a resumed run goes on exactly where it
+    stopped if ``get_state`` and ``set_state`` are there too.
+    """
+
+    _rng: np.random.Generator | None = None
+
+    @abstractmethod
+    def obs_space(self) -> ObsSpace:
+        """What observations may contain; the same at every call."""
+
+    @abstractmethod
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """The actions by name; the same at every call."""
+
+    @abstractmethod
+    def reset(self) -> Observation:
+        """Start an episode and return its first observation."""
+
+    @abstractmethod
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play one step.
+
+        Args:
+            actions: One entry for each action of the action space. Actions that nobody can take
+                this step have no actors; a global action that is not available is left out.
+        """
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The environment's own random numbers; seeded by ``seed``, else from the system."""
+        if self._rng is None:
+            self._rng = np.random.default_rng()
+        return self._rng
+
+    def seed(self, seed: int) -> None:
+        """Restart ``self.rng`` from a whole number of at least 0."""
+        self._rng = np.random.default_rng(check_seed(seed))
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything that ``reset`` and ``act`` change, as JSON values.
+
+        ``self.rng`` is not part of it: whoever saves an environment saves that itself.
+        """
+        raise StateError(f"{type(self).__name__} does not save its state", hint=_STATE_HINT)
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go back to what ``get_state`` returned, and return the observation of that moment."""
+        raise StateError(f"{type(self).__name__} does not restore its state", hint=_STATE_HINT)
+
+    def has_state(self) -> bool:
+        """Whether ``get_state`` and ``set_state`` are there."""
+        return (
+            type(self).get_state is not Environment.get_state
+            and type(self).set_state is not Environment.set_state
+        )
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """A picture of the current state. Shape: (H, W, 3), uint8."""
+        raise NotImplementedError(f"{type(self).__name__} does not draw itself")
+
+    def render_text(self) -> str:
+        """The current state as lines of text, for the terminal."""
+        raise NotImplementedError(f"{type(self).__name__} does not draw itself as text")
+
+    def close(self) -> None:  # noqa: B027  (most environments have nothing to release)
+        """Release what the environment holds; a second call does nothing."""
+
+
+_STATE_HINT = "write get_state and set_state, as envs/minesweeper.py does"
+
+
+def check_seed(seed: object) -> int:
+    """Return ``seed`` as an int if it is a whole number of at least 0, else raise SeedError."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise SeedError(
+            "invalid seed", expected="a whole number >= 0, such as 0", received=shorten(seed)
+        )
+    return int(seed)

@@ -1,0 +1,246 @@
+"""One exception class per kind of mistake, and the one format that their messages share.
+
+Every error says what is wrong, what was expected, what was received and which options are valid.
+The code that finds a mistake rarely knows in which environment and at which step it stands; the
+code that does adds it on the way up with ``located``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+__all__ = [
+    "ActionIndexError",
+    "ActionMaskError",
+    "ActionShapeError",
+    "ActorError",
+    "ClosedError",
+    "DuplicateIdError",
+    "EmptyMaskError",
+    "EntityEnvError",
+    "EnvironmentFailedError",
+    "FeatureShapeError",
+    "FeatureTypeError",
+    "FeatureValueError",
+    "IdError",
+    "MaskShapeError",
+    "MaskTypeError",
+    "MaskedActionError",
+    "MetricError",
+    "NumEnvsError",
+    "ObservationError",
+    "ResetNeededError",
+    "RewardError",
+    "SeedError",
+    "SettingError",
+    "SpaceError",
+    "StateError",
+    "UnhashableIdError",
+    "UnknownActionError",
+    "UnknownEntityTypeError",
+    "UnknownEnvironmentError",
+    "VisibilityError",
+    "WorkerDiedError",
+    "nearest",
+    "shorten",
+]
+
+
+class EntityEnvError(ValueError):
+    """Base of every error that this package raises for something a user can get wrong.
+
+    Args:
+        what: The mistake, with the names of the entity type, feature or action it is about.
+        expected: What would have been valid.
+        received: What came instead.
+        options: The valid names, where there is a closed list of them.
+        hint: What to do about it.
+        where: The place, such as ``environment 3, step 17``; see ``located``.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        expected: object = None,
+        received: object = None,
+        options: Iterable[str] | None = None,
+        hint: str | None = None,
+        where: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.expected = None if expected is None else str(expected)
+        self.received = None if received is None else str(received)
+        self.options = None if options is None else ", ".join(map(repr, options)) or "(none)"
+        self.hint = hint
+        self.where = where
+
+    def located(self, where: str) -> EntityEnvError:
+        """Add the place unless one is already known; returns the error itself."""
+        self.where = self.where or where
+        return self
+
+    def fields(self) -> dict[str, Any]:
+        """Everything the message is made of, as strings, to carry it to another process."""
+        return {
+            name: getattr(self, name)
+            for name in ("what", "expected", "received", "options", "hint", "where")
+        }
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> EntityEnvError:
+        """The error whose ``fields`` these are."""
+        error = cls(fields["what"])
+        for name, value in fields.items():
+            setattr(error, name, value)
+        return error
+
+    def __str__(self) -> str:
+        lines = [f"{self.where}: {self.what}" if self.where else self.what]
+        for label, text in (
+            ("expected", self.expected),
+            ("received", self.received),
+            ("valid", self.options),
+            ("hint", self.hint),
+        ):
+            if text is not None:
+                lines.append(f"  {label + ':':<10}{text}")
+        return "\n".join(lines)
+
+
+class SpaceError(EntityEnvError):
+    """An observation or action space that contradicts itself."""
+
+
+class ObservationError(EntityEnvError):
+    """An observation that is not an ``Observation``, or whose parts have the wrong type."""
+
+
+class UnknownEntityTypeError(EntityEnvError):
+    """An entity type that the observation space does not declare."""
+
+
+class FeatureShapeError(EntityEnvError):
+    """Feature rows of the wrong width, ragged rows, or the wrong number of dimensions."""
+
+
+class FeatureTypeError(EntityEnvError):
+    """Features that are not real numbers."""
+
+
+class FeatureValueError(EntityEnvError):
+    """A feature that is NaN, infinite, or outside the range of a discrete feature."""
+
+
+class VisibilityError(EntityEnvError):
+    """A visibility mask of the wrong shape or type, or an actor hidden from its own policy."""
+
+
+class IdError(EntityEnvError):
+    """Too many, too few or missing entity ids."""
+
+
+class DuplicateIdError(IdError):
+    """One id for two entities of a frame."""
+
+
+class UnhashableIdError(IdError):
+    """An id that cannot be a dictionary key."""
+
+
+class UnknownActionError(EntityEnvError):
+    """An action that the action space does not declare, or that an ``act`` call leaves out."""
+
+
+class ActionMaskError(EntityEnvError):
+    """An action mask of the wrong class for its action space, or one that contradicts itself."""
+
+
+class ActorError(EntityEnvError):
+    """An actor or actee that is not in the frame."""
+
+
+class MaskShapeError(EntityEnvError):
+    """A mask whose shape does not match its actors and choices."""
+
+
+class MaskTypeError(EntityEnvError):
+    """A mask whose values are not booleans."""
+
+
+class EmptyMaskError(EntityEnvError):
+    """A mask that leaves an actor without any choice."""
+
+
+class RewardError(EntityEnvError):
+    """A reward that is not one finite number."""
+
+
+class MetricError(EntityEnvError):
+    """A metric that is not one finite number."""
+
+
+class ActionShapeError(EntityEnvError):
+    """Actions whose number of frames or actors differs from the observation they answer."""
+
+
+class ActionIndexError(EntityEnvError):
+    """A choice or an entity index that does not exist."""
+
+
+class MaskedActionError(EntityEnvError):
+    """A choice that the observation's mask forbids."""
+
+
+class SeedError(EntityEnvError):
+    """A seed that is not a whole number of at least 0."""
+
+
+class NumEnvsError(EntityEnvError):
+    """A number of environments or processes below 1."""
+
+
+class UnknownEnvironmentError(EntityEnvError):
+    """An environment id or dotted path that leads nowhere."""
+
+
+class SettingError(EntityEnvError):
+    """A constructor argument that an environment does not have."""
+
+
+class ResetNeededError(EntityEnvError):
+    """``act`` before ``reset``."""
+
+
+class ClosedError(EntityEnvError):
+    """A call on a closed vector environment."""
+
+
+class StateError(EntityEnvError):
+    """A saved state that does not fit, or an environment that cannot save its state."""
+
+
+class EnvironmentFailedError(EntityEnvError):
+    """An environment's own code raised; the original traceback is part of the message."""
+
+
+class WorkerDiedError(EntityEnvError):
+    """A worker process ended without an answer."""
+
+
+def nearest(name: object, options: Iterable[str]) -> str | None:
+    """A hint with the closest valid name, or None where nothing is close."""
+    close = get_close_matches(str(name), list(options), n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else None
+
+
+def shorten(value: object, limit: int = 120) -> str:
+    """``repr(value)``, cut to ``limit`` characters; never raises."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,71 @@
+"""Reads features: any nesting of numbers becomes a checked float32 array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import FeatureShapeError, FeatureTypeError, FeatureValueError, shorten
+from entity_env.spaces import Discrete, Feature, feature_name
+
+__all__ = ["check_values", "feature_rows", "numbers"]
+
+
+def numbers(what: str, values: object) -> npt.NDArray[np.float32]:
+    """Any nesting of real numbers as float32; text, objects and complex numbers are refused."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise FeatureShapeError(
+            f"the features of {what} have rows of different widths", received=shorten(values)
+        ) from error
+    if array.dtype.kind not in "fiub":
+        raise FeatureTypeError(
+            f"the features of {what} are not numbers",
+            expected="real numbers",
+            received=f"dtype {array.dtype}: {shorten(values)}",
+        )
+    with np.errstate(over="ignore"):  # what overflows float32 is refused as infinite
+        return array.astype(np.float32)
+
+
+def feature_rows(what: str, values: object, features: Sequence[Feature]) -> npt.NDArray[np.float32]:
+    """Rows of the given features, (N, F) float32; None and an empty list have no rows."""
+    width = len(features)
+    if values is None:
+        return np.zeros((0, width), dtype=np.float32)
+    rows = numbers(what, values)
+    if rows.ndim == 1 and len(rows) == 0:
+        rows = rows.reshape(0, width)
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise FeatureShapeError(
+            f"the features of {what} have the wrong shape",
+            expected=f"(entities, {width}): {', '.join(map(feature_name, features)) or 'none'}",
+            received=f"shape {rows.shape}: {shorten(values)}",
+        )
+    check_values(what, rows, features)
+    return rows
+
+
+def check_values(what: str, rows: npt.NDArray[np.float32], features: Sequence[Feature]) -> None:
+    """Refuse what is not finite, and discrete values out of range."""
+    if not np.isfinite(rows).all():
+        row, column = np.argwhere(~np.isfinite(rows))[0]
+        raise FeatureValueError(
+            f"{what}, row {row}: feature {feature_name(features[column])!r} is not finite",
+            expected="a finite number within the range of float32",
+            received=rows[row, column],
+        )
+    for column, feature in enumerate(features):
+        if isinstance(feature, Discrete):
+            values = rows[:, column]
+            bad = (values < 0) | (values >= feature.n) | (values != np.floor(values))
+            if bad.any():
+                row = int(np.argmax(bad))
+                raise FeatureValueError(
+                    f"{what}, row {row}: discrete feature {feature.name!r} is out of range",
+                    expected=f"a whole number from 0 to {feature.n - 1}",
+                    received=values[row],
+                )

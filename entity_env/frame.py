@@ -1,0 +1,116 @@
+"""A checked observation: arrays of known types, entities by index. What batches are made of.
+
+Entities of a frame are indexed in the order of ``ObsSpace.entities``; types that are absent are
+skipped. The index after the last entity stands for the player as a whole: it is the actor of
+global actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import (
+    Action,
+    CategoricalAction,
+    GlobalCategoricalAction,
+    SelectEntityAction,
+)
+from entity_env.observation import EntityID
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    EntityName,
+    GlobalCategoricalActionSpace,
+    SelectEntityActionSpace,
+)
+
+__all__ = ["CategoricalActors", "Frame", "SelectActors", "typed_actions"]
+
+
+@dataclass(frozen=True, slots=True)
+class CategoricalActors:
+    """Who picks a choice: ``actors`` (A,) int64 entity indices, ``mask`` (A, C) bool."""
+
+    actors: npt.NDArray[np.int64]
+    mask: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectActors:
+    """Who selects whom: ``actors`` (A,) and ``actees`` (E,) int64 entity indices.
+
+    ``mask`` is (A, E) bool, or None where every actor can select every actee.
+    """
+
+    actors: npt.NDArray[np.int64]
+    actees: npt.NDArray[np.int64]
+    mask: npt.NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One observation that has passed every check.
+
+    Args:
+        features: For each entity type of the space its rows. Shape: (N, F), float32.
+        global_features: Shape: (G,), float32.
+        visible: For the types that hide entities a mask. Shape: (N,), bool.
+        ids: The id of each entity by index; None where the type has no ids.
+        actions: The actors of each action that somebody can take.
+        reward: Finite.
+        done: The episode is over.
+        truncated: A limit ended it, not the game.
+        metrics: Finite numbers.
+    """
+
+    features: Mapping[EntityName, npt.NDArray[np.float32]]
+    global_features: npt.NDArray[np.float32]
+    visible: Mapping[EntityName, npt.NDArray[np.bool_]]
+    ids: Sequence[EntityID]
+    actions: Mapping[ActionName, CategoricalActors | SelectActors]
+    reward: float
+    done: bool
+    truncated: bool
+    metrics: Mapping[str, float]
+
+
+def typed_actions(
+    frame: Frame,
+    chosen: Mapping[ActionName, npt.NDArray[np.int64]],
+    action_space: Mapping[ActionName, ActionSpace],
+    probs: Mapping[ActionName, npt.NDArray[np.float32]] | None = None,
+) -> dict[ActionName, Action]:
+    """The actions of one frame as its environment receives them.
+
+    Args:
+        frame: The frame that the actions answer.
+        chosen: For each action one number for each actor: the index of the choice, or for a
+            select-entity action the index of the entity. Shape: (A,). Already checked.
+        action_space: The environment's action space.
+        probs: For each action the probabilities behind the choices, passed on as they are.
+    """
+    ids = frame.ids
+    actions: dict[ActionName, Action] = {}
+    for name, space in action_space.items():
+        who = frame.actions.get(name)
+        indices = chosen.get(name, _NOBODY)
+        prob = None if probs is None else probs.get(name)
+        if isinstance(space, GlobalCategoricalActionSpace):
+            if who is not None:
+                index = int(indices[0])
+                actions[name] = GlobalCategoricalAction(index, space.index_to_label[index], prob)
+            continue
+        actors = [] if who is None else [ids[actor] for actor in who.actors.tolist()]
+        if isinstance(space, SelectEntityActionSpace):
+            actees = [ids[actee] for actee in indices.tolist()]
+            actions[name] = SelectEntityAction(actors, actees, prob)
+        else:
+            actions[name] = CategoricalAction(actors, indices, space.index_to_label, prob)
+    return actions
+
+
+_NOBODY = np.zeros(0, dtype=np.int64)

@@ -1,0 +1,172 @@
+"""What an environment returns at each step: lists of entities, and who may do what."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Any, TypeAlias, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import ActionMaskError, ObservationError, shorten
+from entity_env.spaces import ActionName, EntityName
+
+__all__ = [
+    "ActionMask",
+    "CategoricalActionMask",
+    "EntityID",
+    "Features",
+    "GlobalCategoricalActionMask",
+    "Observation",
+    "SelectEntityActionMask",
+]
+
+EntityID: TypeAlias = Hashable
+Features: TypeAlias = Union[npt.NDArray[Any], Sequence[Sequence[float]]]
+"""Rows of numbers, one row for each entity. Shape: (N, F)."""
+BoolMask: TypeAlias = Union[npt.NDArray[np.bool_], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class CategoricalActionMask:
+    """Which entities pick a choice, and which choices each of them has.
+
+    Args:
+        actor_ids: The actors by id; excludes ``actor_types``.
+        actor_types: The actors by entity type, in the order given. A type that is absent from the
+            frame adds nobody. With neither argument every entity is an actor.
+        mask: Shape (actors, choices), True = allowed. None allows everything.
+    """
+
+    actor_ids: Sequence[EntityID] | None = None
+    actor_types: Sequence[EntityName] | None = None
+    mask: BoolMask | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse two ways of naming the actors."""
+        _check_exclusive("actor_ids", self.actor_ids, "actor_types", self.actor_types)
+
+
+@dataclass(frozen=True)
+class SelectEntityActionMask:
+    """Which entities select another one, and which entities they can select.
+
+    Where a frame holds nothing to select, its actors have nothing to do: the action then has no
+    actors in that frame.
+
+    Args:
+        actor_ids: The actors by id; excludes ``actor_types``.
+        actor_types: The actors by entity type. With neither argument every entity is an actor.
+        actee_ids: The selectable entities by id; excludes ``actee_types``.
+        actee_types: The selectable entities by type. With neither argument all are selectable.
+        mask: Shape (actors, actees), True = this actor can select this actee. None allows all.
+    """
+
+    actor_ids: Sequence[EntityID] | None = None
+    actor_types: Sequence[EntityName] | None = None
+    actee_types: Sequence[EntityName] | None = None
+    actee_ids: Sequence[EntityID] | None = None
+    mask: BoolMask | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse two ways of naming the actors or the actees."""
+        _check_exclusive("actor_ids", self.actor_ids, "actor_types", self.actor_types)
+        _check_exclusive("actee_ids", self.actee_ids, "actee_types", self.actee_types)
+
+
+@dataclass(frozen=True)
+class GlobalCategoricalActionMask:
+    """The choices that the player as a whole has: ``mask`` (choices,), or None for all."""
+
+    mask: BoolMask | None = None
+
+
+ActionMask: TypeAlias = Union[
+    CategoricalActionMask, SelectEntityActionMask, GlobalCategoricalActionMask
+]
+
+
+@dataclass(kw_only=True)
+class Observation:
+    """One frame as an environment shows it.
+
+    Give the entities either as ``features`` (and ``ids``) or as ``entities``.
+
+    Args:
+        features: Rows of features for each entity type. An absent type has no entities.
+        entities: For each entity type its rows, or a pair (rows, ids), or None.
+        ids: Ids of the entities of each type, unique in the frame. May be left out for types that
+            nothing refers to by id.
+        actions: For each action who may take it. An action left out cannot be taken this step.
+        reward: The reward of the step that led here.
+        done: The episode is over.
+        truncated: With ``done``: a limit ended the episode, not the game, so the value of this
+            last observation still counts.
+        global_features: Shape (G,), the features that each frame has once.
+        visible: For each entity type a mask of shape (N,). Entities marked False are seen by the
+            value function only. A type left out is visible.
+        metrics: Named numbers to log; the last ones of an episode count.
+    """
+
+    features: Mapping[EntityName, Features | None] | None = None
+    ids: Mapping[EntityName, Sequence[EntityID]] | None = None
+    actions: Mapping[ActionName, ActionMask] | None = None
+    reward: float = 0.0
+    done: bool = False
+    truncated: bool = False
+    global_features: npt.NDArray[Any] | Sequence[float] | None = None
+    visible: Mapping[EntityName, BoolMask] | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    entities: InitVar[Mapping[EntityName, Any] | None] = None
+
+    def __post_init__(self, entities: Mapping[EntityName, Any] | None) -> None:
+        """Turn ``entities`` into ``features`` and ``ids``, and absent parts into empty ones."""
+        if entities is not None:
+            if self.features is not None or self.ids is not None:
+                raise ObservationError(
+                    "an observation gives its entities twice",
+                    expected="entities, or features with ids",
+                    received="both",
+                )
+            if not isinstance(entities, Mapping):
+                raise ObservationError(
+                    "Observation.entities is not a mapping",
+                    expected="a dict from entity type to rows, (rows, ids) or None",
+                    received=shorten(entities),
+                )
+            self.features, self.ids = _split_entities(entities)
+        self.features = {} if self.features is None else self.features
+        self.ids = {} if self.ids is None else self.ids
+        self.actions = {} if self.actions is None else self.actions
+        self.visible = {} if self.visible is None else self.visible
+        self.metrics = {} if self.metrics is None else self.metrics
+        self.global_features = [] if self.global_features is None else self.global_features
+
+
+def _split_entities(
+    entities: Mapping[EntityName, Any],
+) -> tuple[dict[EntityName, Features | None], dict[EntityName, Sequence[EntityID]]]:
+    features: dict[EntityName, Features | None] = {}
+    ids: dict[EntityName, Sequence[EntityID]] = {}
+    for name, value in entities.items():
+        if not isinstance(value, tuple):
+            features[name] = value
+        elif len(value) == 2:
+            features[name], ids[name] = value
+        else:
+            raise ObservationError(
+                f"entity type {name!r} is a tuple of {len(value)}",
+                expected="rows, or a pair (rows, ids); write the rows as a list",
+                received=shorten(value),
+            )
+    return features, ids
+
+
+def _check_exclusive(name_a: str, a: object, name_b: str, b: object) -> None:
+    if a is not None and b is not None:
+        raise ActionMaskError(
+            f"an action mask gives both {name_a} and {name_b}",
+            expected="one of them, or neither for all entities",
+            received=f"{name_a}={shorten(a, 60)}, {name_b}={shorten(b, 60)}",
+        )

@@ -1,0 +1,112 @@
+"""Playing whole episodes, with any policy over a ``VecEnv`` or over single observations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action
+from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.environment import Environment
+from entity_env.list_env import ListEnv
+from entity_env.metrics import EpisodeTracker, metric_columns
+from entity_env.observation import Observation
+from entity_env.ragged import RaggedBufferI64
+from entity_env.spaces import ActionName
+from entity_env.validate import FrameReader
+from entity_env.vec_env import check_count
+
+__all__ = ["Policy", "VecPolicy", "play_episodes", "play_scripted", "random_policy"]
+
+VecPolicy: TypeAlias = Callable[[VecObs], Mapping[ActionName, RaggedBufferI64]]
+Policy: TypeAlias = Callable[[Observation], Mapping[ActionName, Action]]
+
+_MOST_ROWS = 250
+
+
+def play_episodes(
+    create_env: Callable[[], Environment], policy: VecPolicy, episodes: int, seed: int
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Play ``episodes`` fresh episodes; returns the metrics of each, shape (episodes,).
+
+    Every row plays its own share to the end: counting whatever ends first would favour short
+    episodes.
+    """
+    check_count("number of episodes", episodes)
+    shares = [len(part) for part in np.array_split(range(episodes), min(episodes, _MOST_ROWS))]
+    summaries: list[dict[str, float]] = []
+    left = np.array(shares)
+    with ListEnv(create_env, len(shares), seed=seed) as env:
+        obs = env.reset()
+        while left.any():
+            obs = env.act(policy(obs))
+            for row in np.flatnonzero(obs.done & (left > 0)):
+                left[row] -= 1
+                own = {name: float(column[row]) for name, column in obs.metrics.items()}
+                summaries.append({name: value for name, value in own.items() if value == value})
+    return metric_columns(summaries)
+
+
+def play_scripted(
+    create_env: Callable[[], Environment], policy: Policy, episodes: int, seed: int
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Play episodes one after the other with a function from observation to actions."""
+    check_count("number of episodes", episodes)
+    env = create_env()
+    env.seed(seed)
+    reader = FrameReader(env.obs_space(), env.action_space())
+    tracker = EpisodeTracker()
+    summaries = []
+    for _ in range(episodes):
+        observation = env.reset()
+        tracker.start(reader.read(observation))
+        while not observation.done:
+            observation = env.act(policy(observation))
+            tracker.step(reader.read(observation))
+        summaries.append(tracker.summary())
+    env.close()
+    return metric_columns(summaries)
+
+
+def random_policy(seed: int) -> VecPolicy:
+    """A policy that picks evenly among the choices that the masks allow."""
+    rng = np.random.default_rng(seed)
+
+    def act(obs: VecObs) -> dict[ActionName, RaggedBufferI64]:
+        return {
+            name: RaggedBufferI64.from_flattened(
+                _random_choices(mask, rng)[:, None], mask.actors.size1()
+            )
+            for name, mask in obs.action_masks.items()
+        }
+
+    return act
+
+
+def _random_choices(mask: Any, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    if isinstance(mask, VecCategoricalActionMask):
+        allowed = mask.mask.as_array()
+        draws = rng.random(allowed.shape)
+        chosen: npt.NDArray[np.int64] = np.where(allowed, draws, -1.0).argmax(axis=1)
+        return chosen
+    return _random_actees(mask, rng)
+
+
+def _random_actees(
+    mask: VecSelectEntityActionMask, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    chosen: list[int] = []
+    actees = mask.actees.as_array()[:, 0]
+    pairs = None if mask.mask is None else mask.mask.as_array()[:, 0]
+    first_actee = first_pair = 0
+    for actors, count in zip(mask.actors.size1(), mask.actees.size1(), strict=True):
+        options = actees[first_actee : first_actee + count]
+        for _ in range(actors):
+            allowed = options if pairs is None else options[pairs[first_pair : first_pair + count]]
+            chosen.append(int(rng.choice(allowed)))
+            first_pair += count
+        first_actee += count
+    return np.array(chosen, dtype=np.int64)

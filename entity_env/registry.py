@@ -1,0 +1,86 @@
+"""Environments by short name or dotted path."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from entity_env.environment import Environment
+from entity_env.errors import SettingError, UnknownEnvironmentError, nearest, shorten
+
+__all__ = ["check_settings", "make", "register", "registered", "resolve"]
+
+_FACTORIES: dict[str, str] = {}
+
+
+def register(name: str, path: str) -> None:
+    """Give the environment at a dotted path, such as ``my_pkg.my_env.MyEnv``, a short name.
+
+    Nothing is imported until the name is used.
+    """
+    if name in _FACTORIES and _FACTORIES[name] != path:
+        raise UnknownEnvironmentError(
+            f"the name {name!r} is taken", received=path, expected=f"not {_FACTORIES[name]}"
+        )
+    _FACTORIES[name] = path
+
+
+def registered() -> tuple[str, ...]:
+    """All short names."""
+    return tuple(sorted(_FACTORIES))
+
+
+def resolve(name: str) -> Callable[..., Environment]:
+    """The class or function behind a short name or a dotted path."""
+    path = _FACTORIES.get(name, name) if isinstance(name, str) else ""
+    module_name, _, attribute = path.replace(":", ".").rpartition(".")
+    if not module_name:
+        raise UnknownEnvironmentError(
+            f"unknown environment {shorten(name)}",
+            expected="a registered name or a dotted path such as my_pkg.my_env.MyEnv",
+            options=registered(),
+            hint=nearest(name, registered()),
+        )
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise UnknownEnvironmentError(
+            f"environment {path!r}: importing {module_name!r} failed: {error}",
+            hint="the module must be importable from where you start the program",
+        ) from error
+    if not callable(factory := getattr(module, attribute, None)):
+        classes = [key for key, value in vars(module).items() if inspect.isclass(value)]
+        raise UnknownEnvironmentError(
+            f"module {module_name!r} has no environment {attribute!r}",
+            options=classes,
+            hint=nearest(attribute, classes),
+        )
+    found: Callable[..., Environment] = factory
+    return found
+
+
+def check_settings(factory: Callable[..., Environment], settings: dict[str, Any]) -> None:
+    """Refuse settings that the environment's constructor does not take."""
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # some callables have no signature
+        return
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return
+    name = getattr(factory, "__name__", "the environment")
+    for setting in settings:
+        if setting not in parameters:
+            raise SettingError(
+                f"{name} has no setting {setting!r}",
+                options=parameters,
+                hint=nearest(setting, parameters),
+            )
+
+
+def make(name: str, **settings: Any) -> Environment:
+    """One environment by short name or dotted path; ``settings`` go to its constructor."""
+    factory = resolve(name)
+    check_settings(factory, settings)
+    return factory(**settings)

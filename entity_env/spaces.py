@@ -1,0 +1,264 @@
+"""Observation and action spaces: what an environment may show, and what may be done in it.
+
+Plain frozen dataclasses without NumPy, so that the network can be built from them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, Union
+
+from entity_env.errors import SpaceError, shorten
+
+__all__ = [
+    "ActionName",
+    "ActionSpace",
+    "CategoricalActionSpace",
+    "Continuous",
+    "Discrete",
+    "Entity",
+    "EntityName",
+    "Feature",
+    "GlobalCategoricalActionSpace",
+    "ObsSpace",
+    "SelectEntityActionSpace",
+    "check_action_space",
+    "feature_name",
+]
+
+EntityName: TypeAlias = str
+ActionName: TypeAlias = str
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """A real-valued feature that may declare its scale.
+
+    Args:
+        name: The feature's name.
+        mean: Typical value. Give both ``mean`` and ``std``, or neither: then the network keeps
+            running statistics.
+        std: Typical deviation from ``mean``, more than 0.
+    """
+
+    name: str
+    mean: float | None = None
+    std: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the name and the scale."""
+        _check_name("feature", self.name)
+        if (self.mean is None) != (self.std is None):
+            raise SpaceError(
+                f"feature {self.name!r} declares only one of mean and std",
+                expected="both, or neither",
+                received=f"mean={self.mean!r}, std={self.std!r}",
+            )
+        for label, value in (("mean", self.mean), ("std", self.std)):
+            if value is not None and not _is_finite_number(value):
+                raise SpaceError(
+                    f"feature {self.name!r} has a {label} that is not a finite number",
+                    received=shorten(value),
+                )
+        if self.std is not None and self.std <= 0:
+            raise SpaceError(
+                f"feature {self.name!r} has a std that is not positive",
+                expected="std > 0",
+                received=self.std,
+            )
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """A feature with the whole values ``0 .. n - 1``, which the network embeds, not scales."""
+
+    name: str
+    n: int
+
+    def __post_init__(self) -> None:
+        """Check the name and the number of values."""
+        _check_name("feature", self.name)
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
+            raise SpaceError(
+                f"discrete feature {self.name!r} needs at least one value",
+                expected="n, a whole number >= 1",
+                received=shorten(self.n),
+            )
+
+
+Feature: TypeAlias = Union[str, Continuous, Discrete]
+
+
+def feature_name(feature: Feature) -> str:
+    """The name of a feature of any kind."""
+    return feature if isinstance(feature, str) else feature.name
+
+
+@dataclass(frozen=True)
+class Entity:
+    """The features of one entity type. A plain string is a continuous feature."""
+
+    features: Sequence[Feature] = ()
+
+    def __post_init__(self) -> None:
+        """Check the features and freeze their order."""
+        object.__setattr__(self, "features", _checked_features("an entity type", self.features))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The feature names, in order."""
+        return tuple(feature_name(feature) for feature in self.features)
+
+
+@dataclass(frozen=True)
+class ObsSpace:
+    """Everything an observation may contain.
+
+    Args:
+        global_features: Features that each frame has exactly once.
+        entities: Entity types by name. Their order is the order of entities within a frame.
+    """
+
+    global_features: Sequence[Feature] = ()
+    entities: Mapping[EntityName, Entity] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the parts and copy them, so that later changes outside do not reach the space."""
+        features = _checked_features("global_features", self.global_features)
+        object.__setattr__(self, "global_features", features)
+        if not isinstance(self.entities, Mapping):
+            raise SpaceError(
+                "ObsSpace.entities is not a mapping",
+                expected="a dict from entity type to Entity",
+                received=shorten(self.entities),
+            )
+        for name, entity in self.entities.items():
+            _check_name("entity type", name)
+            if not isinstance(entity, Entity):
+                raise SpaceError(
+                    f"entity type {name!r} is not an Entity",
+                    expected="Entity([...feature names...])",
+                    received=shorten(entity),
+                )
+        object.__setattr__(self, "entities", dict(self.entities))
+
+    @property
+    def global_names(self) -> tuple[str, ...]:
+        """The names of the global features, in order."""
+        return tuple(feature_name(feature) for feature in self.global_features)
+
+
+@dataclass(frozen=True)
+class CategoricalActionSpace:
+    """Each of several actors picks one of a fixed list of choices."""
+
+    index_to_label: Sequence[str]
+
+    def __post_init__(self) -> None:
+        """Check the labels."""
+        object.__setattr__(self, "index_to_label", _checked_labels(self.index_to_label))
+
+    def __len__(self) -> int:
+        """The number of choices."""
+        return len(self.index_to_label)
+
+
+@dataclass(frozen=True)
+class GlobalCategoricalActionSpace:
+    """The player as a whole picks one of a fixed list of choices."""
+
+    index_to_label: Sequence[str]
+
+    def __post_init__(self) -> None:
+        """Check the labels."""
+        object.__setattr__(self, "index_to_label", _checked_labels(self.index_to_label))
+
+    def __len__(self) -> int:
+        """The number of choices."""
+        return len(self.index_to_label)
+
+
+@dataclass(frozen=True)
+class SelectEntityActionSpace:
+    """Each of several actors selects one of the entities in its frame."""
+
+
+ActionSpace: TypeAlias = Union[
+    CategoricalActionSpace, GlobalCategoricalActionSpace, SelectEntityActionSpace
+]
+
+
+def check_action_space(action_space: object) -> dict[ActionName, ActionSpace]:
+    """Return a checked copy of a dict from action name to action space, or raise SpaceError."""
+    if not isinstance(action_space, Mapping):
+        raise SpaceError(
+            "the action space is not a mapping",
+            expected="a dict from action name to action space",
+            received=shorten(action_space),
+        )
+    kinds = (CategoricalActionSpace, GlobalCategoricalActionSpace, SelectEntityActionSpace)
+    for name, space in action_space.items():
+        _check_name("action", name)
+        if not isinstance(space, kinds):
+            raise SpaceError(
+                f"action {name!r} has no action space",
+                expected=" or ".join(kind.__name__ for kind in kinds),
+                received=shorten(space),
+            )
+    return dict(action_space)
+
+
+def _check_name(kind: str, name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise SpaceError(f"{kind} name is not a non-empty string", received=shorten(name))
+
+
+def _is_finite_number(value: Any) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and float("-inf") < value < float("inf")
+    )
+
+
+def _checked_features(owner: str, features: object) -> tuple[Feature, ...]:
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise SpaceError(
+            f"the features of {owner} are not a list",
+            expected="a list of names, Continuous or Discrete",
+            received=shorten(features),
+        )
+    checked = tuple(features)
+    for feature in checked:
+        if not isinstance(feature, str | Continuous | Discrete):
+            raise SpaceError(
+                f"{owner} has a feature of an unknown kind",
+                expected="a name, Continuous or Discrete",
+                received=shorten(feature),
+            )
+        _check_name("feature", feature_name(feature))
+    _check_unique("feature", [feature_name(feature) for feature in checked])
+    return checked
+
+
+def _checked_labels(labels: object) -> tuple[str, ...]:
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise SpaceError(
+            "the labels of an action are not a list",
+            expected="a list of strings, one for each choice",
+            received=shorten(labels),
+        )
+    checked = tuple(labels)
+    if not checked:
+        raise SpaceError("an action has no choices", expected="at least one label")
+    for label in checked:
+        _check_name("label", label)
+    _check_unique("label", list(checked))
+    return checked
+
+
+def _check_unique(kind: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise SpaceError(f"{kind} {name!r} is given twice", received=shorten(names))

@@ -1,0 +1,287 @@
+"""The door: turns an observation into a checked ``Frame`` or says what is wrong with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import (
+    DuplicateIdError,
+    EntityEnvError,
+    FeatureShapeError,
+    IdError,
+    MetricError,
+    ObservationError,
+    RewardError,
+    UnhashableIdError,
+    UnknownActionError,
+    UnknownEntityTypeError,
+    VisibilityError,
+    nearest,
+    shorten,
+)
+from entity_env.features import check_values, feature_rows, numbers
+from entity_env.frame import CategoricalActors, Frame, SelectActors
+from entity_env.masks import MaskReader, bool_array
+from entity_env.observation import EntityID, Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    EntityName,
+    ObsSpace,
+    check_action_space,
+    feature_name,
+)
+
+__all__ = ["FrameReader"]
+
+
+class FrameReader:
+    """Reads observations of one pair of spaces.
+
+    Args:
+        obs_space: What observations may contain.
+        action_space: The actions that they may offer.
+    """
+
+    def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
+        if not isinstance(obs_space, ObsSpace):
+            raise ObservationError("not an observation space", received=shorten(obs_space))
+        self.obs_space = obs_space
+        self.action_space = check_action_space(action_space)
+
+    def read(self, observation: Observation) -> Frame:
+        """The checked frame; raises an ``EntityEnvError`` subclass for whatever is wrong.
+
+        Actions of a finished episode (``done``) are not read: nobody can take them.
+        """
+        try:
+            return self._read(observation)
+        except EntityEnvError:
+            raise
+        except Exception as error:  # an object that misbehaves when it is looked at
+            raise ObservationError(
+                f"the observation cannot be read: {type(error).__name__}: {error}",
+                received=shorten(observation),
+            ) from error
+
+    def _read(self, observation: Observation) -> Frame:
+        if not isinstance(observation, Observation):
+            raise ObservationError(
+                "reset, act and set_state return an Observation",
+                expected="entity_env.Observation",
+                received=shorten(observation),
+            )
+        features = self._features(observation)
+        ids, index_of = self._ids(observation, features)
+        visible = self._visible(observation, features)
+        done, truncated = _end(observation)
+        return Frame(
+            features=features,
+            global_features=self._global_features(observation),
+            visible=visible,
+            ids=ids,
+            actions={} if done else self._actions(observation, features, visible, ids, index_of),
+            reward=_reward(observation.reward),
+            done=done,
+            truncated=truncated,
+            metrics=_metrics(observation.metrics),
+        )
+
+    def _features(self, observation: Observation) -> dict[EntityName, npt.NDArray[np.float32]]:
+        given = _mapping("features", observation.features)
+        self._check_types("features", given)
+        return {
+            name: feature_rows(f"entity type {name!r}", given.get(name), entity.features)
+            for name, entity in self.obs_space.entities.items()
+        }
+
+    def _global_features(self, observation: Observation) -> npt.NDArray[np.float32]:
+        expected = self.obs_space.global_features
+        values = numbers("global_features", observation.global_features)
+        if values.shape != (len(expected),):
+            raise FeatureShapeError(
+                "global_features has the wrong shape",
+                expected=f"({len(expected)},) for {', '.join(map(feature_name, expected))}",
+                received=f"shape {values.shape}: {shorten(observation.global_features)}",
+            )
+        check_values("global_features", values[None], expected)
+        return values
+
+    def _ids(
+        self, observation: Observation, features: Mapping[EntityName, npt.NDArray[np.float32]]
+    ) -> tuple[list[EntityID], dict[EntityID, int]]:
+        given = _mapping("ids", observation.ids)
+        self._check_types("ids", given)
+        ids: list[EntityID] = []
+        index_of: dict[EntityID, int] = {}
+        with_id = 0
+        for name, rows in features.items():
+            own = given.get(name)
+            if own is None:
+                ids.extend([None] * len(rows))
+                continue
+            own = _id_list(name, own, len(rows))
+            try:
+                index_of.update(zip(own, range(len(ids), len(ids) + len(own)), strict=True))
+            except TypeError as error:
+                raise _unhashable(name, own) from error
+            ids.extend(own)
+            with_id += len(own)
+            if len(index_of) != with_id:
+                raise _duplicate(name, ids)
+        return ids, index_of
+
+    def _visible(
+        self, observation: Observation, features: Mapping[EntityName, npt.NDArray[np.float32]]
+    ) -> dict[EntityName, npt.NDArray[np.bool_]]:
+        given = _mapping("visible", observation.visible)
+        self._check_types("visible", given)
+        masks = {}
+        for name, mask in given.items():
+            if mask is None:
+                continue
+            masks[name] = bool_array(f"visible[{name!r}]", mask, VisibilityError)
+            expected = (len(features[name]),)
+            if masks[name].shape != expected:
+                raise VisibilityError(
+                    f"visible[{name!r}] has the wrong shape",
+                    expected=f"{expected}, one value for each entity",
+                    received=f"shape {masks[name].shape}",
+                )
+        return masks
+
+    def _actions(
+        self,
+        observation: Observation,
+        features: Mapping[EntityName, npt.NDArray[np.float32]],
+        visible: Mapping[EntityName, npt.NDArray[np.bool_]],
+        ids: list[EntityID],
+        index_of: dict[EntityID, int],
+    ) -> dict[ActionName, CategoricalActors | SelectActors]:
+        given = _mapping("actions", observation.actions)
+        reader = MaskReader(
+            counts={name: len(rows) for name, rows in features.items()},
+            visible=visible,
+            ids=ids,
+            index_of=index_of,
+        )
+        actions = {}
+        for name, mask in given.items():
+            if name not in self.action_space:
+                raise UnknownActionError(
+                    f"unknown action {name!r}",
+                    options=self.action_space,
+                    hint=nearest(name, self.action_space),
+                )
+            actors = reader.read(name, mask, self.action_space[name])
+            if actors is not None:
+                actions[name] = actors
+        return actions
+
+    def _check_types(self, part: str, given: Mapping[Any, Any]) -> None:
+        for name in given:
+            if name not in self.obs_space.entities:
+                raise UnknownEntityTypeError(
+                    f"unknown entity type {name!r} in {part}",
+                    options=self.obs_space.entities,
+                    hint=nearest(name, self.obs_space.entities),
+                )
+
+
+def _mapping(part: str, value: object) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise ObservationError(
+            f"Observation.{part} is not a mapping", expected="a dict", received=shorten(value)
+        )
+    return value
+
+
+def _id_list(name: str, ids: object, count: int) -> list[EntityID]:
+    if isinstance(ids, str) or not isinstance(ids, Sequence | np.ndarray):
+        raise IdError(
+            f"the ids of entity type {name!r} are not a list",
+            expected=f"a list of {count} ids",
+            received=shorten(ids),
+        )
+    if len(ids) != count:
+        raise IdError(
+            f"entity type {name!r} has {count} entities and {len(ids)} ids",
+            expected=f"{count} ids, one for each row of features",
+            received=shorten(list(ids)),
+        )
+    return list(ids)
+
+
+def _unhashable(name: str, ids: list[EntityID]) -> UnhashableIdError:
+    for entity_id in ids:
+        try:
+            hash(entity_id)
+        except TypeError:
+            break
+    return UnhashableIdError(
+        f"entity type {name!r} has an id that cannot be hashed",
+        expected="hashable values, such as numbers, strings or tuples of them",
+        received=shorten(entity_id),
+    )
+
+
+def _duplicate(name: str, ids: list[EntityID]) -> DuplicateIdError:
+    seen: set[EntityID] = set()
+    for entity_id in ids:
+        if entity_id is not None and entity_id in seen:
+            break
+        seen.add(entity_id)
+    return DuplicateIdError(
+        f"entity type {name!r}: id {shorten(entity_id)} is already taken in this frame",
+        expected="ids that are unique over all entity types of a frame",
+    )
+
+
+def _reward(reward: object) -> float:
+    number = isinstance(reward, int | float | np.number) or (
+        isinstance(reward, np.ndarray) and reward.ndim == 0 and reward.dtype.kind in "fiub"
+    )
+    limit = float(np.finfo(np.float32).max)
+    if not number or isinstance(reward, complex) or not abs(value := float(reward)) <= limit:  # type: ignore[arg-type]
+        raise RewardError(
+            "the reward is not one finite number",
+            expected="a number within the range of float32",
+            received=shorten(reward),
+        )
+    return value
+
+
+def _end(observation: Observation) -> tuple[bool, bool]:
+    for name in ("done", "truncated"):
+        if not isinstance(getattr(observation, name), bool | np.bool_):
+            raise ObservationError(
+                f"Observation.{name} is not a boolean",
+                expected="True or False",
+                received=shorten(getattr(observation, name)),
+            )
+    if observation.truncated and not observation.done:
+        raise ObservationError(
+            "an observation is truncated but not done",
+            expected="done=True beside truncated=True",
+            received="done=False",
+        )
+    return bool(observation.done), bool(observation.truncated)
+
+
+def _metrics(metrics: object) -> dict[str, float]:
+    checked = {}
+    for name, value in _mapping("metrics", metrics).items():
+        number = isinstance(value, int | float | np.integer | np.floating | np.bool_)
+        if not isinstance(name, str) or not number or not math.isfinite(value):
+            raise MetricError(
+                f"metric {shorten(name)} is not one finite number",
+                expected="a dict from name to number",
+                received=shorten(value),
+            )
+        checked[name] = float(value)
+    return checked

@@ -1,0 +1,131 @@
+"""The contract between environments and trainers: R rows stepped together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.answer import check_actions
+from entity_env.batch import VecObs
+from entity_env.errors import ClosedError, NumEnvsError, ResetNeededError, shorten
+from entity_env.ragged import RaggedBufferI64
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["VecEnv", "check_count"]
+
+
+class VecEnv(ABC):
+    """R rows that act together; a row is an environment, or one seat of a game with several.
+
+    Rows whose episode ends reset themselves within the same step (see ``VecObs``). Subclasses
+    write the methods with a leading underscore; actions reach them checked.
+    """
+
+    _last: VecObs | None = None
+    _closed: bool = False
+
+    @abstractmethod
+    def obs_space(self) -> ObsSpace:
+        """What the rows observe."""
+
+    @abstractmethod
+    def action_space(self) -> dict[ActionName, ActionSpace]:
+        """What the rows can do."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The number of rows R."""
+
+    def reset(self, seed: int | None = None) -> VecObs:
+        """Start a new episode in each row; with a seed, restart the rows' random numbers first."""
+        self._check_open()
+        self._last = self._reset(seed)
+        return self._last
+
+    def act(self, actions: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        """Play one step in each row.
+
+        Args:
+            actions: For each action one number for each actor of the last observation, in its
+                order: the index of the choice or, for a select-entity action, the index of the
+                selected entity in its frame. Shape: (R, A, 1), int64. An action without actors
+                may be left out.
+        """
+        self._check_open()
+        if self._last is None:
+            raise ResetNeededError("act was called before reset", hint="call reset() first")
+        chosen = check_actions(actions, self._last, self.action_space())
+        self._last = self._act(chosen)
+        return self._last
+
+    def has_state(self) -> bool:
+        """Whether ``get_state`` works: every environment saves and restores its state."""
+        return False
+
+    def get_state(self) -> list[Any]:
+        """One JSON value a row: its environment, random numbers and running episode."""
+        self._check_open()
+        return self._get_state()
+
+    def set_state(self, state: list[Any]) -> VecObs:
+        """Go back to what ``get_state`` returned; the rewards of the observation are 0."""
+        self._check_open()
+        self._last = self._set_state(state)
+        return self._last
+
+    def render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
+        """A picture of each row. Shape of each: (H, W, 3)."""
+        self._check_open()
+        return self._render(**kwargs)
+
+    def close(self) -> None:
+        """Release everything; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._close()
+
+    def __enter__(self) -> VecEnv:
+        """Use as a context manager that closes at the end."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("this vector environment is closed", hint="make a new one")
+
+    @abstractmethod
+    def _reset(self, seed: int | None) -> VecObs: ...
+
+    @abstractmethod
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs: ...
+
+    @abstractmethod
+    def _get_state(self) -> list[Any]: ...
+
+    @abstractmethod
+    def _set_state(self, state: list[Any]) -> VecObs: ...
+
+    @abstractmethod
+    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]: ...
+
+    @abstractmethod
+    def _close(self) -> None: ...
+
+
+def check_count(what: str, count: object, most: int | None = None) -> int:
+    """Return ``count`` as an int of at least 1 (and at most ``most``), or raise NumEnvsError."""
+    whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+    if not whole or count < 1 or (most is not None and count > most):  # type: ignore[operator]
+        raise NumEnvsError(
+            f"invalid {what}",
+            expected="a whole number >= 1" + (f" and <= {most}" if most is not None else ""),
+            received=shorten(count),
+        )
+    return int(count)  # type: ignore[call-overload, no-any-return]

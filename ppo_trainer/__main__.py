@@ -1,0 +1,30 @@
+"""``python -m ppo_trainer env=minesweeper``; ``--help`` shows every setting."""
+
+from __future__ import annotations
+
+import sys
+
+import hydra
+from omegaconf import DictConfig, OmegaConf
+
+from ppo_trainer.cli import INTERRUPTED, run_main
+from ppo_trainer.overrides import hydra_arguments, register_base, resumed_config
+from ppo_trainer.train import train
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="config")
+def job(composed: DictConfig) -> None:
+    """Train with the composed settings; everything below knows plain dataclasses only."""
+    values = OmegaConf.to_container(composed, resolve=True)
+
+    def run() -> None:
+        if train(resumed_config(values)).interrupted:
+            sys.exit(INTERRUPTED)
+
+    run_main(run)
+
+
+if __name__ == "__main__":
+    sys.argv[1:] = hydra_arguments(sys.argv[1:])
+    register_base()
+    job()

@@ -1,0 +1,175 @@
+"""Saving a run and going on with it. Tensors are safetensors, the rest is JSON: no code runs.
+
+A checkpoint is a folder that is written under a temporary name and renamed when it is complete, so
+that a kill at any moment leaves the one before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ppo_trainer.errors import CheckpointError
+from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.seeding import Generators
+from ppo_trainer.update import Optimizers
+from ragged_net import RaggedNet
+
+__all__ = ["TrainState", "latest_checkpoint", "load_network", "load_state", "save_state"]
+
+_MODEL, _OPTIMIZERS, _STATE = "model.safetensors", "optimizers.safetensors", "state.json"
+
+
+@dataclass
+class TrainState:
+    """What changes during a run, apart from the environments.
+
+    Args:
+        net: The network.
+        optimizers: Its optimizers.
+        generators: The random numbers of sampling and shuffling.
+        update: Updates done.
+        steps: Frames trained on.
+    """
+
+    net: RaggedNet
+    optimizers: Optimizers
+    generators: Generators
+    update: int = 0
+    steps: int = 0
+
+
+def save_state(
+    run: RunFolder, state: TrainState, envs: list[Any] | None, keep: int, name: str | None = None
+) -> Path:
+    """Write a checkpoint and remove all but the last ``keep``; returns its folder.
+
+    Args:
+        run: Where to.
+        state: What to save.
+        envs: The state of the VecEnv, where its environments can save theirs.
+        keep: How many to keep.
+        name: A name that keeps it apart from those that a run resumes from.
+    """
+    folder = run.checkpoints / (name or f"step_{state.steps:012d}")
+    temporary = run.checkpoints / f".{folder.name}.{os.getpid()}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    save_file(_contiguous(state.net.state_dict()), temporary / _MODEL)
+    tensors, groups = _optimizer_parts(state.optimizers)
+    generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
+    save_file(_contiguous(tensors | generators), temporary / _OPTIMIZERS)
+    facts = {"update": state.update, "steps": state.steps, "groups": groups, "envs": envs}
+    (temporary / _STATE).write_text(json.dumps(facts))
+    if folder.exists():
+        shutil.rmtree(folder)
+    temporary.rename(folder)
+    if name is None:
+        _clean(run, keep)
+    return folder
+
+
+def latest_checkpoint(run: RunFolder) -> Path:
+    """The folder of the newest complete checkpoint."""
+    found = sorted(run.checkpoints.glob("step_*"))
+    if not found:
+        raise CheckpointError(
+            f"run {str(run.path)!r} has no checkpoint yet",
+            expected=f"a folder step_... in {run.checkpoints}",
+            hint="start it again: nothing of it was saved",
+        )
+    return found[-1]
+
+
+def load_network(folder: Path, net: RaggedNet) -> None:
+    """Fill ``net`` with the parameters and input statistics of a checkpoint."""
+    tensors = _load(folder / _MODEL)
+    expected = net.state_dict()
+    for name in sorted(expected.keys() | tensors.keys()):
+        if name not in tensors or name not in expected:
+            raise CheckpointError(
+                f"checkpoint {folder} belongs to another network",
+                expected=f"{name!r} {'not ' if name in tensors else ''}to be there",
+                hint="net, value_net and the environment's spaces must be those of the run",
+            )
+        if tensors[name].shape != expected[name].shape:
+            raise CheckpointError(
+                f"checkpoint {folder} belongs to another network: {name!r} differs in shape",
+                expected=tuple(expected[name].shape),
+                received=tuple(tensors[name].shape),
+                hint="net, value_net and the environment's spaces must be those of the run",
+            )
+    net.load_state_dict(tensors)
+
+
+def load_state(folder: Path, state: TrainState) -> list[Any] | None:
+    """Fill ``state`` from a checkpoint; returns the state of its environments, if it has one."""
+    load_network(folder, state.net)
+    tensors = _load(folder / _OPTIMIZERS)
+    try:
+        facts = json.loads((folder / _STATE).read_text())
+        state.update, state.steps = int(facts["update"]), int(facts["steps"])
+        for name, optimizer in state.optimizers.all().items():
+            optimizer.load_state_dict(_optimizer_dict(name, tensors, facts["groups"][name]))
+        for name, generator in state.generators.all().items():
+            generator.set_state(tensors[f"generator/{name}"])
+        envs: list[Any] | None = facts["envs"]
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise CheckpointError(
+            f"checkpoint {folder} is damaged or belongs to other settings: "
+            f"{type(error).__name__}: {error}",
+            hint="an older one may be whole: remove this folder and resume again",
+        ) from error
+    return envs
+
+
+def _load(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{path} cannot be read: {error}",
+            hint="an older checkpoint may be whole: remove this one's folder and resume again",
+        ) from error
+
+
+def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _optimizer_parts(optimizers: Optimizers) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All tensors by ``name/parameter/key``, and the groups' settings."""
+    tensors, groups = {}, {}
+    for name, optimizer in optimizers.all().items():
+        state = optimizer.state_dict()
+        groups[name] = state["param_groups"]
+        for parameter, values in state["state"].items():
+            for key, value in values.items():
+                tensors[f"{name}/{parameter}/{key}"] = value
+    return tensors, groups
+
+
+def _optimizer_dict(name: str, tensors: Mapping[str, Tensor], groups: list[Any]) -> dict[str, Any]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for path, tensor in tensors.items():
+        owner, *rest = path.split("/")
+        if owner == name:
+            state.setdefault(int(rest[0]), {})[rest[1]] = tensor
+    return {"state": state, "param_groups": groups}
+
+
+def _clean(run: RunFolder, keep: int) -> None:
+    """Remove old checkpoints, and what killed processes left unfinished."""
+    for folder in sorted(run.checkpoints.glob("step_*"))[:-keep]:
+        shutil.rmtree(folder, ignore_errors=True)
+    for leftover in run.checkpoints.glob(".*.tmp"):
+        shutil.rmtree(leftover, ignore_errors=True)

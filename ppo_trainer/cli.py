@@ -1,0 +1,28 @@
+"""What the commands share: our errors as text without a traceback, and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from entity_env import EntityEnvError
+from ragged_net import RaggedNetError
+
+__all__ = ["INTERRUPTED", "run_main"]
+
+INTERRUPTED = 130
+"""The exit code of a program that Ctrl-C ended."""
+
+
+def run_main(main: Callable[[], None]) -> None:
+    """Run a command; a mistake of the user's is explained on stderr and exits with 2."""
+    try:
+        main()
+    except (EntityEnvError, RaggedNetError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+        sys.stderr.close()

@@ -1,0 +1,111 @@
+"""Plays T steps in every row of a VecEnv and keeps what an update needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from entity_env import Metric, VecEnv, VecObs
+from ppo_trainer.advantage import gae
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.rollout import Rollout
+from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.tensors import to_actions, to_batch
+from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
+
+__all__ = ["Collected", "autocast", "collect"]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A rollout, the observation that follows it, and the episodes that ended in it."""
+
+    rollout: Rollout
+    next_obs: VecObs
+    metrics: Mapping[str, Metric]
+
+
+@torch.no_grad()
+def collect(
+    net: RaggedNet,
+    env: VecEnv,
+    obs: VecObs,
+    config: TrainConfig,
+    generator: torch.Generator,
+    clock: Stopwatch,
+) -> Collected:
+    """Play ``config.rollout.steps`` steps from ``obs`` on.
+
+    Where a limit ended an episode, the discounted value of its final observation joins the reward.
+    """
+    device = generator.device
+    batches: list[EntityBatch] = []
+    outputs: list[NetOutput] = []
+    rewards = np.zeros((config.rollout.steps, len(env)), dtype=np.float32)
+    dones = np.zeros((config.rollout.steps, len(env)), dtype=np.bool_)
+    metrics: dict[str, Metric] = {}
+    for t in range(config.rollout.steps):
+        with clock("batch"):
+            batches.append(to_batch(obs, device))
+        with clock("inference"), autocast(device, config):
+            outputs.append(net(batches[-1], generator=generator))
+            actions = to_actions(outputs[-1])
+        with clock("env"):
+            obs = env.act(actions)
+        rewards[t], dones[t] = obs.reward, obs.done
+        if obs.final is not None:
+            with clock("inference"), autocast(device, config):
+                value = net.value(to_batch(obs.final, device)).cpu().numpy()
+            rewards[t, obs.truncated] += config.ppo.gamma * value
+        for name, column in obs.metrics.items():
+            metrics[name] = metrics.get(name, Metric()).merge(Metric.of(column))
+    with clock("inference"), autocast(device, config):
+        last_value = net.value(to_batch(obs, device))
+    with clock("advantage"):
+        rollout = _rollout(batches, outputs, rewards, dones, last_value, config)
+    return Collected(rollout, obs, metrics)
+
+
+def autocast(device: torch.device, config: TrainConfig) -> torch.autocast:
+    """The context that the network runs in."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.precision == "bfloat16")
+
+
+def _rollout(
+    batches: list[EntityBatch],
+    outputs: list[NetOutput],
+    rewards: np.ndarray[tuple[int, int], np.dtype[np.float32]],
+    dones: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
+    last_value: Tensor,
+    config: TrainConfig,
+) -> Rollout:
+    values = torch.stack([output.value for output in outputs])
+    estimate = gae(
+        torch.from_numpy(rewards).to(values.device),
+        values,
+        torch.from_numpy(dones).to(values.device),
+        last_value,
+        config.ppo.gamma,
+        config.ppo.gae_lambda,
+    )
+    chosen = {
+        name: RaggedTensor.cat([output.actions[name].chosen for output in outputs])
+        for name in outputs[0].actions
+    }
+    return Rollout(
+        batch=EntityBatch.cat(batches),
+        chosen=chosen,
+        log_probs={
+            name: RaggedTensor(
+                torch.cat([output.actions[name].log_prob for output in outputs]), ragged.offsets
+            )
+            for name, ragged in chosen.items()
+        },
+        values=values.flatten(),
+        advantages=estimate.advantages.flatten(),
+        returns=estimate.returns.flatten(),
+    )

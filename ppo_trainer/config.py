@@ -1,0 +1,271 @@
+"""All settings of a run and what makes them valid. ``conf/`` holds what differs by environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from entity_env.errors import shorten
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.settings import build
+from ragged_net import NetConfig
+
+__all__ = [
+    "CheckpointConfig",
+    "EvalConfig",
+    "OptimConfig",
+    "PPOConfig",
+    "RolloutConfig",
+    "Schedule",
+    "TrainConfig",
+    "WandbConfig",
+    "config_from_dict",
+    "config_to_dict",
+]
+
+Schedule = Literal["constant", "linear", "cosine"]
+
+
+@dataclass(frozen=True)
+class RolloutConfig:
+    """How experience is collected.
+
+    Args:
+        num_envs: Rows R that act together.
+        steps: Steps T of each row between two updates. A rollout has T * R frames.
+        processes: Worker processes for the environments; 0 runs them in the main process.
+    """
+
+    num_envs: int = 128
+    steps: int = 16
+    processes: int = 0
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347).
+
+    Args:
+        epochs: Passes over a rollout.
+        minibatch_size: Frames for each gradient step.
+        microbatch_size: Frames that go through the network at once; 0 for the whole minibatch.
+            Changes memory, not results.
+        gamma: Discount for each step.
+        gae_lambda: Lambda of generalised advantage estimation.
+        clip_coef: Probability ratios count within 1 - clip_coef .. 1 + clip_coef.
+        ratio: ``per_actor`` clips the ratio of each actor, ``per_frame`` the product of the ratios
+            of all actors of a frame.
+        actor_weight: ``frame`` gives each frame the same weight, ``actor`` each actor.
+        normalize_advantages: Scale the advantages of each minibatch to mean 0, deviation 1.
+        entropy_coef: Weight of the entropy bonus.
+        entropy_schedule: How the weight goes to 0 over the run, if it does.
+        value_coef: Weight of the value loss.
+        clip_value: Clip the change of the value by clip_coef, too.
+        max_grad_norm: Longer gradients are scaled down to this norm.
+        target_kl: Stop an update when the policy has moved further than this; 0 never stops.
+    """
+
+    epochs: int = 3
+    minibatch_size: int = 512
+    microbatch_size: int = 0
+    gamma: float = 0.99
+    gae_lambda: float = 0.95
+    clip_coef: float = 0.2
+    ratio: Literal["per_actor", "per_frame"] = "per_actor"
+    actor_weight: Literal["frame", "actor"] = "frame"
+    normalize_advantages: bool = True
+    entropy_coef: float = 0.01
+    entropy_schedule: Schedule = "constant"
+    value_coef: float = 0.5
+    clip_value: bool = False
+    max_grad_norm: float = 0.5
+    target_kl: float = 0.0
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """Adam.
+
+    Args:
+        lr: Learning rate at the start.
+        schedule: How it goes to 0 over the run, if it does.
+        eps: Adam's epsilon.
+        weight_decay: Decoupled weight decay.
+    """
+
+    lr: float = 1e-3
+    schedule: Schedule = "linear"
+    eps: float = 1e-5
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """Fresh episodes after training, or every so often.
+
+    Args:
+        episodes: Episodes of the evaluation at the end, greedy and sampled each; 0 for none.
+        every: Also evaluate greedily every so many updates; 0 never.
+        every_episodes: Episodes of those.
+        scripted: Dotted path of a function from Observation to actions to compare with.
+    """
+
+    episodes: int = 1000
+    every: int = 0
+    every_episodes: int = 100
+    scripted: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """Save every ``every`` updates and at the end; keep the last ``keep`` checkpoints."""
+
+    every: int = 20
+    keep: int = 2
+
+
+@dataclass(frozen=True)
+class WandbConfig:
+    """Weights & Biases; ``offline`` needs no network."""
+
+    mode: Literal["online", "offline", "disabled"] = "disabled"
+    project: str = "ragged-rl"
+    entity: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides a run.
+
+    Args:
+        env: ``_target_``, a registered name or a dotted path, and the constructor's arguments.
+        seed: Seeds the network, the environments and the sampling.
+        total_timesteps: Frames to train on, rounded up to whole rollouts.
+        device: ``auto`` takes a GPU where there is one.
+        precision: ``bfloat16`` runs the network under autocast.
+        threads: CPU threads of torch; 0 leaves torch's default.
+        run_dir: Where run folders are made.
+        run_name: Name of the run folder; made from environment, time and seed if left out.
+        resume: Run folder to go on with.
+        value_net: A network of its own for the value function; null shares the policy's.
+        value_optim: The optimizer of that network; null takes ``optim``.
+    """
+
+    env: Mapping[str, Any] = field(default_factory=lambda: {"_target_": "minesweeper"})
+    seed: int = 1
+    total_timesteps: int = 500_000
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    threads: int = 0
+    run_dir: str = "runs"
+    run_name: str | None = None
+    resume: str | None = None
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    net: NetConfig = field(default_factory=NetConfig)
+    value_net: NetConfig | None = None
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    value_optim: OptimConfig | None = None
+    eval: EvalConfig = field(default_factory=EvalConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    wandb: WandbConfig = field(default_factory=WandbConfig)
+
+    def __post_init__(self) -> None:
+        """Check every value, and the values against each other."""
+        _check_ranges(self)
+        frames = self.rollout.num_envs * self.rollout.steps
+        if self.ppo.minibatch_size > frames:
+            raise ConfigError(
+                "ppo.minibatch_size is larger than a rollout",
+                expected=f"at most rollout.num_envs * rollout.steps = {frames}",
+                received=self.ppo.minibatch_size,
+            )
+        if self.ppo.microbatch_size > self.ppo.minibatch_size:
+            raise ConfigError(
+                "ppo.microbatch_size is larger than ppo.minibatch_size",
+                expected=f"0, or at most {self.ppo.minibatch_size}",
+                received=self.ppo.microbatch_size,
+            )
+        if self.rollout.processes > self.rollout.num_envs:
+            raise ConfigError(
+                "rollout.processes is larger than rollout.num_envs",
+                expected=f"at most {self.rollout.num_envs}",
+                received=self.rollout.processes,
+            )
+        if self.value_optim is not None and self.value_net is None:
+            raise ConfigError(
+                "value_optim is set, but the value function has no network of its own",
+                hint="set value_net, too, or leave value_optim out",
+            )
+        if not isinstance(self.env, Mapping) or not isinstance(self.env.get("_target_"), str):
+            raise ConfigError(
+                "env has no _target_",
+                expected="env._target_=minesweeper, or a dotted path such as my_pkg.my_env.MyEnv",
+                received=shorten(self.env),
+            )
+
+    @property
+    def frames_per_update(self) -> int:
+        """T * R."""
+        return self.rollout.num_envs * self.rollout.steps
+
+    @property
+    def updates(self) -> int:
+        """Rollouts needed for ``total_timesteps``."""
+        return -(-self.total_timesteps // self.frames_per_update)
+
+
+def config_from_dict(values: Mapping[str, Any]) -> TrainConfig:
+    """A checked TrainConfig from nested dicts; a misspelt key names its nearest valid one."""
+    return build(TrainConfig, values, "")
+
+
+def config_to_dict(config: TrainConfig) -> dict[str, Any]:
+    """Nested dicts of plain values that ``config_from_dict`` turns back into ``config``."""
+    values = dataclasses.asdict(config)
+    return {**values, "env": dict(values["env"])}
+
+
+_AT_LEAST: dict[str, float] = {
+    "seed": 0,
+    "total_timesteps": 1,
+    "threads": 0,
+    "rollout.num_envs": 1,
+    "rollout.steps": 1,
+    "rollout.processes": 0,
+    "ppo.epochs": 1,
+    "ppo.minibatch_size": 1,
+    "ppo.microbatch_size": 0,
+    "ppo.entropy_coef": 0,
+    "ppo.value_coef": 0,
+    "ppo.target_kl": 0,
+    "optim.weight_decay": 0,
+    "eval.episodes": 0,
+    "eval.every": 0,
+    "eval.every_episodes": 1,
+    "checkpoint.every": 1,
+    "checkpoint.keep": 1,
+}
+_MORE_THAN_0 = ("ppo.clip_coef", "ppo.max_grad_norm", "optim.lr", "optim.eps")
+_FRACTIONS = ("ppo.gamma", "ppo.gae_lambda")
+
+
+def _check_ranges(config: TrainConfig) -> None:
+    for path, least in _AT_LEAST.items():
+        _check_range(config, path, least, math.inf, f">= {least}")
+    for path in _MORE_THAN_0:
+        _check_range(config, path, math.nextafter(0.0, 1.0), math.inf, "> 0")
+    for path in _FRACTIONS:
+        _check_range(config, path, 0.0, 1.0, "from 0 to 1")
+
+
+def _check_range(config: TrainConfig, path: str, least: float, most: float, expected: str) -> None:
+    value: Any = config
+    for name in path.split("."):
+        value = getattr(value, name)
+    if not least <= value <= most:  # also refuses NaN
+        raise ConfigError(f"{path} is out of range", expected=expected, received=value)

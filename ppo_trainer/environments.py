@@ -1,0 +1,57 @@
+"""From the ``env`` settings to environments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import envs  # noqa: F401  (registers the environments that come with the library)
+from entity_env import Environment, ListEnv, ParallelEnv, VecEnv
+from entity_env.registry import check_settings, resolve
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.errors import RunFolderError
+
+__all__ = ["make_factory", "make_vec_env", "with_env"]
+
+CreateEnv = Callable[[], Environment]
+
+
+def with_env(config: TrainConfig, env: Callable[..., Environment] | None) -> TrainConfig:
+    """The config with ``env._target_`` set to the path of ``env``, where one is given.
+
+    The settings of another environment do not carry over to it.
+    """
+    if env is None:
+        return config
+    path = f"{env.__module__}.{getattr(env, '__qualname__', type(env).__qualname__)}"
+    same = config.env["_target_"] == path
+    return replace(config, env={**(config.env if same else {}), "_target_": path})
+
+
+def make_factory(config: TrainConfig, env: Callable[..., Environment] | None = None) -> CreateEnv:
+    """A function that makes one environment.
+
+    Args:
+        config: Its ``env`` holds the target and the constructor's arguments.
+        env: The class or function itself, where the target cannot be imported.
+    """
+    settings: dict[str, Any] = {k: v for k, v in config.env.items() if k != "_target_"}
+    target = config.env["_target_"]
+    if env is None and ("<locals>" in target or target.startswith("__main__.")):
+        raise RunFolderError(
+            f"environment {target!r} lives in a script or notebook and cannot be imported",
+            hint="pass it: train(config, env=MyEnv), watch(run, env=MyEnv); or move it to a module",
+        )
+    factory = resolve(target) if env is None else env
+    check_settings(factory, settings)
+    return functools.partial(factory, **settings)
+
+
+def make_vec_env(config: TrainConfig, create_env: CreateEnv, seed: int) -> VecEnv:
+    """The rows to train on, in this process or in workers."""
+    rollout = config.rollout
+    if rollout.processes == 0:
+        return ListEnv(create_env, rollout.num_envs, seed=seed)
+    return ParallelEnv(create_env, rollout.num_envs, rollout.processes, seed=seed)

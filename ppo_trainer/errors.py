@@ -1,0 +1,43 @@
+"""One exception class per kind of mistake in settings, run folders and training."""
+
+from __future__ import annotations
+
+from entity_env.errors import EntityEnvError
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "DeviceError",
+    "NonFiniteError",
+    "RunFolderError",
+    "TrainerError",
+    "VideoError",
+]
+
+
+class TrainerError(EntityEnvError):
+    """Base of this package's errors; the message format is the one of ``entity_env``."""
+
+
+class ConfigError(TrainerError):
+    """A setting that does not exist, has the wrong type, or contradicts another one."""
+
+
+class DeviceError(TrainerError):
+    """A device that this machine does not have."""
+
+
+class RunFolderError(TrainerError):
+    """A folder that is not a run, or a run whose environment cannot be found again."""
+
+
+class CheckpointError(TrainerError):
+    """A checkpoint that is missing, damaged, or belongs to other settings."""
+
+
+class NonFiniteError(TrainerError):
+    """A loss or a gradient that is NaN or infinite."""
+
+
+class VideoError(TrainerError):
+    """A video that cannot be drawn or written."""

@@ -1,0 +1,217 @@
+"""How good is a run? ``python -m ppo_trainer.evaluate <run> [--episodes N] [--seed S]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from entity_env import Environment, VecObs
+from entity_env.play import Policy, VecPolicy, play_episodes, play_scripted, random_policy
+from ppo_trainer.checkpoint import latest_checkpoint, load_network
+from ppo_trainer.cli import run_main
+from ppo_trainer.collect import autocast
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.device import choose_device
+from ppo_trainer.environments import CreateEnv, make_factory
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.seeding import derived_seed
+from ppo_trainer.tensors import to_actions, to_batch
+from ragged_net import RaggedNet
+
+__all__ = [
+    "Evaluation",
+    "evaluate",
+    "evaluate_run",
+    "load_policy",
+    "main",
+    "network_policy",
+    "table",
+]
+
+_Z = 1.959964  # two-sided 95% quantile of the normal distribution
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of every episode that one player played. Shape of each: (episodes,)."""
+
+    player: str
+    metrics: Mapping[str, npt.NDArray[np.float64]]
+
+    def mean(self, name: str) -> float:
+        """The mean of a metric."""
+        return float(np.nanmean(self.metrics[name]))
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """A 95% confidence interval of the mean.
+
+        Wilson's interval (1927) for a metric that is always 0 or 1, which stays within 0 and 1 and
+        means something even if all episodes are won; the normal one else.
+        """
+        values = self.metrics[name][~np.isnan(self.metrics[name])]
+        n, mean = len(values), float(values.mean())
+        if np.isin(values, (0.0, 1.0)).all():
+            centre = (mean + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+            half = _Z / (1 + _Z**2 / n) * math.sqrt(mean * (1 - mean) / n + _Z**2 / (4 * n**2))
+            return centre - half, centre + half
+        half = _Z * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+        return mean - half, mean + half
+
+    def summary(self) -> dict[str, Any]:
+        """Means and intervals as JSON values."""
+        return {
+            "player": self.player,
+            "episodes": len(self.metrics["episodic_reward"]),
+            **{
+                name: {"mean": self.mean(name), "interval95": list(self.interval(name))}
+                for name in self.metrics
+            },
+        }
+
+
+def network_policy(
+    net: RaggedNet, config: TrainConfig, generator: torch.Generator, *, greedy: bool
+) -> VecPolicy:
+    """The network as a policy over a ``VecEnv``."""
+
+    @torch.no_grad()
+    def act(obs: VecObs) -> Mapping[str, Any]:
+        with autocast(generator.device, config):
+            output = net(to_batch(obs, generator.device), generator=generator, greedy=greedy)
+        return to_actions(output)
+
+    return act
+
+
+def evaluate(
+    net: RaggedNet,
+    create_env: CreateEnv,
+    config: TrainConfig,
+    device: torch.device,
+    episodes: int,
+    *,
+    greedy: bool,
+    number: int = 0,
+) -> Evaluation:
+    """Play fresh episodes, which the training never sees; ``number`` tells evaluations apart."""
+    seed = derived_seed(config.seed, "evaluation", number)
+    generator = torch.Generator(device).manual_seed(seed)
+    policy = network_policy(net, config, generator, greedy=greedy)
+    player = "agent, greedy" if greedy else "agent, sampled"
+    return Evaluation(player, play_episodes(create_env, policy, episodes, seed))
+
+
+def evaluate_all(
+    net: RaggedNet, create_env: CreateEnv, config: TrainConfig, device: torch.device, episodes: int
+) -> list[Evaluation]:
+    """The agent greedy and sampled, beside the scripted player, if any, and random play."""
+    seed = derived_seed(config.seed, "evaluation")
+    results = [
+        evaluate(net, create_env, config, device, episodes, greedy=greedy)
+        for greedy in (True, False)
+    ]
+    if config.eval.scripted is not None:
+        scripted = _scripted(config.eval.scripted)
+        results.append(
+            Evaluation("scripted player", play_scripted(create_env, scripted, episodes, seed))
+        )
+    random = play_episodes(create_env, random_policy(seed), episodes, seed)
+    return [*results, Evaluation("random play", random)]
+
+
+def table(results: list[Evaluation]) -> str:
+    """The results as lines of text: win rate, if there is one, reward and length."""
+    columns = [("win", "win rate"), ("episodic_reward", "reward"), ("episodic_length", "length")]
+    columns = [column for column in columns if column[0] in results[0].metrics]
+    lines = [" " * 17 + "".join(f"{f'{label} (95% interval)':>30}" for _, label in columns)]
+    for result in results:
+        cells = []
+        for name, _ in columns:
+            low, high = result.interval(name)
+            digits = 2 if name == "episodic_length" else 3
+            cells.append(f"{result.mean(name):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})")
+        lines.append(f"{result.player:<17}" + "".join(f"{cell:>30}" for cell in cells))
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A run's network, ready to act."""
+
+    run: RunFolder
+    config: TrainConfig
+    create_env: CreateEnv
+    net: RaggedNet
+    device: torch.device
+
+
+def load_policy(
+    path: str | Path,
+    env: Callable[..., Environment] | None = None,
+    device: str = "auto",
+) -> LoadedRun:
+    """Load the newest checkpoint of a run; ``env`` only where its class cannot be imported."""
+    run = RunFolder.open(path)
+    config = run.read_config()
+    create_env = make_factory(config, env)
+    example = create_env()
+    chosen = choose_device(device)
+    net = RaggedNet(example.obs_space(), example.action_space(), config.net, config.value_net)
+    example.close()
+    load_network(latest_checkpoint(run), net)
+    return LoadedRun(run, config, create_env, net.to(chosen), chosen)
+
+
+def evaluate_run(
+    path: str | Path,
+    env: Callable[..., Environment] | None = None,
+    episodes: int = 1000,
+    seed: int | None = None,
+) -> list[Evaluation]:
+    """Evaluate a run's newest checkpoint; with ``seed`` on other episodes than its own."""
+    loaded = load_policy(path, env)
+    config = loaded.config if seed is None else replace(loaded.config, seed=seed)
+    return evaluate_all(loaded.net, loaded.create_env, config, loaded.device, episodes)
+
+
+def write_evaluation(run: RunFolder, steps: int, results: list[Evaluation]) -> None:
+    """Keep the results in the run folder."""
+    facts = {"steps": steps, "players": [result.summary() for result in results]}
+    run.evaluation_file.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m ppo_trainer.evaluate", description=__doc__)
+    parser.add_argument("run", help="run folder")
+    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=None, help="other episodes than the run's own")
+    options = parser.parse_args(arguments)
+    print(table(evaluate_run(options.run, None, options.episodes, options.seed)))
+
+
+def _scripted(path: str) -> Policy:
+    module_name, _, name = path.rpartition(".")
+    try:
+        policy: Policy = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"eval.scripted: {path!r} cannot be imported: {error}",
+            expected="a dotted path such as envs.minesweeper_script.walk_and_defuse, or null",
+        ) from error
+    return policy
+
+
+if __name__ == "__main__":
+    run_main(main)

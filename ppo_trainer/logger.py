@@ -1,0 +1,93 @@
+"""Where the numbers of a run go: JSON lines, TensorBoard, and W&B where it is switched on."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ppo_trainer.config import TrainConfig, config_to_dict
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.run_folder import RunFolder
+
+__all__ = ["RunLogger", "read_metrics"]
+
+
+class RunLogger:
+    """Writes one record for each update.
+
+    Args:
+        run: The folder to write to.
+        config: The run's settings.
+        update: Updates done before; later records of an interrupted run are dropped, since the
+            resumed run writes them again.
+    """
+
+    def __init__(self, run: RunFolder, config: TrainConfig, update: int) -> None:
+        kept = [record for record in read_metrics(run) if record["update"] <= update]
+        run.metrics_file.write_text("".join(json.dumps(record) + "\n" for record in kept))
+        self._lines = run.metrics_file.open("a")
+        # Half a second of imports that a reader of this module does not need.
+        from torch.utils.tensorboard import SummaryWriter
+
+        last_step = kept[-1]["steps"] + 1 if kept else None
+        self._board = SummaryWriter(str(run.path), purge_step=last_step)
+        self._wandb = _start_wandb(run, config)
+
+    def __enter__(self) -> RunLogger:
+        """Use as a context manager that closes the files."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self._lines.close()
+        self._board.close()
+        if self._wandb is not None:
+            self._wandb.finish()
+
+    def write(self, update: int, steps: int, metrics: Mapping[str, float]) -> None:
+        """Write the numbers of one update; what is not finite is left out."""
+        finite = {name: value for name, value in sorted(metrics.items()) if math.isfinite(value)}
+        self._lines.write(json.dumps({"update": update, "steps": steps, **finite}) + "\n")
+        self._lines.flush()
+        for name, value in finite.items():
+            self._board.add_scalar(name, value, steps)
+        if self._wandb is not None:
+            self._wandb.log({"update": update, **finite}, step=steps)
+
+
+def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
+    """All whole records of a run; a line that a kill cut short is left out."""
+    records = []
+    if run.metrics_file.is_file():
+        for line in run.metrics_file.read_text(errors="replace").splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict) and {"update", "steps"} <= record.keys():
+                records.append(record)
+    return records
+
+
+def _start_wandb(run: RunFolder, config: TrainConfig) -> Any:
+    if config.wandb.mode == "disabled":
+        return None
+    try:
+        import wandb
+    except ImportError as error:
+        raise ConfigError(
+            "wandb.mode is on, but wandb is not installed", hint="pip install wandb"
+        ) from error
+    return wandb.init(
+        mode=config.wandb.mode,
+        project=config.wandb.project,
+        entity=config.wandb.entity,
+        group=config.wandb.group,
+        dir=str(run.path),
+        name=run.path.name,
+        id=run.path.name,
+        resume="allow",
+        config=config_to_dict(config),
+    )

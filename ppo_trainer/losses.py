@@ -1,0 +1,133 @@
+"""The PPO loss of a minibatch whose frames have any number of actors, none included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ppo_trainer.config import PPOConfig
+from ppo_trainer.rollout import Rollout
+from ragged_net import NetOutput, RaggedTensor
+
+__all__ = ["Losses", "Scale", "minibatch_scale", "normalized", "ppo_losses"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the sums over a minibatch are divided by; the same for all of its micro-batches.
+
+    Args:
+        frames: B, the weight of the value loss.
+        policy: The total weight of frames with actors, or of actors. At least 1.
+    """
+
+    frames: float
+    policy: float
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Scalars; each is this part's share, so that the shares of micro-batches add up.
+
+    Args:
+        policy: The clipped surrogate, negated.
+        entropy: The mean entropy of an actor's choice.
+        value: Half the squared error.
+        kl: Estimate of the KL divergence from the policy that collected (``k3`` of Schulman,
+            "Approximating KL divergence", 2020): mean of (ratio - 1) - log ratio.
+        clip_fraction: The share of ratios outside of 1 +- clip_coef.
+    """
+
+    policy: Tensor
+    entropy: Tensor
+    value: Tensor
+    kl: Tensor
+    clip_fraction: Tensor
+
+
+def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
+    """The weights of a whole minibatch, before it is split."""
+    actors = _actors_per_frame(minibatch.log_probs, len(minibatch))
+    weight = actors.sum() if config.actor_weight == "actor" else (actors > 0).sum()
+    return Scale(frames=len(minibatch), policy=max(1.0, float(weight)))
+
+
+def normalized(minibatch: Rollout) -> Tensor:
+    """Advantages scaled to mean 0, deviation 1 over the frames in which somebody acted. (B,)."""
+    advantages = minibatch.advantages
+    acted = _actors_per_frame(minibatch.log_probs, len(minibatch)) > 0
+    if not acted.any():
+        return advantages
+    mean, deviation = advantages[acted].mean(), advantages[acted].std(correction=0)
+    return (advantages - mean) / (deviation + 1e-8)
+
+
+def ppo_losses(
+    output: NetOutput, part: Rollout, advantages: Tensor, scale: Scale, config: PPOConfig
+) -> Losses:
+    """The losses of a minibatch, or of one of its micro-batches.
+
+    Args:
+        output: What the network says about ``part`` now, given its choices.
+        part: The frames and what was done in them.
+        advantages: Normalised over the whole minibatch. Shape: (B,).
+        scale: Of the whole minibatch.
+        config: Decides ratio, clipping and weights.
+    """
+    frames = len(part)
+    log_ratio = _gathered(
+        {n: a.log_prob - part.log_probs[n].values for n, a in output.actions.items()}, advantages
+    )
+    entropy = _gathered(
+        {name: action.entropy for name, action in output.actions.items()}, advantages
+    )
+    frame_of = _gathered(
+        {n: ragged.frame_ids() for n, ragged in part.log_probs.items()}, advantages
+    )
+    frame_of = frame_of.long()
+    actors = _actors_per_frame(part.log_probs, frames)
+    actor_weight = (
+        torch.ones_like(log_ratio)
+        if config.actor_weight == "actor"
+        else 1.0 / actors[frame_of].to(log_ratio.dtype)
+    ) / scale.policy
+    if config.ratio == "per_frame":
+        acted = actors > 0
+        weight = torch.zeros_like(advantages).index_add(0, frame_of, actor_weight)[acted]
+        log_ratio = torch.zeros_like(advantages).index_add(0, frame_of, log_ratio)[acted]
+        advantage = advantages[acted]
+    else:
+        weight, advantage = actor_weight, advantages[frame_of]
+    ratio = log_ratio.exp()
+    clipped = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
+    surrogate = torch.minimum(ratio * advantage, clipped * advantage)
+    outside = ((ratio - 1).abs() > config.clip_coef).to(weight.dtype)
+    return Losses(
+        policy=-(weight * surrogate).sum(),
+        entropy=(actor_weight * entropy).sum(),
+        value=_value_loss(output.value, part, config) / scale.frames,
+        kl=(weight * ((ratio - 1) - log_ratio)).sum().detach(),
+        clip_fraction=(weight * outside).sum().detach(),
+    )
+
+
+def _value_loss(value: Tensor, part: Rollout, config: PPOConfig) -> Tensor:
+    error = (value - part.returns) ** 2
+    if config.clip_value:
+        change = (value - part.values).clamp(-config.clip_coef, config.clip_coef)
+        error = torch.maximum(error, (part.values + change - part.returns) ** 2)
+    return 0.5 * error.sum()
+
+
+def _actors_per_frame(log_probs: Mapping[str, RaggedTensor], frames: int) -> Tensor:
+    """Actors of all actions in each frame. Shape: (B,), int64."""
+    counts = [ragged.lengths for ragged in log_probs.values()]
+    return torch.stack(counts).sum(0) if counts else torch.zeros(frames, dtype=torch.int64)
+
+
+def _gathered(parts: Mapping[str, Tensor], like: Tensor) -> Tensor:
+    """Values of the actors of all actions, one action after the other. Shape: (A,)."""
+    return torch.cat(list(parts.values())) if parts else like.new_zeros(0)

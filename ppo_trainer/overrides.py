@@ -1,0 +1,72 @@
+"""What stands between the command line, Hydra and ``TrainConfig``.
+
+Hydra composes YAML files and sweeps. It does not know which settings exist, so that the one schema
+in ``config.py`` can answer a misspelt name with the nearest valid one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
+from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
+from ppo_trainer.run_folder import RunFolder
+
+__all__ = ["hydra_arguments", "register_base", "resumed_config"]
+
+_GROUPS = tuple(sorted(p.name for p in (Path(__file__).parent / "conf").iterdir() if p.is_dir()))
+_SETTING = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)=")
+
+
+def register_base() -> None:
+    """Give Hydra the defaults of ``TrainConfig``; ``env`` comes from its own group."""
+    values = config_to_dict(TrainConfig())
+    del values["env"]
+    ConfigStore.instance().store(name="base", node=values)
+
+
+def hydra_arguments(arguments: list[str]) -> list[str]:
+    """Command-line arguments as Hydra wants them.
+
+    Settings become ``++name=value``, so that unknown names reach our own check. Naming a target of
+    one's own without ``env=`` starts from an environment without settings.
+    """
+    names = [match["name"] for text in arguments if (match := _SETTING.match(text))]
+    own = "env._target_" in names and "env" not in names
+    rewritten = []
+    for text in arguments:
+        match = _SETTING.match(text)
+        is_setting = match is not None and match["name"].split(".")[0] != "hydra"
+        if match is not None and is_setting and match["name"] not in _GROUPS:
+            text = f"++{text}"
+        rewritten.append(text)
+    return (["env=custom"] if own else []) + rewritten
+
+
+def resumed_config(composed: Any) -> TrainConfig:
+    """The settings of this run.
+
+    With ``resume`` they are those of the resumed run, and on top what the command line says.
+    """
+    if composed.get("resume") is None:
+        return config_from_dict(composed)
+    saved = OmegaConf.create(RunFolder.open(composed["resume"]).read_values())
+    for override in HydraConfig.get().overrides.task:
+        name, _, _ = override.lstrip("+").partition("=")
+        if name not in _GROUPS:
+            OmegaConf.update(saved, name, _lookup(composed, name), force_add=True)
+    values = OmegaConf.to_container(saved, resolve=True)
+    assert isinstance(values, Mapping)
+    return config_from_dict(values)  # type: ignore[arg-type]
+
+
+def _lookup(values: Any, path: str) -> Any:
+    for name in path.split("."):
+        values = values[name]
+    return values

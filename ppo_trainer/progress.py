@@ -1,0 +1,86 @@
+"""What a run shows while it works: a bar in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+__all__ = ["RunProgress"]
+
+_SHOWN = (
+    ("reward", "episodic_reward"),
+    ("win", "win"),
+    ("explained var", "value/explained_variance"),
+    ("entropy", "policy/entropy"),
+)
+_LINES = 20
+
+
+class RunProgress:
+    """Shows steps, speed, time left and the figures that tell whether a run learns.
+
+    Args:
+        done: Steps done before, in a resumed run.
+        total: Steps at the end.
+    """
+
+    def __init__(self, done: int, total: int) -> None:
+        self._first = self._done = done
+        self._total = total
+        self._started = time.perf_counter()
+        self._next_line = done
+        self._last: dict[str, float] = {}
+        self._bar: Progress | None = None
+        if sys.stdout.isatty():
+            self._bar = Progress(
+                BarColumn(bar_width=24),
+                TextColumn("{task.percentage:>3.0f}%  {task.fields[text]}"),
+                console=Console(highlight=False),
+            )
+            self._task = self._bar.add_task("", total=total, completed=done, text="")
+
+    def __enter__(self) -> RunProgress:
+        """Start the bar."""
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the last state of the bar on the screen."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, steps: int, metrics: Mapping[str, float]) -> None:
+        """Show the state after an update."""
+        self._done = steps
+        self._last.update({name: v for name, v in metrics.items() if math.isfinite(v)})
+        if self._bar is not None:
+            self._bar.update(self._task, completed=steps, text=self._text())
+        elif steps >= self._next_line or steps >= self._total:
+            self._next_line = steps + max(1, (self._total - self._first) // _LINES)
+            print(self._text(), flush=True)
+
+    def _text(self) -> str:
+        elapsed = max(time.perf_counter() - self._started, 1e-9)
+        speed = (self._done - self._first) / elapsed
+        left = max(self._total - self._done, 0) / speed if speed else math.inf
+        parts = [
+            f"{self._done:>9,} / {self._total:,} steps",
+            f"{speed:,.0f} steps/s",
+            f"{_clock(left)} left",
+        ]
+        parts += [f"{label} {self._last[n]:.3f}" for label, n in _SHOWN if n in self._last]
+        return "  ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "--:--"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,48 @@
+"""Experience: T steps of R rows as T * R frames, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ragged_net import EntityBatch, RaggedTensor
+
+__all__ = ["Rollout"]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """B frames with what was done in them and what came of it; a minibatch is one, too.
+
+    Args:
+        batch: The frames.
+        chosen: For each action what its actors chose. Shape: (A,), int64.
+        log_probs: The log-probability of each choice when it was made. Shape: (A,), float32.
+        values: The value of each frame at that time. Shape: (B,), float32.
+        advantages: Shape: (B,), float32.
+        returns: Targets of the value function. Shape: (B,), float32.
+    """
+
+    batch: EntityBatch
+    chosen: Mapping[str, RaggedTensor]
+    log_probs: Mapping[str, RaggedTensor]
+    values: Tensor
+    advantages: Tensor
+    returns: Tensor
+
+    def __len__(self) -> int:
+        """The number of frames."""
+        return self.batch.num_frames
+
+    def select(self, frames: Tensor) -> Rollout:
+        """The given frames (K,) int64, in that order."""
+        return Rollout(
+            batch=self.batch.select(frames),
+            chosen={name: ragged.select(frames) for name, ragged in self.chosen.items()},
+            log_probs={name: ragged.select(frames) for name, ragged in self.log_probs.items()},
+            values=self.values.index_select(0, frames),
+            advantages=self.advantages.index_select(0, frames),
+            returns=self.returns.index_select(0, frames),
+        )

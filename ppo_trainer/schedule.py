@@ -1,0 +1,22 @@
+"""How a setting changes over a run."""
+
+from __future__ import annotations
+
+import math
+
+from ppo_trainer.config import Schedule
+
+__all__ = ["scheduled"]
+
+
+def scheduled(start: float, schedule: Schedule, progress: float) -> float:
+    """The value when ``progress`` (0 to 1) of the run is over.
+
+    ``constant`` stays; ``linear`` and ``cosine`` go to 0 at the end.
+    """
+    progress = min(max(progress, 0.0), 1.0)
+    if schedule == "linear":
+        return start * (1.0 - progress)
+    if schedule == "cosine":
+        return start * 0.5 * (1.0 + math.cos(math.pi * progress))
+    return start

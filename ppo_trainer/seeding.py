@@ -1,0 +1,39 @@
+"""Everything random in a run, from one integer."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from entity_env.environment import check_seed
+
+__all__ = ["Generators", "derived_seed", "make_generators"]
+
+
+@dataclass(frozen=True)
+class Generators:
+    """``actions`` samples what actors do, on the network's device; ``minibatches`` shuffles."""
+
+    actions: torch.Generator
+    minibatches: torch.Generator
+
+    def all(self) -> dict[str, torch.Generator]:
+        """By name."""
+        return {"actions": self.actions, "minibatches": self.minibatches}
+
+
+def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
+    """A seed of its own for each purpose, the same in every run with ``seed``."""
+    sequence = np.random.SeedSequence([check_seed(seed), zlib.crc32(purpose.encode()), number])
+    return int(sequence.generate_state(1)[0])
+
+
+def make_generators(seed: int, device: torch.device) -> Generators:
+    """Fresh generators."""
+    return Generators(
+        actions=torch.Generator(device).manual_seed(derived_seed(seed, "actions")),
+        minibatches=torch.Generator().manual_seed(derived_seed(seed, "minibatches")),
+    )

@@ -1,0 +1,80 @@
+"""Nested dicts, as YAML gives them, to dataclasses: unknown names and wrong types stop here."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from entity_env.errors import nearest, shorten
+from ppo_trainer.errors import ConfigError
+
+__all__ = ["build"]
+
+ConfigT = TypeVar("ConfigT")
+
+
+def build(kind: type[ConfigT], values: Any, path: str) -> ConfigT:
+    """An instance of the dataclass ``kind`` from nested dicts.
+
+    Args:
+        kind: Its annotations are the schema.
+        values: One entry for each setting that is not left at its default.
+        path: Where ``values`` stand in the whole, for messages.
+
+    Raises:
+        ConfigError: An unknown key, with the nearest valid one, or a value of the wrong type.
+    """
+    if not isinstance(values, Mapping):
+        raise ConfigError(
+            f"{path or 'the configuration'} is not a group of settings",
+            expected=f"keys of {kind.__name__}",
+            received=shorten(values),
+        )
+    hints = get_type_hints(kind)
+    for key in values:
+        if key not in hints:
+            raise ConfigError(
+                f"unknown setting {_join(path, key)!r}",
+                options=hints,
+                hint=nearest(key, hints),
+            )
+    return kind(
+        **{key: _value(hints[key], value, _join(path, key)) for key, value in values.items()}
+    )
+
+
+def _value(hint: Any, value: Any, path: str) -> Any:
+    origin, choices = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in choices:
+            return None
+        return _value(next(c for c in choices if c is not type(None)), value, path)
+    if dataclasses.is_dataclass(hint):
+        return value if isinstance(value, hint) else build(hint, value, path)  # type: ignore[arg-type]
+    if origin is Literal:
+        if value not in choices:
+            raise ConfigError(
+                f"{path} does not know this value",
+                received=shorten(value),
+                options=choices,
+                hint=nearest(value, choices),
+            )
+        return value
+    if hint is int and isinstance(value, float) and value.is_integer():
+        return int(value)  # 1e6 is a float to YAML and a whole number to people
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    expected = Mapping if origin is not None else hint
+    if not isinstance(value, expected) or (isinstance(value, bool) and hint is not bool):
+        raise ConfigError(
+            f"{path} has the wrong type",
+            expected=getattr(expected, "__name__", str(expected)),
+            received=f"{shorten(value)} ({type(value).__name__})",
+        )
+    return value
+
+
+def _join(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)

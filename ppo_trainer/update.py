@@ -1,0 +1,181 @@
+"""One PPO update: several passes over a rollout in minibatches of whole frames."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ppo_trainer.collect import autocast
+from ppo_trainer.config import OptimConfig, TrainConfig
+from ppo_trainer.errors import NonFiniteError
+from ppo_trainer.losses import Losses, minibatch_scale, normalized, ppo_losses
+from ppo_trainer.rollout import Rollout
+from ppo_trainer.schedule import scheduled
+from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.tensors import flat
+from ragged_net import RaggedNet
+
+__all__ = ["Optimizers", "make_optimizers", "update"]
+
+
+@dataclass(frozen=True)
+class Optimizers:
+    """One for the policy (and a shared value head), one for a value network of its own."""
+
+    policy: torch.optim.Optimizer
+    value: torch.optim.Optimizer | None
+
+    def all(self) -> dict[str, torch.optim.Optimizer]:
+        """By name."""
+        return {"policy": self.policy} | ({} if self.value is None else {"value": self.value})
+
+
+def make_optimizers(net: RaggedNet, config: TrainConfig) -> Optimizers:
+    """Fresh optimizers for a network."""
+    value_parameters = list(net.value_parameters())
+    return Optimizers(
+        policy=_adam(list(net.policy_parameters()), config.optim),
+        value=_adam(value_parameters, config.value_optim or config.optim)
+        if value_parameters
+        else None,
+    )
+
+
+def update(
+    net: RaggedNet,
+    optimizers: Optimizers,
+    rollout: Rollout,
+    config: TrainConfig,
+    progress: float,
+    generator: torch.Generator,
+    clock: Stopwatch,
+) -> dict[str, float]:
+    """Improve the network on a rollout; returns means over the gradient steps, by name.
+
+    Args:
+        net: Changed in place; its input statistics are not.
+        optimizers: Changed in place.
+        rollout: All on the network's device.
+        config: Settings.
+        progress: The part of the run that is over, 0 to 1, for the schedules.
+        generator: Shuffles the frames; on the CPU.
+        clock: Times the phases.
+
+    Raises:
+        NonFiniteError: A loss or a gradient is NaN or infinite; the network is as it was before
+            that gradient step.
+    """
+    set_learning_rates(optimizers, config, progress)
+    entropy_coef = scheduled(config.ppo.entropy_coef, config.ppo.entropy_schedule, progress)
+    steps: list[dict[str, float]] = []
+    for frames in _minibatches(len(rollout), config, generator):
+        with clock("gather"):
+            minibatch = rollout.select(frames.to(rollout.values.device))
+        for optimizer in optimizers.all().values():
+            optimizer.zero_grad(set_to_none=True)
+        step = _backward(net, minibatch, config, entropy_coef, clock)
+        if config.ppo.target_kl and step["policy/kl"] > config.ppo.target_kl:
+            steps.append(step | {"policy/stopped": 1.0})
+            break
+        with clock("optimizer"):
+            step["optim/grad_norm"] = _step(net, optimizers, config.ppo.max_grad_norm)
+        steps.append(step | {"policy/stopped": 0.0})
+    means = {
+        name: sum(step[name] for step in steps if name in step) / sum(name in s for s in steps)
+        for name in sorted({name for step in steps for name in step})
+    }
+    means["policy/stopped"] = steps[-1]["policy/stopped"]
+    return means | {
+        "optim/gradient_steps": float(sum("optim/grad_norm" in step for step in steps)),
+        "optim/lr": optimizers.policy.param_groups[0]["lr"],
+        "policy/entropy_coef": entropy_coef,
+    }
+
+
+def set_learning_rates(optimizers: Optimizers, config: TrainConfig, progress: float) -> None:
+    """Move the learning rates to where the run is."""
+    for name, optimizer in optimizers.all().items():
+        settings = config.optim if name == "policy" else config.value_optim or config.optim
+        for group in optimizer.param_groups:
+            group["lr"] = scheduled(settings.lr, settings.schedule, progress)
+
+
+def _minibatches(frames: int, config: TrainConfig, generator: torch.Generator) -> Iterator[Tensor]:
+    """Shuffled frame numbers in parts of nearly equal size, at most ``minibatch_size``."""
+    parts = -(-frames // config.ppo.minibatch_size)
+    for _ in range(config.ppo.epochs):
+        yield from torch.randperm(frames, generator=generator).tensor_split(parts)
+
+
+def _backward(
+    net: RaggedNet,
+    minibatch: Rollout,
+    config: TrainConfig,
+    entropy_coef: float,
+    clock: Stopwatch,
+) -> dict[str, float]:
+    """Add the gradients of a minibatch, one micro-batch at a time."""
+    ppo = config.ppo
+    # Both look at the whole minibatch, so that splitting it changes nothing.
+    scale = minibatch_scale(minibatch, ppo)
+    advantages = normalized(minibatch) if ppo.normalize_advantages else minibatch.advantages
+    every = torch.arange(len(minibatch), device=advantages.device)
+    sums: list[Losses] = []
+    for frames in torch.split(every, ppo.microbatch_size or len(minibatch)):
+        part = minibatch if len(frames) == len(minibatch) else minibatch.select(frames)
+        with clock("forward"):
+            with autocast(advantages.device, config):
+                output = net(part.batch, given=flat(part.chosen))
+            losses = ppo_losses(output, part, advantages[frames], scale, ppo)
+            loss = losses.policy - entropy_coef * losses.entropy + ppo.value_coef * losses.value
+        with clock("backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
+        sums.append(losses)
+    step = {
+        "loss/policy": _total(losses.policy for losses in sums),
+        "loss/value": _total(losses.value for losses in sums),
+        "policy/entropy": _total(losses.entropy for losses in sums),
+        "policy/kl": _total(losses.kl for losses in sums),
+        "policy/clip_fraction": _total(losses.clip_fraction for losses in sums),
+    }
+    wrong = {name: value for name, value in step.items() if not math.isfinite(value)}
+    if wrong:
+        raise NonFiniteError("a loss is not finite", expected="finite losses", received=wrong)
+    return step
+
+
+def _total(parts: Iterator[Tensor]) -> float:
+    return float(sum(part.detach() for part in parts))
+
+
+def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float) -> float:
+    """Clip and apply the gradients; each optimizer has a norm of its own. Returns the policy's."""
+    norms = {
+        name: nn.utils.clip_grad_norm_(
+            [p for group in optimizer.param_groups for p in group["params"]], max_norm
+        )
+        for name, optimizer in optimizers.all().items()
+    }
+    if not all(torch.isfinite(norm) for norm in norms.values()):
+        raise NonFiniteError(
+            "a gradient is not finite",
+            expected="finite gradients",
+            received=", ".join(
+                name
+                for name, parameter in net.named_parameters()
+                if parameter.grad is not None and not torch.isfinite(parameter.grad).all()
+            ),
+        )
+    for optimizer in optimizers.all().values():
+        optimizer.step()
+    return float(norms["policy"])
+
+
+def _adam(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(
+        parameters, lr=config.lr, eps=config.eps, weight_decay=config.weight_decay
+    )

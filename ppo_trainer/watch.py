@@ -1,0 +1,192 @@
+"""Watch a run play: ``python -m ppo_trainer.watch <run> [--video game.gif]``.
+
+Shows every step in the terminal, or writes the episodes as a GIF or MP4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from entity_env import Environment
+from entity_env.batch import batch_frames
+from entity_env.environment import check_seed
+from entity_env.frame import Frame, typed_actions
+from entity_env.validate import FrameReader
+from entity_env.vec_env import check_count
+from ppo_trainer.cli import run_main
+from ppo_trainer.errors import VideoError
+from ppo_trainer.evaluate import LoadedRun, load_policy, network_policy
+from ppo_trainer.seeding import derived_seed
+from ppo_trainer.video import write_video
+
+__all__ = ["Step", "main", "play", "record", "watch"]
+
+Picture = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One moment of an episode.
+
+    Args:
+        episode: Counts from 1.
+        step: Steps taken in the episode; 0 is its start.
+        reward: Reward of the step that led here.
+        total: Reward of the episode so far.
+        done: The episode is over.
+        text: The state in lines of text.
+        picture: The state as a picture, (H, W, 3) uint8, where it was asked for.
+    """
+
+    episode: int
+    step: int
+    reward: float
+    total: float
+    done: bool
+    text: str
+    picture: Picture | None
+
+
+def watch(
+    run: str | Path,
+    env: Callable[..., Environment] | None = None,
+    *,
+    episodes: int = 3,
+    greedy: bool = False,
+    seed: int | None = None,
+    fps: float = 4.0,
+) -> None:
+    """Play episodes in the terminal; ``env`` only where its class cannot be imported."""
+    loaded = load_policy(run, env)
+    live = sys.stdout.isatty()
+    for step in play(loaded, episodes=episodes, greedy=greedy, seed=seed):
+        if live and step.step:
+            time.sleep(1 / fps)
+        end = "   the end" if step.done else ""
+        print(f"\nepisode {step.episode}, step {step.step}, reward {step.total:g}{end}")
+        print(step.text, flush=True)
+
+
+def record(
+    run: str | Path,
+    path: str | Path,
+    env: Callable[..., Environment] | None = None,
+    *,
+    episodes: int = 3,
+    greedy: bool = False,
+    seed: int | None = None,
+    fps: float = 4.0,
+) -> Path:
+    """Write episodes as a video; the ending of ``path``, .gif or .mp4, decides its kind."""
+    loaded = load_policy(run, env)
+    pictures = []
+    for step in play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True):
+        if step.picture is not None:
+            # The end of an episode stays on the screen for a moment.
+            pictures += [step.picture] * (max(1, round(fps)) if step.done else 1)
+    return write_video(Path(path), pictures, fps)
+
+
+def play(
+    loaded: LoadedRun,
+    *,
+    episodes: int,
+    greedy: bool,
+    seed: int | None = None,
+    draw: bool = False,
+) -> Iterator[Step]:
+    """Every moment of some fresh episodes, the last one of each included."""
+    if seed is None:
+        seed = derived_seed(loaded.config.seed, "watch")
+    generator = torch.Generator(loaded.device).manual_seed(seed)
+    policy = network_policy(loaded.net, loaded.config, generator, greedy=greedy)
+    env = loaded.create_env()
+    env.seed(check_seed(seed))
+    reader = FrameReader(env.obs_space(), env.action_space())
+    try:
+        for episode in range(1, check_count("number of episodes", episodes) + 1):
+            frame, total, step = reader.read(env.reset()), 0.0, 0
+            yield _step(env, reader, frame, episode, step, total, draw)
+            while not frame.done:
+                actions = policy(batch_frames([frame], reader.obs_space, reader.action_space))
+                chosen = {name: buffer.as_array()[:, 0] for name, buffer in actions.items()}
+                frame = reader.read(env.act(typed_actions(frame, chosen, reader.action_space)))
+                total, step = total + frame.reward, step + 1
+                yield _step(env, reader, frame, episode, step, total, draw)
+    finally:
+        env.close()
+
+
+def _step(
+    env: Environment,
+    reader: FrameReader,
+    frame: Frame,
+    episode: int,
+    step: int,
+    total: float,
+    draw: bool,
+) -> Step:
+    picture = None
+    if draw:
+        try:
+            picture = env.render()
+        except NotImplementedError as error:
+            raise VideoError(
+                f"{type(env).__name__} has no pictures to make a video of",
+                hint="write render(), which returns an (H, W, 3) uint8 array",
+            ) from error
+    try:
+        text = env.render_text()
+    except NotImplementedError:
+        text = _table(reader, frame)
+    return Step(episode, step, frame.reward, total, frame.done, text, picture)
+
+
+def _table(reader: FrameReader, frame: Frame) -> str:
+    """The entities of a frame, for environments that do not draw themselves as text."""
+    lines = []
+    space = reader.obs_space
+    if space.global_names:
+        lines.append("  " + _features(space.global_names, frame.global_features))
+    names = [name for name, rows in frame.features.items() for _ in range(len(rows))]
+    rows = [row for rows in frame.features.values() for row in rows]
+    for name, row, entity_id in zip(names, rows, frame.ids, strict=True):
+        label = name if entity_id is None else f"{name} {entity_id!r}"
+        lines.append(f"  {label:<24} {_features(space.entities[name].names, row)}")
+    return "\n".join(lines) or "  (no entities)"
+
+
+def _features(names: Sequence[str], values: npt.NDArray[np.float32]) -> str:
+    return "  ".join(f"{name} {value:g}" for name, value in zip(names, values, strict=True))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m ppo_trainer.watch", description=__doc__)
+    parser.add_argument("run", help="run folder")
+    parser.add_argument("--video", metavar="FILE", help="write a .gif or .mp4 instead")
+    parser.add_argument("--episodes", type=int, default=3)
+    parser.add_argument("--greedy", action="store_true", help="always the likeliest choice")
+    parser.add_argument("--seed", type=int, default=None, help="other episodes")
+    parser.add_argument("--fps", type=float, default=4.0, help="steps per second")
+    options = vars(parser.parse_args(arguments))
+    if not options["fps"] > 0:
+        parser.error(f"--fps must be more than 0, not {options['fps']:g}")
+    video = options.pop("video")
+    if video is None:
+        watch(**options)
+    else:
+        print(record(path=video, **options))
+
+
+if __name__ == "__main__":
+    run_main(main)

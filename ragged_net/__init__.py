@@ -1,0 +1,44 @@
+"""A transformer on lists of entities: ragged batch -> actions, log-probabilities and values.
+
+Takes tensors only, so it works in any codebase that can fill an ``EntityBatch``::
+
+    net = RaggedNet(obs_space, action_space, NetConfig(dim=64, layers=2))
+    net.update_statistics(batch)
+    output = net(batch)
+    output.actions["Move"].chosen.values, output.actions["Move"].log_prob, output.value
+"""
+
+from ragged_net.actors import CategoricalActors, SelectActors
+from ragged_net.attention import ragged_attention
+from ragged_net.batch import EntityBatch
+from ragged_net.config import NetConfig
+from ragged_net.embedding import EntityEmbedding
+from ragged_net.errors import RaggedNetError
+from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
+from ragged_net.input_norm import InputNorm
+from ragged_net.layout import Layout
+from ragged_net.network import ActionOutput, NetOutput, RaggedNet
+from ragged_net.pairs import Pairs
+from ragged_net.ragged import RaggedTensor
+from ragged_net.transformer import RaggedTransformer
+
+__all__ = [
+    "ActionOutput",
+    "CategoricalActors",
+    "CategoricalHead",
+    "EntityBatch",
+    "EntityEmbedding",
+    "InputNorm",
+    "Layout",
+    "NetConfig",
+    "NetOutput",
+    "Pairs",
+    "RaggedNet",
+    "RaggedNetError",
+    "RaggedTensor",
+    "RaggedTransformer",
+    "SelectActors",
+    "SelectEntityHead",
+    "ValueHead",
+    "ragged_attention",
+]

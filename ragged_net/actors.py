@@ -1,0 +1,173 @@
+"""Who acts in a batch and what each actor may choose, as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ragged_net.errors import DeviceError, DtypeError, ShapeError
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["CategoricalActors", "SelectActors", "check_dtype"]
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalActors:
+    """Who picks one of C choices, and which choices each of them has.
+
+    Serves global actions too: their actor is the global entity, which comes last in its frame, so
+    its index is the number of entities of the frame.
+
+    Args:
+        actors: (A,) int64 entity index within the frame.
+        mask: (A, C) bool, True where the choice is allowed; each row has at least one True.
+    """
+
+    actors: RaggedTensor
+    mask: Tensor
+
+    def __post_init__(self) -> None:
+        """Check shapes and dtypes."""
+        _check_indices("actors", self.actors)
+        _check_device("masks", self.mask, self.actors)
+        check_dtype("the mask of a categorical action", self.mask, torch.bool)
+        if self.mask.ndim != 2 or self.mask.shape[0] != self.actors.num_rows:
+            raise ShapeError(
+                "the mask of a categorical action has the wrong shape",
+                expected=f"(A, C) with A = {self.actors.num_rows} actors",
+                received=tuple(self.mask.shape),
+            )
+
+    def select(self, frames: Tensor) -> CategoricalActors:
+        """The actors of the given ``frames`` (K,), in that order."""
+        rows, offsets = self.actors.gather_rows(frames)
+        actors = RaggedTensor(self.actors.values.index_select(0, rows), offsets)
+        return CategoricalActors(actors, self.mask.index_select(0, rows))
+
+    @staticmethod
+    def cat(parts: Sequence[CategoricalActors]) -> CategoricalActors:
+        """All frames of ``parts``, one after the other."""
+        widths = {part.mask.shape[1] for part in parts}
+        if len(widths) > 1:
+            raise ShapeError("masks of different widths cannot be concatenated", received=widths)
+        actors = RaggedTensor.cat([part.actors for part in parts])
+        return CategoricalActors(actors, torch.cat([part.mask for part in parts]))
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> CategoricalActors:
+        """The same actors on ``device``."""
+        mask = self.mask.to(device, non_blocking=non_blocking)
+        return CategoricalActors(self.actors.to(device, non_blocking), mask)
+
+    def pin_memory(self) -> CategoricalActors:
+        """The same actors in page-locked memory."""
+        return CategoricalActors(self.actors.pin_memory(), self.mask.pin_memory())
+
+
+@dataclass(frozen=True, eq=False)
+class SelectActors:
+    """Who selects an entity, and which entities can be selected.
+
+    Args:
+        actors: (A,) int64 entity index within the frame.
+        actees: (E,) int64 entity index within the frame, each entity at most once.
+        mask: (P,) bool over the pairs of each frame, actor-major: frame b has ``A_b * E_b`` values
+            and ``mask[a * E_b + e]`` says whether its actor a may select its actee e. None allows
+            all pairs. Each actor has at least one actee that it may select.
+    """
+
+    actors: RaggedTensor
+    actees: RaggedTensor
+    mask: RaggedTensor | None = None
+
+    def __post_init__(self) -> None:
+        """Check shapes and dtypes; the lengths of the mask only on the CPU, where they are free."""
+        _check_indices("actors", self.actors)
+        _check_indices("actees", self.actees)
+        _check_device("actees", self.actees.values, self.actors)
+        frames = {self.actors.num_frames, self.actees.num_frames}
+        if self.mask is not None:
+            check_dtype("the mask of a select-entity action", self.mask.values, torch.bool)
+            _check_device("masks", self.mask.values, self.actors)
+            frames.add(self.mask.num_frames)
+        if len(frames) > 1:
+            raise ShapeError(
+                "actors, actees and mask of a select-entity action differ in their frames",
+                received=f"{sorted(frames)} frames",
+            )
+        if self.mask is None or self.mask.values.device.type != "cpu":
+            return
+        pairs = self.pair_lengths()
+        if self.mask.values.ndim != 1 or not torch.equal(self.mask.lengths, pairs):
+            raise ShapeError(
+                "the mask of a select-entity action does not have one value for each pair",
+                expected=f"(P,) with {pairs.tolist()[:20]} values in its frames (actors x actees)",
+                received=f"{tuple(self.mask.values.shape)}, {self.mask.lengths.tolist()[:20]}",
+            )
+
+    def pair_lengths(self) -> Tensor:
+        """(B,) int64: the number of pairs of an actor and an actee in each frame."""
+        return self.actors.lengths * self.actees.lengths
+
+    def select(self, frames: Tensor) -> SelectActors:
+        """The actors and actees of the given ``frames`` (K,), in that order."""
+        mask = None if self.mask is None else self.mask.select(frames)
+        return SelectActors(self.actors.select(frames), self.actees.select(frames), mask)
+
+    @staticmethod
+    def cat(parts: Sequence[SelectActors]) -> SelectActors:
+        """All frames of ``parts``; pairs without a mask are allowed where other parts have one."""
+        masks: list[RaggedTensor] = []
+        if any(part.mask is not None for part in parts):
+            masks = [part._full_mask() for part in parts]
+        return SelectActors(
+            RaggedTensor.cat([part.actors for part in parts]),
+            RaggedTensor.cat([part.actees for part in parts]),
+            RaggedTensor.cat(masks) if masks else None,
+        )
+
+    def _full_mask(self) -> RaggedTensor:
+        if self.mask is not None:
+            return self.mask
+        lengths = self.pair_lengths()
+        total = int(lengths.sum())
+        allowed = torch.ones(total, dtype=torch.bool, device=lengths.device)
+        return RaggedTensor.from_lengths(allowed, lengths)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> SelectActors:
+        """The same actors and actees on ``device``."""
+        mask = None if self.mask is None else self.mask.to(device, non_blocking)
+        actors = self.actors.to(device, non_blocking)
+        return SelectActors(actors, self.actees.to(device, non_blocking), mask)
+
+    def pin_memory(self) -> SelectActors:
+        """The same actors and actees in page-locked memory."""
+        mask = None if self.mask is None else self.mask.pin_memory()
+        return SelectActors(self.actors.pin_memory(), self.actees.pin_memory(), mask)
+
+
+def check_dtype(where: str, tensor: Tensor, dtype: torch.dtype) -> None:
+    """Raise DtypeError unless ``tensor`` has the ``dtype``."""
+    if tensor.dtype != dtype:
+        raise DtypeError(f"{where}: wrong dtype", expected=dtype, received=tensor.dtype)
+
+
+def _check_indices(where: str, indices: RaggedTensor) -> None:
+    check_dtype(where, indices.values, torch.int64)
+    if indices.values.ndim != 1:
+        raise ShapeError(
+            f"the {where} have the wrong number of dimensions",
+            expected="(A,), one entity index each",
+            received=tuple(indices.values.shape),
+        )
+
+
+def _check_device(where: str, tensor: Tensor, actors: RaggedTensor) -> None:
+    if tensor.device != actors.values.device:
+        raise DeviceError(
+            f"the {where} are on another device than the actors",
+            expected=actors.values.device,
+            received=tensor.device,
+        )

@@ -1,0 +1,179 @@
+"""EntityBatch, the input of the network: entities, actors and masks of B frames as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
+from ragged_net.errors import DeviceError, EmptyBatchError, ShapeError, check_names
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["CategoricalActors", "EntityBatch", "SelectActors"]
+
+
+@dataclass(frozen=True, eq=False)
+class EntityBatch:
+    """B frames: what they show, and who may do what.
+
+    Args:
+        entities: For each entity type, in the order of the observation space, its rows
+            (N_k, F_k) float32. All types are present; any of them may be empty.
+        global_features: (B, G) float32; G is 0 where there are none. Its rows count the frames.
+        visible: For an entity type, (N_k,) bool: False hides the entity from the policy, not from
+            the value function. A type that is absent is wholly visible.
+        actions: The actors of every action of the action space.
+
+    Raises:
+        ShapeError, DtypeError, DeviceError, UnknownNameError: Parts that do not fit together.
+    """
+
+    entities: Mapping[str, RaggedTensor]
+    global_features: Tensor
+    visible: Mapping[str, Tensor] = field(default_factory=dict)
+    actions: Mapping[str, CategoricalActors | SelectActors] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that all parts speak of the same frames, on one device."""
+        check_dtype("the global features", self.global_features, torch.float32)
+        if self.global_features.ndim != 2:
+            raise ShapeError(
+                "the global features have the wrong number of dimensions",
+                expected="(B, G), with G = 0 where there are none",
+                received=tuple(self.global_features.shape),
+            )
+        for name, rows in self.entities.items():
+            check_dtype(f"entity type {name!r}", rows.values, torch.float32)
+            if rows.values.ndim != 2:
+                raise ShapeError(
+                    f"the features of entity type {name!r} have the wrong number of dimensions",
+                    expected="(N, F)",
+                    received=tuple(rows.values.shape),
+                )
+        _check_visible(self.visible, self.entities)
+        for where, part in self._ragged_parts():
+            if part.num_frames != self.num_frames:
+                raise ShapeError(
+                    f"{where} has another number of frames than the batch",
+                    expected=f"{self.num_frames}, the rows of the global features",
+                    received=part.num_frames,
+                )
+            if part.values.device != self.device:
+                raise DeviceError(
+                    f"{where} is on another device than the global features",
+                    expected=self.device,
+                    received=part.values.device,
+                )
+
+    def _ragged_parts(self) -> Iterator[tuple[str, RaggedTensor]]:
+        for name, rows in self.entities.items():
+            yield f"entity type {name!r}", rows
+        for name, action in self.actions.items():
+            yield f"action {name!r}", action.actors
+            if isinstance(action, SelectActors):
+                yield f"action {name!r}", action.actees
+
+    @property
+    def num_frames(self) -> int:
+        """B, the number of frames."""
+        return self.global_features.shape[0]
+
+    @property
+    def num_entities(self) -> int:
+        """N, the number of entities of all types in all frames, global entities not counted."""
+        return sum(rows.num_rows for rows in self.entities.values())
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.global_features.device
+
+    def select(self, frames: Tensor) -> EntityBatch:
+        """The given ``frames`` (K,) int64, in that order; a frame may occur more than once."""
+        entities, visible = {}, {}
+        for name, ragged in self.entities.items():
+            rows, offsets = ragged.gather_rows(frames)
+            entities[name] = RaggedTensor(ragged.values.index_select(0, rows), offsets)
+            if name in self.visible:
+                visible[name] = self.visible[name].index_select(0, rows)
+        actions = {name: action.select(frames) for name, action in self.actions.items()}
+        return EntityBatch(entities, self.global_features.index_select(0, frames), visible, actions)
+
+    @staticmethod
+    def cat(batches: Sequence[EntityBatch]) -> EntityBatch:
+        """All frames of ``batches``; what only some of them mask is unmasked in the others."""
+        if not batches:
+            raise EmptyBatchError("no EntityBatch to concatenate", expected="at least one")
+        first = batches[0]
+        for batch in batches[1:]:
+            check_names("entity type", "a batch to concatenate", batch.entities, first.entities)
+            check_names("action", "a batch to concatenate", batch.actions, first.actions)
+        entities = {
+            name: RaggedTensor.cat([batch.entities[name] for batch in batches])
+            for name in first.entities
+        }
+        visible = {
+            name: torch.cat([batch._visible(name) for batch in batches])
+            for name in first.entities
+            if any(name in batch.visible for batch in batches)
+        }
+        actions = {
+            name: _cat_actors(name, [batch.actions[name] for batch in batches])
+            for name in first.actions
+        }
+        features = torch.cat([batch.global_features for batch in batches])
+        return EntityBatch(entities, features, visible, actions)
+
+    def _visible(self, name: str) -> Tensor:
+        if name in self.visible:
+            return self.visible[name]
+        rows = self.entities[name].num_rows
+        return torch.ones(rows, dtype=torch.bool, device=self.device)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> EntityBatch:
+        """The same batch on ``device``."""
+        return EntityBatch(
+            {name: rows.to(device, non_blocking) for name, rows in self.entities.items()},
+            self.global_features.to(device, non_blocking=non_blocking),
+            {name: m.to(device, non_blocking=non_blocking) for name, m in self.visible.items()},
+            {name: action.to(device, non_blocking) for name, action in self.actions.items()},
+        )
+
+    def pin_memory(self) -> EntityBatch:
+        """The same batch in page-locked memory, from which copies to a GPU can overlap."""
+        return EntityBatch(
+            {name: rows.pin_memory() for name, rows in self.entities.items()},
+            self.global_features.pin_memory(),
+            {name: mask.pin_memory() for name, mask in self.visible.items()},
+            {name: action.pin_memory() for name, action in self.actions.items()},
+        )
+
+
+def _cat_actors(
+    name: str, parts: Sequence[CategoricalActors | SelectActors]
+) -> CategoricalActors | SelectActors:
+    categorical = [part for part in parts if isinstance(part, CategoricalActors)]
+    select = [part for part in parts if isinstance(part, SelectActors)]
+    if categorical and select:
+        raise ShapeError(
+            f"action {name!r} cannot be concatenated",
+            expected="actors of one class in all batches",
+            received="CategoricalActors and SelectActors",
+        )
+    return CategoricalActors.cat(categorical) if categorical else SelectActors.cat(select)
+
+
+def _check_visible(visible: Mapping[str, Tensor], entities: Mapping[str, RaggedTensor]) -> None:
+    for name, mask in visible.items():
+        # Absent types are fine, so only the names that are there can be wrong.
+        check_names("entity type", "the visible mask", {**entities, name: None}, entities)
+        check_dtype(f"the visible mask of {name!r}", mask, torch.bool)
+        if mask.shape != (entities[name].num_rows,):
+            raise ShapeError(
+                f"the visible mask of entity type {name!r} has the wrong shape",
+                expected=(entities[name].num_rows,),
+                received=tuple(mask.shape),
+            )

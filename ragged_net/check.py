@@ -1,0 +1,245 @@
+"""Checks a batch against the spaces of a network, before anything is computed.
+
+What shapes and names can tell is checked first. What only numbers can tell is gathered as flags
+and read at once: on a GPU each look at a number waits for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from entity_env.spaces import (
+    ActionSpace,
+    Discrete,
+    Feature,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
+from ragged_net.batch import EntityBatch
+from ragged_net.errors import (
+    ActionChoiceError,
+    DeviceError,
+    FeatureValueError,
+    MaskError,
+    RaggedNetError,
+    RowIndexError,
+    ShapeError,
+    UnknownNameError,
+    VisibilityError,
+    check_names,
+)
+from ragged_net.layout import Layout
+from ragged_net.pairs import Pairs
+from ragged_net.ragged import RaggedTensor
+
+__all__ = [
+    "Flags",
+    "check_actions",
+    "check_features",
+    "check_given",
+    "check_selected",
+    "flag_actions",
+]
+
+
+class Flags:
+    """Tensors that must be False throughout, each with the error that it stands for."""
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[Tensor, Callable[[], RaggedNetError]]] = []
+
+    def add(self, bad: Tensor, error: Callable[[], RaggedNetError]) -> None:
+        """Remember ``bad`` (any shape, bool); ``error`` is called only if it has a True."""
+        self._pending.append((bad.any(), error))
+
+    def check(self) -> None:
+        """Raise the error of the first flag that is up."""
+        if not self._pending:
+            return
+        raised = torch.stack([bad for bad, _ in self._pending]).tolist()
+        for up, (_, error) in zip(raised, self._pending, strict=True):
+            if up:
+                raise error()
+
+
+def check_features(batch: EntityBatch, space: ObsSpace, device: torch.device, flags: Flags) -> None:
+    """Check entity types, feature widths and the device; flag discrete features out of range."""
+    if batch.device != device:
+        raise DeviceError(
+            "the batch is on another device than the network",
+            expected=device,
+            received=batch.device,
+            hint="batch.to(device) moves it",
+        )
+    check_names("entity type", "the batch", batch.entities, space.entities)
+    for name, entity in space.entities.items():
+        values = batch.entities[name].values
+        _check_features(f"entity type {name!r}", values, tuple(entity.features), flags)
+    features = tuple(space.global_features)
+    _check_features("the global features", batch.global_features, features, flags)
+
+
+def _check_features(
+    where: str, values: Tensor, features: tuple[Feature, ...], flags: Flags
+) -> None:
+    if values.shape[1] != len(features):
+        raise ShapeError(
+            f"{where}: wrong number of features",
+            expected=f"(N, {len(features)})",
+            received=tuple(values.shape),
+        )
+    for column, feature in enumerate(features):
+        if isinstance(feature, Discrete):
+            picked = values[:, column]
+            # Written so that NaN is out of range too.
+            bad = ~((picked >= 0) & (picked < feature.n))
+            flags.add(bad, _feature_error(where, feature, picked, bad))
+
+
+def _feature_error(
+    where: str, feature: Discrete, picked: Tensor, bad: Tensor
+) -> Callable[[], RaggedNetError]:
+    return lambda: FeatureValueError(
+        f"{where}: discrete feature {feature.name!r} is out of range",
+        expected=f"0 <= value < {feature.n}",
+        received=picked[bad][:5].tolist(),
+    )
+
+
+def check_actions(batch: EntityBatch, space: Mapping[str, ActionSpace]) -> None:
+    """Check that the batch has every action, with actors of the class and width of its space."""
+    check_names("action", "the batch", batch.actions, space)
+    for name, action_space in space.items():
+        actors = batch.actions[name]
+        selects = isinstance(action_space, SelectEntityActionSpace)
+        kind = SelectActors if selects else CategoricalActors
+        if not isinstance(actors, kind):
+            raise UnknownNameError(
+                f"action {name!r} has actors of the wrong class",
+                expected=kind.__name__,
+                received=type(actors).__name__,
+            )
+        if isinstance(actors, CategoricalActors) and not isinstance(
+            action_space, SelectEntityActionSpace
+        ):
+            width = len(action_space)
+            if actors.mask.shape[1] != width:
+                raise ShapeError(
+                    f"action {name!r}: the mask has the wrong width",
+                    expected=f"(A, {width}), one column for each choice",
+                    received=tuple(actors.mask.shape),
+                )
+
+
+def check_given(
+    given: Mapping[str, Tensor], batch: EntityBatch, space: Mapping[str, ActionSpace]
+) -> None:
+    """Check that ``given`` has one int64 choice for each actor of each action."""
+    check_names("action", "given", given, space)
+    for name, choices in given.items():
+        actors = batch.actions[name].actors
+        if choices.shape != (actors.num_rows,):
+            raise ShapeError(
+                f"given[{name!r}] has the wrong shape",
+                expected=f"({actors.num_rows},), one choice for each actor",
+                received=tuple(choices.shape),
+            )
+        check_dtype(f"given[{name!r}]", choices, torch.int64)
+        if choices.device != batch.device:
+            raise DeviceError(
+                f"given[{name!r}] is on another device than the batch",
+                expected=batch.device,
+                received=choices.device,
+            )
+
+
+def check_selected(name: str, selected: Tensor, positions: Tensor, pairs: Pairs) -> None:
+    """Check that each given entity was found among the pairs that its actor may select."""
+    missing = positions == pairs.num_pairs
+    if not bool(missing.any()):
+        return
+    actor = int(missing.nonzero()[0])
+    allowed = pairs.actor == actor
+    if pairs.mask is not None:
+        allowed = allowed & pairs.mask
+    raise ActionChoiceError(
+        f"given[{name!r}] has an entity that its actor may not select",
+        expected=f"an entity index in {pairs.entity[allowed].tolist()}",
+        received=f"{int(selected[actor])} for actor {actor} of the batch",
+    )
+
+
+def flag_actions(
+    batch: EntityBatch,
+    layout: Layout,
+    hidden: Tensor | None,
+    pairs: Mapping[str, Pairs],
+    given: Mapping[str, Tensor] | None,
+    flags: Flags,
+) -> None:
+    """Flag indices that leave their frame, hidden actors, actors without a choice, bad choices."""
+    for name, action in batch.actions.items():
+        _flag_rows(f"the actors of action {name!r}", action.actors, layout, hidden, flags)
+        if isinstance(action, SelectActors):
+            _flag_rows(f"the actees of action {name!r}", action.actees, layout, hidden, flags)
+            choices = pairs[name].allowed_counts()
+        else:
+            choices = action.mask.sum(1)
+            if given is not None:
+                _flag_choices(name, given[name], action.mask, flags)
+        flags.add(choices == 0, _mask_error(name, choices))
+
+
+def _flag_rows(
+    where: str, indices: RaggedTensor, layout: Layout, hidden: Tensor | None, flags: Flags
+) -> None:
+    frames = indices.frame_ids()
+    lengths = layout.offsets[1:] - layout.offsets[:-1]
+    bad = (indices.values < 0) | (indices.values >= lengths.index_select(0, frames))
+    flags.add(
+        bad,
+        lambda: RowIndexError(
+            f"{where} point outside their frames",
+            expected="0 <= index < number of entities of the frame, the global entity included",
+            received=f"index {int(indices.values[bad][0])} in frame {int(frames[bad][0])} of "
+            f"{int(lengths[frames[bad][0]])} entities",
+        ),
+    )
+    if hidden is None or hidden.shape[0] == 0:
+        return
+    # Indices outside are reported above; here they only must not crash.
+    rows = layout.flat_rows(indices).clamp(0, hidden.shape[0] - 1)
+    seen = hidden.index_select(0, rows)
+    flags.add(
+        seen,
+        lambda: VisibilityError(
+            f"{where} include a hidden entity, which the policy must not see",
+            received=f"index {int(indices.values[seen][0])} in frame {int(frames[seen][0])}",
+        ),
+    )
+
+
+def _flag_choices(name: str, choices: Tensor, mask: Tensor, flags: Flags) -> None:
+    inside = (choices >= 0) & (choices < mask.shape[1])
+    allowed = mask.gather(1, choices.clamp(0, mask.shape[1] - 1)[:, None]).squeeze(1)
+    bad = ~(inside & allowed)
+    flags.add(
+        bad,
+        lambda: ActionChoiceError(
+            f"given[{name!r}] has a choice that does not exist or that the mask forbids",
+            expected=f"0 <= choice < {mask.shape[1]}, allowed by the actor's mask",
+            received=f"choice {int(choices[bad][0])} for actor {int(bad.nonzero()[0])} of the "
+            "batch",
+        ),
+    )
+
+
+def _mask_error(name: str, choices: Tensor) -> Callable[[], RaggedNetError]:
+    return lambda: MaskError(
+        f"action {name!r}: actor {int((choices == 0).nonzero()[0])} of the batch has no choice",
+        expected="at least one allowed choice for each actor; leave the actor out otherwise",
+    )

@@ -1,0 +1,61 @@
+"""NetConfig: the size and the kind of a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragged_net.attention import check_backend
+from ragged_net.errors import ConfigError
+
+__all__ = ["ACTIVATIONS", "NetConfig"]
+
+ACTIVATIONS = ("relu", "gelu")
+
+
+@dataclass(frozen=True)
+class NetConfig:
+    """Settings of a network, or of its separate value network.
+
+    Args:
+        dim: D, the width of an entity's vector; a multiple of ``heads``.
+        layers: Number of transformer blocks.
+        heads: H, attention heads in each block.
+        mlp_ratio: Width of the hidden layer of a block's MLP, in multiples of ``dim``.
+        activation: ``relu`` or ``gelu`` (exact).
+        attention: ``auto`` or the name of an attention backend.
+
+    Raises:
+        ConfigError: A value out of range.
+        UnknownNameError: An attention backend that does not exist.
+    """
+
+    dim: int = 64
+    layers: int = 2
+    heads: int = 4
+    mlp_ratio: int = 2
+    activation: str = "relu"
+    attention: str = "auto"
+
+    def __post_init__(self) -> None:
+        """Check all values."""
+        for name in ("dim", "layers", "heads", "mlp_ratio"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(
+                    f"NetConfig.{name} is out of range",
+                    expected="a whole number >= 1",
+                    received=repr(value),
+                )
+        if self.dim % self.heads:
+            raise ConfigError(
+                "NetConfig.dim cannot be split into heads",
+                expected="dim, a multiple of heads",
+                received=f"dim={self.dim}, heads={self.heads}",
+            )
+        if self.activation not in ACTIVATIONS:
+            raise ConfigError(
+                "NetConfig.activation does not exist",
+                received=repr(self.activation),
+                options=ACTIVATIONS,
+            )
+        check_backend(self.attention)

@@ -1,0 +1,104 @@
+"""Embedding: feature rows of all entity types -> vectors of one width, in the flat order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import Discrete, Feature, ObsSpace
+from ragged_net.batch import EntityBatch
+from ragged_net.input_norm import InputNorm
+from ragged_net.layout import Layout
+
+__all__ = ["EntityEmbedding", "TypeEmbedding"]
+
+# About the deviation of a Linear layer's output on normalised inputs under torch's default
+# initialisation, 1 / sqrt(3), so that no summand drowns the others.
+INIT_STD = 0.5
+
+
+class TypeEmbedding(nn.Module):
+    """Sums a projection of the continuous features, a table row per discrete one, a type vector.
+
+    Args:
+        features: The features of the entity type; may be empty.
+        dim: D, the width of the result.
+    """
+
+    def __init__(self, features: Sequence[Feature], dim: int) -> None:
+        super().__init__()
+        self.norm = InputNorm(features)
+        # A Linear of width 0 warns about its empty weights, so there is none.
+        columns = self.norm.num_columns
+        self.project = nn.Linear(columns, dim, bias=False) if columns else None
+        self.discrete = [(i, f) for i, f in enumerate(features) if isinstance(f, Discrete)]
+        self.tables = nn.ModuleList(nn.Embedding(feature.n, dim) for _, feature in self.discrete)
+        self.type_vector = nn.Parameter(torch.empty(dim))
+        nn.init.normal_(self.type_vector, std=INIT_STD)
+        for table in self.tables:
+            nn.init.normal_(table.weight, std=INIT_STD)  # type: ignore[arg-type]
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Feature rows (N, F) float32 -> embeddings (N, D)."""
+        # Without any feature the type vector is all there is to say about an entity.
+        total = self.type_vector.expand(values.shape[0], -1)
+        if self.project is not None:
+            total = total + self.project(self.norm(values))
+        for (column, _), table in zip(self.discrete, self.tables, strict=True):
+            total = total + table(values[:, column].long())
+        return total
+
+
+class EntityEmbedding(nn.Module):
+    """Embeds all entities of a batch and puts them in the flat order of its layout.
+
+    Args:
+        obs_space: The entity types and the global features.
+        dim: D, the width of the result.
+        with_global: Whether each frame ends with a global entity, made of the global features.
+    """
+
+    def __init__(self, obs_space: ObsSpace, dim: int, with_global: bool) -> None:
+        super().__init__()
+        # A list, not a ModuleDict: entity types may have names that a ModuleDict refuses.
+        self.names = tuple(obs_space.entities)
+        self.dim = dim
+        self.types = nn.ModuleList(
+            TypeEmbedding(entity.features, dim) for entity in obs_space.entities.values()
+        )
+        features = obs_space.global_features
+        self.global_type = TypeEmbedding(features, dim) if with_global else None
+
+    def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
+        """Returns (N, D) in the flat order of ``layout``."""
+        parts = {
+            name: embed(batch.entities[name].values)
+            for name, embed in zip(self.names, self.types, strict=True)
+        }
+        if self.global_type is not None:
+            return layout.scatter(parts, self.global_type(batch.global_features))
+        if not parts:
+            return batch.global_features.new_zeros(0, self.dim)
+        return layout.scatter(parts)
+
+    def check_statistics(self, batch: EntityBatch) -> None:
+        """Raise FeatureValueError if a continuous feature of ``batch`` is not finite."""
+        for norm, values in self._norms(batch):
+            norm.check(values)
+
+    def update_statistics(self, batch: EntityBatch) -> None:
+        """Add the features of ``batch`` to the input statistics."""
+        for norm, values in self._norms(batch):
+            norm.update(values)
+
+    def _norms(self, batch: EntityBatch) -> list[tuple[InputNorm, Tensor]]:
+        pairs = [
+            (embed.norm, batch.entities[name].values)
+            for name, embed in zip(self.names, self.types, strict=True)
+            if isinstance(embed, TypeEmbedding)
+        ]
+        if self.global_type is not None:
+            pairs.append((self.global_type.norm, batch.global_features))
+        return pairs

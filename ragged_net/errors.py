@@ -1,0 +1,126 @@
+"""One exception class per kind of mistake, and the one format that their messages share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "ActionChoiceError",
+    "ConfigError",
+    "DeviceError",
+    "DtypeError",
+    "EmptyBatchError",
+    "FeatureValueError",
+    "MaskError",
+    "RaggedNetError",
+    "RowIndexError",
+    "ShapeError",
+    "UnknownNameError",
+    "VisibilityError",
+    "check_names",
+]
+
+
+class RaggedNetError(ValueError):
+    """Base of every error that this package raises for something a user can get wrong.
+
+    Args:
+        what: Where and what is wrong, with the names of the entity type, feature or action.
+        expected: What would have been valid.
+        received: What came instead.
+        options: The valid names, where there is a closed list of them.
+        hint: What to do about it.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        expected: object = None,
+        received: object = None,
+        options: Iterable[str] | None = None,
+        hint: str | None = None,
+    ) -> None:
+        valid = None if options is None else ", ".join(map(repr, options)) or "(none)"
+        lines = [what]
+        for label, text in (
+            ("expected", expected),
+            ("received", received),
+            ("valid", valid),
+            ("hint", hint),
+        ):
+            if text is not None:
+                lines.append(f"  {label + ':':<10}{text}")
+        super().__init__("\n".join(lines))
+
+
+class ShapeError(RaggedNetError):
+    """A tensor of the wrong shape, or parts of a batch that disagree on a length."""
+
+
+class DtypeError(RaggedNetError):
+    """A tensor of the wrong dtype."""
+
+
+class DeviceError(RaggedNetError):
+    """Tensors, weights or a generator on different devices."""
+
+
+class UnknownNameError(RaggedNetError):
+    """An entity type, action or attention backend that does not exist, or one that is missing."""
+
+
+class ConfigError(RaggedNetError):
+    """A setting outside its range, or settings that contradict each other."""
+
+
+class EmptyBatchError(RaggedNetError):
+    """Nothing to concatenate."""
+
+
+class RowIndexError(RaggedNetError):
+    """An actor or actee index that points outside of its frame."""
+
+
+class MaskError(RaggedNetError):
+    """A mask that leaves an actor without any choice."""
+
+
+class VisibilityError(RaggedNetError):
+    """A hidden entity that acts or can be selected: the policy would see it."""
+
+
+class FeatureValueError(RaggedNetError):
+    """A feature that is NaN, infinite, or outside the range of a discrete feature."""
+
+
+class ActionChoiceError(RaggedNetError):
+    """A given action that does not exist or that the mask forbids."""
+
+
+def check_names(kind: str, where: str, received: Iterable[str], valid: Iterable[str]) -> None:
+    """Raise UnknownNameError unless ``received`` holds exactly the ``valid`` names, in any order.
+
+    Args:
+        kind: What the names are, such as ``entity type``.
+        where: What holds them, such as ``the batch``.
+        received: The names that came.
+        valid: The names that must all be there.
+    """
+    received, valid = list(received), list(valid)
+    for name in received:
+        if name not in valid:
+            close = get_close_matches(str(name), valid, n=1, cutoff=0.6)
+            raise UnknownNameError(
+                f"{where} has an unknown {kind} {name!r}",
+                options=valid,
+                hint=f"did you mean {close[0]!r}?" if close else None,
+            )
+    for name in valid:
+        if name not in received:
+            raise UnknownNameError(
+                f"{where} lacks the {kind} {name!r}",
+                expected=", ".join(map(repr, valid)),
+                received=", ".join(map(repr, received)) or "(none)",
+            )

@@ -1,0 +1,111 @@
+"""Heads: entity vectors -> categorical choices, selected entities, values. Always in float32."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ragged_net.distributions import CategoricalDist, SelectDist
+from ragged_net.pairs import Pairs
+from ragged_net.ragged import RaggedTensor
+from ragged_net.transformer import make_activation
+
+__all__ = ["CategoricalHead", "SelectEntityHead", "ValueHead"]
+
+# Nearly uniform first policies explore best (Andrychowicz et al. 2021, "What matters for on-policy
+# deep actor-critic methods").
+POLICY_GAIN = 0.01
+
+
+def _orthogonal(fan_in: int, fan_out: int, gain: float) -> nn.Linear:
+    layer = nn.Linear(fan_in, fan_out)
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _full_precision(x: Tensor) -> torch.autocast:
+    """Switches autocast off: half precision is too coarse for log-probabilities and values."""
+    return torch.autocast(x.device.type, enabled=False)
+
+
+class CategoricalHead(nn.Module):
+    """Each actor picks one of C choices.
+
+    Args:
+        dim: D, the width of an actor's vector.
+        choices: C.
+    """
+
+    def __init__(self, dim: int, choices: int) -> None:
+        super().__init__()
+        self.logits = _orthogonal(dim, choices, POLICY_GAIN)
+
+    def forward(self, actors: Tensor, mask: Tensor) -> CategoricalDist:
+        """Distributions over the choices.
+
+        Args:
+            actors: (A, D) the vectors of the actors.
+            mask: (A, C) bool, True where allowed; at least one in each row.
+        """
+        with _full_precision(actors):
+            logits = self.logits(actors.float()).masked_fill(~mask, float("-inf"))
+            return CategoricalDist(logits.log_softmax(-1), mask)
+
+
+class SelectEntityHead(nn.Module):
+    """Each actor selects one of the actees of its frame, by query-key similarity.
+
+    Args:
+        dim: D, the width of an entity's vector.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        # With keys of variance 1 and small queries all scores start close to 0.
+        self.query = _orthogonal(dim, dim, POLICY_GAIN)
+        self.key = _orthogonal(dim, dim, 1.0)
+
+    def forward(self, actors: Tensor, actees: Tensor, pairs: Pairs) -> SelectDist:
+        """Distributions over the actees.
+
+        Args:
+            actors: (A, D) the vectors of the actors.
+            actees: (E, D) the vectors of the actees.
+            pairs: Who may select whom; each actor has at least one actee.
+        """
+        with _full_precision(actors):
+            query = self.query(actors.float()).index_select(0, pairs.actor)  # (P, D)
+            key = self.key(actees.float()).index_select(0, pairs.actee)  # (P, D)
+            scores = (query * key).sum(-1) / query.shape[-1] ** 0.5
+            if pairs.mask is not None:
+                scores = scores.masked_fill(~pairs.mask, float("-inf"))
+            # Log-softmax over each actor's segment. The shift cancels, so it needs no gradient.
+            scores = scores - pairs.max(scores.detach()).index_select(0, pairs.actor)
+            log_total = pairs.sum(scores.exp()).log()
+            return SelectDist(scores - log_total.index_select(0, pairs.actor), pairs)
+
+
+class ValueHead(nn.Module):
+    """The value of each frame: an MLP on the mean of its entities, zeros for an empty frame.
+
+    Args:
+        dim: D, the width of an entity's vector.
+        activation: ``relu`` or ``gelu``.
+    """
+
+    def __init__(self, dim: int, activation: str = "relu") -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(
+            _orthogonal(dim, dim, 2**0.5), make_activation(activation), _orthogonal(dim, 1, 1.0)
+        )
+
+    def forward(self, entities: RaggedTensor) -> Tensor:
+        """Vectors of all entities (N, D) -> values (B,) float32."""
+        with _full_precision(entities.values):
+            x = entities.values.float()
+            total = x.new_zeros(entities.num_frames, x.shape[1])
+            total = total.index_add(0, entities.frame_ids(), x)
+            mean = total / entities.lengths.clamp_min(1)[:, None]
+            values: Tensor = self.mlp(mean).squeeze(-1)
+            return values

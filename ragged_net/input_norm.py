@@ -1,0 +1,132 @@
+"""InputNorm: brings the continuous features of one entity type to mean 0 and deviation 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import Continuous, Discrete, Feature, feature_name
+from ragged_net.errors import FeatureValueError, ShapeError
+
+__all__ = ["InputNorm"]
+
+# Ten deviations: wide enough for a flag that is set in one row of a hundred, narrow enough that a
+# feature that jumps after a long constant stretch cannot blow up the activations.
+CLIP = 10.0
+
+# A deviation this small beside the mean is rounding in float32, not signal.
+RELATIVE_FLOOR, ABSOLUTE_FLOOR = 1e-6, 1e-12
+
+
+class InputNorm(nn.Module):
+    """Running mean and variance of the continuous columns of an entity type.
+
+    ``update`` is the only thing that changes the statistics; ``forward`` never does, in train and
+    eval mode alike. Before the first update the mean is 0 and the deviation 1. Columns that
+    declare their scale (``Continuous(mean=, std=)``) use it and are never updated. A column that
+    never varied comes out as 0. Results are clamped to [-10, 10].
+
+    Moments of chunks are merged in float64 after Chan, Golub and LeVeque (1979), "Updating
+    formulae and a pairwise algorithm for computing sample variances".
+
+    Args:
+        features: All features of the entity type; the discrete ones among them are skipped.
+    """
+
+    count: Tensor
+    mean: Tensor
+    m2: Tensor
+    shift: Tensor
+    scale: Tensor
+    declared: Tensor
+    columns: Tensor
+
+    def __init__(self, features: Sequence[Feature]) -> None:
+        super().__init__()
+        self.width = len(features)
+        kept = [i for i, f in enumerate(features) if not isinstance(f, Discrete)]
+        self.names = tuple(feature_name(features[i]) for i in kept)
+        self.num_columns = len(kept)
+        scales = [_declared_scale(features[i]) for i in kept]
+        shift = torch.tensor([0.0 if s is None else s[0] for s in scales])
+        scale = torch.tensor([1.0 if s is None else 1.0 / s[1] for s in scales])
+        declared = torch.tensor([s is not None for s in scales], dtype=torch.bool)
+        # Constants of the space, so they need not be in the state.
+        self.register_buffer("declared", declared, persistent=False)
+        self.register_buffer("columns", torch.tensor(kept, dtype=torch.int64), persistent=False)
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(len(kept), dtype=torch.float64))
+        self.register_buffer("m2", torch.zeros(len(kept), dtype=torch.float64))
+        # What forward applies: derived from the moments, kept so that forward is two operations.
+        self.register_buffer("shift", shift)
+        self.register_buffer("scale", scale)
+
+    def pick(self, values: Tensor) -> Tensor:
+        """The continuous columns (N, F_c) of whole feature rows (N, F)."""
+        if values.ndim != 2 or values.shape[1] != self.width:
+            raise ShapeError(
+                "feature rows have the wrong width",
+                expected=f"(N, {self.width})",
+                received=tuple(values.shape),
+            )
+        if self.num_columns == self.width:
+            return values
+        return values.index_select(1, self.columns)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Normalise.
+
+        Args:
+            values: (N, F) float32, whole feature rows.
+
+        Returns:
+            (N, F_c) float32: the continuous columns, scaled.
+        """
+        return ((self.pick(values) - self.shift) * self.scale).clamp(-CLIP, CLIP)
+
+    def check(self, values: Tensor) -> None:
+        """Raise FeatureValueError if a continuous column of ``values`` (N, F) is not finite."""
+        bad = ~torch.isfinite(self.pick(values))
+        if not bool(bad.any()):
+            return
+        row, column = bad.nonzero()[0].tolist()
+        raise FeatureValueError(
+            f"feature {self.names[column]!r} is not finite in row {row}",
+            expected="a finite number; the statistics are left as they were",
+            received=float(self.pick(values)[row, column]),
+        )
+
+    @torch.no_grad()
+    def update(self, values: Tensor) -> None:
+        """Add the rows ``values`` (N, F) to the statistics.
+
+        Raises:
+            FeatureValueError: A value that is not finite; the statistics are then untouched.
+        """
+        self.check(values)
+        rows = self.pick(values).double()
+        added = rows.shape[0]
+        if added == 0 or self.num_columns == 0:
+            return
+        mean = rows.mean(0)
+        delta = mean - self.mean
+        count = self.count + added
+        self.m2 += (rows - mean).square().sum(0) + delta.square() * (self.count * added / count)
+        self.mean += delta * (added / count)
+        self.count.copy_(count)
+        self._derive()
+
+    def _derive(self) -> None:
+        std = (self.m2 / self.count).sqrt()
+        varies = std > RELATIVE_FLOOR * self.mean.abs() + ABSOLUTE_FLOOR
+        scale = torch.where(varies, 1.0 / std, 0.0).to(self.scale.dtype)
+        self.shift.copy_(torch.where(self.declared, self.shift, self.mean.to(self.shift.dtype)))
+        self.scale.copy_(torch.where(self.declared, self.scale, scale))
+
+
+def _declared_scale(feature: Feature) -> tuple[float, float] | None:
+    if isinstance(feature, Continuous) and feature.mean is not None and feature.std is not None:
+        return feature.mean, feature.std
+    return None

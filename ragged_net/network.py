@@ -1,0 +1,211 @@
+"""RaggedNet: a batch of entity lists -> actions, their log-probabilities, and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import (
+    ActionSpace,
+    GlobalCategoricalActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+    check_action_space,
+)
+from ragged_net.actors import CategoricalActors, SelectActors
+from ragged_net.attention import Frames
+from ragged_net.batch import EntityBatch
+from ragged_net.check import (
+    Flags,
+    check_actions,
+    check_features,
+    check_given,
+    flag_actions,
+)
+from ragged_net.config import NetConfig
+from ragged_net.embedding import EntityEmbedding
+from ragged_net.errors import DeviceError
+from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
+from ragged_net.layout import Layout
+from ragged_net.outputs import ActionOutput, Draw
+from ragged_net.pairs import Pairs
+from ragged_net.ragged import RaggedTensor
+from ragged_net.transformer import RaggedTransformer
+
+__all__ = ["ActionOutput", "NetConfig", "NetOutput", "RaggedNet"]
+
+
+@dataclass(frozen=True, eq=False)
+class NetOutput:
+    """The result of a forward pass.
+
+    Args:
+        actions: An ActionOutput for each action of the action space.
+        value: (B,) float32: the value of each frame.
+    """
+
+    actions: Mapping[str, ActionOutput]
+    value: Tensor
+
+
+class Encoder(nn.Module):
+    """Embedding and transformer: a batch -> one vector for each entity, in the flat order."""
+
+    def __init__(self, obs_space: ObsSpace, with_global: bool, config: NetConfig) -> None:
+        super().__init__()
+        self.embedding = EntityEmbedding(obs_space, config.dim, with_global)
+        self.transformer = RaggedTransformer(config)
+
+    def forward(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> RaggedTensor:
+        """Vectors (N, D) of all entities; visible ones know nothing of ``hidden`` (N,) ones."""
+        x = self.embedding(batch, layout)
+        x = self.transformer(x, Frames(layout.offsets, layout.num_rows, hidden))
+        return RaggedTensor(x, layout.offsets)
+
+
+class RaggedNet(nn.Module):
+    """A policy and value network on lists of entities.
+
+    Each frame ends with a global entity if the observation space has global features or the action
+    space a global action. Log-probabilities, entropies and values are float32, under autocast too.
+
+    Args:
+        obs_space: Entity types and features.
+        action_space: Action spaces by name.
+        config: Size and kind of the network.
+        value_config: Given, the value has a separate network of its own, which sees every entity.
+            Otherwise the value head reads the policy's network, in which hidden entities see all
+            and no visible entity sees a hidden one.
+
+    Raises:
+        RaggedNetError: A subclass for each way in which a batch does not fit the spaces.
+    """
+
+    def __init__(
+        self,
+        obs_space: ObsSpace,
+        action_space: Mapping[str, ActionSpace],
+        config: NetConfig | None = None,
+        value_config: NetConfig | None = None,
+    ) -> None:
+        super().__init__()
+        self.obs_space, self.action_space = obs_space, check_action_space(action_space)
+        self.config, self.value_config = config or NetConfig(), value_config
+        self.with_global = bool(obs_space.global_features) or any(
+            isinstance(space, GlobalCategoricalActionSpace) for space in self.action_space.values()
+        )
+        self.encoder = Encoder(obs_space, self.with_global, self.config)
+        # A list in the order of the action space: a ModuleDict refuses some action names.
+        self.heads = nn.ModuleList(
+            SelectEntityHead(self.config.dim)
+            if isinstance(space, SelectEntityActionSpace)
+            else CategoricalHead(self.config.dim, len(space))
+            for space in self.action_space.values()
+        )
+        self.value_encoder = (
+            None if value_config is None else Encoder(obs_space, self.with_global, value_config)
+        )
+        sizes = value_config or self.config
+        self.value_head = ValueHead(sizes.dim, sizes.activation)
+
+    def forward(
+        self,
+        batch: EntityBatch,
+        *,
+        given: Mapping[str, Tensor] | None = None,
+        generator: torch.Generator | None = None,
+        greedy: bool = False,
+    ) -> NetOutput:
+        """Act on ``batch``.
+
+        Args:
+            batch: B frames.
+            given: For each action (A,) int64: evaluate these choices (entity indices for a
+                selection) instead of drawing any.
+            generator: Draws the actions; torch's global one if None. On the batch's device.
+            greedy: Take the likeliest choice instead of drawing.
+        """
+        check_actions(batch, self.action_space)
+        if given is not None:
+            check_given(given, batch, self.action_space)
+        if generator is not None and generator.device.type != batch.device.type:
+            raise DeviceError(
+                "the generator is on another device than the batch",
+                expected=batch.device,
+                received=generator.device,
+            )
+        flags = Flags()
+        layout, hidden = self._arrange(batch, flags)
+        pairs = {
+            name: Pairs.of(actors)
+            for name, actors in batch.actions.items()
+            if isinstance(actors, SelectActors)
+        }
+        flag_actions(batch, layout, hidden, pairs, given, flags)
+        flags.check()
+        entities = self.encoder(batch, layout, hidden)
+        draw = Draw(given, generator, greedy)
+        actions = {}
+        for name, head in zip(self.action_space, self.heads, strict=True):
+            actors = batch.actions[name]
+            x = entities.values.index_select(0, layout.flat_rows(actors.actors))
+            if isinstance(actors, CategoricalActors):
+                actions[name] = draw.categorical(name, actors, head(x, actors.mask))
+            else:
+                y = entities.values.index_select(0, layout.flat_rows(actors.actees))
+                actions[name] = draw.select(name, actors, head(x, y, pairs[name]))
+        return NetOutput(actions, self._value(batch, layout, entities))
+
+    def value(self, batch: EntityBatch) -> Tensor:
+        """(B,) float32: the values of the frames, without acting; reads no action."""
+        flags = Flags()
+        layout, hidden = self._arrange(batch, flags)
+        flags.check()
+        shared = self.value_encoder is None
+        return self._value(batch, layout, self.encoder(batch, layout, hidden) if shared else None)
+
+    def update_statistics(self, batch: EntityBatch) -> None:
+        """Add the features of ``batch`` to the input statistics; nothing else changes them.
+
+        Raises:
+            FeatureValueError: A feature that is not finite; all statistics are then untouched.
+        """
+        flags = Flags()
+        self._arrange(batch, flags)
+        flags.check()
+        self.encoder.embedding.check_statistics(batch)
+        for encoder in (self.encoder, self.value_encoder):
+            if encoder is not None:
+                encoder.embedding.update_statistics(batch)
+
+    def policy_parameters(self) -> Iterator[nn.Parameter]:
+        """All parameters but those of a separate value network."""
+        separate = {id(parameter) for parameter in self.value_parameters()}
+        return (parameter for parameter in self.parameters() if id(parameter) not in separate)
+
+    def value_parameters(self) -> Iterator[nn.Parameter]:
+        """The parameters of the separate value network; none without ``value_config``."""
+        if self.value_encoder is not None:
+            yield from self.value_encoder.parameters()
+            yield from self.value_head.parameters()
+
+    def _arrange(self, batch: EntityBatch, flags: Flags) -> tuple[Layout, Tensor | None]:
+        """Check the features; return the flat order, and which of its rows (N,) are hidden."""
+        device = next(self.parameters()).device
+        check_features(batch, self.obs_space, device, flags)
+        layout = Layout.of(batch, self.with_global, tuple(self.obs_space.entities))
+        if not batch.visible:
+            return layout, None
+        hidden = torch.zeros(layout.num_rows, dtype=torch.bool, device=device)
+        for name, visible in batch.visible.items():
+            hidden = hidden.index_copy(0, layout.dest[name], ~visible)
+        return layout, hidden
+
+    def _value(self, batch: EntityBatch, layout: Layout, shared: RaggedTensor | None) -> Tensor:
+        if self.value_encoder is not None:
+            shared = self.value_encoder(batch, layout, None)
+        values: Tensor = self.value_head(shared)
+        return values

@@ -1,0 +1,63 @@
+"""From the distributions of the heads to actions: drawn, greedy or given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ragged_net.actors import CategoricalActors, SelectActors
+from ragged_net.check import check_selected
+from ragged_net.distributions import CategoricalDist, SelectDist
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["ActionOutput", "Draw"]
+
+
+@dataclass(frozen=True, eq=False)
+class ActionOutput:
+    """What the actors of one action do.
+
+    Args:
+        chosen: (A,) int64: the choice, or the entity index within the frame for a selection.
+        log_prob: (A,) float32 of what was chosen.
+        entropy: (A,) float32, in nats.
+        probs: (A, C) float32 for a categorical action. For a selection a RaggedTensor (P,): the
+            pairs of each frame, actor-major.
+    """
+
+    chosen: RaggedTensor
+    log_prob: Tensor
+    entropy: Tensor
+    probs: Tensor | RaggedTensor
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """How actions come about: ``given``, or drawn with ``generator``, or ``greedy``."""
+
+    given: Mapping[str, Tensor] | None
+    generator: torch.Generator | None
+    greedy: bool
+
+    def categorical(
+        self, name: str, actors: CategoricalActors, dist: CategoricalDist
+    ) -> ActionOutput:
+        """The choices of a categorical action."""
+        given = None if self.given is None else self.given[name]
+        choices = dist.draw(self.generator, self.greedy) if given is None else given
+        chosen = RaggedTensor(choices, actors.actors.offsets)
+        return ActionOutput(chosen, dist.log_prob(choices), dist.entropy(), dist.probs)
+
+    def select(self, name: str, actors: SelectActors, dist: SelectDist) -> ActionOutput:
+        """The entities that a select-entity action selects."""
+        if self.given is None:
+            positions = dist.draw(self.generator, self.greedy)
+        else:
+            positions = dist.find(self.given[name])
+            check_selected(name, self.given[name], positions, dist.pairs)
+        chosen = RaggedTensor(dist.pairs.entity.index_select(0, positions), actors.actors.offsets)
+        probs = RaggedTensor(dist.probs, dist.pairs.frame_offsets)
+        return ActionOutput(chosen, dist.log_prob(positions), dist.entropy(), probs)

@@ -1,0 +1,138 @@
+"""RaggedTensor: frames of different lengths as flat values and offsets, without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ragged_net.errors import DeviceError, DtypeError, EmptyBatchError, ShapeError
+
+__all__ = ["RaggedTensor", "offsets_of"]
+
+
+def offsets_of(lengths: Tensor) -> Tensor:
+    """The offsets (B + 1,) int64 of frames with these ``lengths`` (B,): zero, then running sums."""
+    offsets = lengths.new_zeros(lengths.shape[0] + 1, dtype=torch.int64)
+    torch.cumsum(lengths, 0, out=offsets[1:])
+    return offsets
+
+
+@dataclass(frozen=True, eq=False)
+class RaggedTensor:
+    """B frames of any lengths, one after the other.
+
+    Args:
+        values: (N, ...) the rows of all frames, any dtype.
+        offsets: (B + 1,) int64; frame b is ``values[offsets[b]:offsets[b + 1]]``.
+
+    Raises:
+        ShapeError: Offsets that do not start at 0, decrease, or do not end at N. What only the
+            numbers can tell is checked on the CPU alone: elsewhere it would stall the device.
+        DtypeError: Offsets that are not int64.
+        DeviceError: Values and offsets on different devices.
+    """
+
+    values: Tensor
+    offsets: Tensor
+
+    def __post_init__(self) -> None:
+        """Check that values and offsets belong together."""
+        if self.offsets.ndim != 1 or self.offsets.shape[0] < 1 or self.values.ndim < 1:
+            raise ShapeError(
+                "a RaggedTensor has the wrong number of dimensions",
+                expected="values (N, ...) and offsets (B + 1,)",
+                received=f"{tuple(self.values.shape)} and {tuple(self.offsets.shape)}",
+            )
+        if self.offsets.dtype != torch.int64:
+            raise DtypeError(
+                "the offsets of a RaggedTensor have the wrong dtype",
+                expected=torch.int64,
+                received=self.offsets.dtype,
+            )
+        if self.values.device != self.offsets.device:
+            raise DeviceError(
+                "a RaggedTensor lies on two devices",
+                expected=f"offsets on {self.values.device}, where the values are",
+                received=self.offsets.device,
+            )
+        if self.offsets.device.type == "cpu":
+            self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        rows = self.values.shape[0]
+        first, last = int(self.offsets[0]), int(self.offsets[-1])
+        if first != 0 or last != rows or bool((self.offsets[1:] < self.offsets[:-1]).any()):
+            raise ShapeError(
+                "the offsets of a RaggedTensor do not fit its values",
+                expected=f"offsets that rise from 0 to {rows}, the number of values",
+                received=f"offsets from {first} to {last}, lengths {self.lengths.tolist()[:20]}",
+            )
+
+    @classmethod
+    def from_lengths(cls, values: Tensor, lengths: Tensor | Sequence[int]) -> RaggedTensor:
+        """Frames from their ``lengths`` (B,), whose sum is the number of ``values`` (N, ...)."""
+        lengths = torch.as_tensor(lengths, dtype=torch.int64, device=values.device)
+        return cls(values, offsets_of(lengths))
+
+    @property
+    def lengths(self) -> Tensor:
+        """(B,) int64: the number of rows of each frame."""
+        return self.offsets[1:] - self.offsets[:-1]
+
+    @property
+    def num_frames(self) -> int:
+        """B, the number of frames, empty ones included."""
+        return self.offsets.shape[0] - 1
+
+    @property
+    def num_rows(self) -> int:
+        """N, the number of rows of all frames."""
+        return self.values.shape[0]
+
+    def frame_ids(self) -> Tensor:
+        """(N,) int64: the frame that each row belongs to."""
+        frames = torch.arange(self.num_frames, device=self.offsets.device)
+        # output_size spares the device the wait for the sum of the lengths.
+        return frames.repeat_interleave(self.lengths, output_size=self.num_rows)
+
+    def gather_rows(self, frames: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows (M,) that ``frames`` (K,) consist of, and their new offsets (K + 1,)."""
+        starts = self.offsets[:-1].index_select(0, frames)
+        lengths = self.lengths.index_select(0, frames)
+        offsets = offsets_of(lengths)
+        total = int(offsets[-1])
+        shift = (starts - offsets[:-1]).repeat_interleave(lengths, output_size=total)
+        return shift + torch.arange(total, device=shift.device), offsets
+
+    def select(self, frames: Tensor) -> RaggedTensor:
+        """The given ``frames`` (K,) int64, in that order; a frame may occur more than once."""
+        rows, offsets = self.gather_rows(frames)
+        return RaggedTensor(self.values.index_select(0, rows), offsets)
+
+    @staticmethod
+    def cat(parts: Sequence[RaggedTensor]) -> RaggedTensor:
+        """All frames of ``parts``, one after the other. Raises EmptyBatchError for no parts."""
+        if not parts:
+            raise EmptyBatchError("no RaggedTensor to concatenate", expected="at least one")
+        trailing = {tuple(part.values.shape[1:]) for part in parts}
+        if len(trailing) > 1:
+            raise ShapeError(
+                "RaggedTensors with rows of different shapes cannot be concatenated",
+                received=sorted(trailing),
+            )
+        values = torch.cat([part.values for part in parts])
+        return RaggedTensor(values, offsets_of(torch.cat([part.lengths for part in parts])))
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> RaggedTensor:
+        """The same frames on ``device``."""
+        return RaggedTensor(
+            self.values.to(device, non_blocking=non_blocking),
+            self.offsets.to(device, non_blocking=non_blocking),
+        )
+
+    def pin_memory(self) -> RaggedTensor:
+        """The same frames in page-locked memory, from which copies to a GPU can overlap."""
+        return RaggedTensor(self.values.pin_memory(), self.offsets.pin_memory())

@@ -1,0 +1,75 @@
+"""A pre-norm transformer over flat rows: only attention knows about frames."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ragged_net.attention import Frames, attend
+from ragged_net.config import NetConfig
+
+__all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
+
+
+def make_activation(name: str) -> nn.Module:
+    """The module of a NetConfig's activation."""
+    return nn.GELU() if name == "gelu" else nn.ReLU()
+
+
+def _linear(fan_in: int, fan_out: int, gain: float = 1.0) -> nn.Linear:
+    """A Linear layer with weights of deviation ``gain / sqrt(fan_in)`` and no initial bias."""
+    layer = nn.Linear(fan_in, fan_out)
+    nn.init.normal_(layer.weight, std=gain / fan_in**0.5)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class TransformerBlock(nn.Module):
+    """Attention and an MLP, each behind a LayerNorm and around a residual connection.
+
+    Args:
+        config: Width, heads, MLP, activation and attention backend.
+    """
+
+    def __init__(self, config: NetConfig) -> None:
+        super().__init__()
+        dim, hidden = config.dim, config.dim * config.mlp_ratio
+        self.heads, self.backend = config.heads, config.attention
+        # Each block adds two residual branches: scaled so, their sum keeps its size at any depth
+        # (Radford et al. 2019, "Language models are unsupervised multitask learners").
+        gain = (2 * config.layers) ** -0.5
+        self.norm_attention = nn.LayerNorm(dim)
+        self.qkv = _linear(dim, 3 * dim)
+        self.out = _linear(dim, dim, gain)
+        self.norm_mlp = nn.LayerNorm(dim)
+        self.mlp = nn.Sequential(
+            _linear(dim, hidden), make_activation(config.activation), _linear(hidden, dim, gain)
+        )
+
+    def forward(self, x: Tensor, frames: Frames) -> Tensor:
+        """Rows (N, D) -> rows (N, D)."""
+        rows, dim = x.shape
+        qkv = self.qkv(self.norm_attention(x)).view(rows, 3, self.heads, dim // self.heads)
+        mixed: Tensor = attend(qkv, frames, self.backend)
+        x = x + self.out(mixed.reshape(rows, dim))  # (N, H, D / H) -> (N, D)
+        residual: Tensor = self.mlp(self.norm_mlp(x))
+        return x + residual
+
+
+class RaggedTransformer(nn.Module):
+    """Blocks, then a final LayerNorm.
+
+    Args:
+        config: Width, layers, heads, MLP, activation and attention backend.
+    """
+
+    def __init__(self, config: NetConfig) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.dim)
+
+    def forward(self, x: Tensor, frames: Frames) -> Tensor:
+        """Rows (N, D) -> rows (N, D)."""
+        for block in self.blocks:
+            x = block(x, frames)
+        output: Tensor = self.norm(x)
+        return output
