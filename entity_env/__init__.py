@@ -4,6 +4,10 @@ An ``Environment`` returns an ``Observation`` (a dict of typed entity lists and 
 ``ListEnv`` and ``ParallelEnv`` pack many of them into the ragged buffers of a ``VecObs``.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from entity_env.actions import (
     Action,
     CategoricalAction,
@@ -47,6 +51,9 @@ from entity_env.spaces import (
 )
 from entity_env.vec_env import VecEnv
 
+if TYPE_CHECKING:
+    from entity_env.check import check_env
+
 __all__ = [
     "Action",
     "ActionMask",
@@ -83,7 +90,17 @@ __all__ = [
     "VecObs",
     "VecSelectEntityActionMask",
     "batch_obs",
+    "check_env",
     "make",
     "register",
     "registered",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load ``check_env`` when it is used, so that ``python -m entity_env.check`` loads it once."""
+    if name == "check_env":
+        from entity_env.check import check_env
+
+        return check_env
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ from entity_env.errors import SeedError, StateError, shorten
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["Environment", "check_seed"]
+__all__ = ["Environment", "check_seed", "seed_environment"]
 
 
 class Environment(ABC):
@@ -25,7 +25,7 @@ class Environment(ABC):
     stopped if ``get_state`` and ``set_state`` are there too.
     """
 
-    _rng: np.random.Generator | None = None
+    _rng: Any = None
 
     @abstractmethod
     def obs_space(self) -> ObsSpace:
@@ -53,11 +53,21 @@ class Environment(ABC):
         """The environment's own random numbers; seeded by ``seed``, else from the system."""
         if self._rng is None:
             self._rng = np.random.default_rng()
-        return self._rng
+        rng: np.random.Generator = self._rng
+        return rng
+
+    @rng.setter
+    def rng(self, rng: Any) -> None:
+        """Use other random numbers, such as ``random.Random()``: ``seed`` restarts them too."""
+        self._rng = rng
 
     def seed(self, seed: int) -> None:
         """Restart ``self.rng`` from a whole number of at least 0."""
-        self._rng = np.random.default_rng(check_seed(seed))
+        check_seed(seed)
+        if self._rng is None or isinstance(self._rng, np.random.Generator):
+            self._rng = np.random.default_rng(seed)
+        elif hasattr(self._rng, "seed"):  # random.Random, numpy.random.RandomState
+            self._rng.seed(seed)
 
     def get_state(self) -> dict[str, Any]:
         """Everything that ``reset`` and ``act`` change, as JSON values.
@@ -71,9 +81,10 @@ class Environment(ABC):
         raise StateError(f"{type(self).__name__} does not restore its state", hint=_STATE_HINT)
 
     def has_state(self) -> bool:
-        """Whether ``get_state`` and ``set_state`` are there."""
+        """Whether ``get_state`` and ``set_state`` are there, and ``self.rng`` can be saved."""
         return (
-            type(self).get_state is not Environment.get_state
+            isinstance(self.rng, np.random.Generator)
+            and type(self).get_state is not Environment.get_state
             and type(self).set_state is not Environment.set_state
         )
 
@@ -90,6 +101,14 @@ class Environment(ABC):
 
 
 _STATE_HINT = "write get_state and set_state, as envs/minesweeper.py does"
+
+
+def seed_environment(env: Environment, seed: int) -> None:
+    """Seed ``env``, also where its class uses the name ``seed`` for something else."""
+    if callable(env.seed):
+        env.seed(seed)
+    else:
+        Environment.seed(env, seed)
 
 
 def check_seed(seed: object) -> int:

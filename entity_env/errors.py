@@ -17,6 +17,7 @@ __all__ = [
     "ActionShapeError",
     "ActorError",
     "ClosedError",
+    "DeterminismError",
     "DuplicateIdError",
     "EmptyMaskError",
     "EntityEnvError",
@@ -225,6 +226,10 @@ class StateError(EntityEnvError):
 
 class EnvironmentFailedError(EntityEnvError):
     """An environment's own code raised; the original traceback is part of the message."""
+
+
+class DeterminismError(EntityEnvError):
+    """An environment that plays different games from one seed."""
 
 
 class WorkerDiedError(EntityEnvError):

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batch import VecObs, batch_frames
-from entity_env.environment import Environment, check_seed
+from entity_env.environment import Environment, check_seed, seed_environment
 from entity_env.errors import (
     EntityEnvError,
     EnvironmentFailedError,
     ObservationError,
+    SpaceError,
     StateError,
     shorten,
 )
@@ -58,10 +59,7 @@ class ListEnv(VecEnv):
         for row in range(num_envs):
             self._envs.append(self._call(row, "create_env", create_env))
             self._check_is_environment(row)
-        self._reader = FrameReader(
-            self._call(0, "obs_space", self._envs[0].obs_space),
-            self._call(0, "action_space", self._envs[0].action_space),
-        )
+        self._reader = self._common_reader()
         self._frames: list[Frame] = []
         self._trackers = [EpisodeTracker() for _ in self._envs]
         self._seed(check_seed(seed))
@@ -86,7 +84,7 @@ class ListEnv(VecEnv):
         for row, env in enumerate(self._envs):
             stream = np.random.SeedSequence(seed, spawn_key=(self._first_row + row,))
             # 32 bits: what every seeding function takes, numpy.random.seed included.
-            self._call(row, "seed", env.seed, int(stream.generate_state(1)[0]))
+            self._call(row, "seed", seed_environment, env, int(stream.generate_state(1)[0]))
 
     def _reset(self, seed: int | None) -> VecObs:
         if seed is not None:
@@ -178,8 +176,14 @@ class ListEnv(VecEnv):
         ]
 
     def _close(self) -> None:
-        for env in self._envs:
-            env.close()
+        failed: EntityEnvError | None = None
+        for row, env in enumerate(self._envs):
+            try:
+                self._call(row, "close", env.close)
+            except EntityEnvError as error:  # the others hold something to release, too
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def _batch(
         self,
@@ -213,6 +217,25 @@ class ListEnv(VecEnv):
                 f"the environment raised {type(error).__name__} in {what}: {error}",
                 received="".join(traceback.format_exception(error)).rstrip(),
             ).located(self._where(row)) from error
+
+    def _common_reader(self) -> FrameReader:
+        """The reader of all rows, which must have the same spaces."""
+        spaces = [
+            {
+                "obs_space": self._call(row, "obs_space", env.obs_space),
+                "action_space": self._call(row, "action_space", env.action_space),
+            }
+            for row, env in enumerate(self._envs)
+        ]
+        for row, own in enumerate(spaces):
+            for kind, space in own.items():
+                if space != spaces[0][kind]:
+                    raise SpaceError(
+                        f"the {kind} differs from that of the first environment",
+                        expected=shorten(spaces[0][kind]),
+                        received=shorten(space),
+                    ).located(self._where(row))
+        return FrameReader(**spaces[0])
 
     def _where(self, row: int) -> str:
         return f"environment {self._first_row + row}, step {self._step}"

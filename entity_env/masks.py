@@ -198,9 +198,8 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
     try:
         array = np.array(values)
     except ValueError as cause:
-        raise MaskShapeError(
-            f"{what} has rows of different widths", received=shorten(values)
-        ) from cause
+        kind = MaskShapeError if error is MaskTypeError else error
+        raise kind(f"{what} has rows of different widths", received=shorten(values)) from cause
     numeric = array.dtype.kind in "iu" and bool(((array == 0) | (array == 1)).all())
     if array.size and array.dtype != np.bool_ and not numeric:
         raise error(

@@ -74,7 +74,7 @@ class EpisodeTracker:
 
     def get_state(self) -> dict[str, object]:
         """The running episode as JSON values."""
-        return {"reward": self.reward, "length": self.length, "last": self.last}
+        return {"reward": self.reward, "length": self.length, "last": dict(self.last)}
 
     def set_state(self, state: Mapping[str, object]) -> None:
         """Go back to what ``get_state`` returned."""

@@ -19,7 +19,14 @@ import numpy.typing as npt
 
 from entity_env.batch import VecObs
 from entity_env.environment import Environment, check_seed
-from entity_env.errors import NumEnvsError, SpaceError, WorkerDiedError
+from entity_env.errors import (
+    EnvironmentFailedError,
+    NumEnvsError,
+    SpaceError,
+    StateError,
+    WorkerDiedError,
+    shorten,
+)
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.transport import Packed, cat_obs, pack_actions, split_actions
@@ -55,22 +62,26 @@ class ParallelEnv(VecEnv):
         check_count("number of environments", num_envs)
         check_count("number of processes", num_processes, most=num_envs)
         check_seed(seed)
+        factory = _pickled(create_env)
         self._counts = [len(part) for part in np.array_split(np.arange(num_envs), num_processes)]
         first_rows = np.cumsum([0, *self._counts]).tolist()
         self._workers = [_Worker(row, n) for row, n in zip(first_rows, self._counts, strict=False)]
         self._finalizer = weakref.finalize(self, _end_all, self._workers)
-        factory = cloudpickle.dumps(create_env)
         starts = [
             {"create_env": factory, "num_envs": w.num_rows, "seed": seed, "first_row": w.first_row}
             for w in self._workers
         ]
         answers = self._ask("start", starts)
         self._spaces = answers[0]
-        if any(answer["obs_space"] != self._spaces["obs_space"] for answer in answers):
-            self.close()
-            raise SpaceError(
-                "the environments of different workers have different observation spaces"
-            )
+        for kind in ("obs_space", "action_space"):
+            other = next((a[kind] for a in answers if a[kind] != self._spaces[kind]), None)
+            if other is not None:
+                self.close()
+                raise SpaceError(
+                    f"the environments of different workers have a different {kind}",
+                    expected=shorten(self._spaces[kind]),
+                    received=shorten(other),
+                )
 
     def obs_space(self) -> ObsSpace:
         """What the rows observe."""
@@ -103,6 +114,12 @@ class ParallelEnv(VecEnv):
         return list(chain.from_iterable(self._ask("get_state", [None] * len(self._workers))))
 
     def _set_state(self, state: list[Any]) -> VecObs:
+        if not isinstance(state, list):
+            raise StateError(
+                "the saved state does not fit",
+                expected=f"a list of {len(self)} rows",
+                received=shorten(state),
+            )
         ends = np.cumsum([0, *self._counts])
         # The last part takes whatever is left, so that a wrong number of rows is noticed there.
         parts = [state[ends[i] : ends[i + 1]] for i in range(len(self._counts) - 1)]
@@ -124,6 +141,18 @@ class ParallelEnv(VecEnv):
             # After a failure, or Ctrl-C between two messages, answers no longer match requests.
             self.close()
             raise
+
+
+def _pickled(create_env: Callable[[], Environment]) -> bytes:
+    try:
+        factory: bytes = cloudpickle.dumps(create_env)
+    except Exception as error:  # whatever the objects that it holds raise
+        raise EnvironmentFailedError(
+            f"create_env cannot be sent to a worker: {shorten(error)}",
+            expected="a class or function that can be imported or pickled",
+            received=shorten(create_env),
+        ) from error
+    return factory
 
 
 _START = "from entity_env.worker import main; main()"

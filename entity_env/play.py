@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
-from entity_env.environment import Environment
+from entity_env.environment import Environment, seed_environment
 from entity_env.list_env import ListEnv
 from entity_env.metrics import EpisodeTracker, metric_columns
 from entity_env.observation import Observation
@@ -56,7 +56,7 @@ def play_scripted(
     """Play episodes one after the other with a function from observation to actions."""
     check_count("number of episodes", episodes)
     env = create_env()
-    env.seed(seed)
+    seed_environment(env, seed)
     reader = FrameReader(env.obs_space(), env.action_space())
     tracker = EpisodeTracker()
     summaries = []

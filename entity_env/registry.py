@@ -36,7 +36,7 @@ def resolve(name: str) -> Callable[..., Environment]:
     """The class or function behind a short name or a dotted path."""
     path = _FACTORIES.get(name, name) if isinstance(name, str) else ""
     module_name, _, attribute = path.replace(":", ".").rpartition(".")
-    if not module_name:
+    if not module_name or module_name.startswith("."):
         raise UnknownEnvironmentError(
             f"unknown environment {shorten(name)}",
             expected="a registered name or a dotted path such as my_pkg.my_env.MyEnv",

@@ -197,6 +197,8 @@ def check_action_space(action_space: object) -> dict[ActionName, ActionSpace]:
             expected="a dict from action name to action space",
             received=shorten(action_space),
         )
+    if not action_space:
+        raise SpaceError("the action space is empty", expected="at least one action")
     kinds = (CategoricalActionSpace, GlobalCategoricalActionSpace, SelectEntityActionSpace)
     for name, space in action_space.items():
         _check_name("action", name)

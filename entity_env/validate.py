@@ -65,7 +65,7 @@ class FrameReader:
             raise
         except Exception as error:  # an object that misbehaves when it is looked at
             raise ObservationError(
-                f"the observation cannot be read: {type(error).__name__}: {error}",
+                f"the observation cannot be read: {shorten(error)}",
                 received=shorten(observation),
             ) from error
 
@@ -243,17 +243,28 @@ def _duplicate(name: str, ids: list[EntityID]) -> DuplicateIdError:
 
 
 def _reward(reward: object) -> float:
-    number = isinstance(reward, int | float | np.number) or (
-        isinstance(reward, np.ndarray) and reward.ndim == 0 and reward.dtype.kind in "fiub"
-    )
     limit = float(np.finfo(np.float32).max)
-    if not number or isinstance(reward, complex) or not abs(value := float(reward)) <= limit:  # type: ignore[arg-type]
+    value = _finite(reward)
+    if value is None or abs(value) > limit:
         raise RewardError(
             "the reward is not one finite number",
             expected="a number within the range of float32",
             received=shorten(reward),
         )
     return value
+
+
+def _finite(number: object) -> float | None:
+    """A Python or NumPy number, also as an array without dimensions; None for all else."""
+    if isinstance(number, np.ndarray | np.generic):
+        real = number.ndim == 0 and number.dtype.kind in "fiub"
+    else:
+        real = isinstance(number, int | float)
+    try:
+        value = float(number) if real else math.nan  # type: ignore[arg-type]
+    except OverflowError:  # a whole number that no float holds
+        return None
+    return value if math.isfinite(value) else None
 
 
 def _end(observation: Observation) -> tuple[bool, bool]:
@@ -275,13 +286,13 @@ def _end(observation: Observation) -> tuple[bool, bool]:
 
 def _metrics(metrics: object) -> dict[str, float]:
     checked = {}
-    for name, value in _mapping("metrics", metrics).items():
-        number = isinstance(value, int | float | np.integer | np.floating | np.bool_)
-        if not isinstance(name, str) or not number or not math.isfinite(value):
+    for name, given in _mapping("metrics", metrics).items():
+        value = _finite(given)
+        if not isinstance(name, str) or value is None:
             raise MetricError(
                 f"metric {shorten(name)} is not one finite number",
                 expected="a dict from name to number",
-                received=shorten(value),
+                received=shorten(given),
             )
-        checked[name] = float(value)
+        checked[name] = value
     return checked

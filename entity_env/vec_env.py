@@ -59,6 +59,8 @@ class VecEnv(ABC):
         if self._last is None:
             raise ResetNeededError("act was called before reset", hint="call reset() first")
         chosen = check_actions(actions, self._last, self.action_space())
+        # A step that fails leaves rows at different steps: only a reset helps then.
+        self._last = None
         self._last = self._act(chosen)
         return self._last
 

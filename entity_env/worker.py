@@ -8,6 +8,7 @@ the parent ended.
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import signal
@@ -41,7 +42,8 @@ def main() -> None:
                     env = _start(argument, progress)
                 connection.send(("ok", _answer(env, request, argument)))
             except EntityEnvError as error:
-                connection.send(("error", (type(error).__name__, error.fields())))
+                kind = type(error)
+                connection.send(("error", (kind.__module__, kind.__qualname__, error.fields())))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
     finally:
@@ -49,10 +51,13 @@ def main() -> None:
             env.close()
 
 
-def revive(name: str, fields: dict[str, Any]) -> EntityEnvError:
-    """The error that a worker sent, as its own class where this package defines it."""
-    kind = getattr(errors, name, EntityEnvError)
-    revived: EntityEnvError = kind.from_fields(fields)
+def revive(module: str, name: str, fields: dict[str, Any]) -> EntityEnvError:
+    """The error that a worker sent, as its own class where this process can import it."""
+    try:
+        kind = getattr(importlib.import_module(module), name)
+        revived: EntityEnvError = kind.from_fields(fields)
+    except Exception:  # the class lives in a function, or its constructor wants other arguments
+        return EntityEnvError.from_fields(fields)
     return revived
 
 

@@ -10,11 +10,13 @@ from ppo_trainer.config import (
     WandbConfig,
 )
 from ppo_trainer.errors import TrainerError
-from ppo_trainer.train import TrainResult, train
+from ppo_trainer.train import TrainResult, resume, train
+from ragged_net import NetConfig
 
 __all__ = [
     "CheckpointConfig",
     "EvalConfig",
+    "NetConfig",
     "OptimConfig",
     "PPOConfig",
     "RolloutConfig",
@@ -22,5 +24,6 @@ __all__ = [
     "TrainResult",
     "TrainerError",
     "WandbConfig",
+    "resume",
     "train",
 ]

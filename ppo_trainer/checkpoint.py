@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from entity_env.errors import StateError
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import Generators
@@ -27,6 +28,7 @@ from ragged_net import RaggedNet
 __all__ = ["TrainState", "latest_checkpoint", "load_network", "load_state", "save_state"]
 
 _MODEL, _OPTIMIZERS, _STATE = "model.safetensors", "optimizers.safetensors", "state.json"
+_FROM_CONFIG = ("lr", "eps", "weight_decay")  # a resume may change them
 
 
 @dataclass
@@ -61,6 +63,8 @@ def save_state(
         name: A name that keeps it apart from those that a run resumes from.
     """
     folder = run.checkpoints / (name or f"step_{state.steps:012d}")
+    if folder.exists() and name is None:
+        return folder  # the state between two updates does not change
     temporary = run.checkpoints / f".{folder.name}.{os.getpid()}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
@@ -69,9 +73,8 @@ def save_state(
     generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
     save_file(_contiguous(tensors | generators), temporary / _OPTIMIZERS)
     facts = {"update": state.update, "steps": state.steps, "groups": groups, "envs": envs}
-    (temporary / _STATE).write_text(json.dumps(facts))
-    if folder.exists():
-        shutil.rmtree(folder)
+    (temporary / _STATE).write_text(_json(facts))
+    shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
     if name is None:
         _clean(run, keep)
@@ -119,7 +122,10 @@ def load_state(folder: Path, state: TrainState) -> list[Any] | None:
         facts = json.loads((folder / _STATE).read_text())
         state.update, state.steps = int(facts["update"]), int(facts["steps"])
         for name, optimizer in state.optimizers.all().items():
+            settings = [{k: g[k] for k in _FROM_CONFIG} for g in optimizer.param_groups]
             optimizer.load_state_dict(_optimizer_dict(name, tensors, facts["groups"][name]))
+            for group, own in zip(optimizer.param_groups, settings, strict=True):
+                group.update(own)
         for name, generator in state.generators.all().items():
             generator.set_state(tensors[f"generator/{name}"])
         envs: list[Any] | None = facts["envs"]
@@ -139,6 +145,17 @@ def _load(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(
             f"{path} cannot be read: {error}",
             hint="an older checkpoint may be whole: remove this one's folder and resume again",
+        ) from error
+
+
+def _json(facts: dict[str, Any]) -> str:
+    try:
+        return json.dumps(facts)
+    except (TypeError, ValueError) as error:
+        raise StateError(
+            f"what the environment's get_state returns cannot be saved as JSON: {error}",
+            expected="dicts with strings as keys, lists, strings, numbers, booleans and None",
+            hint="array.tolist() turns a NumPy array into a list",
         ) from error
 
 

@@ -6,11 +6,12 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from entity_env.errors import shorten
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.settings import build
+from ppo_trainer.settings import build, check_types
 from ragged_net import NetConfig
 
 __all__ = [
@@ -60,6 +61,8 @@ class PPOConfig:
             of all actors of a frame.
         actor_weight: ``frame`` gives each frame the same weight, ``actor`` each actor.
         normalize_advantages: Scale the advantages of each minibatch to mean 0, deviation 1.
+        least_deviation: Advantages that deviate less are not scaled up to deviation 1. Where
+            rewards are rare, this keeps rollouts without any from training on amplified noise.
         entropy_coef: Weight of the entropy bonus.
         entropy_schedule: How the weight goes to 0 over the run, if it does.
         value_coef: Weight of the value loss.
@@ -77,6 +80,7 @@ class PPOConfig:
     ratio: Literal["per_actor", "per_frame"] = "per_actor"
     actor_weight: Literal["frame", "actor"] = "frame"
     normalize_advantages: bool = True
+    least_deviation: float = 0.0
     entropy_coef: float = 0.01
     entropy_schedule: Schedule = "constant"
     value_coef: float = 0.5
@@ -147,7 +151,8 @@ class TrainConfig:
         total_timesteps: Frames to train on, rounded up to whole rollouts.
         device: ``auto`` takes a GPU where there is one.
         precision: ``bfloat16`` runs the network under autocast.
-        threads: CPU threads of torch; 0 leaves torch's default.
+        threads: CPU threads of torch; 0 leaves torch's default. More than 1 rarely pays for small
+            networks, and costs dearly on a machine that is shared.
         run_dir: Where run folders are made.
         run_name: Name of the run folder; made from environment, time and seed if left out.
         resume: Run folder to go on with.
@@ -160,7 +165,7 @@ class TrainConfig:
     total_timesteps: int = 500_000
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
-    threads: int = 0
+    threads: int = 1
     run_dir: str = "runs"
     run_name: str | None = None
     resume: str | None = None
@@ -176,6 +181,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Check every value, and the values against each other."""
+        check_types(self)
         _check_ranges(self)
         frames = self.rollout.num_envs * self.rollout.steps
         if self.ppo.minibatch_size > frames:
@@ -200,6 +206,12 @@ class TrainConfig:
             raise ConfigError(
                 "value_optim is set, but the value function has no network of its own",
                 hint="set value_net, too, or leave value_optim out",
+            )
+        if self.run_name is not None and Path(self.run_name).name != self.run_name:
+            raise ConfigError(
+                "run_name is not the name of a folder",
+                expected="a name without slashes; run_dir says where run folders are made",
+                received=shorten(self.run_name),
             )
         if not isinstance(self.env, Mapping) or not isinstance(self.env.get("_target_"), str):
             raise ConfigError(
@@ -243,6 +255,7 @@ _AT_LEAST: dict[str, float] = {
     "ppo.entropy_coef": 0,
     "ppo.value_coef": 0,
     "ppo.target_kl": 0,
+    "ppo.least_deviation": 0,
     "optim.weight_decay": 0,
     "eval.episodes": 0,
     "eval.every": 0,
@@ -269,3 +282,5 @@ def _check_range(config: TrainConfig, path: str, least: float, most: float, expe
         value = getattr(value, name)
     if not least <= value <= most:  # also refuses NaN
         raise ConfigError(f"{path} is out of range", expected=expected, received=value)
+    if path.startswith("optim.") and config.value_optim is not None:
+        _check_range(config, f"value_{path}", least, most, expected)

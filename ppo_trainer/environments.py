@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import envs  # noqa: F401  (registers the environments that come with the library)
-from entity_env import Environment, ListEnv, ParallelEnv, VecEnv
+from entity_env import EntityEnvError, Environment, ListEnv, ParallelEnv, VecEnv
 from entity_env.registry import check_settings, resolve
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import RunFolderError
@@ -17,17 +17,18 @@ __all__ = ["make_factory", "make_vec_env", "with_env"]
 
 CreateEnv = Callable[[], Environment]
 
+_UNIMPORTABLE = "python:"
+"""Marks the target of an environment that was passed as an object and has no importable path."""
+
 
 def with_env(config: TrainConfig, env: Callable[..., Environment] | None) -> TrainConfig:
-    """The config with ``env._target_`` set to the path of ``env``, where one is given.
-
-    The settings of another environment do not carry over to it.
-    """
+    """The config with ``env._target_`` set to the path of ``env``, where one is given."""
     if env is None:
         return config
     path = f"{env.__module__}.{getattr(env, '__qualname__', type(env).__qualname__)}"
-    same = config.env["_target_"] == path
-    return replace(config, env={**(config.env if same else {}), "_target_": path})
+    if not _is_importable(path, env):
+        path = _UNIMPORTABLE + path
+    return replace(config, env={**config.env, "_target_": path})
 
 
 def make_factory(config: TrainConfig, env: Callable[..., Environment] | None = None) -> CreateEnv:
@@ -39,14 +40,25 @@ def make_factory(config: TrainConfig, env: Callable[..., Environment] | None = N
     """
     settings: dict[str, Any] = {k: v for k, v in config.env.items() if k != "_target_"}
     target = config.env["_target_"]
-    if env is None and ("<locals>" in target or target.startswith("__main__.")):
+    if env is None and target.startswith(_UNIMPORTABLE):
         raise RunFolderError(
-            f"environment {target!r} lives in a script or notebook and cannot be imported",
+            f"environment {target.removeprefix(_UNIMPORTABLE)!r} cannot be imported: it lives in a "
+            "script, a notebook or a function",
             hint="pass it: train(config, env=MyEnv), watch(run, env=MyEnv); or move it to a module",
         )
     factory = resolve(target) if env is None else env
     check_settings(factory, settings)
     return functools.partial(factory, **settings)
+
+
+def _is_importable(path: str, env: Callable[..., Environment]) -> bool:
+    """Whether another program finds the same object under ``path``."""
+    if path.startswith("__main__."):
+        return False
+    try:
+        return resolve(path) is env
+    except EntityEnvError:
+        return False
 
 
 def make_vec_env(config: TrainConfig, create_env: CreateEnv, seed: int) -> VecEnv:

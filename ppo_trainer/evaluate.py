@@ -34,6 +34,7 @@ __all__ = [
     "evaluate",
     "evaluate_run",
     "load_policy",
+    "load_scripted",
     "main",
     "network_policy",
     "table",
@@ -64,7 +65,7 @@ class Evaluation:
         if np.isin(values, (0.0, 1.0)).all():
             centre = (mean + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
             half = _Z / (1 + _Z**2 / n) * math.sqrt(mean * (1 - mean) / n + _Z**2 / (4 * n**2))
-            return centre - half, centre + half
+            return max(0.0, centre - half), min(1.0, centre + half)
         half = _Z * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf
         return mean - half, mean + half
 
@@ -122,7 +123,7 @@ def evaluate_all(
         for greedy in (True, False)
     ]
     if config.eval.scripted is not None:
-        scripted = _scripted(config.eval.scripted)
+        scripted = load_scripted(config.eval.scripted)
         results.append(
             Evaluation("scripted player", play_scripted(create_env, scripted, episodes, seed))
         )
@@ -201,7 +202,8 @@ def main(arguments: list[str] | None = None) -> None:
     print(table(evaluate_run(options.run, None, options.episodes, options.seed)))
 
 
-def _scripted(path: str) -> Policy:
+def load_scripted(path: str) -> Policy:
+    """The function at a dotted path, from Observation to actions."""
     module_name, _, name = path.rpartition(".")
     try:
         policy: Policy = getattr(importlib.import_module(module_name), name)

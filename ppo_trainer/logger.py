@@ -26,7 +26,9 @@ class RunLogger:
 
     def __init__(self, run: RunFolder, config: TrainConfig, update: int) -> None:
         kept = [record for record in read_metrics(run) if record["update"] <= update]
-        run.metrics_file.write_text("".join(json.dumps(record) + "\n" for record in kept))
+        temporary = run.metrics_file.with_suffix(".tmp")
+        temporary.write_text("".join(json.dumps(record) + "\n" for record in kept))
+        temporary.replace(run.metrics_file)  # in one step: a kill loses no record
         self._lines = run.metrics_file.open("a")
         # Half a second of imports that a reader of this module does not need.
         from torch.utils.tensorboard import SummaryWriter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.rollout import Rollout
-from ragged_net import NetOutput, RaggedTensor
+from ragged_net import NetOutput
 
 __all__ = ["Losses", "Scale", "minibatch_scale", "normalized", "ppo_losses"]
 
@@ -50,19 +50,22 @@ class Losses:
 
 def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
     """The weights of a whole minibatch, before it is split."""
-    actors = _actors_per_frame(minibatch.log_probs, len(minibatch))
+    actors = _actors_per_frame(minibatch)
     weight = actors.sum() if config.actor_weight == "actor" else (actors > 0).sum()
     return Scale(frames=len(minibatch), policy=max(1.0, float(weight)))
 
 
-def normalized(minibatch: Rollout) -> Tensor:
-    """Advantages scaled to mean 0, deviation 1 over the frames in which somebody acted. (B,)."""
+def normalized(minibatch: Rollout, least_deviation: float = 0.0) -> Tensor:
+    """Advantages scaled to mean 0, deviation 1 over the frames in which somebody acted. (B,).
+
+    Deviations below ``least_deviation`` are not scaled up to 1.
+    """
     advantages = minibatch.advantages
-    acted = _actors_per_frame(minibatch.log_probs, len(minibatch)) > 0
+    acted = _actors_per_frame(minibatch) > 0
     if not acted.any():
         return advantages
     mean, deviation = advantages[acted].mean(), advantages[acted].std(correction=0)
-    return (advantages - mean) / (deviation + 1e-8)
+    return (advantages - mean) / (deviation.clamp_min(least_deviation) + 1e-8)
 
 
 def ppo_losses(
@@ -77,18 +80,11 @@ def ppo_losses(
         scale: Of the whole minibatch.
         config: Decides ratio, clipping and weights.
     """
-    frames = len(part)
-    log_ratio = _gathered(
-        {n: a.log_prob - part.log_probs[n].values for n, a in output.actions.items()}, advantages
-    )
-    entropy = _gathered(
-        {name: action.entropy for name, action in output.actions.items()}, advantages
-    )
-    frame_of = _gathered(
-        {n: ragged.frame_ids() for n, ragged in part.log_probs.items()}, advantages
-    )
-    frame_of = frame_of.long()
-    actors = _actors_per_frame(part.log_probs, frames)
+    actions = output.actions
+    log_ratio = _cat(actions[name].log_prob - old.values for name, old in part.log_probs.items())
+    entropy = _cat(actions[name].entropy for name in part.log_probs)
+    frame_of = _cat(old.frame_ids() for old in part.log_probs.values())
+    actors = _actors_per_frame(part)
     actor_weight = (
         torch.ones_like(log_ratio)
         if config.actor_weight == "actor"
@@ -122,12 +118,14 @@ def _value_loss(value: Tensor, part: Rollout, config: PPOConfig) -> Tensor:
     return 0.5 * error.sum()
 
 
-def _actors_per_frame(log_probs: Mapping[str, RaggedTensor], frames: int) -> Tensor:
+def _actors_per_frame(rollout: Rollout) -> Tensor:
     """Actors of all actions in each frame. Shape: (B,), int64."""
-    counts = [ragged.lengths for ragged in log_probs.values()]
-    return torch.stack(counts).sum(0) if counts else torch.zeros(frames, dtype=torch.int64)
+    counts = torch.zeros_like(rollout.values, dtype=torch.int64)
+    for ragged in rollout.log_probs.values():
+        counts = counts + ragged.lengths
+    return counts
 
 
-def _gathered(parts: Mapping[str, Tensor], like: Tensor) -> Tensor:
+def _cat(parts: Iterator[Tensor]) -> Tensor:
     """Values of the actors of all actions, one action after the other. Shape: (A,)."""
-    return torch.cat(list(parts.values())) if parts else like.new_zeros(0)
+    return torch.cat(list(parts))

@@ -59,7 +59,7 @@ def resumed_config(composed: Any) -> TrainConfig:
     saved = OmegaConf.create(RunFolder.open(composed["resume"]).read_values())
     for override in HydraConfig.get().overrides.task:
         name, _, _ = override.lstrip("+").partition("=")
-        if name not in _GROUPS:
+        if name not in _GROUPS and not name.startswith("~"):
             OmegaConf.update(saved, name, _lookup(composed, name), force_add=True)
     values = OmegaConf.to_container(saved, resolve=True)
     assert isinstance(values, Mapping)

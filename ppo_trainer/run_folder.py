@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,11 +50,39 @@ class RunFolder:
         return self.path / "checkpoints"
 
     @classmethod
-    def create(cls, config: TrainConfig) -> RunFolder:
-        """Make a new folder and write the settings into it."""
-        run = cls(_unused(config))
+    def draft(cls, config: TrainConfig) -> RunFolder:
+        """A new hidden folder that holds the settings; ``publish`` gives it its name.
+
+        What stands under its final name has a checkpoint, however early it is killed.
+        """
+        path = Path(config.run_dir) / f".draft-{os.getpid()}-{time.time_ns()}"
+        try:
+            path.mkdir(parents=True)
+        except OSError as error:
+            raise RunFolderError(
+                f"no run folder can be made in {config.run_dir!r}: {error}"
+            ) from error
+        run = cls(path)
         run.write_config(config)
         return run
+
+    def publish(self, config: TrainConfig) -> RunFolder:
+        """Rename a draft; where the name is taken, the next free number goes behind it."""
+        target = str(config.env["_target_"]).rpartition(".")[2].lower()
+        moment = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        name = config.run_name or f"{target}-{moment}-seed{config.seed}"
+        for number in itertools.count(1):
+            path = self.path.with_name(name if number == 1 else f"{name}-{number}")
+            if os.path.lexists(path):
+                continue
+            try:
+                return RunFolder(self.path.rename(path))
+            except OSError as error:
+                if not os.path.lexists(path):  # else another run was quicker
+                    raise RunFolderError(
+                        f"the run folder {str(path)!r} cannot be made: {error}"
+                    ) from error
+        raise AssertionError("unreachable: numbers do not end")
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
@@ -86,20 +117,3 @@ class RunFolder:
         temporary = self.config_file.with_suffix(".tmp")
         temporary.write_text(yaml.safe_dump(config_to_dict(config), sort_keys=False))
         temporary.replace(self.config_file)
-
-
-def _unused(config: TrainConfig) -> Path:
-    """A new folder; where the name is taken, with the next free number behind it."""
-    target = str(config.env["_target_"]).rpartition(".")[2].lower()
-    moment = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    name = config.run_name or f"{target}-{moment}-seed{config.seed}"
-    for number in range(1, 10_000):
-        path = Path(config.run_dir) / (name if number == 1 else f"{name}-{number}")
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise RunFolderError(f"the run folder {str(path)!r} cannot be made: {error}") from error
-        return path
-    raise RunFolderError(f"no free name for a run folder like {name!r}", hint="set run_name")

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from entity_env.errors import nearest, shorten
 from ppo_trainer.errors import ConfigError
 
-__all__ = ["build"]
+__all__ = ["build", "check_types"]
 
 ConfigT = TypeVar("ConfigT")
 
@@ -43,6 +43,23 @@ def build(kind: type[ConfigT], values: Any, path: str) -> ConfigT:
     return kind(
         **{key: _value(hints[key], value, _join(path, key)) for key, value in values.items()}
     )
+
+
+def check_types(config: Any, path: str = "") -> None:
+    """Raise ConfigError unless the fields of a dataclass, and of those within, fit their types.
+
+    What ``build`` makes fits; what Python code makes need not.
+    """
+    for name, hint in get_type_hints(type(config)).items():
+        value, where = getattr(config, name), _join(path, name)
+        if dataclasses.is_dataclass(value):
+            check_types(value, where)
+        elif hint is int and isinstance(value, float):
+            raise ConfigError(
+                f"{where} has the wrong type", expected="int", received=f"{value!r} (float)"
+            )
+        else:
+            _value(hint, value, where)
 
 
 def _value(hint: Any, value: Any, path: str) -> Any:

@@ -122,7 +122,9 @@ def _backward(
     ppo = config.ppo
     # Both look at the whole minibatch, so that splitting it changes nothing.
     scale = minibatch_scale(minibatch, ppo)
-    advantages = normalized(minibatch) if ppo.normalize_advantages else minibatch.advantages
+    advantages = minibatch.advantages
+    if ppo.normalize_advantages:
+        advantages = normalized(minibatch, ppo.least_deviation)
     every = torch.arange(len(minibatch), device=advantages.device)
     sums: list[Losses] = []
     for frames in torch.split(every, ppo.microbatch_size or len(minibatch)):
@@ -154,25 +156,28 @@ def _total(parts: Iterator[Tensor]) -> float:
 
 def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float) -> float:
     """Clip and apply the gradients; each optimizer has a norm of its own. Returns the policy's."""
-    norms = {
-        name: nn.utils.clip_grad_norm_(
-            [p for group in optimizer.param_groups for p in group["params"]], max_norm
-        )
-        for name, optimizer in optimizers.all().items()
-    }
-    if not all(torch.isfinite(norm) for norm in norms.values()):
-        raise NonFiniteError(
-            "a gradient is not finite",
-            expected="finite gradients",
-            received=", ".join(
-                name
-                for name, parameter in net.named_parameters()
-                if parameter.grad is not None and not torch.isfinite(parameter.grad).all()
-            ),
-        )
+    norms = {}
+    for name, optimizer in optimizers.all().items():
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        try:
+            norms[name] = nn.utils.clip_grad_norm_(parameters, max_norm, error_if_nonfinite=True)
+        except RuntimeError as error:  # raised before it scales, so that the culprit can be named
+            raise NonFiniteError(
+                "a gradient is not finite",
+                expected="finite gradients",
+                received=", ".join(_not_finite(net)) or "gradients too large for their norm",
+            ) from error
     for optimizer in optimizers.all().values():
         optimizer.step()
     return float(norms["policy"])
+
+
+def _not_finite(net: RaggedNet) -> list[str]:
+    return [
+        name
+        for name, parameter in net.named_parameters()
+        if parameter.grad is not None and not torch.isfinite(parameter.grad).all()
+    ]
 
 
 def _adam(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:

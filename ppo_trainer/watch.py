@@ -18,7 +18,7 @@ import torch
 
 from entity_env import Environment
 from entity_env.batch import batch_frames
-from entity_env.environment import check_seed
+from entity_env.environment import seed_environment
 from entity_env.frame import Frame, typed_actions
 from entity_env.validate import FrameReader
 from entity_env.vec_env import check_count
@@ -110,7 +110,7 @@ def play(
     generator = torch.Generator(loaded.device).manual_seed(seed)
     policy = network_policy(loaded.net, loaded.config, generator, greedy=greedy)
     env = loaded.create_env()
-    env.seed(check_seed(seed))
+    seed_environment(env, seed)
     reader = FrameReader(env.obs_space(), env.action_space())
     try:
         for episode in range(1, check_count("number of episodes", episodes) + 1):

@@ -33,7 +33,7 @@ from ragged_net.layout import Layout
 from ragged_net.outputs import ActionOutput, Draw
 from ragged_net.pairs import Pairs
 from ragged_net.ragged import RaggedTensor
-from ragged_net.transformer import RaggedTransformer
+from ragged_net.transformer import RaggedTransformer, make_activation
 
 __all__ = ["ActionOutput", "NetConfig", "NetOutput", "RaggedNet"]
 
@@ -52,16 +52,23 @@ class NetOutput:
 
 
 class Encoder(nn.Module):
-    """Embedding and transformer: a batch -> one vector for each entity, in the flat order."""
+    """Embedding and transformer: a batch -> one vector for each entity, in the flat order.
+
+    An activation and a linear layer stand between the two: the first attention can then compare
+    distances, for which products of raw coordinates are not enough.
+    """
 
     def __init__(self, obs_space: ObsSpace, with_global: bool, config: NetConfig) -> None:
         super().__init__()
         self.embedding = EntityEmbedding(obs_space, config.dim, with_global)
+        self.mix = nn.Sequential(
+            make_activation(config.activation), nn.Linear(config.dim, config.dim)
+        )
         self.transformer = RaggedTransformer(config)
 
     def forward(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> RaggedTensor:
         """Vectors (N, D) of all entities; visible ones know nothing of ``hidden`` (N,) ones."""
-        x = self.embedding(batch, layout)
+        x = self.mix(self.embedding(batch, layout))
         x = self.transformer(x, Frames(layout.offsets, layout.num_rows, hidden))
         return RaggedTensor(x, layout.offsets)
 

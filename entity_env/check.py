@@ -1,0 +1,168 @@
+"""The conformance test for anybody's environment.
+
+from entity_env import check_env
+check_env(MyEnv)
+
+python -m entity_env.check my_pkg.my_env.MyEnv
+
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from entity_env.batch import VecObs
+from entity_env.check_state import check_state
+from entity_env.check_tools import COPIES, Between, check_spaces, difference
+from entity_env.environment import Environment
+from entity_env.errors import (
+    DeterminismError,
+    EntityEnvError,
+    EnvironmentFailedError,
+    ObservationError,
+    shorten,
+)
+from entity_env.list_env import ListEnv
+from entity_env.play import random_policy
+from entity_env.registry import resolve
+from entity_env.transport import pack_obs
+from entity_env.vec_env import VecEnv, check_count
+
+__all__ = ["check_env"]
+
+_MOST_STEPS = 300
+"""Steps for each episode asked for; games that go on longer are cut off."""
+CreateEnv = Callable[[], Environment]
+
+
+def check_env(create_env: CreateEnv, episodes: int = 3, seed: int = 0) -> None:
+    """Play random episodes and raise the first mistake that they show.
+
+    Spaces are constant; observations and masks are valid; every allowed action is accepted; one
+    seed gives one game; observations share no memory with the environment; a saved state, where
+    there is one, is JSON and continues the same game; pictures have the right shape; closing
+    twice is fine. Silent when all is well.
+
+    Args:
+        create_env: Makes one environment; called several times.
+        episodes: The number of episodes of each game.
+        seed: Seeds the environment and the random actions.
+
+    Raises:
+        EntityEnvError: A subclass of it that names the mistake.
+    """
+    check_count("number of episodes", episodes)
+    made: list[Environment] = []
+
+    def create() -> Environment:
+        made.append(create_env())
+        return made[-1]
+
+    with ListEnv(create, 1, seed) as env:
+        before = made[0].obs_space(), made[0].action_space()
+        game = _play(env, episodes, seed)
+        _check_same(game, _play(env, episodes, seed), "reset with the same seed")
+    _check_close(made[0])
+    with ListEnv(create, 1, seed) as env:
+        check_spaces(before, made[-1])
+        _check_same(game, _play(env, episodes, seed), "made again with the same seed")
+        _check_pictures(made[-1])
+    _check_memory(create, game, episodes, seed)
+    if made[0].has_state():
+        for steps in sorted({0, 1, len(game) // 2}):
+            check_state(create, steps, seed)
+
+
+def _play(env: VecEnv, episodes: int, seed: int) -> list[VecObs]:
+    """The observations of the reset and of each step, for some episodes."""
+    policy = random_policy(seed)
+    game = [env.reset(seed)]
+    ended = 0
+    while ended < episodes and len(game) <= episodes * _MOST_STEPS:
+        game.append(env.act(policy(game[-1])))
+        ended += int(game[-1].done[0])
+    return game
+
+
+def _check_same(left: list[VecObs], right: list[VecObs], how: str) -> None:
+    for step, (a, b) in enumerate(zip(left, right, strict=False)):
+        part = difference("", pack_obs(a), pack_obs(b))
+        if part is not None:
+            raise DeterminismError(
+                f"an environment that is {how} plays another game: {part} differs",
+                expected="one seed, one game, whatever was played before",
+                hint="draw every random number from self.rng, and start everything in reset",
+                where=f"step {step}",
+            )
+
+
+def _check_memory(create_env: CreateEnv, game: list[VecObs], episodes: int, seed: int) -> None:
+    with ListEnv(lambda: Between(create_env(), damage=False), 1, seed) as env:
+        _play(env, episodes, seed)
+    wrong = "the environment goes on with memory that it has returned in an observation"
+    try:
+        with ListEnv(lambda: Between(create_env(), damage=True), 1, seed) as env:
+            played = _play(env, episodes, seed)
+        _check_same(game, played, "played beside damaged observations")
+    except EntityEnvError as error:
+        raise ObservationError(
+            wrong, received=error.what, hint=COPIES, where=error.where
+        ) from error
+
+
+def _check_pictures(env: Environment) -> None:
+    """The picture and the text, where the environment draws them."""
+    if type(env).render is not Environment.render:
+        picture = _call("render", env.render)
+        given = isinstance(picture, np.ndarray) and f"{picture.dtype} {picture.shape}"
+        if not given or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+            raise ObservationError(
+                "render returns no picture",
+                expected="an array of uint8 with shape (H, W, 3)",
+                received=given or shorten(picture),
+            )
+    if type(env).render_text is not Environment.render_text:
+        text = _call("render_text", env.render_text)
+        if not isinstance(text, str):
+            raise ObservationError(
+                "render_text returns no text", expected="a string", received=shorten(text)
+            )
+
+
+def _check_close(env: Environment) -> None:
+    """Once more: the ``ListEnv`` around it has closed it already."""
+    _call("a second close", env.close)
+
+
+def _call(what: str, function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except Exception as error:
+        raise EnvironmentFailedError(f"{what} raised {shorten(error)}") from error
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Check the environment named on the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m entity_env.check", description="Check an environment for mistakes."
+    )
+    parser.add_argument("env", help="where it is, such as my_pkg.my_env.MyEnv")
+    parser.add_argument("--episodes", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    try:
+        check_env(resolve(given.env), given.episodes, given.seed)
+    except EntityEnvError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    print(f"{given.env}: no mistakes in {given.episodes} episodes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""What ``check_env`` compares and watches with."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from entity_env.actions import Action
+from entity_env.batch import batch_obs
+from entity_env.environment import Environment
+from entity_env.errors import ObservationError, SpaceError, shorten
+from entity_env.observation import Observation
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.transport import pack_obs
+
+__all__ = ["COPIES", "Between", "check_spaces", "difference"]
+
+COPIES = "return copies: numpy.array(...) or list(...)"
+"""The hint for all mistakes with shared memory."""
+
+
+def difference(where: str, left: Any, right: Any) -> str | None:
+    """The name of the first part in which two packed observations differ."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        if list(left) != list(right):
+            return where or "observation"
+        parts = (difference(f"{where}.{n}".strip("."), left[n], right[n]) for n in left)
+        return next((part for part in parts if part is not None), None)
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        parts = (difference(where, a, b) for a, b in zip(left, right, strict=True))
+        return next((part for part in parts if part is not None), None)
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        same = np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
+    else:
+        same = left is None and right is None
+    return None if same else where
+
+
+def check_spaces(before: tuple[Any, Any], env: Environment) -> None:
+    """Refuse an environment whose spaces are no longer those of ``before``."""
+    after = env.obs_space(), env.action_space()
+    for name, old, new in zip(("obs_space", "action_space"), before, after, strict=True):
+        if old != new:
+            raise SpaceError(
+                f"{name} is not the same at every call",
+                expected=shorten(old),
+                received=shorten(new),
+            )
+
+
+class Between(Environment):
+    """Passes everything on, and looks at the last observation around each call.
+
+    Args:
+        env: The environment.
+        damage: Whether to damage the last observation during the call, and to repair it after
+            it: then an environment that works with what it has returned plays another game.
+            Without it, an environment that changes what it has returned is refused.
+    """
+
+    def __init__(self, env: Environment, damage: bool) -> None:
+        self.env, self.damage = env, damage
+        self.last: Observation | None = None
+        self.spaces = env.obs_space(), env.action_space()
+
+    def obs_space(self) -> ObsSpace:
+        """The environment's own."""
+        return self.env.obs_space()
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """The environment's own."""
+        return self.env.action_space()
+
+    def seed(self, seed: int) -> None:
+        """Seed the environment."""
+        self.env.seed(seed)
+
+    def reset(self) -> Observation:
+        """Reset the environment."""
+        return self._around(self.env.reset)
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play a step of the environment."""
+        return self._around(self.env.act, actions)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+    def _around(self, call: Callable[..., Observation], *args: Any) -> Observation:
+        last, before = self.last, copy.deepcopy(self.last)
+        repairs = _damage(last) if self.damage and last is not None else []
+        self.last = call(*args)
+        for repair in repairs:
+            repair()
+        check_spaces(self.spaces, self.env)
+        if last is not None and before is not None:
+            packed = [pack_obs(batch_obs([obs], *self.spaces)) for obs in (before, last)]
+            part = difference("", *packed)
+            if part is not None:
+                raise ObservationError(
+                    f"the environment changes {part} of an observation that it has returned",
+                    hint=COPIES,
+                )
+        return self.last
+
+
+def _damage(obs: Observation) -> list[Callable[[], None]]:
+    """Overwrite all numbers in an observation; returns what brings them back."""
+    parts = [*(obs.features or {}).values(), *(obs.visible or {}).values()]
+    masks = [getattr(mask, "mask", None) for mask in (obs.actions or {}).values()]
+    return [r for part in [*parts, *masks, obs.global_features, obs.metrics] for r in _spoil(part)]
+
+
+def _spoil(part: Any) -> list[Callable[[], None]]:
+    if isinstance(part, np.ndarray) and part.flags.writeable and part.dtype.kind in "fiub":
+        values = part.copy()
+        part[...] = ~part if part.dtype.kind == "b" else part + 1
+        return [lambda: np.copyto(part, values)]
+    if isinstance(part, list):
+        items = list(part)
+        repairs = [repair for item in items for repair in _spoil(item)]
+        part.clear()
+        return [*repairs, lambda: part.extend(items)]
+    if isinstance(part, dict):
+        entries = dict(part)
+        part.clear()
+        return [lambda: part.update(entries)]
+    return []

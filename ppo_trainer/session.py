@@ -1,0 +1,91 @@
+"""A run in progress: begun, or taken up again where a checkpoint left it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from entity_env import VecEnv, VecObs
+from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import CreateEnv
+from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.seeding import derived_seed, make_generators
+from ppo_trainer.tensors import to_batch
+from ppo_trainer.update import make_optimizers
+from ragged_net import RaggedNet
+
+__all__ = ["Session", "open_session"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything that the training loop works with.
+
+    Args:
+        config: The settings.
+        create_env: Makes one environment, for evaluations.
+        vec_env: The rows to train on.
+        device: Where the network is.
+        state: What training changes.
+        run: Where it is kept.
+    """
+
+    config: TrainConfig
+    create_env: CreateEnv
+    vec_env: VecEnv
+    device: torch.device
+    state: TrainState
+    run: RunFolder
+
+    def save(self, name: str | None = None) -> Path:
+        """Write a checkpoint, under a ``name`` of its own if it is not one to resume from."""
+        envs = self.vec_env.get_state() if self.vec_env.has_state() else None
+        return save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
+
+
+def open_session(
+    config: TrainConfig, create_env: CreateEnv, vec_env: VecEnv, device: torch.device
+) -> tuple[Session, VecObs]:
+    """Begin a run, or go on with ``config.resume``; also returns the first observation."""
+    torch.manual_seed(derived_seed(config.seed, "network"))
+    net = RaggedNet(vec_env.obs_space(), vec_env.action_space(), config.net, config.value_net)
+    net.to(device)
+    state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
+    run = RunFolder.draft(config) if config.resume is None else RunFolder.open(config.resume)
+    session = Session(config, create_env, vec_env, device, state, run)
+    return _resume(session) if config.resume is not None else _begin(session)
+
+
+def _begin(session: Session) -> tuple[Session, VecObs]:
+    """The run folder gets its name once it holds a checkpoint."""
+    try:
+        obs = session.vec_env.reset()
+        # Unscaled features of 1,000 would drown the first rollouts.
+        session.state.net.update_statistics(to_batch(obs, session.device))
+        session.save()
+        run = session.run.publish(session.config)
+    except BaseException:
+        shutil.rmtree(session.run.path, ignore_errors=True)
+        raise
+    print(f"run folder: {run.path}")
+    return replace(session, run=run), obs
+
+
+def _resume(session: Session) -> tuple[Session, VecObs]:
+    run, state, vec_env, config = session.run, session.state, session.vec_env, session.config
+    saved = load_state(latest_checkpoint(run), state)
+    run.write_config(replace(config, resume=None))
+    print(f"resuming {run.path} at step {state.steps:,}")
+    if saved is not None and vec_env.has_state() and len(saved) == len(vec_env):
+        return session, vec_env.set_state(saved)
+    why = (
+        f"it was saved with {len(saved)} environments"
+        if saved is not None and vec_env.has_state()
+        else "its environment does not save its state (get_state and set_state)"
+    )
+    print(f"starting fresh episodes: {why}; from here on the run differs from an unbroken one")
+    return session, vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))

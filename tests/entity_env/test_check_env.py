@@ -1,0 +1,413 @@
+"""``check_env`` is silent on sound environments and finds each way of being broken."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.tiny_envs import BrokenAtBirth, Chain, Failing, Farm, row_seed
+
+from entity_env import (
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Entity,
+    Environment,
+    Observation,
+    ObsSpace,
+    check_env,
+    errors,
+)
+from entity_env.check import main
+from envs.minesweeper import MineSweeper
+
+
+class Walk(Environment):
+    """A sound environment: two walkers, some rng, arrays of its own, a state, a picture."""
+
+    def obs_space(self):
+        return ObsSpace(entities={"Walker": Entity(["x"])}, global_features=["time"])
+
+    def action_space(self):
+        return {"Go": CategoricalActionSpace(["left", "right"])}
+
+    def reset(self):
+        self.time = 0
+        self.x = self.rng.normal(size=(2, 1))
+        self.mask = np.ones((2, 2), np.bool_)
+        self.glob = [0.0]
+        self.metrics = {"far": 0.0}
+        return self.observe()
+
+    def act(self, actions):
+        self.time += 1
+        self.x = self.x + (2.0 * actions["Go"].indices[:, None] - 1)
+        self.mask = np.stack([self.x[:, 0] > -3, self.x[:, 0] < 3], axis=1)
+        self.glob = [float(self.time)]
+        self.metrics = {"far": float(np.abs(self.x).max())}
+        return self.observe()
+
+    def observe(self):
+        return Observation(
+            features={"Walker": self.x.copy()},
+            ids={"Walker": ["a", "b"]},
+            global_features=list(self.glob),
+            actions={"Go": CategoricalActionMask(actor_types=["Walker"], mask=self.mask.copy())},
+            metrics=dict(self.metrics),
+            done=self.time == 7,
+            reward=float(self.time == 7),
+        )
+
+    def get_state(self):
+        return {"time": self.time, "x": self.x.tolist()}
+
+    def set_state(self, state):
+        self.time = state["time"]
+        self.x = np.array(state["x"])
+        self.mask = np.stack([self.x[:, 0] > -3, self.x[:, 0] < 3], axis=1)
+        self.glob = [float(self.time)]
+        self.metrics = {}
+        return self.observe()
+
+    def render(self, **kwargs):
+        return np.zeros((2, 3, 3), np.uint8)
+
+    def render_text(self):
+        return "walk"
+
+
+class GlobalRandomness(Walk):
+    def reset(self):
+        observation = super().reset()
+        observation.features["Walker"] += random.random()
+        return observation
+
+
+class LeftOver(Walk):
+    """Counts its episodes, and shows it."""
+
+    episodes = 0
+
+    def reset(self):
+        super().reset()
+        self.episodes += 1
+        self.glob = [float(self.episodes)]
+        return self.observe()
+
+
+class SharedByAll(Walk):
+    """The first one made differs from the second."""
+
+    made = 0
+
+    def __init__(self):
+        SharedByAll.made += 1
+        self.number = SharedByAll.made
+
+    def observe(self):
+        observation = super().observe()
+        observation.global_features[0] += self.number
+        return observation
+
+
+class RandomReward(Walk):
+    def act(self, actions):
+        observation = super().act(actions)
+        observation.reward = random.random()
+        return observation
+
+
+class GrowingSpace(Walk):
+    time = 0
+
+    def obs_space(self):
+        return ObsSpace(
+            entities={"Walker": Entity(["x"])},
+            global_features=["time" if self.time == 0 else "later"],
+        )
+
+
+class GrowingActions(Walk):
+    time = 0
+
+    def action_space(self):
+        return {"Go": CategoricalActionSpace(["left", "right" if self.time == 0 else "far"])}
+
+
+class Aliased(Walk):
+    """Shows the array that it computes with."""
+
+    def observe(self):
+        observation = super().observe()
+        observation.features["Walker"] = self.x
+        return observation
+
+
+class AliasedList(Walk):
+    """Shows the list that it computes with."""
+
+    def reset(self):
+        self.items = [[0.0], [1.0]]
+        return super().reset()
+
+    def act(self, actions):
+        self.items = [[value + 1.0] for (value,) in self.items]
+        return super().act(actions)
+
+    def observe(self):
+        observation = super().observe()
+        observation.features["Walker"] = self.items
+        return observation
+
+    has_state = Environment.has_state
+    get_state = Environment.get_state
+
+
+class ReusedBuffer(Walk):
+    """Fills one array anew for each observation."""
+
+    buffer = None
+
+    def observe(self):
+        if self.buffer is None:
+            self.buffer = np.zeros((2, 1))
+        self.buffer[:] = self.x
+        observation = super().observe()
+        observation.features["Walker"] = self.buffer
+        return observation
+
+
+class ChangesItsMask(Walk):
+    def observe(self):
+        observation = super().observe()
+        observation.actions["Go"].mask[...] = True
+        self.shown = observation.actions["Go"].mask
+        return observation
+
+    def act(self, actions):
+        self.shown[0, 0] = False
+        return super().act(actions)
+
+
+class ForgetsTheTime(Walk):
+    def set_state(self, state):
+        return super().set_state({**state, "time": 0})
+
+
+class ForgetsHiddenThings(Walk):
+    """Its speed is part of no observation, nor of its state."""
+
+    def reset(self):
+        self.speed = 1.0
+        return super().reset()
+
+    def act(self, actions):
+        self.speed *= 1.5
+        self.x = self.x + self.speed
+        return super().act(actions)
+
+    def set_state(self, state):
+        self.speed = 1.0
+        return super().set_state(state)
+
+
+class StateOfArrays(Walk):
+    def get_state(self):
+        return {"time": self.time, "x": self.x}
+
+
+class StateWithNaN(Walk):
+    def get_state(self):
+        return {**super().get_state(), "best": float("nan")}
+
+
+class LiveState(Walk):
+    def reset(self):
+        self.log = {"time": 0}
+        return super().reset()
+
+    def act(self, actions):
+        observation = super().act(actions)
+        self.log["time"] = self.time
+        return observation
+
+    def get_state(self):
+        self.log["x"] = self.x.tolist()
+        return self.log
+
+    def set_state(self, state):
+        self.log = dict(state)
+        return super().set_state(state)
+
+
+class NeedsResetBeforeState(Walk):
+    def set_state(self, state):
+        self.x[:] = state["x"]
+        return super().set_state(state)
+
+
+class GrayPicture(Walk):
+    def render(self, **kwargs):
+        return np.zeros((2, 3), np.uint8)
+
+
+class FloatPicture(Walk):
+    def render(self, **kwargs):
+        return np.zeros((2, 3, 3))
+
+
+class NoText(Walk):
+    def render_text(self):
+        return None
+
+
+class ClosesOnce(Walk):
+    def __init__(self):
+        self.file = [1]
+
+    def close(self):
+        self.file.pop()
+
+
+class NaNLater(Walk):
+    def observe(self):
+        observation = super().observe()
+        if self.time == 5:
+            observation.features["Walker"][1, 0] = np.nan
+        return observation
+
+
+class EmptyMask(Walk):
+    def observe(self):
+        observation = super().observe()
+        if self.time == 2:
+            observation.actions["Go"].mask[1] = False
+        return observation
+
+
+class RefusesTheSecondChoice(Walk):
+    def act(self, actions):
+        if actions["Go"].indices.any():
+            raise KeyError("right")
+        return super().act(actions)
+
+
+BROKEN = [
+    (GlobalRandomness, errors.DeterminismError, ("features.Walker differs", "self.rng", "step 0")),
+    (RandomReward, errors.DeterminismError, ("reward differs", "step 1")),
+    (LeftOver, errors.DeterminismError, ("reset with the same seed", "global_features")),
+    (SharedByAll, errors.DeterminismError, ("made again with the same seed", "global_features")),
+    (GrowingSpace, errors.SpaceError, ("obs_space", "same at every call", "later")),
+    (GrowingActions, errors.SpaceError, ("action_space", "same at every call", "far")),
+    (Aliased, errors.ObservationError, ("memory that it has returned", "features.Walker")),
+    (AliasedList, errors.ObservationError, ("memory that it has returned", "copies")),
+    (ReusedBuffer, errors.ObservationError, ("changes features.Walker", "has returned", "copies")),
+    (ChangesItsMask, errors.ObservationError, ("changes masks.Go.mask", "copies")),
+    (ForgetsTheTime, errors.StateError, ("global_features differs", "saved after step 1")),
+    (ForgetsHiddenThings, errors.StateError, ("goes on differently", "features.Walker")),
+    (StateOfArrays, errors.StateError, ("not JSON", "ndarray")),
+    (StateWithNaN, errors.StateError, ("not JSON",)),
+    (LiveState, errors.StateError, ("changes while the game goes on", "copies")),
+    (NeedsResetBeforeState, errors.EnvironmentFailedError, ("set_state", "AttributeError")),
+    (GrayPicture, errors.ObservationError, ("render", "(H, W, 3)", "uint8 (2, 3)")),
+    (FloatPicture, errors.ObservationError, ("render", "float64 (2, 3, 3)")),
+    (NoText, errors.ObservationError, ("render_text", "a string", "None")),
+    (ClosesOnce, errors.EnvironmentFailedError, ("a second close", "IndexError")),
+    (NaNLater, errors.FeatureValueError, ("'Walker', row 1", "step 5")),
+    (EmptyMask, errors.EmptyMaskError, ("'Go'", "step 2")),
+    (RefusesTheSecondChoice, errors.EnvironmentFailedError, ("KeyError", "in act")),
+    (BrokenAtBirth, errors.EnvironmentFailedError, ("no parts left",)),
+    (dict, errors.ObservationError, ("create_env",)),
+]
+
+
+@pytest.mark.parametrize(
+    "create_env",
+    [
+        Walk,
+        Farm,
+        Chain,
+        MineSweeper,
+        lambda: Chain(2, truncates=True),
+        lambda: MineSweeper(4, 4, 3, 2, orbital_cannon=2, cooldown_period=1, max_steps=9),
+    ],
+)
+def test_a_sound_environment_passes(create_env):
+    assert check_env(create_env) is None
+
+
+def test_a_sound_environment_passes_with_any_seed_and_number_of_episodes():
+    for seed in range(5):
+        check_env(Farm, episodes=seed + 1, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("create_env", "error", "words"), BROKEN, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_each_way_of_being_broken_is_found(create_env, error, words):
+    with pytest.raises(errors.EntityEnvError) as caught:
+        check_env(create_env)
+    assert type(caught.value) is error, str(caught.value)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_an_environment_that_fails_in_a_later_episode_is_found():
+    # It is seeded as row 0 of a VecEnv with seed 0.
+    assert Failing("raise", row=0).fails_with == row_seed(0, 0)
+    with pytest.raises(errors.EnvironmentFailedError, match="step 2"):
+        check_env(lambda: Failing("raise", row=0, at=2))
+
+
+def test_an_environment_that_never_ends_is_checked_for_a_while():
+    class Endless(Walk):
+        def observe(self):
+            observation = super().observe()
+            observation.done = False
+            return observation
+
+    check_env(Endless, episodes=1)
+
+
+def test_arrays_that_never_change_may_be_shared_and_are_left_as_they_were():
+    mask = np.ones((2, 2), np.bool_)
+
+    class Constant(Walk):
+        def observe(self):
+            observation = super().observe()
+            observation.actions["Go"] = CategoricalActionMask(actor_types=["Walker"], mask=mask)
+            return observation
+
+    check_env(Constant)
+    assert mask.all()
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(errors.NumEnvsError, match="episodes"):
+        check_env(Walk, episodes=0)
+    with pytest.raises(errors.SeedError):
+        check_env(Walk, seed=-1)
+
+
+def test_the_command_line_says_what_is_wrong(capsys):
+    assert main(["envs.minesweeper.MineSweeper", "--episodes", "1"]) == 0
+    assert "no mistakes in 1 episodes" in capsys.readouterr().out
+    assert main(["support.tiny_envs.BrokenAtBirth"]) == 1
+    assert "EnvironmentFailedError: environment 0" in capsys.readouterr().err
+    assert main(["support.tiny_envs.Chian"]) == 1
+    assert "did you mean 'Chain'?" in capsys.readouterr().err
+
+
+def test_the_module_runs_as_a_program_without_warnings():
+    root = Path(__file__).parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "entity_env.check", "envs.minesweeper.MineSweeper"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")

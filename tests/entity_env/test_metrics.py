@@ -1,0 +1,87 @@
+"""Summaries that merge, and the running episode of one row."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.tiny_envs import Chain
+
+from entity_env import Metric
+from entity_env.metrics import EpisodeTracker, metric_columns
+from entity_env.validate import FrameReader
+
+
+def test_a_metric_is_count_sum_least_and_greatest():
+    metric = Metric.of(np.array([3.0, -1.0, 4.0]))
+    assert metric == Metric(count=3, sum=6.0, min=-1.0, max=4.0)
+    assert metric.mean == 2.0
+
+
+def test_nan_entries_are_left_out():
+    assert Metric.of(np.array([np.nan, 5.0, np.nan])) == Metric(1, 5.0, 5.0, 5.0)
+
+
+def test_a_metric_of_nothing_has_no_mean_and_changes_nothing():
+    none = Metric.of(np.array([np.nan]))
+    assert none == Metric() == Metric.of(np.array([]))
+    assert math.isnan(none.mean)
+    some = Metric(2, 5.0, 1.0, 4.0)
+    assert none.merge(some) == some.merge(none) == some
+
+
+numbers = st.lists(st.integers(-1000, 1000).map(float), max_size=8)
+
+
+@given(numbers, numbers)
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_merging_summaries_is_the_summary_of_all_numbers(left, right):
+    merged = Metric.of(np.array(left)).merge(Metric.of(np.array(right)))
+    assert merged == Metric.of(np.array(left + right))
+
+
+def frames(length=3):
+    env = Chain(length)
+    reader = FrameReader(env.obs_space(), env.action_space())
+    return [reader.read(env.reset()), *(reader.read(env.act({})) for _ in range(length))]
+
+
+def test_an_episode_sums_its_rewards_and_keeps_the_last_of_each_metric():
+    tracker = EpisodeTracker()
+    first, *rest = frames(3)
+    tracker.start(first)
+    for frame in rest:
+        tracker.step(frame)
+    # 1 + 2 + 3; 2 * 3.
+    expected = {"episodic_reward": 6.0, "episodic_length": 3.0, "twice": 6.0}
+    assert tracker.summary() == expected
+    tracker.start(first)
+    assert tracker.summary() == {"episodic_reward": 0.0, "episodic_length": 0.0, "twice": 0.0}
+
+
+def test_a_tracker_continues_from_its_state_which_does_not_change():
+    first, *rest = frames(3)
+    tracker = EpisodeTracker()
+    tracker.start(first)
+    tracker.step(rest[0])
+    state = tracker.get_state()
+    text = json.dumps(state)
+    tracker.step(rest[1])
+    assert json.dumps(state) == text
+    other = EpisodeTracker()
+    other.set_state(json.loads(text))
+    other.step(rest[1])
+    assert other.summary() == tracker.summary()
+    assert json.dumps(state) == text
+
+
+def test_columns_have_nan_where_a_row_has_no_value():
+    columns = metric_columns([{"b": 1.0}, None, {"a": 2.0, "b": 3.0}])
+    assert list(columns) == ["a", "b"]
+    np.testing.assert_array_equal(columns["a"], [np.nan, np.nan, 2.0])
+    np.testing.assert_array_equal(columns["b"], [1.0, np.nan, 3.0])
+    assert columns["a"].dtype == np.float64
+    assert metric_columns([None, None]) == {}

@@ -1,0 +1,235 @@
+"""Random play is even over what is allowed; playing counts whole episodes fairly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.tiny_envs import Chain, Farm, assert_same_obs, lists
+
+from entity_env import (
+    CategoricalAction,
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Entity,
+    Environment,
+    GlobalCategoricalActionMask,
+    GlobalCategoricalActionSpace,
+    ListEnv,
+    Observation,
+    ObsSpace,
+    SelectEntityActionMask,
+    SelectEntityActionSpace,
+    batch_obs,
+    errors,
+)
+from entity_env.play import play_episodes, play_scripted, random_policy
+
+OBS_SPACE = ObsSpace(entities={"A": Entity(["x"])})
+ACTION_SPACE = {
+    "Move": CategoricalActionSpace(["a", "b", "c", "d"]),
+    "Grab": SelectEntityActionSpace(),
+    "Mode": GlobalCategoricalActionSpace(["calm", "bold"]),
+}
+ROWS = 6000
+
+
+def many(actions, entities=3):
+    """A batch of ``ROWS`` equal frames."""
+    observation = Observation(features={"A": [[i] for i in range(entities)]}, actions=actions)
+    return batch_obs([observation] * ROWS, OBS_SPACE, ACTION_SPACE)
+
+
+def assert_even(counts, options):
+    """Each option within 5 standard deviations of its share, all else never."""
+    n, p = sum(counts.values()), 1 / len(options)
+    assert set(counts) == set(options)
+    for option in options:
+        assert abs(counts[option] - n * p) < 5 * np.sqrt(n * p * (1 - p)) + 1e-9
+
+
+def counted(values):
+    names, counts = np.unique(np.array(values), return_counts=True)
+    return dict(zip(names.tolist(), counts.tolist(), strict=True))
+
+
+def test_random_choices_are_even_over_what_each_mask_row_allows():
+    mask = [[True, True, True, True], [False, True, False, True], [False, False, True, False]]
+    obs = many({"Move": CategoricalActionMask(actor_types=["A"], mask=mask)})
+    chosen = random_policy(0)(obs)["Move"]
+    assert chosen.size1().tolist() == [3] * ROWS
+    flat = chosen.as_array().reshape(ROWS, 3)
+    assert_even(counted(flat[:, 0]), [0, 1, 2, 3])
+    assert_even(counted(flat[:, 1]), [1, 3])
+    assert_even(counted(flat[:, 2]), [2])
+    # Actors choose independently: all four pairs of halves occur evenly.
+    assert_even(counted((flat[:, 0] >= 2) * 2 + (flat[:, 1] >= 2)), [0, 1, 2, 3])
+
+
+def test_random_selections_are_even_over_the_actees_of_the_frame():
+    obs = many({"Grab": SelectEntityActionMask()})
+    flat = random_policy(0)(obs)["Grab"].as_array().reshape(ROWS, 3)
+    for actor in range(3):
+        assert_even(counted(flat[:, actor]), [0, 1, 2])
+
+
+def test_random_selections_keep_to_the_pair_mask():
+    mask = [[True, False, True], [False, True, False], [True, True, True]]
+    obs = many({"Grab": SelectEntityActionMask(mask=mask)})
+    flat = random_policy(0)(obs)["Grab"].as_array().reshape(ROWS, 3)
+    assert_even(counted(flat[:, 0]), [0, 2])
+    assert_even(counted(flat[:, 1]), [1])
+    assert_even(counted(flat[:, 2]), [0, 1, 2])
+
+
+def test_random_global_choices_are_even():
+    obs = many({"Mode": GlobalCategoricalActionMask()})
+    assert_even(counted(random_policy(0)(obs)["Mode"].as_array()[:, 0]), [0, 1])
+
+
+def test_random_play_is_the_same_for_the_same_seed_only():
+    obs = many({"Move": CategoricalActionMask()})
+    first, again, other = (random_policy(seed)(obs)["Move"].as_array() for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_random_play_is_always_accepted():
+    policy = random_policy(0)
+    with ListEnv(Farm, 8, seed=1) as env:
+        obs = env.reset()
+        for _ in range(100):
+            obs = env.act(policy(obs))
+
+
+class Coin(Environment):
+    """Episodes of 1 step, or of 9, with even chance: the first observation says which."""
+
+    def obs_space(self):
+        return ObsSpace(entities={"A": Entity(["left"])})
+
+    def action_space(self):
+        return {"Go": CategoricalActionSpace(["go"])}
+
+    def reset(self):
+        self.left = 1 if self.rng.random() < 0.5 else 9
+        return self.observe()
+
+    def act(self, actions):
+        self.left -= 1
+        return self.observe()
+
+    def observe(self):
+        return Observation(
+            features={"A": [[self.left]]},
+            actions={"Go": CategoricalActionMask(actor_types=["A"])},
+            reward=1.0,
+            done=self.left == 0,
+        )
+
+
+@pytest.mark.parametrize("episodes", [1, 3, 250, 251, 600])
+def test_exactly_the_episodes_asked_for_are_played(episodes):
+    played = play_episodes(lambda: Chain(3), random_policy(0), episodes, seed=0)
+    # 1 + 2 + 3; 2 * 3.
+    assert {name: set(column.tolist()) for name, column in played.items()} == {
+        "episodic_length": {3.0},
+        "episodic_reward": {6.0},
+        "twice": {6.0},
+    }
+    assert all(column.shape == (episodes,) for column in played.values())
+
+
+def test_short_episodes_are_not_favoured():
+    # Half of the episodes have 1 step, half have 9. Whoever takes the first 1000 to end sees more
+    # short ones. 1000 fair coins: 500 and 5 * 15.8 to either side.
+    played = play_episodes(Coin, random_policy(0), 1000, seed=0)
+    short = int((played["episodic_length"] == 1).sum())
+    assert abs(short - 500) < 80
+
+
+def test_each_row_plays_its_share_to_the_end():
+    # Two rows, 3 episodes: shares 2 and 1. Row lengths 2 and 5.
+    made = iter([Chain(2), Chain(5), Chain(2)])
+    played = play_episodes(lambda: next(made), random_policy(0), 3, seed=0)
+    assert sorted(played["episodic_length"].tolist()) == [2.0, 2.0, 5.0]
+
+
+def test_a_metric_that_only_some_episodes_have_is_nan_in_the_others():
+    class Sometimes(Chain):
+        def reset(self):
+            observation = super().reset()
+            self.lucky = self.rng.random() < 0.5
+            observation.metrics = {}
+            return observation
+
+        def act(self, actions):
+            observation = super().act(actions)
+            observation.metrics = {"luck": 1.0} if self.lucky else {}
+            return observation
+
+    luck = play_episodes(Sometimes, random_policy(0), 40, seed=0)["luck"]
+    assert luck.shape == (40,)
+    assert 0 < np.isnan(luck).sum() < 40
+    assert set(luck[~np.isnan(luck)].tolist()) == {1.0}
+
+
+def test_playing_is_the_same_for_the_same_seed():
+    first, again, other = (
+        play_episodes(Farm, random_policy(0), 20, seed)["episodic_reward"] for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_script_plays_from_observations_one_episode_after_the_other():
+    seen = []
+
+    def script(observation):
+        seen.append(observation.features["Walker"][0][0])
+        return {"Go": CategoricalAction(["w"], np.array([0]), ["left", "right"])}
+
+    closed = []
+
+    class Closing(Chain):
+        def close(self):
+            closed.append(self)
+
+    played = play_scripted(lambda: Closing(2), script, 3, seed=0)
+    # Never asked about a finished episode.
+    assert seen == [0, 1] * 3
+    assert played["episodic_reward"].tolist() == [3.0] * 3
+    assert played["episodic_length"].tolist() == [2.0] * 3
+    assert len(closed) == 1
+
+
+def test_a_script_is_the_same_for_the_same_seed():
+    first, again, other = (
+        play_scripted(Coin, lambda observation: {}, 30, seed)["episodic_length"]
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert set(first.tolist()) == {1.0, 9.0}
+
+
+def test_0_episodes_are_refused():
+    for play in (play_episodes, play_scripted):
+        with pytest.raises(errors.NumEnvsError, match="number of episodes"):
+            play(Chain, lambda observation: {}, 0, 0)
+
+
+def test_a_bad_observation_in_a_scripted_game_is_refused():
+    class Bad(Chain):
+        def act(self, actions):
+            return Observation(features={"Walker": [[np.inf]]})
+
+    with pytest.raises(errors.FeatureValueError):
+        play_scripted(Bad, lambda observation: {}, 1, 0)
+
+
+def test_equal_frames_compare_equal_and_others_do_not():
+    obs = many({"Move": CategoricalActionMask()})
+    assert_same_obs(obs, many({"Move": CategoricalActionMask()}))
+    assert lists(obs.features["A"])[0] == [[0.0], [1.0], [2.0]]
+    with pytest.raises(AssertionError):
+        assert_same_obs(obs, many({"Move": CategoricalActionMask(actor_types=[])}))

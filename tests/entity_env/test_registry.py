@@ -1,0 +1,85 @@
+"""Environments by short name and by dotted path."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from support.tiny_envs import Chain, Farm
+
+import entity_env.registry
+from entity_env import errors, make, register, registered
+from entity_env.registry import check_settings, resolve
+
+
+@pytest.fixture(autouse=True)
+def _own_names(monkeypatch):
+    """Names that a test registers are gone after it."""
+    names = {"chain": "support.tiny_envs.Chain"}
+    monkeypatch.setattr(entity_env.registry, "_FACTORIES", names)
+
+
+def test_a_short_name_and_a_dotted_path_lead_to_the_same_class():
+    assert resolve("chain") is Chain
+    assert resolve("support.tiny_envs.Chain") is Chain
+    assert resolve("support.tiny_envs:Farm") is Farm
+
+
+def test_make_passes_settings_on():
+    env = make("chain", length=7, truncates=True)
+    assert isinstance(env, Chain)
+    assert (env.length, env.truncates) == (7, True)
+
+
+def test_registered_names_are_sorted():
+    register("b", "x.y.Z")
+    register("a", "x.y.Z")
+    assert registered() == ("a", "b", "chain")
+
+
+def test_registering_imports_nothing():
+    register("later", "no_such_module_at_all.Env")
+    assert "no_such_module_at_all" not in sys.modules
+    with pytest.raises(errors.UnknownEnvironmentError, match="importing 'no_such_module_at_all'"):
+        make("later")
+
+
+def test_a_name_may_be_registered_again_for_the_same_path_only():
+    register("chain", "support.tiny_envs.Chain")
+    with pytest.raises(errors.UnknownEnvironmentError, match="'chain' is taken"):
+        register("chain", "support.tiny_envs.Farm")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("chian", "did you mean 'chain'?"),
+        ("", "a registered name or a dotted path"),
+        (".", "a registered name or a dotted path"),
+        (".Chain", "a registered name or a dotted path"),
+        ("..support.Chain", "a registered name or a dotted path"),
+        ("support.", "has no environment ''"),
+        ("support.tiny_envs.Fram", "did you mean 'Farm'?"),
+        ("support.tiny_envs.SCRIPTS.deeper", "importing 'support.tiny_envs.SCRIPTS' failed"),
+        ("json.__doc__", "has no environment '__doc__'"),
+        (None, "None"),
+        (["chain"], "['chain']"),
+    ],
+)
+def test_a_wrong_name_is_named_with_what_would_be_valid(name, words):
+    with pytest.raises(errors.UnknownEnvironmentError) as caught:
+        resolve(name)
+    assert words in str(caught.value)
+
+
+def test_a_setting_that_is_not_there_is_named_with_the_nearest():
+    with pytest.raises(errors.SettingError) as caught:
+        make("chain", trunkates=True)
+    assert "Chain has no setting 'trunkates'" in str(caught.value)
+    assert "did you mean 'truncates'?" in str(caught.value)
+
+
+def test_a_factory_that_takes_anything_is_not_checked():
+    check_settings(lambda **settings: None, {"anything": 1})
+    with pytest.raises(errors.SettingError, match="'anything'"):
+        check_settings(lambda something: None, {"anything": 1})

@@ -1,0 +1,86 @@
+"""Spaces: frozen, self-checking, with what they were made from copied."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import pytest
+
+from entity_env import (
+    CategoricalActionSpace,
+    Continuous,
+    Discrete,
+    Entity,
+    GlobalCategoricalActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+from entity_env.spaces import check_action_space, feature_name
+
+
+def test_features_keep_their_order_and_names():
+    entity = Entity(["x", Continuous("hp", mean=5, std=2.5), Discrete("terrain", 4)])
+    assert entity.names == ("x", "hp", "terrain")
+    assert [feature_name(feature) for feature in entity.features] == list(entity.names)
+    assert ObsSpace(global_features=("t", Discrete("phase", 2))).global_names == ("t", "phase")
+
+
+def test_entity_types_keep_their_order():
+    space = ObsSpace(entities={"B": Entity(), "A": Entity(["x"])})
+    assert list(space.entities) == ["B", "A"]
+
+
+def test_changes_to_what_a_space_was_made_from_do_not_reach_it():
+    features, entities, labels = ["x"], {"A": Entity(["x"])}, ["up"]
+    entity, space, action = Entity(features), ObsSpace((), entities), CategoricalActionSpace(labels)
+    features.append("y")
+    entities["B"] = Entity()
+    labels.append("down")
+    assert entity.names == ("x",)
+    assert list(space.entities) == ["A"]
+    assert action.index_to_label == ("up",)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Entity(["x"]),
+        Discrete("kind", 3),
+        Continuous("hp"),
+        ObsSpace(),
+        CategoricalActionSpace(["up"]),
+        GlobalCategoricalActionSpace(["up"]),
+    ],
+)
+def test_a_space_is_frozen_equal_to_its_copy_and_survives_a_pickle(space):
+    name = dataclasses.fields(space)[0].name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(space, name, None)
+    assert pickle.loads(pickle.dumps(space)) == space
+    assert dataclasses.replace(space) == space
+
+
+def test_spaces_that_differ_are_not_equal():
+    assert Entity(["x", "y"]) != Entity(["y", "x"])
+    assert ObsSpace(entities={"A": Entity(["x"])}) != ObsSpace(entities={"A": Entity(["y"])})
+    assert CategoricalActionSpace(["up"]) != GlobalCategoricalActionSpace(["up"])
+    assert Entity(["x"]) == Entity(("x",))
+
+
+def test_the_length_of_an_action_space_is_its_number_of_choices():
+    assert len(CategoricalActionSpace(["a", "b", "c"])) == 3
+    assert len(GlobalCategoricalActionSpace(iter(["a", "b"]))) == 2
+
+
+def test_an_entity_type_may_have_no_features_and_a_space_no_entities():
+    assert Entity().names == ()
+    assert ObsSpace().entities == {}
+    assert ObsSpace().global_names == ()
+
+
+def test_a_checked_action_space_is_a_copy():
+    given = {"go": SelectEntityActionSpace()}
+    checked = check_action_space(given)
+    given.clear()
+    assert checked == {"go": SelectEntityActionSpace()}

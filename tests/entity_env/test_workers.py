@@ -1,0 +1,314 @@
+"""Worker processes: whatever happens to them, the error says what, and none is left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from support.broken import ragged
+from support.tiny_envs import BrokenAtBirth, Chain, Failing, Farm, assert_same_obs
+
+from entity_env import ListEnv, ParallelEnv, errors
+
+ROOT = Path(__file__).parents[2]
+
+
+def go(rows):
+    return {"Go": ragged([0] * rows, [1] * rows)}
+
+
+def drive(env, steps):
+    env.reset()
+    for _ in range(steps):
+        env.act(go(len(env)))
+
+
+def pids(env):
+    return [worker._process.pid for worker in env._workers]
+
+
+def alive(pid):
+    """Whether a process is there; one that has ended but is not yet collected is not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        pass
+    else:
+        return stat.rsplit(")", 1)[1].split()[0] != "Z"
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def collected(pid):
+    """Whether a child is gone without a trace: neither running nor a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def wait_until(condition, seconds=20.0):
+    """Poll ``condition``; the limit only bounds how long a failure takes."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
+
+
+def test_each_worker_is_a_process_and_close_ends_them_all():
+    env = ParallelEnv(Farm, 3, 3)
+    workers = pids(env)
+    assert len(set(workers)) == 3
+    assert os.getpid() not in workers
+    assert all(alive(pid) for pid in workers)
+    env.reset()
+    env.close()
+    assert all(collected(pid) for pid in workers)
+
+
+def test_the_environments_run_in_the_workers():
+    class Where(Chain):
+        def render(self):
+            return os.getpid()
+
+    with ParallelEnv(Where, 4, 2) as env:
+        first, second = pids(env)
+        env.reset()
+        assert env.render() == [first, first, second, second]
+
+
+def test_a_worker_that_hangs_when_it_is_closed_is_killed():
+    class Hanging(Chain):
+        def close(self):
+            time.sleep(600)
+
+    env = ParallelEnv(Hanging, 1, 1)
+    workers = pids(env)
+    env.close()
+    assert all(collected(pid) for pid in workers)
+
+
+def test_dropping_the_environment_ends_the_workers():
+    env = ParallelEnv(Farm, 2, 2)
+    workers = pids(env)
+    del env
+    gc.collect()
+    assert wait_until(lambda: all(collected(pid) for pid in workers))
+
+
+@pytest.mark.parametrize(
+    ("how", "cause", "step"),
+    [
+        ("exit", "exit status 7", 2),
+        ("kill", "signal 9", 2),
+        ("kill", "signal 9", 0),
+        ("system-exit", "exit status 5", 1),
+    ],
+)
+def test_a_worker_that_dies_is_reported_with_row_step_and_cause(how, cause, step):
+    env = ParallelEnv(lambda: Failing(how, row=2, at=step), 4, 2)
+    workers = pids(env)
+    with pytest.raises(errors.WorkerDiedError) as caught:
+        drive(env, 2)
+    assert caught.value.where == f"environment 2, step {step}"
+    assert f"the worker of environments 2 to 3 died ({cause})" in str(caught.value)
+    assert ("memory" in str(caught.value)) == (how == "kill")
+    assert all(collected(pid) for pid in workers)
+    with pytest.raises(errors.ClosedError):
+        env.reset()
+    env.close()
+
+
+@pytest.mark.parametrize("how", ["raise", "bad", "object"])
+def test_an_error_in_a_worker_ends_all_workers(how):
+    env = ParallelEnv(lambda: Failing(how, row=0, at=1), 3, 3)
+    workers = pids(env)
+    env.reset()
+    with pytest.raises(errors.EntityEnvError, match=r"^environment 0, step 1"):
+        env.act(go(3))
+    assert all(collected(pid) for pid in workers)
+    with pytest.raises(errors.ClosedError):
+        env.act(go(3))
+
+
+def test_a_worker_killed_between_two_steps_is_noticed():
+    env = ParallelEnv(Chain, 4, 2)
+    workers = pids(env)
+    env.reset()
+    os.kill(workers[1], signal.SIGKILL)
+    with pytest.raises(errors.WorkerDiedError, match=r"environments 2 to 3 died \(signal 9\)"):
+        env.act(go(4))
+    assert all(collected(pid) for pid in workers)
+
+
+def children():
+    """Ids of this process's children, zombies included."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == os.getpid():
+            found.add(int(stat.parent.name))
+    return found
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("create_env", "error", "words"),
+    [
+        (BrokenAtBirth, errors.EnvironmentFailedError, "in create_env: no parts left"),
+        (dict, errors.ObservationError, "create_env did not make an environment"),
+        (lambda: os._exit(3), errors.WorkerDiedError, "exit status 3"),
+    ],
+)
+def test_a_constructor_that_fails_in_a_worker_leaves_no_process(create_env, error, words):
+    before = children()
+    with pytest.raises(error) as caught:
+        ParallelEnv(create_env, 4, 2)
+    assert str(caught.value).startswith("environment 0, step 0")
+    assert words in str(caught.value)
+    gc.collect()
+    assert children() <= before
+
+
+@needs_proc
+def test_refused_arguments_start_no_process():
+    before = children()
+    for arguments in ((0, 1), (2, 3), (2, 0)):
+        with pytest.raises(errors.NumEnvsError):
+            ParallelEnv(Chain, *arguments)
+    with pytest.raises(errors.SeedError):
+        ParallelEnv(Chain, 2, 2, seed=-1)
+    assert children() <= before
+
+
+@needs_proc
+def test_a_factory_that_cannot_be_pickled_leaves_no_process():
+    lock = threading.Lock()
+    before = children()
+    with pytest.raises(errors.EnvironmentFailedError, match="cannot be sent to a worker") as caught:
+        ParallelEnv(lambda: Chain(lock), 2, 2)
+    assert "pickle" in str(caught.value)
+    gc.collect()
+    assert children() <= before
+
+
+class Stubborn:
+    """Can be pickled, but not loaded."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+    def __call__(self):
+        return Chain()
+
+
+@needs_proc
+def test_a_factory_that_cannot_be_loaded_leaves_no_process():
+    before = children()
+    with pytest.raises(errors.EnvironmentFailedError, match="cannot be loaded in a worker"):
+        ParallelEnv(Stubborn(), 2, 2)
+    assert children() <= before
+
+
+def test_lambdas_local_classes_and_closures_work_in_workers():
+    length = 2
+
+    class Local(Chain):
+        def __init__(self):
+            super().__init__(length)
+
+    for create_env in (Local, lambda: Local(), lambda: Chain(length)):
+        with ListEnv(create_env, 2) as left, ParallelEnv(create_env, 2, 2) as right:
+            assert_same_obs(left.reset(), right.reset())
+            for _ in range(3):
+                assert_same_obs(left.act(go(2)), right.act(go(2)))
+
+
+def test_what_an_environment_prints_does_not_disturb_the_messages(capfd):
+    class Chatty(Chain):
+        def act(self, actions):
+            print("hello from the environment", flush=True)
+            os.write(1, b"raw bytes\n")
+            return super().act(actions)
+
+    with ParallelEnv(Chatty, 2, 2) as env:
+        env.reset()
+        assert env.act(go(2)).reward.tolist() == [1.0, 1.0]
+    assert capfd.readouterr().out.count("hello from the environment") == 2
+
+
+def test_a_state_that_cannot_be_pickled_ends_in_an_error_of_ours():
+    class Secretive(Farm):
+        def get_state(self):
+            return {"secret": lambda: 1}
+
+    env = ParallelEnv(Secretive, 2, 2)
+    workers = pids(env)
+    env.reset()
+    with pytest.raises(errors.EntityEnvError):
+        env.get_state()
+    assert all(collected(pid) for pid in workers)
+
+
+SCRIPT = """
+import sys, time
+from support.tiny_envs import Farm
+from entity_env import ParallelEnv
+env = ParallelEnv(Farm, 4, 2)
+env.reset()
+print(*[worker._process.pid for worker in env._workers], flush=True)
+time.sleep(600)
+"""
+
+
+def start_script(script):
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])
+def test_killing_the_parent_leaves_no_worker(sig):
+    parent = start_script(SCRIPT)
+    try:
+        workers = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(workers) == 2
+        assert all(alive(pid) for pid in workers)
+    finally:
+        parent.send_signal(sig)
+        parent.wait()
+        parent.stdout.close()
+    assert wait_until(lambda: not any(alive(pid) for pid in workers))
+
+
+def test_a_program_that_forgets_to_close_ends_and_leaves_no_worker():
+    script = SCRIPT.replace("time.sleep(600)", "")
+    parent = start_script(script)
+    workers = [int(pid) for pid in parent.stdout.readline().split()]
+    assert parent.wait(timeout=60) == 0
+    parent.stdout.close()
+    assert len(workers) == 2
+    assert wait_until(lambda: not any(alive(pid) for pid in workers))

@@ -1,0 +1,182 @@
+"""Advantages: arithmetic by hand, a slow reference, and truncation through ``collect``."""
+
+import math
+
+import pytest
+import torch
+from support.trainer_envs import Truncated
+from support.trainer_runs import network, small_config
+from torch.testing import assert_close
+
+from entity_env import ListEnv, batch_obs
+from ppo_trainer import PPOConfig, RolloutConfig
+from ppo_trainer.advantage import explained_variance, gae
+from ppo_trainer.collect import collect
+from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.tensors import to_batch
+
+
+def column(*values):
+    return torch.tensor(values)[:, None]
+
+
+def test_gae_equals_arithmetic_by_hand():
+    # gamma 0.5, lambda 0.5, so gamma * lambda = 0.25; one row, nothing ends.
+    # delta_2 = 3 + 0.5 * 4 - 2 = 3          A_2 = 3
+    # delta_1 = 2 + 0.5 * 2 - 1 = 2          A_1 = 2 + 0.25 * 3 = 2.75
+    # delta_0 = 1 + 0.5 * 1 - 0.5 = 1        A_0 = 1 + 0.25 * 2.75 = 1.6875
+    result = gae(
+        column(1.0, 2.0, 3.0),
+        column(0.5, 1.0, 2.0),
+        column(False, False, False),
+        torch.tensor([4.0]),
+        gamma=0.5,
+        gae_lambda=0.5,
+    )
+    assert_close(result.advantages, column(1.6875, 2.75, 3.0))
+    assert_close(result.returns, column(2.1875, 3.75, 5.0))  # + values
+
+
+def test_done_cuts_off_what_follows():
+    # As above, but step 1 ends its episode: A_1 = 2 - 1 = 1, A_0 = 1 + 0.25 * 1 = 1.25.
+    result = gae(
+        column(1.0, 2.0, 3.0),
+        column(0.5, 1.0, 2.0),
+        column(False, True, False),
+        torch.tensor([4.0]),
+        gamma=0.5,
+        gae_lambda=0.5,
+    )
+    assert_close(result.advantages, column(1.25, 1.0, 3.0))
+
+
+def test_done_in_the_last_step_ignores_the_last_value():
+    result = gae(
+        column(3.0), column(2.0), column(True), torch.tensor([1e6]), gamma=0.9, gae_lambda=0.9
+    )
+    assert_close(result.advantages, column(1.0))
+
+
+def reference(rewards, values, dones, last, gamma, lam, t):
+    """A_t of one row by its definition, recursively, on Python floats."""
+    if t == len(rewards):
+        return 0.0
+    following = last if t + 1 == len(rewards) else values[t + 1]
+    if dones[t]:
+        return rewards[t] - values[t]
+    rest = reference(rewards, values, dones, last, gamma, lam, t + 1)
+    return rewards[t] + gamma * following - values[t] + gamma * lam * rest
+
+
+@pytest.mark.parametrize(("gamma", "lam"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0), (0.0, 0.5)])
+def test_gae_equals_the_recursive_definition(gamma, lam):
+    generator = torch.Generator().manual_seed(3)
+    rewards, values = torch.randn(2, 9, 5, generator=generator).double().unbind()
+    dones = torch.rand(9, 5, generator=generator) < 0.3
+    last = torch.randn(5, generator=generator).double()
+    result = gae(rewards, values, dones, last, gamma, lam)
+    for row in range(5):
+        arguments = [x[:, row].tolist() for x in (rewards, values, dones)]
+        expected = [reference(*arguments, float(last[row]), gamma, lam, t) for t in range(9)]
+        assert_close(result.advantages[:, row].tolist(), expected)
+    assert_close(result.returns, result.advantages + values)
+
+
+def test_lambda_1_gives_the_discounted_return():
+    # 1 + 0.5 * (2 + 0.5 * (3 + 0.5 * 4)) = 1 + 0.5 * (2 + 2.5) = 3.25
+    result = gae(
+        column(1.0, 2.0, 3.0),
+        column(7.0, -3.0, 11.0),
+        column(False, False, False),
+        torch.tensor([4.0]),
+        gamma=0.5,
+        gae_lambda=1.0,
+    )
+    assert_close(result.returns, column(3.25, 4.5, 5.0))
+
+
+def test_explained_variance_by_hand():
+    # errors 1, -1, 0: variance 2/3; returns 1, 3, 5: variance 8/3; 1 - (2/3) / (8/3) = 0.75
+    returns = torch.tensor([1.0, 3.0, 5.0])
+    assert explained_variance(torch.tensor([0.0, 4.0, 5.0]), returns) == pytest.approx(0.75)
+    assert explained_variance(returns + 100.0, returns) == pytest.approx(1.0)  # a bias is no error
+    assert explained_variance(torch.zeros(3), returns) == pytest.approx(0.0)
+
+
+def test_explained_variance_of_constant_returns_is_nan():
+    assert math.isnan(explained_variance(torch.tensor([0.0, 1.0]), torch.tensor([2.0, 2.0])))
+
+
+def value_of(net, env, step):
+    """V of the observation at ``step`` of an episode, from the observation itself."""
+    obs = batch_obs([env.observe(step)], env.obs_space(), env.action_space())
+    return float(net.value(to_batch(obs, torch.device("cpu"))).detach())
+
+
+@pytest.mark.parametrize("truncated", [True, False])
+@pytest.mark.parametrize("steps", [3, 5])
+def test_a_limit_bootstraps_from_the_final_observation_and_an_end_does_not(truncated, steps):
+    gamma, lam = 0.9, 0.8
+    config = small_config(
+        rollout=RolloutConfig(num_envs=2, steps=steps),
+        ppo=PPOConfig(gamma=gamma, gae_lambda=lam, minibatch_size=2),
+    )
+    env = Truncated(limit=3, truncated=truncated)
+    net = network(env, config)
+    v = [value_of(net, env, step) for step in range(4)]  # v[3] is the final observation's
+    assert min(abs(x) for x in v) > 1e-4, "a value of 0 would prove nothing"
+
+    # Episodes of rewards 1, 2, 3. What the final observation is worth joins the last reward.
+    end = 3 + (gamma * v[3] if truncated else 0)
+    rewards = ([1, 2, end] * 2)[:steps]
+    values = (v[:3] * 2)[:steps]
+    dones = ([False, False, True] * 2)[:steps]
+    last = v[steps % 3]
+    expected = [reference(rewards, values, dones, last, gamma, lam, t) for t in range(steps)]
+
+    with ListEnv(lambda: Truncated(3, truncated), 2) as vec_env:
+        generator = torch.Generator().manual_seed(0)
+        rollout = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch()).rollout
+    advantages = rollout.advantages.view(steps, 2)
+    for row in range(2):
+        assert_close(advantages[:, row].tolist(), expected, atol=1e-5, rtol=1e-5)
+    assert_close(rollout.returns, rollout.advantages + rollout.values)
+
+
+def test_only_the_truncated_rows_get_the_value_of_their_final_observation():
+    """Rows of different limits: each final value must land in its own row."""
+    gamma = 0.5
+    config = small_config(
+        rollout=RolloutConfig(num_envs=3, steps=3),
+        ppo=PPOConfig(gamma=gamma, gae_lambda=0.0, minibatch_size=2),
+    )
+    limits = iter([3, 2, 3])
+    kinds = iter([True, True, False])
+    env = Truncated()
+    net = network(env, config)
+    v = [value_of(net, env, step) for step in range(4)]
+    with ListEnv(lambda: Truncated(next(limits), next(kinds)), 3) as vec_env:
+        generator = torch.Generator().manual_seed(0)
+        rollout = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch()).rollout
+    # One-step returns, r + 0.5 * V(next), by step and row:
+    expected = [
+        [1 + gamma * v[1], 1 + gamma * v[1], 1 + gamma * v[1]],
+        [2 + gamma * v[2], 2 + gamma * v[2], 2 + gamma * v[2]],  # row 1 is cut off here
+        [3 + gamma * v[3], 1 + gamma * v[1], 3.0],  # row 0 is cut off, row 2 ends
+    ]
+    assert_close(rollout.returns.view(3, 3), torch.tensor(expected), atol=1e-5, rtol=1e-5)
+
+
+def test_collect_counts_episodes_and_keeps_the_order_step_by_step():
+    config = small_config(rollout=RolloutConfig(num_envs=2, steps=7))
+    env = Truncated(limit=3)
+    net = network(env, config)
+    with ListEnv(Truncated, 2) as vec_env:
+        generator = torch.Generator().manual_seed(0)
+        collected = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch())
+    # Steps 0 1 2 | 0 1 2 | 0 of both rows, one step of all rows after the other.
+    steps = collected.rollout.batch.entities["Robot"].values[:, 0]
+    assert steps.tolist() == [s for s in (0, 1, 2, 0, 1, 2, 0) for _ in range(2)]
+    assert collected.metrics["episodic_length"].count == 4
+    assert collected.metrics["episodic_length"].mean == 3
+    assert collected.metrics["episodic_reward"].mean == 6  # 1 + 2 + 3, without any value

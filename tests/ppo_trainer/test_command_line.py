@@ -1,0 +1,273 @@
+"""``python -m ppo_trainer`` as a user types it: few runs, since each start costs seconds."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+from support.trainer_runs import metrics
+
+ROOT = Path(__file__).parents[2]
+TINY = [
+    "env=minesweeper",
+    "env.width=3",
+    "env.height=3",
+    "env.nmines=1",
+    "env.max_steps=6",
+    "rollout.num_envs=8",
+    "rollout.steps=6",
+    "ppo.minibatch_size=24",
+    "net.dim=16",
+    "net.layers=1",
+    "net.heads=2",
+    "device=cpu",
+    "threads=1",
+]
+
+pytestmark = pytest.mark.slow
+
+
+def environment():
+    """No terminal, no network (a proxy that is not there), this checkout."""
+    paths = [str(ROOT), str(ROOT / "tests")]
+    nowhere = "http://127.0.0.1:9"
+    return {
+        **{k: v for k, v in os.environ.items() if not k.startswith("WANDB")},
+        "PYTHONPATH": os.pathsep.join(paths),
+        "HTTP_PROXY": nowhere,
+        "HTTPS_PROXY": nowhere,
+        "WANDB_BASE_URL": nowhere,
+    }
+
+
+def python(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+
+def trainer(*arguments, cwd):
+    return python("-m", "ppo_trainer", *arguments, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """Two runs, one for each seed, as ``-m seed=1,2`` makes them; and what was printed."""
+    folder = tmp_path_factory.mktemp("sweep")
+    done = trainer("-m", *TINY, "seed=1,2", "total_timesteps=144", "eval.episodes=20", cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, done
+
+
+def runs_of(folder):
+    return sorted(path for path in (folder / "runs").iterdir() if path.is_dir())
+
+
+def test_a_sweep_makes_one_run_for_each_seed(sweep):
+    folder, _ = sweep
+    runs = runs_of(folder)
+    configs = [yaml.safe_load((run / "config.yaml").read_text()) for run in runs]
+    assert sorted(config["seed"] for config in configs) == [1, 2]
+    assert metrics(runs[0]) != metrics(runs[1])
+    assert {p.name for p in folder.iterdir()} == {"runs"}, "Hydra leaves nothing here"
+
+
+def test_the_run_folder_holds_everything(sweep):
+    folder, _ = sweep
+    run = runs_of(folder)[0]
+    names = {p.name for p in run.iterdir()}
+    assert {"config.yaml", "metrics.jsonl", "evaluation.json", "curve.png", "checkpoints"} <= names
+    assert any(name.startswith("events.out.tfevents") for name in names)
+    assert len(names) == 6, names
+    assert [r["update"] for r in metrics(run)] == [1, 2, 3]
+    assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")
+    players = json.loads((run / "evaluation.json").read_text())["players"]
+    assert [p["player"] for p in players] == [
+        "agent, greedy",
+        "agent, sampled",
+        "scripted player",
+        "random play",
+    ]
+    last = run / "checkpoints" / "step_000000000144"
+    assert {p.name for p in last.iterdir()} == {
+        "model.safetensors",
+        "optimizers.safetensors",
+        "state.json",
+    }
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["env"]["width"] == 3
+    assert config["resume"] is None
+
+
+def test_what_a_run_prints(sweep):
+    folder, done = sweep
+    text = done.stdout
+    run = runs_of(folder)[0]
+    assert f"runs/{run.name}" in text
+    assert "144 / 144 steps" in text
+    assert "steps/s" in text
+    assert "win rate (95% interval)" in text
+    for player in ("agent, greedy", "agent, sampled", "scripted player", "random play"):
+        assert player in text
+    for line in ("ppo_trainer.watch", "resume=", "env._target_="):
+        assert line in text
+    assert "curve.png" in text
+    assert "step_000000000144" in text
+    assert "\x1b[" not in text, "plain lines where there is no terminal"
+    assert "Traceback" not in done.stderr
+
+
+def test_evaluating_the_run_from_its_folder_alone(sweep, tmp_path):
+    run = runs_of(sweep[0])[0]
+    done = python("-m", "ppo_trainer.evaluate", str(run), "--episodes", "20", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads((run / "evaluation.json").read_text())["players"][0]
+    low, high = facts["win"]["interval95"]
+    assert f"{facts['win']['mean']:.3f} ({low:.3f} to {high:.3f})" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_shows_every_setting_and_how_to_start(tmp_path):
+    done = trainer("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    for part in (
+        "python -m ppo_trainer env=minesweeper",
+        "resume=",
+        "-m seed=1,2,3",
+        "ppo_trainer.watch",
+        "minibatch_size: ",
+        "gae_lambda: ",
+        "nmines: 5",
+        "minesweeper",
+        "--cfg job",
+    ):
+        assert part in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cfg_job_prints_the_settings_and_starts_nothing(tmp_path):
+    done = trainer("--cfg", "job", "seed=7", "env.width=8", cwd=tmp_path)
+    assert done.returncode == 0
+    values = yaml.safe_load(done.stdout)
+    assert values["seed"] == 7
+    assert values["env"] == {
+        "_target_": "minesweeper",
+        "width": 8,
+        "height": 6,
+        "nmines": 5,
+        "nrobots": 2,
+        "orbital_cannon": False,
+        "cooldown_period": 5,
+        "max_steps": 100,
+    }
+    assert values["ppo"]["ratio"] == "per_actor"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_misspelt_setting_exits_with_2_and_without_a_traceback(tmp_path):
+    done = trainer("total_timestep=5", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("ConfigError: unknown setting 'total_timestep'")
+    assert "did you mean 'total_timesteps'?" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_environment_that_does_not_exist_names_those_that_do(tmp_path):
+    done = trainer("env=minesweper", cwd=tmp_path)
+    assert done.returncode != 0
+    assert "minesweeper" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_environment_of_one_s_own_trains_by_its_path_with_workers(tmp_path):
+    (tmp_path / "my_game.py").write_text(
+        "from support.trainer_envs import SavedForaging\nclass MyGame(SavedForaging):\n    pass\n"
+    )
+    own = [a for a in TINY if not a.startswith("env")]
+    done = trainer(
+        "env._target_=my_game.MyGame",
+        "env.length=4",
+        *own,
+        "total_timesteps=48",
+        "eval.episodes=4",
+        "rollout.processes=2",
+        "run_name=mine",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert metrics(tmp_path / "runs" / "mine")[0]["episodic_length"] == 4
+    assert "scripted player" not in done.stdout
+
+
+def test_ctrl_c_saves_says_how_to_go_on_and_the_run_goes_on(tmp_path):
+    arguments = [*TINY, "total_timesteps=4800000", "eval.episodes=0", "run_name=run"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ppo_trainer", *arguments, "checkpoint.every=1000000"],
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    file = tmp_path / "runs" / "run" / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (file.is_file() and file.read_text().count("\n") >= 2):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "finishing this update" in output
+    assert "python -m ppo_trainer resume=runs/run" in output
+
+    done = len(metrics(tmp_path / "runs" / "run"))
+    saved = sorted((tmp_path / "runs" / "run" / "checkpoints").glob("step_*"))[-1]
+    assert saved.name == f"step_{48 * done:012d}", "the last update is saved"
+    before = load_file(saved / "model.safetensors")
+
+    longer = f"total_timesteps={48 * (done + 2)}"
+    resumed = trainer("resume=runs/run", longer, "checkpoint.keep=9", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"at step {48 * done:,}" in resumed.stdout
+    records = metrics(tmp_path / "runs" / "run")
+    assert [r["update"] for r in records] == list(range(1, done + 3))
+    config = yaml.safe_load((tmp_path / "runs" / "run" / "config.yaml").read_text())
+    assert config["env"]["width"] == 3, "the settings are those of the run"
+    last = sorted((tmp_path / "runs" / "run" / "checkpoints").glob("step_*"))[-1]
+    after = load_file(last / "model.safetensors")
+    assert any(not after[name].equal(before[name]) for name in before)
+
+
+def test_wandb_offline_needs_no_network(tmp_path):
+    pytest.importorskip("wandb")
+    done = trainer(
+        *TINY,
+        "total_timesteps=96",
+        "eval.episodes=0",
+        "wandb.mode=offline",
+        "run_name=run",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    (offline,) = (tmp_path / "runs" / "run" / "wandb").glob("offline-run-*")
+    (recorded,) = offline.glob("*.wandb")
+    assert recorded.stat().st_size > 0
+    assert not (tmp_path / "wandb").exists(), "within the run folder"
+    assert len(metrics(tmp_path / "runs" / "run")) == 2

@@ -1,0 +1,381 @@
+"""Settings: every mistake stops at the start, with its own class and the nearest valid name."""
+
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+from support.trainer_envs import Foraging, SavedForaging
+from support.trainer_runs import SMALL_NET, small_config
+
+import ppo_trainer
+from entity_env.errors import (
+    EnvironmentFailedError,
+    SettingError,
+    UnknownEnvironmentError,
+)
+from envs.errors import EnvConfigError
+from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, TrainConfig, train
+from ppo_trainer.config import config_from_dict, config_to_dict
+from ppo_trainer.environments import make_factory, with_env
+from ppo_trainer.errors import ConfigError, DeviceError, RunFolderError
+from ppo_trainer.overrides import hydra_arguments, register_base, resumed_config
+from ppo_trainer.run_folder import RunFolder
+from ragged_net import NetConfig
+from ragged_net.errors import ConfigError as NetConfigError
+from ragged_net.errors import UnknownNameError
+
+CONF = Path(ppo_trainer.__file__).parent / "conf"
+
+
+@contextmanager
+def composed(*arguments):
+    """What Hydra makes of command-line arguments, as ``python -m ppo_trainer`` does it."""
+    register_base()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        whole = compose("config", hydra_arguments(list(arguments)), return_hydra_config=True)
+        HydraConfig.instance().set_config(whole)
+        values = OmegaConf.to_container(
+            OmegaConf.masked_copy(whole, [k for k in whole if k != "hydra"])
+        )
+        yield values
+
+
+def from_command_line(*arguments):
+    with composed(*arguments) as values:
+        return resumed_config(values)
+
+
+# ---------------------------------------------------------------------------------------- valid
+
+
+def test_the_command_line_without_arguments_is_the_defaults_on_minesweeper():
+    config = from_command_line()
+    assert config.env["_target_"] == "minesweeper"
+    assert (config.env["width"], config.env["nmines"], config.env["nrobots"]) == (6, 5, 2)
+    assert config.rollout.processes == 0
+    assert config.wandb.mode == "disabled"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "check"),
+    [
+        (["env.width=8", "env.nmines=10"], lambda c: (c.env["width"], c.env["nmines"]) == (8, 10)),
+        (["env=minesweeper", "seed=3"], lambda c: c.seed == 3 and c.env["width"] == 6),
+        (["total_timesteps=1e6"], lambda c: c.total_timesteps == 1_000_000),
+        (["device=cpu"], lambda c: c.device == "cpu"),
+        (["wandb.mode=offline"], lambda c: c.wandb.mode == "offline"),
+        (["ppo.gamma=1"], lambda c: c.ppo.gamma == 1.0 and isinstance(c.ppo.gamma, float)),
+        (["optim.lr=3e-4"], lambda c: c.optim.lr == 3e-4),
+        (["value_net.dim=32", "value_net.heads=4"], lambda c: c.value_net.dim == 32),
+        (
+            ["value_net.dim=32", "value_optim.lr=0.5"],
+            lambda c: c.value_optim == OptimConfig(lr=0.5),
+        ),
+        (["run_name=null"], lambda c: c.run_name is None),
+        (["eval.scripted=null", "eval.episodes=0"], lambda c: c.eval.scripted is None),
+        (["~experiment"], lambda c: (c.ppo, c.eval.scripted) == (PPOConfig(), None)),
+        (
+            ["env._target_=my_pkg.MyEnv", "env.size=3"],
+            lambda c: c.env == {"_target_": "my_pkg.MyEnv", "size": 3},
+        ),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+def test_command_lines(arguments, check):
+    assert check(from_command_line(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["seed=3"], ["++seed=3"]),
+        (["env=minesweeper", "env.width=8"], ["env=minesweeper", "++env.width=8"]),
+        (["env._target_=a.B", "seed=1"], ["env=custom", "++env._target_=a.B", "++seed=1"]),
+        (["env=minesweeper", "env._target_=a.B"], ["env=minesweeper", "++env._target_=a.B"]),
+        (["~experiment"], ["~experiment"]),
+        (["-m", "seed=1,2"], ["-m", "++seed=1,2"]),
+        (["--help"], ["--help"]),
+        (["--cfg", "job"], ["--cfg", "job"]),
+        (["hydra.verbose=true"], ["hydra.verbose=true"]),
+        (["++seed=3", "+x=1", "~env.width"], ["++seed=3", "+x=1", "~env.width"]),
+        (["run_name=a=b"], ["++run_name=a=b"]),
+        ([], []),
+    ],
+)
+def test_hydra_arguments(given, expected):
+    assert hydra_arguments(given) == expected
+
+
+def full_config():
+    """No field at its default."""
+    return small_config(
+        env={"_target_": "minesweeper", "width": 5, "orbital_cannon": True},
+        seed=7,
+        precision="bfloat16",
+        run_name="x",
+        resume="runs/y",
+        value_net=SMALL_NET,
+        value_optim=OptimConfig(lr=0.1, schedule="cosine"),
+        ppo=PPOConfig(minibatch_size=12, ratio="per_frame", actor_weight="actor", target_kl=0.1),
+    )
+
+
+def test_a_config_survives_yaml():
+    config = full_config()
+    text = yaml.safe_dump(config_to_dict(config))
+    assert config_from_dict(yaml.safe_load(text)) == config
+    assert config_from_dict(yaml.safe_load(yaml.safe_dump(config_to_dict(TrainConfig())))) == (
+        TrainConfig()
+    )
+
+
+def test_a_run_folder_gives_back_the_config(tmp_path):
+    config = small_config(run_dir=str(tmp_path), value_net=SMALL_NET, value_optim=OptimConfig())
+    run = RunFolder.draft(config).publish(config)
+    assert run.read_config() == config
+
+
+def test_a_dict_of_a_config_is_plain():
+    values = config_to_dict(full_config())
+    assert values["net"] == {f.name: getattr(SMALL_NET, f.name) for f in fields(NetConfig)}
+    values["env"]["width"] = 99
+    assert full_config().env["width"] == 5
+
+
+@pytest.mark.parametrize(
+    ("total", "envs", "steps", "updates"),
+    [(96, 4, 6, 4), (97, 4, 6, 5), (1, 4, 6, 1), (95, 4, 6, 4)],
+)
+def test_the_steps_are_rounded_up_to_whole_rollouts(total, envs, steps, updates):
+    config = small_config(total_timesteps=total, rollout=RolloutConfig(envs, steps))
+    assert (config.updates, config.frames_per_update) == (updates, 24)
+
+
+# ----------------------------------------------------------------------------------- what is wrong
+
+BAD = [
+    # misspelt keys at each level, with the nearest valid one
+    (["sed=3"], ConfigError, ["unknown setting 'sed'", "did you mean 'seed'"]),
+    (["total_timestep=5"], ConfigError, ["'total_timestep'", "did you mean 'total_timesteps'"]),
+    (["ppo.clip_coeff=0.1"], ConfigError, ["'ppo.clip_coeff'", "did you mean 'clip_coef'"]),
+    (["rolout.steps=4"], ConfigError, ["'rolout'", "did you mean 'rollout'"]),
+    (["net.dims=32"], ConfigError, ["'net.dims'", "did you mean 'dim'"]),
+    (["value_net.layer=3"], ConfigError, ["'value_net.layer'", "did you mean 'layers'"]),
+    (["value_optim.l_r=3"], ConfigError, ["'value_optim.l_r'", "did you mean 'lr'"]),
+    (["eval.episode=3"], ConfigError, ["'eval.episode'", "did you mean 'episodes'"]),
+    (["optim.lr.start=1"], ConfigError, ["optim.lr", "wrong type"]),
+    (["wandb.proyect=x"], ConfigError, ["'wandb.proyect'", "did you mean 'project'"]),
+    (["xyzzy=1"], ConfigError, ["'xyzzy'", "valid:", "'total_timesteps'"]),
+    # wrong types
+    (["seed=abc"], ConfigError, ["seed has the wrong type", "int", "'abc'"]),
+    (["seed=1.5"], ConfigError, ["seed has the wrong type", "1.5"]),
+    (["seed=true"], ConfigError, ["seed has the wrong type", "bool"]),
+    (["seed=null"], ConfigError, ["seed has the wrong type", "NoneType"]),
+    (["ppo.gamma=high"], ConfigError, ["ppo.gamma has the wrong type", "float"]),
+    (["ppo.clip_value=1"], ConfigError, ["ppo.clip_value has the wrong type", "bool"]),
+    (["ppo=3"], ConfigError, ["ppo is not a group of settings"]),
+    (["net=null"], ConfigError, ["net is not a group of settings"]),
+    (["value_net=big"], ConfigError, ["value_net is not a group of settings"]),
+    (["run_dir=[a,b]"], ConfigError, ["run_dir has the wrong type", "str"]),
+    # unknown choices
+    (["ppo.ratio=per_actr"], ConfigError, ["ppo.ratio", "'per_frame'", "did you mean 'per_actor'"]),
+    (["ppo.actor_weight=row"], ConfigError, ["ppo.actor_weight", "'frame', 'actor'"]),
+    (["device=gpu"], ConfigError, ["device", "'auto', 'cpu', 'cuda'"]),
+    (["precision=float16"], ConfigError, ["precision", "did you mean 'bfloat16'"]),
+    (["optim.schedule=linar"], ConfigError, ["optim.schedule", "did you mean 'linear'"]),
+    (["wandb.mode=off"], ConfigError, ["wandb.mode", "'disabled'"]),
+    (["net.activation=tanh"], NetConfigError, ["activation", "'relu'", "'gelu'"]),
+    (["net.attention=fast"], UnknownNameError, ["'fast'", "'auto'"]),
+    # out of range
+    (["seed=-1"], ConfigError, ["seed is out of range", ">= 0", "-1"]),
+    (["total_timesteps=0"], ConfigError, ["total_timesteps is out of range", ">= 1"]),
+    (["rollout.num_envs=0"], ConfigError, ["rollout.num_envs is out of range"]),
+    (["rollout.steps=-4"], ConfigError, ["rollout.steps is out of range"]),
+    (["ppo.gamma=1.01"], ConfigError, ["ppo.gamma is out of range", "from 0 to 1"]),
+    (["ppo.gamma=.nan"], ConfigError, ["ppo.gamma"]),
+    (["ppo.gae_lambda=-0.1"], ConfigError, ["ppo.gae_lambda is out of range"]),
+    (["ppo.clip_coef=0"], ConfigError, ["ppo.clip_coef is out of range", "> 0"]),
+    (["ppo.epochs=0"], ConfigError, ["ppo.epochs is out of range"]),
+    (["ppo.entropy_coef=-1"], ConfigError, ["ppo.entropy_coef is out of range"]),
+    (["ppo.least_deviation=-1"], ConfigError, ["ppo.least_deviation is out of range", ">= 0"]),
+    (["optim.lr=0"], ConfigError, ["optim.lr is out of range"]),
+    (["optim.weight_decay=-1"], ConfigError, ["optim.weight_decay is out of range"]),
+    (
+        ["value_net.dim=32", "value_optim.lr=-1"],
+        ConfigError,
+        ["value_optim.lr is out of range", "> 0"],
+    ),
+    (["checkpoint.keep=0"], ConfigError, ["checkpoint.keep is out of range"]),
+    (["net.dim=0"], NetConfigError, ["NetConfig.dim is out of range"]),
+    (["net.dim=30"], NetConfigError, ["cannot be split into heads", "dim=30, heads=4"]),
+    # against each other
+    (
+        ["rollout.num_envs=4", "rollout.steps=4", "ppo.minibatch_size=17"],
+        ConfigError,
+        ["ppo.minibatch_size is larger than a rollout", "= 16", "17"],
+    ),
+    (
+        ["ppo.minibatch_size=64", "ppo.microbatch_size=65"],
+        ConfigError,
+        ["ppo.microbatch_size is larger than ppo.minibatch_size", "at most 64"],
+    ),
+    (
+        ["rollout.num_envs=32", "ppo.minibatch_size=32", "rollout.processes=33"],
+        ConfigError,
+        ["rollout.processes is larger than rollout.num_envs"],
+    ),
+    (["value_optim.lr=0.1"], ConfigError, ["value_optim is set", "set value_net"]),
+    (["env=custom"], ConfigError, ["env has no _target_", "my_pkg.my_env.MyEnv"]),
+    (["env=custom", "env.width=3"], ConfigError, ["env has no _target_"]),
+    (["run_name=a/b"], ConfigError, ["run_name is not the name of a folder", "run_dir"]),
+    (["resume=runs/no_such_run"], RunFolderError, ["not a run folder", "nothing there"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "parts"), BAD, ids=lambda x: str(x)[:60])
+def test_a_wrong_command_line_is_explained(arguments, error, parts):
+    with pytest.raises(error) as caught:
+        from_command_line(*arguments)
+    assert type(caught.value) is error
+    for part in parts:
+        assert part in str(caught.value).replace("valid:     ", "valid: ").replace(
+            "hint:      ", "hint: "
+        )
+
+
+BAD_ENVS = [
+    ({"_target_": "mineswepper"}, UnknownEnvironmentError, ["did you mean 'minesweeper'"]),
+    ({"_target_": "no.such.Module"}, UnknownEnvironmentError, ["importing 'no.such' failed"]),
+    (
+        {"_target_": "envs.minesweeper.MineSweper"},
+        UnknownEnvironmentError,
+        ["has no environment 'MineSweper'", "did you mean 'MineSweeper'"],
+    ),
+    ({"_target_": "minesweeper", "widht": 3}, SettingError, ["'widht'", "did you mean 'width'"]),
+    ({"_target_": ""}, UnknownEnvironmentError, ["unknown environment ''"]),
+    ({"_target_": "."}, UnknownEnvironmentError, ["unknown environment '.'"]),
+    ({"_target_": "minesweeper", "width": 0}, EnvConfigError, ["width"]),
+    ({"_target_": "minesweeper", "width": "wide"}, EnvConfigError, ["width"]),
+    ({"_target_": "minesweeper", "nmines": 99}, EnvConfigError, ["too small for 99 mines"]),
+    ({"_target_": "pathlib.Path"}, Exception, ["environment"]),
+]
+
+
+@pytest.mark.parametrize(("env", "error", "parts"), BAD_ENVS, ids=lambda x: str(x)[:60])
+def test_a_wrong_environment_stops_before_there_is_a_run_folder(tmp_path, env, error, parts):
+    config = small_config(run_dir=str(tmp_path / "runs"), env=env)
+    with pytest.raises(error) as caught:
+        train(config)
+    assert isinstance(caught.value, ValueError), "one of our own"
+    assert hasattr(caught.value, "hint")
+    for part in parts:
+        assert part in str(caught.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_environment_that_fails_at_its_start_keeps_its_traceback(tmp_path):
+    def broken():
+        raise KeyError("no such level")
+
+    with pytest.raises(EnvironmentFailedError, match="no such level") as caught:
+        train(small_config(run_dir=str(tmp_path)), env=broken)
+    assert "environment 0" in str(caught.value)
+    assert "def broken" in str(caught.value) or "in broken" in str(caught.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here is a GPU")
+def test_cuda_without_a_gpu_is_refused(tmp_path):
+    with pytest.raises(DeviceError, match="torch finds no GPU") as caught:
+        train(small_config(run_dir=str(tmp_path), device="cuda"), env=Foraging)
+    assert "device=auto" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_device_that_does_not_exist():
+    from ppo_trainer.device import choose_device
+
+    with pytest.raises(DeviceError, match="unknown device"):
+        choose_device("tpu")
+    assert choose_device("cpu") == torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TrainConfig(seed="1"),
+        lambda: TrainConfig(total_timesteps=None),
+        lambda: TrainConfig(ppo=PPOConfig(gamma="0.9")),
+        lambda: TrainConfig(env="minesweeper"),
+        lambda: TrainConfig(env={}),
+        lambda: TrainConfig(optim=OptimConfig(lr=float("nan"))),
+        lambda: replace(TrainConfig(), rollout=RolloutConfig(num_envs=-1)),
+    ],
+)
+def test_python_code_gets_the_same_checks(make):
+    with pytest.raises(ConfigError):
+        make()
+
+
+@pytest.mark.parametrize(
+    "values", [None, 3, "seed=3", ["seed"], {"ppo": []}, {3: 4}, {"ppo": {1: 2}}]
+)
+def test_what_is_no_config_at_all(values):
+    with pytest.raises(ConfigError):
+        config_from_dict(values)
+
+
+# ----------------------------------------------------------------------------- resume, and env=
+
+
+def test_resume_takes_the_settings_of_the_run_and_what_the_command_line_changes(tmp_path):
+    saved = small_config(
+        run_dir=str(tmp_path),
+        seed=9,
+        env={"_target_": "minesweeper", "width": 4},
+        optim=OptimConfig(lr=0.5, eps=0.25),
+    )
+    run = RunFolder.draft(saved).publish(saved)
+    config = from_command_line(f"resume={run.path}", "total_timesteps=500", "optim.lr=0.125")
+    assert config == replace(
+        saved,
+        resume=str(run.path),
+        total_timesteps=500,
+        optim=OptimConfig(lr=0.125, eps=0.25),
+    )
+
+
+def test_resume_with_a_misspelt_setting_is_refused(tmp_path):
+    saved = small_config(run_dir=str(tmp_path))
+    run = RunFolder.draft(saved).publish(saved)
+    with pytest.raises(ConfigError, match="did you mean 'total_timesteps'"):
+        from_command_line(f"resume={run.path}", "totl_timesteps=500")
+
+
+def test_env_as_a_class_sets_its_path_and_keeps_the_settings():
+    config = with_env(small_config(env={"_target_": "minesweeper", "length": 3}), SavedForaging)
+    assert config.env == {"_target_": "support.trainer_envs.SavedForaging", "length": 3}
+    assert make_factory(config)().length == 3
+
+
+def test_an_environment_of_a_function_cannot_be_found_again_and_says_so():
+    class Local(Foraging):
+        pass
+
+    config = with_env(small_config(env={"_target_": "minesweeper"}), Local)
+    assert isinstance(make_factory(config, Local)(), Local)
+    with pytest.raises(RunFolderError, match="cannot be imported") as caught:
+        make_factory(config)
+    assert "Local" in str(caught.value)
+    assert "env=MyEnv" in str(caught.value)
+
+
+def test_settings_that_the_class_does_not_take_are_refused():
+    config = with_env(small_config(env={"_target_": "minesweeper", "lenght": 3}), Foraging)
+    with pytest.raises(SettingError, match="did you mean 'length'"):
+        make_factory(config, Foraging)

@@ -1,0 +1,231 @@
+"""Evaluation: intervals by hand, the table, and what a run folder alone is enough for."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from support.trainer_envs import Foraging, SavedForaging, Truncated
+from support.trainer_runs import SMALL_NET, assert_same, network, parameters, small_config
+
+from entity_env.errors import NumEnvsError
+from ppo_trainer import EvalConfig, train
+from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
+from ppo_trainer.evaluate import Evaluation, evaluate, evaluate_run, load_policy, main, table
+from ppo_trainer.run_folder import RunFolder
+
+Z2 = 1.959964**2  # 3.84146
+
+
+def evaluation(**metrics):
+    return Evaluation("agent", {name: np.array(v, dtype=float) for name, v in metrics.items()})
+
+
+@pytest.mark.parametrize(
+    ("wins", "n", "low", "high"),
+    [
+        (10, 10, 10 / (10 + Z2), 1.0),  # 0.7225
+        (0, 10, 0.0, Z2 / (10 + Z2)),  # 0.2775
+        (1000, 1000, 1000 / (1000 + Z2), 1.0),  # 0.99617
+        (1, 1, 1 / (1 + Z2), 1.0),  # 0.2065
+        # Newcombe 1998, "Two-sided confidence intervals for the single proportion", table I,
+        # method 3: 81 of 263, 15 of 148, 1 of 29.
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_interval(wins, n, low, high):
+    interval = evaluation(win=[1] * wins + [0] * (n - wins)).interval("win")
+    assert interval == pytest.approx((low, high), abs=5e-5)
+
+
+def test_the_interval_of_a_win_rate_is_within_0_and_1_and_holds_the_rate():
+    for n in (1, 2, 5, 30):
+        for wins in range(n + 1):
+            low, high = evaluation(win=[1] * wins + [0] * (n - wins)).interval("win")
+            assert -1e-12 <= low <= wins / n + 1e-12
+            assert wins / n - 1e-12 <= high <= 1 + 1e-12
+            assert high - low < 1
+
+
+def test_normal_interval_by_hand():
+    # 2, 4, 6: mean 4, deviation 2; 4 +- 1.96 * 2 / sqrt(3) = 4 +- 2.2632
+    low, high = evaluation(length=[2, 4, 6]).interval("length")
+    half = math.sqrt(Z2) * 2 / math.sqrt(3)
+    assert (low, high) == pytest.approx((4 - half, 4 + half))
+    assert half == pytest.approx(2.2632, abs=1e-4)
+
+
+def test_one_number_says_nothing_about_the_mean():
+    assert evaluation(length=[7]).interval("length") == (-math.inf, math.inf)
+
+
+def test_episodes_without_a_metric_do_not_count():
+    result = evaluation(win=[1, math.nan, 0, 1, math.nan], episodic_reward=[0] * 5)
+    assert result.mean("win") == pytest.approx(2 / 3)
+    assert result.interval("win") == evaluation(win=[1, 0, 1]).interval("win")
+
+
+def test_the_table_shows_means_and_intervals():
+    agent = Evaluation(
+        "agent, greedy",
+        {
+            "win": np.ones(10),
+            "episodic_reward": np.array([1.0] * 10),
+            "episodic_length": np.array([8.0, 10.0] * 5),
+        },
+    )
+    other = replace(agent, player="random play", metrics={**agent.metrics, "win": np.zeros(10)})
+    head, first, second = table([agent, other]).splitlines()
+    assert [part for part in ("win rate", "reward", "length") if part in head] == [
+        "win rate",
+        "reward",
+        "length",
+    ]
+    assert "95%" in head
+    assert first.startswith("agent, greedy")
+    assert "1.000 (0.722 to 1.000)" in first
+    # deviation sqrt(10 / 9), half = 1.96 * 1.0541 / sqrt(10) = 0.653
+    assert "9.00 (8.35 to 9.65)" in first
+    assert second.startswith("random play")
+    assert "0.000 (0.000 to 0.278)" in second
+    assert len({len(line) for line in (head, first, second)}) == 1, "columns line up"
+
+
+def test_without_a_win_metric_the_table_has_no_such_column():
+    text = table([evaluation(episodic_reward=[1, 2], episodic_length=[3, 4])])
+    assert "win" not in text
+    assert "1.500" in text
+
+
+# ------------------------------------------------------------------------------------- of a run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    config = small_config(
+        run_dir=str(tmp_path_factory.mktemp("runs")),
+        env={"_target_": "minesweeper", "width": 3, "height": 3, "nmines": 1, "max_steps": 8},
+        total_timesteps=48,
+        eval=EvalConfig(episodes=6, scripted="envs.minesweeper_script.walk_and_defuse"),
+        value_net=SMALL_NET,
+    )
+    return train(config)
+
+
+def test_the_run_folder_is_enough_to_evaluate(run):
+    results = evaluate_run(run.run, episodes=6)
+    assert [r.player for r in results] == [
+        "agent, greedy",
+        "agent, sampled",
+        "scripted player",
+        "random play",
+    ]
+    for mine, other in zip(results, run.evaluations, strict=True):
+        assert mine.metrics.keys() == other.metrics.keys()
+        for name in mine.metrics:
+            assert np.array_equal(mine.metrics[name], other.metrics[name]), "the same episodes"
+    assert results[2].mean("win") == 1.0
+
+
+def test_the_evaluation_file_says_the_same(run):
+    facts = json.loads((run.run / "evaluation.json").read_text())
+    assert facts["steps"] == 48
+    assert [p["player"] for p in facts["players"]] == [e.player for e in run.evaluations]
+    for player, result in zip(facts["players"], run.evaluations, strict=True):
+        assert player["episodes"] == 6
+        assert player["win"]["mean"] == result.mean("win")
+        assert player["win"]["interval95"] == list(result.interval("win"))
+
+
+def test_another_seed_plays_other_episodes(run):
+    mine, other = evaluate_run(run.run, episodes=6), evaluate_run(run.run, episodes=6, seed=99)
+    lengths = [r.metrics["episodic_length"].tolist() for r in (mine[-1], other[-1])]
+    assert lengths[0] != lengths[1]
+
+
+def test_the_loaded_network_is_the_trained_one(run):
+    loaded = load_policy(run.run, device="cpu")
+    assert_same(parameters(loaded.net), parameters(run.net))
+    assert loaded.config.env["width"] == 3
+
+
+def test_the_command_prints_the_table(run, capsys):
+    main([str(run.run), "--episodes", "5"])
+    text = capsys.readouterr().out
+    assert "agent, sampled" in text
+    assert "scripted player" in text
+    assert len(text.splitlines()) == 5
+
+
+@pytest.mark.parametrize("episodes", ["0", "-3"])
+def test_no_episodes_is_refused(run, episodes):
+    with pytest.raises(NumEnvsError, match="number of episodes"):
+        main([str(run.run), "--episodes", episodes])
+
+
+def test_a_negative_seed_is_refused(run):
+    with pytest.raises(ValueError, match="seed") as caught:
+        main([str(run.run), "--episodes", "2", "--seed", "-1"])
+    assert hasattr(caught.value, "hint"), "one of our own errors"
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(RunFolderError, match="not a run folder"):
+        main([str(tmp_path)])
+
+
+def test_a_run_without_checkpoints_is_refused(tmp_path):
+    config = small_config(run_dir=str(tmp_path))
+    path = RunFolder.draft(config).publish(config).path
+    with pytest.raises(CheckpointError, match="no checkpoint yet"):
+        main([str(path)])
+
+
+@pytest.mark.parametrize("path", ["nope", "no.such.module", "envs.minesweeper_script.walk"])
+def test_a_scripted_player_that_is_not_there_stops_the_run_before_it_starts(tmp_path, path):
+    config = small_config(run_dir=str(tmp_path), eval=EvalConfig(episodes=2, scripted=path))
+    with pytest.raises(ConfigError, match=r"eval\.scripted") as caught:
+        train(config, env=Foraging)
+    assert path in str(caught.value)
+    assert list(tmp_path.iterdir()) == [], "not after hours of training"
+
+
+def test_evaluation_leaves_the_network_and_the_training_alone():
+    config = small_config()
+    net = network(Foraging(), config)
+    before = parameters(net)
+    random = torch.get_rng_state()
+    results = [
+        evaluate(net, Foraging, config, torch.device("cpu"), 4, greedy=greedy)
+        for greedy in (True, False)
+    ]
+    assert_same(before, parameters(net))
+    assert torch.equal(random, torch.get_rng_state())
+    assert [r.player for r in results] == ["agent, greedy", "agent, sampled"]
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_greedy_play_repeats_and_evaluations_have_episodes_of_their_own():
+    config = small_config()
+    net = network(SavedForaging(), config)
+
+    def play(number):
+        result = evaluate(
+            net, SavedForaging, config, torch.device("cpu"), 6, greedy=True, number=number
+        )
+        return result.metrics["episodic_reward"].tolist()
+
+    assert play(1) == play(1)
+    assert play(1) != play(2)
+
+
+def test_every_episode_counts_once():
+    config = small_config()
+    net = network(Truncated(), config)
+    result = evaluate(net, lambda: Truncated(4), config, torch.device("cpu"), 7, greedy=True)
+    assert result.metrics["episodic_length"].tolist() == [4.0] * 7
+    assert result.metrics["episodic_reward"].tolist() == [10.0] * 7  # 1 + 2 + 3 + 4

@@ -1,0 +1,145 @@
+"""What a run writes about itself: records, events, curves, progress."""
+
+import json
+import math
+
+import pytest
+from support.trainer_runs import small_config
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from ppo_trainer.curve import draw_curve
+from ppo_trainer.logger import RunLogger, read_metrics
+from ppo_trainer.progress import RunProgress
+from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.stopwatch import Stopwatch
+
+
+@pytest.fixture
+def run(tmp_path):
+    config = small_config(run_dir=str(tmp_path), run_name="run")
+    return RunFolder.draft(config).publish(config)
+
+
+def write(run, updates, after=0):
+    with RunLogger(run, small_config(), after) as log:
+        for update in updates:
+            log.write(update, 24 * update, {"loss": update / 10, "win": 0.5})
+
+
+def updates(run):
+    return [record["update"] for record in read_metrics(run)]
+
+
+def test_a_record_is_one_line_with_update_and_steps(run):
+    write(run, [1, 2])
+    lines = run.metrics_file.read_text().splitlines()
+    assert json.loads(lines[1]) == {"update": 2, "steps": 48, "loss": 0.2, "win": 0.5}
+    assert updates(run) == [1, 2]
+
+
+def test_a_record_is_on_disk_as_soon_as_it_is_written(run):
+    log = RunLogger(run, small_config(), 0)
+    log.write(1, 24, {"loss": 1.0})
+    assert updates(run) == [1]
+    log.__exit__()
+
+
+def test_what_is_not_finite_is_left_out(run):
+    with RunLogger(run, small_config(), 0) as log:
+        log.write(1, 24, {"a": math.nan, "b": math.inf, "c": 3.0})
+    assert read_metrics(run) == [{"update": 1, "steps": 24, "c": 3.0}]
+
+
+@pytest.mark.parametrize("cut", [1, 7, 20])
+def test_a_line_that_a_kill_cut_short_is_ignored_and_gone_after_a_resume(run, cut):
+    write(run, [1, 2, 3])
+    text = run.metrics_file.read_text()
+    run.metrics_file.write_text(text[:-cut] if cut > 1 else text[:-2])
+    assert updates(run) == [1, 2]
+    write(run, [3, 4], after=2)
+    assert updates(run) == [1, 2, 3, 4]
+    for line in run.metrics_file.read_text().splitlines():
+        json.loads(line)
+
+
+def test_a_last_line_without_its_newline_is_whole(run):
+    write(run, [1, 2])
+    run.metrics_file.write_text(run.metrics_file.read_text()[:-1])
+    write(run, [3], after=2)
+    assert updates(run) == [1, 2, 3]
+
+
+def test_records_after_the_checkpoint_are_dropped(run):
+    write(run, [1, 2, 3, 4, 5])
+    write(run, [4], after=3)
+    assert updates(run) == [1, 2, 3, 4]
+    assert read_metrics(run)[-1]["loss"] == 0.4
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]\n", "3\n", '{"update": 1}\n', "\x00\x00\n", "{\n"])
+def test_lines_that_are_no_records_are_ignored(run, text):
+    run.metrics_file.write_text(text + '{"update": 1, "steps": 24}\n')
+    assert updates(run) == [1]
+    run.metrics_file.write_bytes(b"\xff\xfe\n" + run.metrics_file.read_bytes())
+    assert updates(run) == [1]
+
+
+def test_a_run_without_records_has_none(run):
+    assert read_metrics(run) == []
+
+
+def test_tensorboard_shows_a_resumed_run_without_the_dropped_records(run):
+    write(run, [1, 2, 3, 4])
+    write(run, [3, 4, 5], after=2)
+    board = EventAccumulator(str(run.path)).Reload()
+    assert set(board.Tags()["scalars"]) == {"loss", "win"}
+    assert [event.step for event in board.Scalars("loss")] == [24, 48, 72, 96, 120]
+
+
+def test_the_curve_is_a_picture_of_the_records(run):
+    assert draw_curve(run) is None
+    assert not run.curve_file.exists()
+    write(run, [1, 2, 3])
+    assert draw_curve(run) == run.curve_file
+    assert run.curve_file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_curve_of_a_single_record_is_drawn(run):
+    write(run, [1])
+    assert draw_curve(run) == run.curve_file
+
+
+def test_without_a_terminal_progress_is_plain_lines(capsys):
+    with RunProgress(0, 1000) as progress:
+        for steps in range(10, 1001, 10):
+            progress.show(steps, {"episodic_reward": 0.25, "policy/entropy": math.nan})
+    lines = capsys.readouterr().out.splitlines()
+    assert 15 <= len(lines) <= 25, "a hundred updates, some twenty lines"
+    assert "1,000 / 1,000 steps" in lines[-1]
+    assert "0:00 left" in lines[-1]
+    assert "steps/s" in lines[-1]
+    assert "reward 0.250" in lines[-1]
+    assert "entropy" not in lines[-1]
+    assert not any("\x1b" in line or "\r" in line for line in lines)
+
+
+def test_progress_of_a_resumed_run_starts_where_it_was(capsys):
+    with RunProgress(900, 1000) as progress:
+        progress.show(910, {"win": 0.75})
+        progress.show(1000, {})
+    lines = capsys.readouterr().out.splitlines()
+    assert "910 / 1,000 steps" in lines[0]
+    assert "win 0.750" in lines[1], "the last known value stays"
+
+
+def test_the_stopwatch_adds_up_by_phase_and_starts_anew():
+    clock = Stopwatch()
+    for _ in range(2):
+        with clock("env"):
+            pass
+    with pytest.raises(KeyError), clock("failed"):
+        raise KeyError
+    taken = clock.take()
+    assert set(taken) == {"time/env", "time/failed"}
+    assert all(seconds >= 0 for seconds in taken.values())
+    assert clock.take() == {}

@@ -1,0 +1,280 @@
+"""The losses of three frames with two, no and one actor, with the arithmetic in comments."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from ppo_trainer import PPOConfig
+from ppo_trainer.losses import Scale, minibatch_scale, normalized, ppo_losses
+from ppo_trainer.rollout import Rollout
+from ragged_net import ActionOutput, EntityBatch, NetOutput, RaggedTensor
+
+LN = math.log
+OLD = LN(0.5)  # every actor's log-probability at the time of the rollout
+
+
+def ragged(values, lengths):
+    return RaggedTensor.from_lengths(torch.tensor(values, dtype=torch.float32), lengths)
+
+
+def frames(actions, lengths, values, returns, advantages):
+    """A minibatch; ``actions`` are the names, ``lengths`` each action's actors by frame."""
+    old = {
+        name: ragged([OLD] * sum(counts), counts)
+        for name, counts in zip(actions, lengths, strict=True)
+    }
+    return Rollout(
+        batch=EntityBatch({}, torch.zeros(len(values), 0)),
+        chosen={name: RaggedTensor(o.values.long(), o.offsets) for name, o in old.items()},
+        log_probs=old,
+        values=torch.tensor(values),
+        advantages=torch.tensor(advantages),
+        returns=torch.tensor(returns),
+    )
+
+
+def output(minibatch, ratios, entropies, values):
+    """What the network says now: each actor's ratio to its old probability, and entropy."""
+    actions = {}
+    for name, old in minibatch.log_probs.items():
+        log_prob = old.values + torch.tensor(ratios[name], dtype=torch.float32).log()
+        entropy = torch.tensor(entropies[name], dtype=torch.float32)
+        chosen = minibatch.chosen[name]
+        actions[name] = ActionOutput(chosen, log_prob, entropy, torch.zeros(len(log_prob), 2))
+    return NetOutput(actions, torch.tensor(values))
+
+
+def losses(minibatch, out, config):
+    scale = minibatch_scale(minibatch, config)
+    return ppo_losses(out, minibatch, minibatch.advantages, scale, config)
+
+
+# Frame 0 has the actors 1.5 and 0.5 (ratios), frame 1 nobody, frame 2 the actor 1.1.
+# Advantages 2, 7, -1; the 7 must not matter to the policy. clip_coef is 0.2.
+THREE = frames(["Move"], [[2, 0, 1]], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [2.0, 7.0, -1.0])
+NOW = output(THREE, {"Move": [1.5, 0.5, 1.1]}, {"Move": [1.0, 0.5, 0.2]}, [0.0, 0.0, 0.0])
+
+
+def k3(ratio):
+    return ratio - 1 - LN(ratio)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "weight", "policy", "entropy", "kl", "clip_fraction"),
+    [
+        # Actors: min(1.5 * 2, 1.2 * 2) = 2.4; min(0.5 * 2, 0.8 * 2) = 1; min(-1.1, -1.1) = -1.1.
+        # Frames: (2.4 + 1) / 2 = 1.7 and -1.1; their mean is 0.3.
+        (
+            "per_actor",
+            "frame",
+            -0.3,
+            (0.75 + 0.2) / 2,
+            ((k3(1.5) + k3(0.5)) / 2 + k3(1.1)) / 2,
+            (1 + 0) / 2,  # both actors of frame 0 are outside, that of frame 2 is not
+        ),
+        # (2.4 + 1 - 1.1) / 3
+        (
+            "per_actor",
+            "actor",
+            -2.3 / 3,
+            (1.0 + 0.5 + 0.2) / 3,
+            (k3(1.5) + k3(0.5) + k3(1.1)) / 3,
+            2 / 3,
+        ),
+        # Frame 0: 1.5 * 0.5 = 0.75, min(0.75 * 2, 0.8 * 2) = 1.5; frame 2: -1.1; mean 0.2.
+        ("per_frame", "frame", -0.2, (0.75 + 0.2) / 2, (k3(0.75) + k3(1.1)) / 2, 1 / 2),
+        # A frame counts once for each of its actors: (2 * 1.5 - 1.1) / 3
+        (
+            "per_frame",
+            "actor",
+            -1.9 / 3,
+            (1.0 + 0.5 + 0.2) / 3,
+            (2 * k3(0.75) + k3(1.1)) / 3,
+            2 / 3,
+        ),
+    ],
+)
+def test_losses_equal_arithmetic_by_hand(ratio, weight, policy, entropy, kl, clip_fraction):
+    result = losses(THREE, NOW, PPOConfig(clip_coef=0.2, ratio=ratio, actor_weight=weight))
+    assert_close(float(result.policy), policy)
+    assert_close(float(result.entropy), entropy)
+    assert_close(float(result.kl), kl, atol=1e-6, rtol=1e-5)
+    assert_close(float(result.clip_fraction), clip_fraction)
+
+
+def test_actors_of_all_actions_of_a_frame_count_together():
+    # Frame 0: Move 1.1, Pick 1.2 and 0.9; frame 1: Pick 0.7. Advantages 1 and -2; clip 0.25.
+    # Frame 0, per actor: (1.1 + 1.2 + 0.9) / 3; frame 1: min(0.7 * -2, 0.75 * -2) = -1.5.
+    minibatch = frames(["Move", "Pick"], [[1, 0], [2, 1]], [0.0] * 2, [0.0] * 2, [1.0, -2.0])
+    ratios = {"Move": [1.1], "Pick": [1.2, 0.9, 0.7]}
+    out = output(minibatch, ratios, {"Move": [0.0], "Pick": [0.0] * 3}, [0.0] * 2)
+    per_actor = losses(minibatch, out, PPOConfig(clip_coef=0.25))
+    assert_close(float(per_actor.policy), -(3.2 / 3 - 1.5) / 2)
+    # The product is 1.1 * 1.2 * 0.9 = 1.188, within 1.25.
+    per_frame = losses(minibatch, out, PPOConfig(clip_coef=0.25, ratio="per_frame"))
+    assert_close(float(per_frame.policy), -(1.188 - 1.5) / 2)
+
+
+@pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
+def test_the_weight_of_a_frame_does_not_grow_with_its_actors(ratio):
+    def gradient(count, weight):
+        """How much the policy loss pulls at all actors of frame 0 together."""
+        minibatch = frames(["Move"], [[count, 1]], [0.0] * 2, [0.0] * 2, [1.0, 1.0])
+        log_prob = torch.full((count + 1,), OLD, requires_grad=True)
+        action = ActionOutput(
+            minibatch.chosen["Move"], log_prob, torch.zeros(count + 1), torch.zeros(count + 1, 2)
+        )
+        out = NetOutput({"Move": action}, torch.zeros(2))
+        config = PPOConfig(ratio=ratio, actor_weight=weight)
+        losses(minibatch, out, config).policy.backward()
+        return log_prob.grad[:count].sum().item(), log_prob.grad[count].item()
+
+    # d(ratio)/d(log_prob) is 1 at ratio 1. per_frame: each actor moves the one product.
+    for count in (1, 2, 50):
+        grown = count if ratio == "per_frame" else 1
+        assert gradient(count, "frame") == pytest.approx((-0.5 * grown, -0.5))
+    # By actor a frame of 50 weighs 50 of 51, and the other frame what is left.
+    grown = 50 if ratio == "per_frame" else 1
+    assert gradient(50, "actor") == pytest.approx((-50 / 51 * grown, -1 / 51))
+
+
+def test_the_loss_of_a_frame_is_the_same_with_1_and_50_like_actors():
+    def policy_loss(count, weight):
+        minibatch = frames(["Move"], [[count, 1]], [0.0] * 2, [0.0] * 2, [1.0, 5.0])
+        ratios, entropies = [1.1] * count + [1.0], [0.3] * count + [0.1]
+        out = output(minibatch, {"Move": ratios}, {"Move": entropies}, [0.0] * 2)
+        result = losses(minibatch, out, PPOConfig(actor_weight=weight))
+        return float(result.policy), float(result.entropy)
+
+    assert policy_loss(1, "frame") == pytest.approx((-(1.1 + 5) / 2, 0.2))
+    assert policy_loss(50, "frame") == pytest.approx(policy_loss(1, "frame"))
+    assert policy_loss(50, "actor") == pytest.approx((-(55 + 5) / 51, (50 * 0.3 + 0.1) / 51))
+
+
+@pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
+@pytest.mark.parametrize("weight", ["frame", "actor"])
+class TestNobodyActs:
+    """An action, or a whole minibatch, in which nobody acts."""
+
+    def test_a_minibatch_without_actors_has_a_value_loss_and_nothing_else(self, ratio, weight):
+        config = PPOConfig(ratio=ratio, actor_weight=weight)
+        minibatch = frames(["Move", "Pick"], [[0, 0], [0, 0]], [0.0] * 2, [3.0, 1.0], [1.0, 2.0])
+        out = output(minibatch, {"Move": [], "Pick": []}, {"Move": [], "Pick": []}, [1.0, 1.0])
+        result = losses(minibatch, out, config)
+        for name in ("policy", "entropy", "kl", "clip_fraction"):
+            assert getattr(result, name).item() == 0.0, name
+        assert result.value.item() == pytest.approx(0.5 * (4 + 0) / 2)
+        assert torch.equal(normalized(minibatch), minibatch.advantages)
+
+    def test_an_action_without_actors_changes_nothing(self, ratio, weight):
+        config = PPOConfig(ratio=ratio, actor_weight=weight)
+        both = frames(
+            ["Move", "Pick"], [[2, 0, 1], [0, 0, 0]], [0.0] * 3, [0.0] * 3, [2.0, 7.0, -1.0]
+        )
+        out = output(
+            both,
+            {"Move": [1.5, 0.5, 1.1], "Pick": []},
+            {"Move": [1.0, 0.5, 0.2], "Pick": []},
+            [0.0] * 3,
+        )
+        alone, together = losses(THREE, NOW, config), losses(both, out, config)
+        for name in ("policy", "entropy", "kl", "clip_fraction", "value"):
+            assert getattr(alone, name).item() == getattr(together, name).item(), name
+
+
+def test_value_loss_by_hand():
+    # Errors -1, 0, 2: 0.5 * (1 + 0 + 4) / 3
+    minibatch = frames(["Move"], [[0, 0, 0]], [0.5, 2.0, 3.5], [2.0, 2.0, 1.0], [0.0] * 3)
+    out = output(minibatch, {"Move": []}, {"Move": []}, [1.0, 2.0, 3.0])
+    assert losses(minibatch, out, PPOConfig()).value.item() == pytest.approx(5 / 6)
+
+
+def test_clipped_value_loss_takes_the_larger_error():
+    # clip_coef 0.2. Frame 0: 2 -> 1 counts as 1.8, return 0: max(1, 3.24) = 3.24.
+    # Frame 1: 0 -> 0.1 is within: 0.9^2 = 0.81.
+    # Frame 2: 3 -> 2 counts as 2.8, return 4: max(4, 1.44).
+    minibatch = frames(["Move"], [[0, 0, 0]], [2.0, 0.0, 3.0], [0.0, 1.0, 4.0], [0.0] * 3)
+    out = output(minibatch, {"Move": []}, {"Move": []}, [1.0, 0.1, 2.0])
+    clipped = losses(minibatch, out, PPOConfig(clip_value=True)).value.item()
+    assert clipped == pytest.approx(0.5 * (3.24 + 0.81 + 4.0) / 3)
+    free = losses(minibatch, out, PPOConfig(clip_value=False)).value.item()
+    assert free == pytest.approx(0.5 * (1.0 + 0.81 + 4.0) / 3)
+
+
+def test_shares_of_micro_batches_add_up():
+    config = PPOConfig()
+    scale = minibatch_scale(THREE, config)
+    total = torch.zeros(5)
+    move = NOW.actions["Move"]
+    for rows, actors in (([0, 1], slice(0, 2)), ([2], slice(2, 3))):
+        part = THREE.select(torch.tensor(rows))
+        action = replace(
+            move,
+            chosen=part.chosen["Move"],
+            log_prob=move.log_prob[actors],
+            entropy=move.entropy[actors],
+        )
+        out = NetOutput({"Move": action}, NOW.value[rows])
+        share = ppo_losses(out, part, THREE.advantages[rows], scale, config)
+        total += torch.stack(
+            [share.policy, share.entropy, share.value, share.kl, share.clip_fraction]
+        )
+    whole = losses(THREE, NOW, config)
+    expected = [whole.policy, whole.entropy, whole.value, whole.kl, whole.clip_fraction]
+    assert_close(total, torch.stack(expected))
+
+
+def test_the_scale_counts_frames_with_actors_or_actors():
+    assert minibatch_scale(THREE, PPOConfig(actor_weight="frame")) == Scale(frames=3, policy=2.0)
+    assert minibatch_scale(THREE, PPOConfig(actor_weight="actor")) == Scale(frames=3, policy=3.0)
+    nobody = frames(["Move"], [[0, 0]], [0.0] * 2, [0.0] * 2, [1.0, 2.0])
+    for weight in ("frame", "actor"):
+        assert minibatch_scale(nobody, PPOConfig(actor_weight=weight)) == Scale(2, policy=1.0)
+
+
+def test_advantages_are_normalised_over_the_frames_in_which_somebody_acted():
+    # Frames 0 and 2 hold 2 and -1: mean 0.5, deviation 1.5; frame 1 (7) is not counted.
+    result = normalized(THREE)
+    assert_close(result[[0, 2]], torch.tensor([1.0, -1.0]))
+    assert_close(float(result[1]), (7 - 0.5) / 1.5)
+
+
+def test_small_deviations_are_not_scaled_up_beyond_what_is_asked():
+    # Frames 0 and 2 deviate by 1.5 from their mean 0.5: a least deviation of 3 halves them.
+    assert_close(normalized(THREE, 3.0)[[0, 2]], torch.tensor([0.5, -0.5]))
+    assert_close(normalized(THREE, 1.0), normalized(THREE))
+
+
+def test_equal_advantages_become_0_and_not_nan():
+    same = replace(THREE, advantages=torch.full((3,), 4.0))
+    assert normalized(same).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_single_frame_normalises_to_0():
+    single = frames(["Move"], [[1]], [0.0], [0.0], [5.0])
+    assert normalized(single).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("advantage", [1.0, -1.0])
+def test_the_gradient_stops_where_clipping_bites_and_only_there(advantage):
+    """Beyond the clip the gradient is 0 on the side that would go further, not on the other."""
+    minibatch = frames(
+        ["Move"],
+        [
+            [1],
+        ],
+        [0.0],
+        [0.0],
+        [advantage],
+    )
+    for ratio in (0.7, 0.9, 1.1, 1.3):
+        log_prob = torch.tensor([OLD + LN(ratio)], requires_grad=True)
+        action = ActionOutput(minibatch.chosen["Move"], log_prob, torch.zeros(1), torch.zeros(1, 2))
+        out = NetOutput({"Move": action}, torch.zeros(1))
+        losses(minibatch, out, PPOConfig(clip_coef=0.2)).policy.backward()
+        clipped = ratio > 1.2 if advantage > 0 else ratio < 0.8
+        expected = 0.0 if clipped else -advantage * ratio
+        assert log_prob.grad.item() == pytest.approx(expected, abs=1e-6)

@@ -1,0 +1,145 @@
+"""Watching a run: every moment of an episode, the last one included, as text and as a video."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from entity_env import (
+    Entity,
+    Environment,
+    GlobalCategoricalActionMask,
+    GlobalCategoricalActionSpace,
+    Observation,
+    ObsSpace,
+)
+from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
+from ppo_trainer.errors import RunFolderError, VideoError
+from ppo_trainer.evaluate import load_policy
+from ppo_trainer.video import write_video
+from ppo_trainer.watch import main, play, record, watch
+
+
+class Countdown(Environment):
+    """Three steps, then the end; a picture whose brightness is the number of steps left."""
+
+    def obs_space(self):
+        return ObsSpace(global_features=["left"], entities={"Clock": Entity(["left"])})
+
+    def action_space(self):
+        return {"Press": GlobalCategoricalActionSpace(["left", "right"])}
+
+    def reset(self):
+        self.left = 3
+        return self.observe()
+
+    def act(self, actions):
+        self.left -= 1
+        return self.observe()
+
+    def observe(self):
+        return Observation(
+            global_features=[self.left],
+            features={"Clock": [[self.left]]},
+            ids={"Clock": ["tick"]},
+            actions={"Press": GlobalCategoricalActionMask()},
+            reward=1.0,
+            done=self.left == 0,
+        )
+
+
+class DrawnCountdown(Countdown):
+    def render(self, **kwargs):
+        return np.full((9, 7, 3), 80 * self.left, np.uint8)
+
+
+def tiny_run(folder, env):
+    config = TrainConfig(
+        total_timesteps=16,
+        run_dir=str(folder),
+        rollout=RolloutConfig(num_envs=4, steps=4),
+        ppo=PPOConfig(epochs=1, minibatch_size=16),
+        net=NetConfig(dim=8, layers=1, heads=1),
+        eval=EvalConfig(episodes=0),
+    )
+    return train(config, env=env).run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return tiny_run(tmp_path_factory.mktemp("runs"), DrawnCountdown)
+
+
+def test_an_episode_is_shown_from_its_start_to_its_last_state(run):
+    loaded = load_policy(run, env=DrawnCountdown)
+    steps = list(play(loaded, episodes=2, greedy=False, draw=True))
+    assert [step.step for step in steps] == [0, 1, 2, 3] * 2
+    assert [step.done for step in steps] == [False, False, False, True] * 2
+    # The reward of reset does not count; each of the three steps pays 1.
+    assert [step.total for step in steps] == [0.0, 1.0, 2.0, 3.0] * 2
+    brightness = [int(step.picture[0, 0, 0]) for step in steps]
+    assert brightness == [240, 160, 80, 0] * 2
+
+
+def test_without_a_text_of_its_own_an_environment_is_shown_as_a_table(run, capsys):
+    watch(run, env=DrawnCountdown, episodes=1)
+    text = capsys.readouterr().out
+    assert "episode 1, step 0, reward 0\n  left 3\n  Clock 'tick'" in text
+    assert "episode 1, step 3, reward 3   the end" in text
+
+
+def test_a_gif_has_a_frame_for_each_step_and_holds_the_end(run, tmp_path):
+    path = record(run, tmp_path / "new" / "game.gif", env=DrawnCountdown, episodes=1, fps=4)
+    with Image.open(path) as image:
+        # Equal frames are stored once, with their durations added: 3 steps of 250 ms, 1 s of end.
+        durations = []
+        for index in range(image.n_frames):
+            image.seek(index)
+            durations.append(image.info["duration"])
+        assert image.size == (7, 9)
+    assert sum(durations) == 3 * 250 + 4 * 250
+
+
+def test_an_mp4_can_have_odd_sizes(run, tmp_path):
+    path = record(run, tmp_path / "game.mp4", env=DrawnCountdown, episodes=1)
+    assert path.stat().st_size > 500
+
+
+def test_a_video_needs_pictures(tmp_path):
+    run = tiny_run(tmp_path, Countdown)
+    with pytest.raises(VideoError, match=r"Countdown has no pictures.*\n.*write render\(\)"):
+        record(run, tmp_path / "game.gif", env=Countdown)
+
+
+@pytest.mark.parametrize(
+    ("pictures", "name", "message"),
+    [
+        ([], "a.gif", "at least one picture"),
+        ([np.zeros((4, 4, 3), np.uint8), np.zeros((4, 5, 3), np.uint8)], "a.gif", "one size"),
+        ([np.zeros((4, 4), np.uint8)], "a.gif", r"\(H, W, 3\)"),
+        ([np.zeros((4, 4, 3))], "a.gif", "float64"),
+        ([np.zeros((4, 4, 3), np.uint8)], "a.avi", "'.gif', '.mp4'"),
+        ([np.zeros((4, 4, 3), np.uint8)], "taken/a.gif", "cannot be written"),
+    ],
+)
+def test_bad_videos_are_explained(tmp_path, pictures, name, message):
+    (tmp_path / "taken").write_text("a file where a folder should be")
+    with pytest.raises(VideoError, match=message):
+        write_video(tmp_path / name, pictures, fps=4)
+
+
+def test_a_class_of_a_script_must_be_passed(tmp_path):
+    class Local(Countdown):
+        pass
+
+    run = tiny_run(tmp_path, Local)
+    with pytest.raises(RunFolderError, match="env=MyEnv"):
+        watch(run)
+    watch(run, env=Local, episodes=1)
+
+
+def test_the_command_line_refuses_a_speed_of_zero(run, capsys):
+    with pytest.raises(SystemExit):
+        main([str(run), "--fps", "0"])
+    assert "--fps must be more than 0" in capsys.readouterr().err

@@ -1,0 +1,103 @@
+"""Settings of tiny runs, rollouts to update on, and what a run folder holds."""
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from entity_env import Environment, ListEnv
+from ppo_trainer import (
+    CheckpointConfig,
+    EvalConfig,
+    OptimConfig,
+    PPOConfig,
+    RolloutConfig,
+    TrainConfig,
+)
+from ppo_trainer.collect import collect
+from ppo_trainer.rollout import Rollout
+from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.tensors import to_batch
+from ragged_net import NetConfig, RaggedNet
+
+SMALL_NET = NetConfig(dim=16, layers=1, heads=2)
+
+
+def small_config(**changes: Any) -> TrainConfig:
+    """Settings for a run of 6 updates of 24 frames; ``changes`` replace some of them."""
+    values: dict[str, Any] = {
+        "total_timesteps": 144,
+        "device": "cpu",
+        "rollout": RolloutConfig(num_envs=4, steps=6),
+        "net": SMALL_NET,
+        "ppo": PPOConfig(epochs=2, minibatch_size=12),
+        "optim": OptimConfig(lr=3e-3),
+        "eval": EvalConfig(episodes=0),
+        "checkpoint": CheckpointConfig(every=2, keep=2),
+    }
+    return TrainConfig(**{**values, **changes})
+
+
+def network(env: Environment, config: TrainConfig, seed: int = 0) -> RaggedNet:
+    """A fresh network for an environment."""
+    torch.manual_seed(seed)
+    return RaggedNet(env.obs_space(), env.action_space(), config.net, config.value_net)
+
+
+def rollout_of(create_env: Any, config: TrainConfig, net: RaggedNet, seed: int = 0) -> Rollout:
+    """One rollout on ``ListEnv``, from a network that has seen the first observation."""
+    with ListEnv(create_env, config.rollout.num_envs, seed=seed) as env:
+        obs = env.reset()
+        net.update_statistics(to_batch(obs, torch.device("cpu")))
+        generator = torch.Generator().manual_seed(seed)
+        return collect(net, env, obs, config, generator, Stopwatch()).rollout
+
+
+def parameters(net: RaggedNet) -> dict[str, Tensor]:
+    """A copy of everything that a network learns or counts."""
+    return deepcopy(net.state_dict())
+
+
+def assert_same(a: dict[str, Tensor], b: dict[str, Tensor]) -> None:
+    """Bit for bit; NaN equals NaN."""
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.equal(torch.nan_to_num(a[name]), torch.nan_to_num(b[name])), name
+        assert torch.equal(a[name].isnan(), b[name].isnan()), name
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """The folders that a run can resume from, oldest first."""
+    return sorted((run / "checkpoints").glob("step_*"))
+
+
+def saved(run: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
+    """The newest checkpoint: the network, the optimizers and generators, the rest."""
+    folder = checkpoints(run)[-1]
+    return (
+        load_file(folder / "model.safetensors"),
+        load_file(folder / "optimizers.safetensors"),
+        json.loads((folder / "state.json").read_text()),
+    )
+
+
+def assert_same_checkpoint(a: Path, b: Path) -> None:
+    """Two runs ended with the same parameters, Adam moments, random numbers and environments."""
+    model_a, optimizers_a, state_a = saved(a)
+    model_b, optimizers_b, state_b = saved(b)
+    assert_same(model_a, model_b)
+    assert_same(optimizers_a, optimizers_b)
+    assert state_a == state_b
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    """The records of a run without its times."""
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [
+        {name: value for name, value in json.loads(line).items() if not name.startswith("time/")}
+        for line in lines
+    ]

@@ -1,0 +1,147 @@
+"""Imports flow one way, files stay small, and every package says what it offers."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("entity_env", "ragged_net", "envs", "ppo_trainer")
+FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+EVERYTHING = None
+
+ALLOWED = {
+    "entity_env": {"entity_env", "numpy"},
+    "ragged_net": {"ragged_net", "torch", "numpy", "entity_env.spaces"},
+    "envs": {"envs", "entity_env", "numpy", "numba"},
+    "ppo_trainer": EVERYTHING,
+}
+# Packages that only one file may import, and nothing else in any package.
+ONLY_IN = {
+    "ragged_buffer": "entity_env/ragged.py",
+    "cloudpickle": "entity_env/parallel_env.py",
+    "entity_env.ragged_numpy": "entity_env/ragged.py",
+}
+# The stand-in for ragged_buffer may consist of several files.
+STAND_IN = ("entity_env/ragged_numpy.py", "entity_env/ragged_numpy_kernels.py")
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported(source):
+    """The dotted names that a file imports, inside functions and conditions too."""
+    names = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{'.' * node.level}{node.module or ''}"]
+    return names
+
+
+def within(name, packages):
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def forbidden(file, source):
+    """The imports of one file that break the rules."""
+    allowed = ALLOWED[file.split("/")[0]]
+    found = []
+    for name in imported(source):
+        special = [package for package in ONLY_IN if within(name, [package])]
+        if special:
+            if file != ONLY_IN[special[0]] and file not in STAND_IN:
+                found.append(name)
+        elif name.startswith(".") or not (
+            allowed is EVERYTHING
+            or name.split(".")[0] in sys.stdlib_module_names
+            or within(name, allowed)
+        ):
+            found.append(name)
+    return found
+
+
+def star_imports(source):
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+    ]
+
+
+def test_the_packages_are_there():
+    assert {path.relative_to(ROOT).parts[0] for path in FILES} == set(PACKAGES)
+    assert len(FILES) > 40
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_imports_only_what_its_layer_may(path):
+    assert forbidden(name_of(path), path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_has_no_star_import(path):
+    assert star_imports(path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_has_at_most_300_lines(path):
+    assert len(path.read_text().splitlines()) <= 300
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_says_what_it_offers(package):
+    if package in ("ragged_net", "ppo_trainer"):
+        pytest.importorskip("torch")
+    module = importlib.import_module(package)
+    assert isinstance(module.__all__, list)
+    assert sorted(set(module.__all__)) == sorted(module.__all__)
+    for name in module.__all__:
+        assert hasattr(module, name)
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.name != "__main__.py"], ids=name_of)
+def test_a_module_says_what_it_offers(path):
+    assigned = {
+        target.id
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    assert "__all__" in assigned
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "found"),
+    [
+        ("entity_env/batch.py", "import torch", ["torch"]),
+        ("entity_env/batch.py", "def f():\n    from torch import nn", ["torch"]),
+        ("entity_env/batch.py", "import ragged_net.batch", ["ragged_net.batch"]),
+        ("entity_env/batch.py", "from envs.minesweeper import MineSweeper", ["envs.minesweeper"]),
+        ("entity_env/batch.py", "import ragged_buffer", ["ragged_buffer"]),
+        ("entity_env/batch.py", "import cloudpickle", ["cloudpickle"]),
+        ("entity_env/batch.py", "from . import errors", ["."]),
+        ("entity_env/batch.py", "import os, numpy.typing", []),
+        ("entity_env/ragged.py", "from ragged_buffer import cat", []),
+        ("entity_env/parallel_env.py", "import cloudpickle", []),
+        ("ragged_net/heads.py", "from entity_env.spaces import ObsSpace", []),
+        ("ragged_net/heads.py", "from entity_env import ObsSpace", ["entity_env"]),
+        ("ragged_net/heads.py", "from entity_env.batch import VecObs", ["entity_env.batch"]),
+        ("ragged_net/heads.py", "import entity_env.spaces_of_mine", ["entity_env.spaces_of_mine"]),
+        ("ragged_net/heads.py", "import ppo_trainer", ["ppo_trainer"]),
+        ("envs/game.py", "from entity_env import Entity\nimport numba", []),
+        ("envs/game.py", "import torch\nimport ragged_net", ["torch", "ragged_net"]),
+        ("ppo_trainer/train.py", "import torch, wandb, entity_env", []),
+        ("ppo_trainer/train.py", "import ragged_buffer", ["ragged_buffer"]),
+    ],
+)
+def test_the_rules_find_what_they_forbid(file, source, found):
+    assert forbidden(file, source) == found
+    assert star_imports("from entity_env import *") == [1]
