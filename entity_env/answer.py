@@ -73,6 +73,8 @@ def _checked(
             received=shorten(chosen),
         )
     _check_shape(name, chosen, counts)
+    if chosen.items() == 0:
+        return mask.actors  # as empty, and certainly of width 1
     rows = np.repeat(np.arange(len(counts)), counts)
     flat = chosen.as_array()[:, 0]
     if isinstance(mask, VecCategoricalActionMask):

@@ -10,7 +10,7 @@ import numpy as np
 
 from entity_env.actions import Action
 from entity_env.batch import batch_obs
-from entity_env.environment import Environment
+from entity_env.environment import Environment, seed_environment
 from entity_env.errors import ObservationError, SpaceError, shorten
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -76,7 +76,7 @@ class Between(Environment):
 
     def seed(self, seed: int) -> None:
         """Seed the environment."""
-        self.env.seed(seed)
+        seed_environment(self.env, seed)
 
     def reset(self) -> Observation:
         """Reset the environment."""

@@ -28,7 +28,10 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-__all__ = ["CategoricalActors", "Frame", "SelectActors", "typed_actions"]
+__all__ = ["RESERVED_METRICS", "CategoricalActors", "Frame", "SelectActors", "typed_actions"]
+
+RESERVED_METRICS = ("episodic_reward", "episodic_length")
+"""Metrics of every episode, which an environment cannot set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -56,13 +57,17 @@ class ListEnv(VecEnv):
         self._on_row = on_row
         self._step = 0
         self._envs: list[Environment] = []
-        for row in range(num_envs):
-            self._envs.append(self._call(row, "create_env", create_env))
-            self._check_is_environment(row)
-        self._reader = self._common_reader()
         self._frames: list[Frame] = []
-        self._trackers = [EpisodeTracker() for _ in self._envs]
-        self._seed(check_seed(seed))
+        self._trackers = [EpisodeTracker() for _ in range(num_envs)]
+        try:
+            for row in range(num_envs):
+                self._envs.append(self._environment(row, create_env))
+            self._reader = self._common_reader()
+            self._seed(check_seed(seed))
+        except BaseException:
+            with contextlib.suppress(EntityEnvError):  # the first error is the one to tell
+                self._close()
+            raise
 
     def obs_space(self) -> ObsSpace:
         """What the rows observe."""
@@ -176,6 +181,7 @@ class ListEnv(VecEnv):
         ]
 
     def _close(self) -> None:
+        self._on_row = None  # the row to report is the one that ran, not the one that closes
         failed: EntityEnvError | None = None
         for row, env in enumerate(self._envs):
             try:
@@ -240,10 +246,12 @@ class ListEnv(VecEnv):
     def _where(self, row: int) -> str:
         return f"environment {self._first_row + row}, step {self._step}"
 
-    def _check_is_environment(self, row: int) -> None:
-        if not isinstance(self._envs[row], Environment):
+    def _environment(self, row: int, create_env: Callable[[], Environment]) -> Environment:
+        env = self._call(row, "create_env", create_env)
+        if not isinstance(env, Environment):
             raise ObservationError(
                 "create_env did not make an environment",
                 expected="an instance of a subclass of entity_env.Environment",
-                received=shorten(self._envs[row]),
+                received=shorten(env),
             ).located(self._where(row))
+        return env

@@ -183,7 +183,7 @@ class _Worker:
     def receive(self) -> Any:
         try:
             status, answer = self._pipe.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # OSError: it ended in the middle of a message
             raise self._death() from None
         if status == "error":
             raise revive(*answer)
@@ -193,7 +193,7 @@ class _Worker:
         """Close the pipe, which ends a healthy worker, then insist."""
         self._pipe.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=1)
+            self._process.wait(timeout=5)
         self._process.kill()
         self._process.wait()
         self._progress.close()

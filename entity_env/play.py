@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +17,7 @@ from entity_env.list_env import ListEnv
 from entity_env.metrics import EpisodeTracker, metric_columns
 from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferI64
-from entity_env.spaces import ActionName
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.validate import FrameReader
 from entity_env.vec_env import check_count
 
@@ -24,19 +26,64 @@ __all__ = ["Policy", "VecPolicy", "play_episodes", "play_scripted", "random_poli
 VecPolicy: TypeAlias = Callable[[VecObs], Mapping[ActionName, RaggedBufferI64]]
 Policy: TypeAlias = Callable[[Observation], Mapping[ActionName, Action]]
 
-_MOST_ROWS = 250
+
+class _Limited(Environment):
+    """An environment whose episodes are cut off after ``max_steps`` steps, if that is not 0."""
+
+    def __init__(self, create_env: Callable[[], Environment], max_steps: int) -> None:
+        self._env = create_env()
+        self._max_steps = max_steps
+        self._steps = 0
+
+    def obs_space(self) -> ObsSpace:
+        return self._env.obs_space()
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        return self._env.action_space()
+
+    def seed(self, seed: int) -> None:
+        seed_environment(self._env, seed)
+
+    def reset(self) -> Observation:
+        self._steps = 0
+        return self._env.reset()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        observation = self._env.act(actions)
+        self._steps += 1
+        if self._steps == self._max_steps and not observation.done:
+            return replace(observation, done=True, truncated=True)
+        return observation
+
+    def close(self) -> None:
+        self._env.close()
 
 
 def play_episodes(
-    create_env: Callable[[], Environment], policy: VecPolicy, episodes: int, seed: int
+    create_env: Callable[[], Environment],
+    policy: VecPolicy,
+    episodes: int,
+    seed: int,
+    *,
+    rows: int = 128,
+    max_steps: int = 0,
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Play ``episodes`` fresh episodes; returns the metrics of each, shape (episodes,).
 
     Every row plays its own share to the end: counting whatever ends first would favour short
     episodes.
+
+    Args:
+        create_env: Makes one environment.
+        policy: Acts in all rows.
+        episodes: The number of episodes.
+        seed: Seeds the environments.
+        rows: Environments that play at once.
+        max_steps: Longer episodes are cut off; 0 lets them go on for ever.
     """
     check_count("number of episodes", episodes)
-    shares = [len(part) for part in np.array_split(range(episodes), min(episodes, _MOST_ROWS))]
+    create_env = functools.partial(_Limited, create_env, max_steps)
+    shares = [len(part) for part in np.array_split(range(episodes), min(episodes, rows))]
     summaries: list[dict[str, float]] = []
     left = np.array(shares)
     with ListEnv(create_env, len(shares), seed=seed) as env:
@@ -51,23 +98,30 @@ def play_episodes(
 
 
 def play_scripted(
-    create_env: Callable[[], Environment], policy: Policy, episodes: int, seed: int
+    create_env: Callable[[], Environment],
+    policy: Policy,
+    episodes: int,
+    seed: int,
+    *,
+    max_steps: int = 0,
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Play episodes one after the other with a function from observation to actions."""
     check_count("number of episodes", episodes)
-    env = create_env()
-    seed_environment(env, seed)
-    reader = FrameReader(env.obs_space(), env.action_space())
-    tracker = EpisodeTracker()
-    summaries = []
-    for _ in range(episodes):
-        observation = env.reset()
-        tracker.start(reader.read(observation))
-        while not observation.done:
-            observation = env.act(policy(observation))
-            tracker.step(reader.read(observation))
-        summaries.append(tracker.summary())
-    env.close()
+    env = _Limited(create_env, max_steps)
+    try:
+        seed_environment(env, seed)
+        reader = FrameReader(env.obs_space(), env.action_space())
+        tracker = EpisodeTracker()
+        summaries = []
+        for _ in range(episodes):
+            observation = env.reset()
+            tracker.start(reader.read(observation))
+            while not observation.done:
+                observation = env.act(policy(observation))
+                tracker.step(reader.read(observation))
+            summaries.append(tracker.summary())
+    finally:
+        env.close()
     return metric_columns(summaries)
 
 

@@ -25,7 +25,7 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.features import check_values, feature_rows, numbers
-from entity_env.frame import CategoricalActors, Frame, SelectActors
+from entity_env.frame import RESERVED_METRICS, CategoricalActors, Frame, SelectActors
 from entity_env.masks import MaskReader, bool_array
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
@@ -294,5 +294,7 @@ def _metrics(metrics: object) -> dict[str, float]:
                 expected="a dict from name to number",
                 received=shorten(given),
             )
+        if name in RESERVED_METRICS:
+            raise MetricError(f"metric {name!r} is one that the framework counts itself")
         checked[name] = value
     return checked

@@ -43,6 +43,7 @@ class VecEnv(ABC):
     def reset(self, seed: int | None = None) -> VecObs:
         """Start a new episode in each row; with a seed, restart the rows' random numbers first."""
         self._check_open()
+        self._last = None
         self._last = self._reset(seed)
         return self._last
 
@@ -76,6 +77,7 @@ class VecEnv(ABC):
     def set_state(self, state: list[Any]) -> VecObs:
         """Go back to what ``get_state`` returned; the rewards of the observation are 0."""
         self._check_open()
+        self._last = None
         self._last = self._set_state(state)
         return self._last
 

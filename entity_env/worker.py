@@ -30,7 +30,9 @@ PROGRESS = struct.Struct("qq")
 
 def main() -> None:
     """Answer requests until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe
+    # Ctrl-C and a scheduler's SIGTERM are for the parent, which closes the pipe when it is done.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     connection = Connection(int(sys.argv[1]))
     progress = int(sys.argv[2])
     env: ListEnv | None = None
@@ -40,7 +42,7 @@ def main() -> None:
             try:
                 if request == "start":
                     env = _start(argument, progress)
-                connection.send(("ok", _answer(env, request, argument)))
+                _send(connection, request, _answer(env, request, argument))
             except EntityEnvError as error:
                 kind = type(error)
                 connection.send(("error", (kind.__module__, kind.__qualname__, error.fields())))
@@ -59,6 +61,17 @@ def revive(module: str, name: str, fields: dict[str, Any]) -> EntityEnvError:
     except Exception:  # the class lives in a function, or its constructor wants other arguments
         return EntityEnvError.from_fields(fields)
     return revived
+
+
+def _send(connection: Connection, request: str, answer: Any) -> None:
+    try:
+        message = pickle.dumps(("ok", answer))
+    except Exception as error:  # a state may hold whatever its environment put into it
+        raise errors.StateError(
+            f"what {request} returned cannot be sent to the main process: {error}",
+            expected="plain values: numbers, strings, lists and dicts",
+        ) from error
+    connection.send_bytes(message)
 
 
 def _start(argument: dict[str, Any], progress: int) -> ListEnv:

@@ -24,7 +24,12 @@ def job(composed: DictConfig) -> None:
     run_main(run)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Hand the command line to Hydra."""
     sys.argv[1:] = hydra_arguments(sys.argv[1:])
     register_base()
     job()
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from entity_env.errors import StateError
-from ppo_trainer.errors import CheckpointError
+from ppo_trainer.errors import CheckpointError, NonFiniteError
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import Generators
 from ppo_trainer.update import Optimizers
@@ -61,10 +61,15 @@ def save_state(
         envs: The state of the VecEnv, where its environments can save theirs.
         keep: How many to keep.
         name: A name that keeps it apart from those that a run resumes from.
+
+    Raises:
+        NonFiniteError: A parameter is NaN or infinite, and no ``name`` sets the checkpoint apart.
     """
     folder = run.checkpoints / (name or f"step_{state.steps:012d}")
-    if folder.exists() and name is None:
-        return folder  # the state between two updates does not change
+    if name is None:
+        if folder.exists():
+            return folder  # the state between two updates does not change
+        _check_finite(state.net)
     temporary = run.checkpoints / f".{folder.name}.{os.getpid()}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
@@ -72,13 +77,28 @@ def save_state(
     tensors, groups = _optimizer_parts(state.optimizers)
     generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
     save_file(_contiguous(tensors | generators), temporary / _OPTIMIZERS)
-    facts = {"update": state.update, "steps": state.steps, "groups": groups, "envs": envs}
+    facts = {
+        "update": state.update,
+        "steps": state.steps,
+        "device": state.generators.actions.device.type,
+        "groups": groups,
+        "envs": envs,
+    }
     (temporary / _STATE).write_text(_json(facts))
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
     if name is None:
         _clean(run, keep)
     return folder
+
+
+def _check_finite(net: RaggedNet) -> None:
+    """A run must never resume from parameters that can only give NaN."""
+    wrong = [name for name, tensor in net.named_parameters() if not tensor.isfinite().all()]
+    if wrong:
+        raise NonFiniteError(
+            "a parameter is not finite", expected="finite parameters", received=", ".join(wrong)
+        )
 
 
 def latest_checkpoint(run: RunFolder) -> Path:
@@ -114,8 +134,22 @@ def load_network(folder: Path, net: RaggedNet) -> None:
     net.load_state_dict(tensors)
 
 
-def load_state(folder: Path, state: TrainState) -> list[Any] | None:
-    """Fill ``state`` from a checkpoint; returns the state of its environments, if it has one."""
+@dataclass(frozen=True)
+class Restored:
+    """What a checkpoint holds besides a ``TrainState``.
+
+    Args:
+        envs: The state of the VecEnv; None where its environments do not save theirs.
+        other_device: It was saved on another kind of device, whose random numbers mean nothing
+            here; the generators are as fresh ones.
+    """
+
+    envs: list[Any] | None
+    other_device: bool
+
+
+def load_state(folder: Path, state: TrainState) -> Restored:
+    """Fill ``state`` from a checkpoint, and return the rest of it."""
     load_network(folder, state.net)
     tensors = _load(folder / _OPTIMIZERS)
     try:
@@ -126,16 +160,18 @@ def load_state(folder: Path, state: TrainState) -> list[Any] | None:
             optimizer.load_state_dict(_optimizer_dict(name, tensors, facts["groups"][name]))
             for group, own in zip(optimizer.param_groups, settings, strict=True):
                 group.update(own)
-        for name, generator in state.generators.all().items():
-            generator.set_state(tensors[f"generator/{name}"])
         envs: list[Any] | None = facts["envs"]
+        other_device = facts["device"] != state.generators.actions.device.type
+        for name, generator in state.generators.all().items():
+            if not (other_device and generator is state.generators.actions):
+                generator.set_state(tensors[f"generator/{name}"])
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise CheckpointError(
             f"checkpoint {folder} is damaged or belongs to other settings: "
             f"{type(error).__name__}: {error}",
             hint="an older one may be whole: remove this folder and resume again",
         ) from error
-    return envs
+    return Restored(envs, other_device)
 
 
 def _load(path: Path) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from entity_env import Metric, VecEnv, VecObs
 from ppo_trainer.advantage import gae
 from ppo_trainer.config import TrainConfig
+from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.rollout import Rollout
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.tensors import to_actions, to_batch
@@ -41,10 +42,13 @@ def collect(
     """Play ``config.rollout.steps`` steps from ``obs`` on.
 
     Where a limit ended an episode, the discounted value of its final observation joins the reward.
+
+    Raises:
+        NonFiniteError: The network has diverged.
     """
     device = generator.device
     batches: list[EntityBatch] = []
-    outputs: list[NetOutput] = []
+    decisions: list[_Decision] = []
     rewards = np.zeros((config.rollout.steps, len(env)), dtype=np.float32)
     dones = np.zeros((config.rollout.steps, len(env)), dtype=np.bool_)
     metrics: dict[str, Metric] = {}
@@ -52,8 +56,9 @@ def collect(
         with clock("batch"):
             batches.append(to_batch(obs, device))
         with clock("inference"), autocast(device, config):
-            outputs.append(net(batches[-1], generator=generator))
-            actions = to_actions(outputs[-1])
+            output = net(batches[-1], generator=generator)
+            decisions.append(_decision(output))
+            actions = to_actions(output)
         with clock("env"):
             obs = env.act(actions)
         rewards[t], dones[t] = obs.reward, obs.done
@@ -66,7 +71,7 @@ def collect(
     with clock("inference"), autocast(device, config):
         last_value = net.value(to_batch(obs, device))
     with clock("advantage"):
-        rollout = _rollout(batches, outputs, rewards, dones, last_value, config)
+        rollout = _rollout(batches, decisions, rewards, dones, last_value, config)
     return Collected(rollout, obs, metrics)
 
 
@@ -75,15 +80,41 @@ def autocast(device: torch.device, config: TrainConfig) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.precision == "bfloat16")
 
 
+@dataclass(frozen=True)
+class _Decision:
+    """What a rollout keeps of a ``NetOutput``."""
+
+    chosen: Mapping[str, RaggedTensor]
+    log_probs: Mapping[str, Tensor]
+    value: Tensor
+
+
+def _decision(output: NetOutput) -> _Decision:
+    decision = _Decision(
+        chosen={name: action.chosen for name, action in output.actions.items()},
+        log_probs={name: action.log_prob for name, action in output.actions.items()},
+        value=output.value,
+    )
+    parts = {"value": decision.value, **decision.log_probs}
+    wrong = [name for name, tensor in parts.items() if not tensor.isfinite().all()]
+    if wrong:
+        raise NonFiniteError(
+            "the network's output is not finite",
+            expected="finite values and log-probabilities",
+            received=", ".join(wrong),
+        )
+    return decision
+
+
 def _rollout(
     batches: list[EntityBatch],
-    outputs: list[NetOutput],
+    decisions: list[_Decision],
     rewards: np.ndarray[tuple[int, int], np.dtype[np.float32]],
     dones: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
     last_value: Tensor,
     config: TrainConfig,
 ) -> Rollout:
-    values = torch.stack([output.value for output in outputs])
+    values = torch.stack([decision.value for decision in decisions])
     estimate = gae(
         torch.from_numpy(rewards).to(values.device),
         values,
@@ -93,15 +124,15 @@ def _rollout(
         config.ppo.gae_lambda,
     )
     chosen = {
-        name: RaggedTensor.cat([output.actions[name].chosen for output in outputs])
-        for name in outputs[0].actions
+        name: RaggedTensor.cat([decision.chosen[name] for decision in decisions])
+        for name in decisions[0].chosen
     }
     return Rollout(
         batch=EntityBatch.cat(batches),
         chosen=chosen,
         log_probs={
             name: RaggedTensor(
-                torch.cat([output.actions[name].log_prob for output in outputs]), ragged.offsets
+                torch.cat([decision.log_probs[name] for decision in decisions]), ragged.offsets
             )
             for name, ragged in chosen.items()
         },

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from entity_env.errors import shorten
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.settings import build, check_types
+from ppo_trainer.settings import build, check_plain, check_types
 from ragged_net import NetConfig
 
 __all__ = [
@@ -91,7 +91,7 @@ class PPOConfig:
 
 @dataclass(frozen=True)
 class OptimConfig:
-    """Adam.
+    """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101).
 
     Args:
         lr: Learning rate at the start.
@@ -112,12 +112,14 @@ class EvalConfig:
 
     Args:
         episodes: Episodes of the evaluation at the end, greedy and sampled each; 0 for none.
+        max_steps: Longer episodes of an evaluation are cut off; 0 lets them go on for ever.
         every: Also evaluate greedily every so many updates; 0 never.
         every_episodes: Episodes of those.
         scripted: Dotted path of a function from Observation to actions to compare with.
     """
 
     episodes: int = 1000
+    max_steps: int = 10_000
     every: int = 0
     every_episodes: int = 100
     scripted: str | None = None
@@ -182,6 +184,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Check every value, and the values against each other."""
         check_types(self)
+        check_plain(self.env, "env")
         _check_ranges(self)
         frames = self.rollout.num_envs * self.rollout.steps
         if self.ppo.minibatch_size > frames:
@@ -225,11 +228,6 @@ class TrainConfig:
         """T * R."""
         return self.rollout.num_envs * self.rollout.steps
 
-    @property
-    def updates(self) -> int:
-        """Rollouts needed for ``total_timesteps``."""
-        return -(-self.total_timesteps // self.frames_per_update)
-
 
 def config_from_dict(values: Mapping[str, Any]) -> TrainConfig:
     """A checked TrainConfig from nested dicts; a misspelt key names its nearest valid one."""
@@ -259,6 +257,7 @@ _AT_LEAST: dict[str, float] = {
     "optim.weight_decay": 0,
     "eval.episodes": 0,
     "eval.every": 0,
+    "eval.max_steps": 0,
     "eval.every_episodes": 1,
     "checkpoint.every": 1,
     "checkpoint.keep": 1,

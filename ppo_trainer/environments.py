@@ -9,15 +9,16 @@ from typing import Any
 
 import envs  # noqa: F401  (registers the environments that come with the library)
 from entity_env import EntityEnvError, Environment, ListEnv, ParallelEnv, VecEnv
+from entity_env.errors import shorten
 from entity_env.registry import check_settings, resolve
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import RunFolderError
+from ppo_trainer.errors import ConfigError, RunFolderError
 
-__all__ = ["make_factory", "make_vec_env", "with_env"]
+__all__ = ["UNIMPORTABLE", "make_factory", "make_vec_env", "with_env"]
 
 CreateEnv = Callable[[], Environment]
 
-_UNIMPORTABLE = "python:"
+UNIMPORTABLE = "python:"
 """Marks the target of an environment that was passed as an object and has no importable path."""
 
 
@@ -25,9 +26,16 @@ def with_env(config: TrainConfig, env: Callable[..., Environment] | None) -> Tra
     """The config with ``env._target_`` set to the path of ``env``, where one is given."""
     if env is None:
         return config
+    if not callable(env):
+        raise ConfigError(
+            "env is not a class or function that makes environments",
+            expected="env=MyEnv, not env=MyEnv(...) and not a name; arguments and names go into "
+            "TrainConfig(env={'_target_': ..., ...})",
+            received=shorten(env),
+        )
     path = f"{env.__module__}.{getattr(env, '__qualname__', type(env).__qualname__)}"
     if not _is_importable(path, env):
-        path = _UNIMPORTABLE + path
+        path = UNIMPORTABLE + path
     return replace(config, env={**config.env, "_target_": path})
 
 
@@ -40,9 +48,9 @@ def make_factory(config: TrainConfig, env: Callable[..., Environment] | None = N
     """
     settings: dict[str, Any] = {k: v for k, v in config.env.items() if k != "_target_"}
     target = config.env["_target_"]
-    if env is None and target.startswith(_UNIMPORTABLE):
+    if env is None and target.startswith(UNIMPORTABLE):
         raise RunFolderError(
-            f"environment {target.removeprefix(_UNIMPORTABLE)!r} cannot be imported: it lives in a "
+            f"environment {target.removeprefix(UNIMPORTABLE)!r} cannot be imported: it lives in a "
             "script, a notebook or a function",
             hint="pass it: train(config, env=MyEnv), watch(run, env=MyEnv); or move it to a module",
         )

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from entity_env import Environment, VecObs
+from entity_env.frame import RESERVED_METRICS
 from entity_env.play import Policy, VecPolicy, play_episodes, play_scripted, random_policy
 from ppo_trainer.checkpoint import latest_checkpoint, load_network
 from ppo_trainer.cli import run_main
@@ -57,28 +58,50 @@ class Evaluation:
     def interval(self, name: str) -> tuple[float, float]:
         """A 95% confidence interval of the mean.
 
-        Wilson's interval (1927) for a metric that is always 0 or 1, which stays within 0 and 1 and
-        means something even if all episodes are won; the normal one else.
+        Wilson's interval (1927) for an environment's own metric that is always 0 or 1: it stays
+        within 0 and 1 and means something even if all episodes are won. The normal one else.
         """
         values = self.metrics[name][~np.isnan(self.metrics[name])]
         n, mean = len(values), float(values.mean())
-        if np.isin(values, (0.0, 1.0)).all():
+        if name not in RESERVED_METRICS and np.isin(values, (0.0, 1.0)).all():
             centre = (mean + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
             half = _Z / (1 + _Z**2 / n) * math.sqrt(mean * (1 - mean) / n + _Z**2 / (4 * n**2))
             return max(0.0, centre - half), min(1.0, centre + half)
         half = _Z * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf
         return mean - half, mean + half
 
+    @property
+    def episodes(self) -> int:
+        """The number of episodes."""
+        return len(self.metrics["episodic_length"])
+
+    def count(self, name: str) -> int:
+        """The number of episodes that have a metric."""
+        return int((~np.isnan(self.metrics[name])).sum()) if name in self.metrics else 0
+
     def summary(self) -> dict[str, Any]:
-        """Means and intervals as JSON values."""
+        """Means and intervals as JSON values; the interval of a single number is null."""
         return {
             "player": self.player,
-            "episodes": len(self.metrics["episodic_reward"]),
+            "episodes": self.episodes,
             **{
-                name: {"mean": self.mean(name), "interval95": list(self.interval(name))}
+                name: {
+                    "mean": self.mean(name),
+                    "interval95": list(self.interval(name)) if self.count(name) > 1 else None,
+                    "count": self.count(name),
+                }
                 for name in self.metrics
             },
         }
+
+    def cell(self, name: str, digits: int) -> str:
+        """A metric and its interval as text, and the number of episodes where some lack it."""
+        if not self.count(name):
+            return "-"
+        low, high = self.interval(name)
+        text = f"{self.mean(name):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+        missing = self.count(name) < self.episodes
+        return f"{text} of {self.count(name):,}" if missing else text
 
 
 def network_policy(
@@ -110,7 +133,7 @@ def evaluate(
     generator = torch.Generator(device).manual_seed(seed)
     policy = network_policy(net, config, generator, greedy=greedy)
     player = "agent, greedy" if greedy else "agent, sampled"
-    return Evaluation(player, play_episodes(create_env, policy, episodes, seed))
+    return Evaluation(player, _play(create_env, policy, config, episodes, seed))
 
 
 def evaluate_all(
@@ -124,24 +147,29 @@ def evaluate_all(
     ]
     if config.eval.scripted is not None:
         scripted = load_scripted(config.eval.scripted)
-        results.append(
-            Evaluation("scripted player", play_scripted(create_env, scripted, episodes, seed))
+        metrics = play_scripted(
+            create_env, scripted, episodes, seed, max_steps=config.eval.max_steps
         )
-    random = play_episodes(create_env, random_policy(seed), episodes, seed)
-    return [*results, Evaluation("random play", random)]
+        results.append(Evaluation("scripted player", metrics))
+    metrics = _play(create_env, random_policy(seed), config, episodes, seed)
+    return [*results, Evaluation("random play", metrics)]
+
+
+def _play(
+    create_env: CreateEnv, policy: VecPolicy, config: TrainConfig, episodes: int, seed: int
+) -> dict[str, npt.NDArray[np.float64]]:
+    rows, max_steps = config.rollout.num_envs, config.eval.max_steps
+    return play_episodes(create_env, policy, episodes, seed, rows=rows, max_steps=max_steps)
 
 
 def table(results: list[Evaluation]) -> str:
     """The results as lines of text: win rate, if there is one, reward and length."""
-    columns = [("win", "win rate"), ("episodic_reward", "reward"), ("episodic_length", "length")]
-    columns = [column for column in columns if column[0] in results[0].metrics]
-    lines = [" " * 17 + "".join(f"{f'{label} (95% interval)':>30}" for _, label in columns)]
+    columns = [("win", "win rate", 3), ("episodic_reward", "reward", 3)]
+    columns.append(("episodic_length", "length", 2))
+    columns = [column for column in columns if any(column[0] in r.metrics for r in results)]
+    lines = [" " * 17 + "".join(f"{f'{label} (95% interval)':>30}" for _, label, _ in columns)]
     for result in results:
-        cells = []
-        for name, _ in columns:
-            low, high = result.interval(name)
-            digits = 2 if name == "episodic_length" else 3
-            cells.append(f"{result.mean(name):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})")
+        cells = [result.cell(name, digits) for name, _, digits in columns]
         lines.append(f"{result.player:<17}" + "".join(f"{cell:>30}" for cell in cells))
     return "\n".join(lines)
 
@@ -168,6 +196,8 @@ def load_policy(
     create_env = make_factory(config, env)
     example = create_env()
     chosen = choose_device(device)
+    if config.threads:
+        torch.set_num_threads(config.threads)
     net = RaggedNet(example.obs_space(), example.action_space(), config.net, config.value_net)
     example.close()
     load_network(latest_checkpoint(run), net)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from types import FrameType
@@ -35,4 +36,5 @@ class Interrupt:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
-        print("\nfinishing this update, then saving; once more to stop at once", flush=True)
+        # Not print: the signal may have come in the middle of one.
+        os.write(2, b"\nfinishing this update, then saving; once more to stop at once\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,10 @@ from ppo_trainer.config import TrainConfig, config_to_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder
 
-__all__ = ["RunLogger", "read_metrics"]
+__all__ = ["RESERVED", "RunLogger", "read_metrics"]
+
+RESERVED = ("update", "steps")
+"""Names that every record has."""
 
 
 class RunLogger:
@@ -51,7 +55,7 @@ class RunLogger:
     def write(self, update: int, steps: int, metrics: Mapping[str, float]) -> None:
         """Write the numbers of one update; what is not finite is left out."""
         finite = {name: value for name, value in sorted(metrics.items()) if math.isfinite(value)}
-        self._lines.write(json.dumps({"update": update, "steps": steps, **finite}) + "\n")
+        self._lines.write(json.dumps({"update": update, "steps": steps} | finite) + "\n")
         self._lines.flush()
         for name, value in finite.items():
             self._board.add_scalar(name, value, steps)
@@ -73,6 +77,14 @@ def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
     return records
 
 
+def _wandb_id(run: RunFolder) -> str:
+    """One id for all parts of a run, and another for a run of the same name elsewhere."""
+    file = run.path / "wandb_id"
+    if not file.is_file():
+        file.write_text(secrets.token_hex(8))
+    return file.read_text().strip()
+
+
 def _start_wandb(run: RunFolder, config: TrainConfig) -> Any:
     if config.wandb.mode == "disabled":
         return None
@@ -89,7 +101,7 @@ def _start_wandb(run: RunFolder, config: TrainConfig) -> Any:
         group=config.wandb.group,
         dir=str(run.path),
         name=run.path.name,
-        id=run.path.name,
+        id=_wandb_id(run),
         resume="allow",
         config=config_to_dict(config),
     )

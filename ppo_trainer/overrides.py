@@ -15,12 +15,19 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
+from entity_env.errors import nearest
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
+from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder
 
 __all__ = ["hydra_arguments", "register_base", "resumed_config"]
 
-_GROUPS = tuple(sorted(p.name for p in (Path(__file__).parent / "conf").iterdir() if p.is_dir()))
+_CONF = Path(__file__).parent / "conf"
+_GROUPS = {
+    folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
+    for folder in sorted(_CONF.iterdir())
+    if folder.is_dir()
+}
 _SETTING = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)=")
 
 
@@ -36,17 +43,33 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
 
     Settings become ``++name=value``, so that unknown names reach our own check. Naming a target of
     one's own without ``env=`` starts from an environment without settings.
+
+    Raises:
+        ConfigError: ``env=`` or ``experiment=`` with an option that does not exist.
     """
     names = [match["name"] for text in arguments if (match := _SETTING.match(text))]
-    own = "env._target_" in names and "env" not in names
+    own = "env._target_" in names and not {"env", "resume"} & set(names)
     rewritten = []
     for text in arguments:
         match = _SETTING.match(text)
         is_setting = match is not None and match["name"].split(".")[0] != "hydra"
-        if match is not None and is_setting and match["name"] not in _GROUPS:
+        if match is not None and match["name"] in _GROUPS:
+            _check_options(match["name"], text[match.end() :])
+        elif match is not None and is_setting:
             text = f"++{text}"
         rewritten.append(text)
     return (["env=custom"] if own else []) + rewritten
+
+
+def _check_options(group: str, options: str) -> None:
+    for option in options.split(","):  # a sweep names several
+        if option.strip() not in _GROUPS[group]:
+            dotted = f"for a class of your own: env._target_={option}" if "." in option else None
+            raise ConfigError(
+                f"{group}={option} does not exist",
+                options=_GROUPS[group],
+                hint=dotted or nearest(option, _GROUPS[group]),
+            )
 
 
 def resumed_config(composed: Any) -> TrainConfig:
@@ -59,7 +82,12 @@ def resumed_config(composed: Any) -> TrainConfig:
     saved = OmegaConf.create(RunFolder.open(composed["resume"]).read_values())
     for override in HydraConfig.get().overrides.task:
         name, _, _ = override.lstrip("+").partition("=")
-        if name not in _GROUPS and not name.startswith("~"):
+        if name in _GROUPS:
+            raise ConfigError(
+                f"{name}= does not go with resume: a run keeps its environment and recipe",
+                hint="change single settings, such as env.width=8 or optim.lr=1e-4",
+            )
+        if not name.startswith("~"):
             OmegaConf.update(saved, name, _lookup(composed, name), force_add=True)
     values = OmegaConf.to_container(saved, resolve=True)
     assert isinstance(values, Mapping)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 from ppo_trainer.checkpoint import latest_checkpoint
 from ppo_trainer.curve import draw_curve
+from ppo_trainer.environments import UNIMPORTABLE
 from ppo_trainer.evaluate import Evaluation, evaluate_all, table, write_evaluation
 from ppo_trainer.session import Session
 
@@ -18,20 +21,37 @@ def finish(session: Session, interrupted: bool) -> list[Evaluation]:
         print(f"stopped at step {state.steps:,}, saved; to go on:")
         print(f"  python -m ppo_trainer resume={run.path}")
         return []
+    print(f"\ncheckpoint      {latest_checkpoint(run)}")
+    if curve is not None:
+        print(f"learning curve  {curve}")
     results: list[Evaluation] = []
     if config.eval.episodes:
+        print(f"\nplaying {config.eval.episodes:,} fresh episodes with each player ...", flush=True)
         results = evaluate_all(
             state.net, session.create_env, config, session.device, config.eval.episodes
         )
         write_evaluation(run, state.steps, results)
-        print(f"\nafter {state.steps:,} steps, {config.eval.episodes:,} fresh episodes each:")
+        print(f"after {state.steps:,} steps:")
         print(table(results))
-    print(f"\ncheckpoint      {latest_checkpoint(run)}")
-    if curve is not None:
-        print(f"learning curve  {curve}")
-    more = 2 * config.total_timesteps
     print("\nWhat next:")
-    print(f"  watch it play       python -m ppo_trainer.watch {run.path}")
-    print(f"  train it further    python -m ppo_trainer resume={run.path} total_timesteps={more}")
-    print("  your own game       python -m ppo_trainer env._target_=my_pkg.my_env.MyEnv")
+    for what, command in _next_steps(session):
+        print(f"  {what:<18}  {command}")
     return results
+
+
+def _next_steps(session: Session) -> list[tuple[str, str]]:
+    path, more = str(session.run.path), 2 * session.config.total_timesteps
+    own_game = "python -m ppo_trainer env._target_=my_pkg.my_env.MyEnv"
+    if session.config.env["_target_"].startswith(UNIMPORTABLE):
+        # The commands cannot import a class that lives in a script or notebook.
+        return [
+            ("watch it play", f"ppo_trainer.watch.watch({path!r}, env=...)"),
+            ("train it further", f"ppo_trainer.resume({path!r}, env=..., total_timesteps={more})"),
+            ("from the terminal", f"move it to a module, then {own_game}"),
+        ]
+    quoted = shlex.quote(path)
+    return [
+        ("watch it play", f"python -m ppo_trainer.watch {quoted}"),
+        ("train it further", f"python -m ppo_trainer resume={quoted} total_timesteps={more}"),
+        ("your own game", own_game),
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import os
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,7 @@ class RunFolder:
 
     def publish(self, config: TrainConfig) -> RunFolder:
         """Rename a draft; where the name is taken, the next free number goes behind it."""
-        target = str(config.env["_target_"]).rpartition(".")[2].lower()
+        target = re.sub(r"\W+", "-", config.env["_target_"].rpartition(".")[2].lower()).strip("-")
         moment = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
         name = config.run_name or f"{target}-{moment}-seed{config.seed}"
         for number in itertools.count(1):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from entity_env import VecEnv, VecObs
+from entity_env import EntityEnvError, VecEnv, VecObs
 from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import CreateEnv
+from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import derived_seed, make_generators
 from ppo_trainer.tensors import to_batch
@@ -40,6 +43,23 @@ class Session:
     device: torch.device
     state: TrainState
     run: RunFolder
+
+    @contextmanager
+    def explained_errors(self) -> Iterator[None]:
+        """An error that ends the training says how to go on; divergence keeps what it left."""
+        resume = f"python -m ppo_trainer resume={self.run.path}"
+        try:
+            yield
+        except NonFiniteError as error:
+            folder = self.save(f"before_nonfinite_{self.state.steps:012d}")
+            error.hint = (
+                f"the state before it is in {folder}, to look into; to go on from the last good "
+                f"checkpoint with smaller steps: {resume} optim.lr=..."
+            )
+            raise
+        except EntityEnvError as error:
+            error.hint = error.hint or f"to go on from the last checkpoint: {resume}"
+            raise
 
     def save(self, name: str | None = None) -> Path:
         """Write a checkpoint, under a ``name`` of its own if it is not one to resume from."""
@@ -77,15 +97,23 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
 
 def _resume(session: Session) -> tuple[Session, VecObs]:
     run, state, vec_env, config = session.run, session.state, session.vec_env, session.config
-    saved = load_state(latest_checkpoint(run), state)
+    restored = load_state(latest_checkpoint(run), state)
+    envs, notes = restored.envs, []
+    if envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
+        obs = vec_env.set_state(envs)
+    else:
+        obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
+        notes.append(
+            f"starting fresh episodes: it was saved with {len(envs)} environments"
+            if envs is not None and vec_env.has_state()
+            else "starting fresh episodes: its environment does not save its state "
+            "(get_state and set_state)"
+        )
+    if restored.other_device:
+        notes.append("drawing fresh random numbers: it was saved on another kind of device")
+    # Only now: settings that do not fit what was saved must not stay in the folder.
     run.write_config(replace(config, resume=None))
     print(f"resuming {run.path} at step {state.steps:,}")
-    if saved is not None and vec_env.has_state() and len(saved) == len(vec_env):
-        return session, vec_env.set_state(saved)
-    why = (
-        f"it was saved with {len(saved)} environments"
-        if saved is not None and vec_env.has_state()
-        else "its environment does not save its state (get_state and set_state)"
-    )
-    print(f"starting fresh episodes: {why}; from here on the run differs from an unbroken one")
-    return session, vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
+    for note in notes:
+        print(f"{note}; from here on the run differs from an unbroken one")
+    return session, obs

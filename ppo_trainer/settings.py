@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from entity_env.errors import nearest, shorten
 from ppo_trainer.errors import ConfigError
 
-__all__ = ["build", "check_types"]
+__all__ = ["build", "check_plain", "check_types"]
 
 ConfigT = TypeVar("ConfigT")
 
@@ -60,6 +60,22 @@ def check_types(config: Any, path: str = "") -> None:
             )
         else:
             _value(hint, value, where)
+
+
+def check_plain(value: Any, path: str) -> None:
+    """Raise ConfigError unless ``value`` can be written to YAML and read back as it is."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            check_plain(part, _join(path, key))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            check_plain(part, path)
+    elif value is not None and type(value) not in (bool, int, float, str):
+        raise ConfigError(
+            f"{path} cannot be written to config.yaml",
+            expected="plain values: None, bool, int, float, str, lists and dicts of them",
+            received=f"{shorten(value)} ({type(value).__name__})",
+        )
 
 
 def _value(hint: Any, value: Any, path: str) -> Any:

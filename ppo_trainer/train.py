@@ -17,10 +17,9 @@ from ppo_trainer.collect import Collected, collect
 from ppo_trainer.config import TrainConfig, config_from_dict
 from ppo_trainer.device import choose_device
 from ppo_trainer.environments import make_factory, make_vec_env, with_env
-from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.evaluate import Evaluation, evaluate, load_scripted
 from ppo_trainer.interrupt import Interrupt
-from ppo_trainer.logger import RunLogger
+from ppo_trainer.logger import RESERVED, RunLogger
 from ppo_trainer.progress import RunProgress
 from ppo_trainer.report import finish
 from ppo_trainer.run_folder import RunFolder
@@ -73,13 +72,14 @@ def train(
         load_scripted(config.eval.scripted)  # a misspelt path stops here, not after the training
     with Interrupt() as interrupt, make_vec_env(config, create_env, config.seed) as vec_env:
         session, obs = open_session(config, create_env, vec_env, device)
-        state, total = session.state, config.updates * config.frames_per_update
+        state = session.state
         with (
+            session.explained_errors(),
             RunLogger(session.run, config, state.update) as log,
-            RunProgress(state.steps, total) as progress,
+            RunProgress(state.steps, config.total_timesteps) as progress,
         ):
             clock = Stopwatch()
-            while state.update < config.updates:
+            while state.steps < config.total_timesteps:
                 if interrupt.requested or (stop is not None and stop(state.update)):
                     break
                 collected = collect(
@@ -97,7 +97,7 @@ def train(
                 if state.update % config.checkpoint.every == 0:
                     session.save()
             session.save()
-    interrupted = state.update < config.updates
+    interrupted = state.steps < config.total_timesteps
     evaluations = finish(session, interrupted)
     return TrainResult(session.run.path, state.steps, interrupted, state.net, evaluations)
 
@@ -119,28 +119,26 @@ def resume(
 def _improve(session: Session, collected: Collected, clock: Stopwatch) -> dict[str, float]:
     """One update and all numbers about it."""
     config, state, rollout = session.config, session.state, collected.rollout
-    try:
-        metrics = update(
-            state.net,
-            state.optimizers,
-            rollout,
-            config,
-            state.update / config.updates,
-            state.generators.minibatches,
-            clock,
-        )
-    except NonFiniteError as error:
-        folder = session.save(f"before_nonfinite_{state.steps:012d}")
-        error.hint = f"the state before it is in {folder}; try a smaller optim.lr"
-        raise
-    episodes = {name: metric.mean for name, metric in collected.metrics.items() if metric.count}
-    return {
-        **metrics,
-        **episodes,
-        "episodes": float(collected.metrics["episodic_length"].count) if episodes else 0.0,
+    metrics = update(
+        state.net,
+        state.optimizers,
+        rollout,
+        config,
+        state.steps / config.total_timesteps,
+        state.generators.minibatches,
+        clock,
+    )
+    ended = collected.metrics.get("episodic_length")
+    metrics |= {
+        "episodes": float(ended.count) if ended is not None else 0.0,
         "value/explained_variance": explained_variance(rollout.values, rollout.returns),
         "entities_per_frame": rollout.batch.num_entities / len(rollout),
     }
+    for name, metric in collected.metrics.items():
+        # An environment may call a metric as we call one of ours.
+        taken = name in metrics or name in RESERVED
+        metrics[f"env/{name}" if taken else name] = metric.mean
+    return metrics
 
 
 def _evaluate_now(session: Session) -> dict[str, float]:

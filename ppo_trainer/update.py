@@ -38,8 +38,8 @@ def make_optimizers(net: RaggedNet, config: TrainConfig) -> Optimizers:
     """Fresh optimizers for a network."""
     value_parameters = list(net.value_parameters())
     return Optimizers(
-        policy=_adam(list(net.policy_parameters()), config.optim),
-        value=_adam(value_parameters, config.value_optim or config.optim)
+        policy=_adamw(list(net.policy_parameters()), config.optim),
+        value=_adamw(value_parameters, config.value_optim or config.optim)
         if value_parameters
         else None,
     )
@@ -82,7 +82,7 @@ def update(
             steps.append(step | {"policy/stopped": 1.0})
             break
         with clock("optimizer"):
-            step["optim/grad_norm"] = _step(net, optimizers, config.ppo.max_grad_norm)
+            step |= _step(net, optimizers, config.ppo.max_grad_norm)
         steps.append(step | {"policy/stopped": 0.0})
     means = {
         name: sum(step[name] for step in steps if name in step) / sum(name in s for s in steps)
@@ -154,8 +154,8 @@ def _total(parts: Iterator[Tensor]) -> float:
     return float(sum(part.detach() for part in parts))
 
 
-def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float) -> float:
-    """Clip and apply the gradients; each optimizer has a norm of its own. Returns the policy's."""
+def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float) -> dict[str, float]:
+    """Clip and apply the gradients; each optimizer has a norm of its own, which is returned."""
     norms = {}
     for name, optimizer in optimizers.all().items():
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -169,7 +169,8 @@ def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float) -> float:
             ) from error
     for optimizer in optimizers.all().values():
         optimizer.step()
-    return float(norms["policy"])
+    names = {"policy": "optim/grad_norm", "value": "optim/value_grad_norm"}
+    return {names[name]: float(norm) for name, norm in norms.items()}
 
 
 def _not_finite(net: RaggedNet) -> list[str]:
@@ -180,7 +181,7 @@ def _not_finite(net: RaggedNet) -> list[str]:
     ]
 
 
-def _adam(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
+def _adamw(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
     return torch.optim.AdamW(
         parameters, lr=config.lr, eps=config.eps, weight_decay=config.weight_decay
     )

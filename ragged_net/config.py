@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragged_net.attention import check_backend
-from ragged_net.errors import ConfigError
+from ragged_net.errors import NetConfigError
 
 __all__ = ["ACTIVATIONS", "NetConfig"]
 
@@ -25,7 +25,7 @@ class NetConfig:
         attention: ``auto`` or the name of an attention backend.
 
     Raises:
-        ConfigError: A value out of range.
+        NetConfigError: A value out of range.
         UnknownNameError: An attention backend that does not exist.
     """
 
@@ -41,19 +41,19 @@ class NetConfig:
         for name in ("dim", "layers", "heads", "mlp_ratio"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(
+                raise NetConfigError(
                     f"NetConfig.{name} is out of range",
                     expected="a whole number >= 1",
                     received=repr(value),
                 )
         if self.dim % self.heads:
-            raise ConfigError(
+            raise NetConfigError(
                 "NetConfig.dim cannot be split into heads",
                 expected="dim, a multiple of heads",
                 received=f"dim={self.dim}, heads={self.heads}",
             )
         if self.activation not in ACTIVATIONS:
-            raise ConfigError(
+            raise NetConfigError(
                 "NetConfig.activation does not exist",
                 received=repr(self.activation),
                 options=ACTIVATIONS,

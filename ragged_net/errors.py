@@ -7,12 +7,12 @@ from difflib import get_close_matches
 
 __all__ = [
     "ActionChoiceError",
-    "ConfigError",
     "DeviceError",
     "DtypeError",
     "EmptyBatchError",
     "FeatureValueError",
     "MaskError",
+    "NetConfigError",
     "RaggedNetError",
     "RowIndexError",
     "ShapeError",
@@ -71,7 +71,7 @@ class UnknownNameError(RaggedNetError):
     """An entity type, action or attention backend that does not exist, or one that is missing."""
 
 
-class ConfigError(RaggedNetError):
+class NetConfigError(RaggedNetError):
     """A setting outside its range, or settings that contradict each other."""
 
 

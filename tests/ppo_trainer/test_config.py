@@ -27,8 +27,7 @@ from ppo_trainer.errors import ConfigError, DeviceError, RunFolderError
 from ppo_trainer.overrides import hydra_arguments, register_base, resumed_config
 from ppo_trainer.run_folder import RunFolder
 from ragged_net import NetConfig
-from ragged_net.errors import ConfigError as NetConfigError
-from ragged_net.errors import UnknownNameError
+from ragged_net.errors import NetConfigError, UnknownNameError
 
 CONF = Path(ppo_trainer.__file__).parent / "conf"
 
@@ -146,15 +145,6 @@ def test_a_dict_of_a_config_is_plain():
     assert values["net"] == {f.name: getattr(SMALL_NET, f.name) for f in fields(NetConfig)}
     values["env"]["width"] = 99
     assert full_config().env["width"] == 5
-
-
-@pytest.mark.parametrize(
-    ("total", "envs", "steps", "updates"),
-    [(96, 4, 6, 4), (97, 4, 6, 5), (1, 4, 6, 1), (95, 4, 6, 4)],
-)
-def test_the_steps_are_rounded_up_to_whole_rollouts(total, envs, steps, updates):
-    config = small_config(total_timesteps=total, rollout=RolloutConfig(envs, steps))
-    assert (config.updates, config.frames_per_update) == (updates, 24)
 
 
 # ----------------------------------------------------------------------------------- what is wrong

@@ -22,7 +22,15 @@ from support.trainer_runs import (
 import ppo_trainer
 from entity_env.errors import EntityEnvError, FeatureValueError, RewardError
 from envs.minesweeper import MineSweeper
-from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, PPOConfig, RolloutConfig, train
+from ppo_trainer import (
+    CheckpointConfig,
+    EvalConfig,
+    OptimConfig,
+    PPOConfig,
+    RolloutConfig,
+    session,
+    train,
+)
 from ppo_trainer.checkpoint import TrainState, load_state
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
 from ppo_trainer.run_folder import RunFolder
@@ -34,7 +42,9 @@ TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a functi
 
 @pytest.fixture
 def config(tmp_path, monkeypatch):
-    monkeypatch.setattr(TRAIN, "draw_curve", lambda run: None)  # most of a tiny run's time
+    monkeypatch.setattr(
+        "ppo_trainer.report.draw_curve", lambda run: None
+    )  # most of a tiny run's time
     return small_config(run_dir=str(tmp_path))
 
 
@@ -346,7 +356,7 @@ def test_the_state_before_a_non_finite_loss_is_saved_and_loads(config, monkeypat
 
     net = network(SavedForaging(), config)
     state = TrainState(net, make_optimizers(net, config), make_generators(0, torch.device("cpu")))
-    assert len(load_state(folder, state)) == 4
+    assert len(load_state(folder, state).envs) == 4
     assert (state.update, state.steps) == (2, 48)
     assert all(torch.isfinite(p).all() for p in net.parameters())
     # The one minibatch with the infinite return may come after others of the same update, which
@@ -380,8 +390,8 @@ def test_a_nan_is_refused_at_the_door_and_never_reaches_the_statistics(
     config, monkeypatch, what, error, processes
 ):
     nets = []
-    real = TRAIN.RaggedNet
-    monkeypatch.setattr(TRAIN, "RaggedNet", lambda *a: nets.append(real(*a)) or nets[-1])
+    real = session.RaggedNet
+    monkeypatch.setattr(session, "RaggedNet", lambda *a: nets.append(real(*a)) or nets[-1])
     config = replace(with_processes(config, processes), env={"_target_": "x", "what": what})
     settings = {**config.env, "_target_": "support.trainer_envs.Broken"}
     with pytest.raises(error) as caught:

@@ -15,11 +15,11 @@ from ragged_net import (
 )
 from ragged_net.errors import (
     ActionChoiceError,
-    ConfigError,
     DeviceError,
     DtypeError,
     FeatureValueError,
     MaskError,
+    NetConfigError,
     RowIndexError,
     ShapeError,
     UnknownNameError,
@@ -173,14 +173,14 @@ def test_devices(net, batch):
 @pytest.mark.parametrize("name", ["dim", "layers", "heads", "mlp_ratio"])
 @pytest.mark.parametrize("value", [0, -4, 2.0, True, "4"])
 def test_config_numbers(name, value):
-    with pytest.raises(ConfigError, match=f"NetConfig.{name} is out of range"):
+    with pytest.raises(NetConfigError, match=f"NetConfig.{name} is out of range"):
         NetConfig(**{name: value})
 
 
 def test_config_relations_and_names():
-    with pytest.raises(ConfigError, match="dim=10, heads=4"):
+    with pytest.raises(NetConfigError, match="dim=10, heads=4"):
         NetConfig(dim=10, heads=4)
-    with pytest.raises(ConfigError, match="'relu', 'gelu'"):
+    with pytest.raises(NetConfigError, match="'relu', 'gelu'"):
         NetConfig(activation="tanh")
     with pytest.raises(UnknownNameError, match="'auto', 'reference', 'grouped'"):
         NetConfig(attention="flash")
