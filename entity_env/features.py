@@ -27,7 +27,7 @@ def numbers(what: str, values: object) -> npt.NDArray[np.float32]:
             expected="real numbers",
             received=f"dtype {array.dtype}: {shorten(values)}",
         )
-    if array.dtype.kind != "f":
+    if array.dtype.kind != "f" or array.dtype.itemsize <= 4:
         return array.astype(np.float32)
     with np.errstate(over="ignore"):  # what overflows float32 is refused as infinite
         return array.astype(np.float32)

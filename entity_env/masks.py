@@ -211,7 +211,9 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
 
 
 def _listed(action: str, role: str, names: Any) -> Sequence[Any]:
-    if isinstance(names, str) or not isinstance(names, Sequence | np.ndarray):
+    if type(names) is not list and (
+        isinstance(names, str) or not isinstance(names, Sequence | np.ndarray)
+    ):
         raise ActionMaskError(
             f"action {action!r}: the {role}s are not a list",
             expected=f"a list of {role} ids or entity types",

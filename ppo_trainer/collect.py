@@ -18,7 +18,7 @@ from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.tensors import to_actions, to_batch
 from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
 
-__all__ = ["Collected", "autocast", "collect"]
+__all__ = ["Collected", "autocast", "check_output", "collect"]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def collect(
         with clock("batch"):
             batches.append(to_batch(obs, device))
         with clock("inference"), autocast(device, config):
-            output = net(batches[-1], generator=generator)
+            output = check_output(net(batches[-1], generator=generator))
             decisions.append(_decision(output))
             actions = to_actions(output)
         with clock("env"):
@@ -80,6 +80,20 @@ def autocast(device: torch.device, config: TrainConfig) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.precision == "bfloat16")
 
 
+def check_output(output: NetOutput) -> NetOutput:
+    """Return the output, or raise NonFiniteError: what is drawn from NaN means nothing."""
+    parts = [("value", output.value)]
+    parts += [(name, action.log_prob) for name, action in output.actions.items()]
+    wrong = [name for name, tensor in parts if not tensor.isfinite().all()]
+    if wrong:
+        raise NonFiniteError(
+            "the network's output is not finite",
+            expected="finite values and log-probabilities",
+            received=", ".join(wrong),
+        )
+    return output
+
+
 @dataclass(frozen=True)
 class _Decision:
     """What a rollout keeps of a ``NetOutput``."""
@@ -90,20 +104,11 @@ class _Decision:
 
 
 def _decision(output: NetOutput) -> _Decision:
-    decision = _Decision(
+    return _Decision(
         chosen={name: action.chosen for name, action in output.actions.items()},
         log_probs={name: action.log_prob for name, action in output.actions.items()},
         value=output.value,
     )
-    parts = {"value": decision.value, **decision.log_probs}
-    wrong = [name for name, tensor in parts.items() if not tensor.isfinite().all()]
-    if wrong:
-        raise NonFiniteError(
-            "the network's output is not finite",
-            expected="finite values and log-probabilities",
-            received=", ".join(wrong),
-        )
-    return decision
 
 
 def _rollout(

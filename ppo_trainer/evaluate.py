@@ -20,7 +20,7 @@ from entity_env.frame import RESERVED_METRICS
 from entity_env.play import Policy, VecPolicy, play_episodes, play_scripted, random_policy
 from ppo_trainer.checkpoint import latest_checkpoint, load_network
 from ppo_trainer.cli import run_main
-from ppo_trainer.collect import autocast
+from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.device import choose_device
 from ppo_trainer.environments import CreateEnv, make_factory
@@ -113,7 +113,7 @@ def network_policy(
     def act(obs: VecObs) -> Mapping[str, Any]:
         with autocast(generator.device, config):
             output = net(to_batch(obs, generator.device), generator=generator, greedy=greedy)
-        return to_actions(output)
+        return to_actions(check_output(output))
 
     return act
 
@@ -167,11 +167,11 @@ def table(results: list[Evaluation]) -> str:
     columns = [("win", "win rate", 3), ("episodic_reward", "reward", 3)]
     columns.append(("episodic_length", "length", 2))
     columns = [column for column in columns if any(column[0] in r.metrics for r in results)]
-    lines = [" " * 17 + "".join(f"{f'{label} (95% interval)':>30}" for _, label, _ in columns)]
+    rows = [["", *(f"{label} (95% interval)" for _, label, _ in columns)]]
     for result in results:
-        cells = [result.cell(name, digits) for name, _, digits in columns]
-        lines.append(f"{result.player:<17}" + "".join(f"{cell:>30}" for cell in cells))
-    return "\n".join(lines)
+        rows.append([result.player, *(result.cell(name, digits) for name, _, digits in columns)])
+    widths = [max(30, 2 + max(map(len, column))) for column in zip(*rows, strict=True)][1:]
+    return "\n".join(f"{row[0]:<17}" + "".join(map(str.rjust, row[1:], widths)) for row in rows)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ def finish(session: Session, interrupted: bool) -> list[Evaluation]:
     curve = draw_curve(run)
     if interrupted:
         print(f"stopped at step {state.steps:,}, saved; to go on:")
-        print(f"  python -m ppo_trainer resume={run.path}")
+        print(f"  {session.resume_command()}")
         return []
     print(f"\ncheckpoint      {latest_checkpoint(run)}")
     if curve is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import torch
 from entity_env import EntityEnvError, VecEnv, VecObs
 from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.environments import CreateEnv
+from ppo_trainer.environments import UNIMPORTABLE, CreateEnv
 from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import derived_seed, make_generators
@@ -47,19 +48,28 @@ class Session:
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
         """An error that ends the training says how to go on; divergence keeps what it left."""
-        resume = f"python -m ppo_trainer resume={self.run.path}"
         try:
             yield
         except NonFiniteError as error:
             folder = self.save(f"before_nonfinite_{self.state.steps:012d}")
             error.hint = (
                 f"the state before it is in {folder}, to look into; to go on from the last good "
-                f"checkpoint with smaller steps: {resume} optim.lr=..."
+                f"checkpoint with smaller steps: {self.resume_command('optim.lr=...')}"
             )
             raise
         except EntityEnvError as error:
-            error.hint = error.hint or f"to go on from the last checkpoint: {resume}"
+            resume = f"to go on from the last checkpoint: {self.resume_command()}"
+            error.hint = f"{error.hint}; {resume}" if error.hint else resume
             raise
+
+    def resume_command(self, change: str = "") -> str:
+        """What to type to go on, perhaps with a changed setting."""
+        path = str(self.run.path)
+        if self.config.env["_target_"].startswith(UNIMPORTABLE):
+            # A command cannot import a class that lives in a script or notebook.
+            changed = f", {change.partition('.')[0]}=..." if change else ""
+            return f"ppo_trainer.resume({path!r}, env=...{changed})"
+        return f"python -m ppo_trainer resume={shlex.quote(path)} {change}".rstrip()
 
     def save(self, name: str | None = None) -> Path:
         """Write a checkpoint, under a ``name`` of its own if it is not one to resume from."""

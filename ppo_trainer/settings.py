@@ -52,8 +52,19 @@ def check_types(config: Any, path: str = "") -> None:
     """
     for name, hint in get_type_hints(type(config)).items():
         value, where = getattr(config, name), _join(path, name)
-        if dataclasses.is_dataclass(value):
+        kinds: tuple[type[Any], ...] = tuple(
+            kind
+            for kind in get_args(hint) or (hint,)
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind)
+        )
+        if isinstance(value, kinds):
             check_types(value, where)
+        elif kinds and value is not None:
+            raise ConfigError(
+                f"{where} has the wrong type",
+                expected=kinds[0].__name__,
+                received=f"{shorten(value)} ({type(value).__name__})",
+            )
         elif hint is int and isinstance(value, float):
             raise ConfigError(
                 f"{where} has the wrong type", expected="int", received=f"{value!r} (float)"
@@ -64,10 +75,11 @@ def check_types(config: Any, path: str = "") -> None:
 
 def check_plain(value: Any, path: str) -> None:
     """Raise ConfigError unless ``value`` can be written to YAML and read back as it is."""
-    if isinstance(value, Mapping):
+    if type(value) is dict:
         for key, part in value.items():
+            check_plain(key, path)
             check_plain(part, _join(path, key))
-    elif isinstance(value, list | tuple):
+    elif type(value) in (list, tuple):
         for part in value:
             check_plain(part, path)
     elif value is not None and type(value) not in (bool, int, float, str):

@@ -73,10 +73,12 @@ def train(
     with Interrupt() as interrupt, make_vec_env(config, create_env, config.seed) as vec_env:
         session, obs = open_session(config, create_env, vec_env, device)
         state = session.state
+        rollouts_left = -(-(config.total_timesteps - state.steps) // config.frames_per_update)
+        total = state.steps + max(rollouts_left, 0) * config.frames_per_update
         with (
             session.explained_errors(),
             RunLogger(session.run, config, state.update) as log,
-            RunProgress(state.steps, config.total_timesteps) as progress,
+            RunProgress(state.steps, total) as progress,
         ):
             clock = Stopwatch()
             while state.steps < config.total_timesteps:
@@ -136,7 +138,7 @@ def _improve(session: Session, collected: Collected, clock: Stopwatch) -> dict[s
     }
     for name, metric in collected.metrics.items():
         # An environment may call a metric as we call one of ours.
-        taken = name in metrics or name in RESERVED
+        taken = name in metrics or name in RESERVED or name.startswith(("time/", "eval/"))
         metrics[f"env/{name}" if taken else name] = metric.mean
     return metrics
 

@@ -84,6 +84,8 @@ class SelectDist:
         scores = self.log_probs
         if not greedy:
             scores = scores + gumbel_like(scores, generator)
+        # NaN equals nothing: let such an actor take its first pair, whose log-probability shows it.
+        scores = scores.masked_fill(scores.isnan(), float("inf"))
         return self.pairs.first(scores == self.pairs.max(scores).index_select(0, self.pairs.actor))
 
     def find(self, entities: Tensor) -> Tensor:

@@ -234,7 +234,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_the_run_goes_on(tmp_path):
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    assert "finishing this update" in output
+    assert "finishing this update" in errors
     assert "python -m ppo_trainer resume=runs/run" in output
 
     done = len(metrics(tmp_path / "runs" / "run"))

@@ -10,6 +10,7 @@ import torch
 from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import SMALL_NET, assert_same, network, parameters, small_config
 
+from entity_env import CategoricalAction
 from entity_env.errors import NumEnvsError
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
@@ -99,6 +100,77 @@ def test_without_a_win_metric_the_table_has_no_such_column():
     text = table([evaluation(episodic_reward=[1, 2], episodic_length=[3, 4])])
     assert "win" not in text
     assert "1.500" in text
+
+
+def test_a_metric_that_some_players_lack_has_a_dash_and_one_that_some_episodes_lack_a_count():
+    lengths = {"episodic_reward": [0.5] * 4, "episodic_length": [7.0] * 4}
+    nan = math.nan
+    results = [
+        replace(evaluation(win=[1, nan, 1, nan], **lengths), player="half"),
+        replace(evaluation(**lengths), player="none"),
+        replace(evaluation(win=[nan] * 4, **lengths), player="only nan"),
+        replace(evaluation(win=[0, 1, 1, 1], **lengths), player="all"),
+    ]
+    head, *lines = table(results).splitlines()
+    assert "win rate" in head
+    # Two of two: low is 2 / (2 + 3.84146) = 0.342.
+    assert "  1.000 (0.342 to 1.000) of 2  " in lines[0]
+    for line in lines[1:3]:
+        assert line[17:47].strip() == "-"
+    # Wilson's centre (0.75 + 0.48018) / 1.96037 = 0.6275 and half width 0.3269.
+    assert "  0.750 (0.301 to 0.954)  " in lines[3]
+    assert " of " not in "".join(lines[1:])
+    assert len({len(line) for line in (head, *lines)}) == 1, "columns line up"
+
+
+def test_numbers_that_are_wider_than_their_column_stay_apart():
+    wide = evaluation(
+        win=[1.0, 0.0] * 9_000 + [math.nan],
+        episodic_reward=[-123456.0, -234567.0] * 9_000 + [0.0],
+        episodic_length=[1000.0] * 18_001,
+    )
+    head, line = table([wide]).splitlines()
+    assert len(head) == len(line)
+    assert line.endswith("  1000.00 (1000.00 to 1000.00)")
+    assert "of 18,000  -" in line
+
+
+@pytest.mark.parametrize("values", [[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]])
+@pytest.mark.parametrize("name", ["episodic_reward", "episodic_length"])
+def test_a_reward_is_no_rate_even_if_it_is_always_0_or_1(name, values):
+    result = evaluation(**{name: values, "win": values})
+    # 1, 0, 1, 1: mean 0.75, deviation 0.5; 1.96 * 0.5 / 2 = 0.49. The others do not deviate.
+    half = 0.489991 if len(set(values)) == 2 else 0.0
+    mean = sum(values) / 4
+    assert result.interval(name) == pytest.approx((mean - half, mean + half), abs=1e-5)
+    low, high = result.interval("win")
+    assert 0 <= low < high <= 1
+
+
+def strict(text):
+    """JSON as the standard has it: NaN and Infinity are none."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_one_episode_has_no_interval_and_its_summary_is_json():
+    result = evaluation(win=[1], episodic_reward=[2.5], episodic_length=[7])
+    facts = strict(json.dumps(result.summary()))
+    assert facts["episodic_reward"] == {"mean": 2.5, "interval95": None, "count": 1}
+    assert facts["win"] == {"mean": 1.0, "interval95": None, "count": 1}
+    assert facts["episodes"] == 1
+
+
+def test_a_metric_of_one_episode_among_many_has_no_interval_either():
+    result = evaluation(fuel=[math.nan, 3.0, math.nan], episodic_length=[1, 2, 3])
+    assert (result.count("fuel"), result.count("water"), result.episodes) == (1, 0, 3)
+    facts = strict(json.dumps(result.summary()))
+    assert facts["fuel"] == {"mean": 3.0, "interval95": None, "count": 1}
+    # Lengths 1, 2, 3: 2 +- 1.96 / sqrt(3)
+    assert facts["episodic_length"]["interval95"] == pytest.approx([0.86841, 3.13159], abs=1e-4)
 
 
 # ------------------------------------------------------------------------------------- of a run
@@ -229,3 +301,90 @@ def test_every_episode_counts_once():
     result = evaluate(net, lambda: Truncated(4), config, torch.device("cpu"), 7, greedy=True)
     assert result.metrics["episodic_length"].tolist() == [4.0] * 7
     assert result.metrics["episodic_reward"].tolist() == [10.0] * 7  # 1 + 2 + 3 + 4
+
+
+def test_an_evaluation_has_as_many_environments_at_once_as_the_training():
+    made, closed = [], []
+
+    class Counted(Truncated):
+        def __init__(self):
+            super().__init__(4)
+            made.append(self)
+
+        def close(self):
+            closed.append(self)
+
+    config = small_config()  # of 4 environments
+    net = network(Truncated(), config)
+    evaluate(net, Counted, config, torch.device("cpu"), 11, greedy=True)
+    assert (len(made), len(closed)) == (4, 4)
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_an_episode_without_an_end_is_cut_off_and_counted(greedy):
+    config = small_config(eval=EvalConfig(max_steps=6))
+    net = network(Truncated(), config)
+    result = evaluate(net, lambda: Truncated(500), config, torch.device("cpu"), 6, greedy=greedy)
+    assert result.metrics["episodic_length"].tolist() == [6.0] * 6
+    assert result.metrics["episodic_reward"].tolist() == [21.0] * 6  # 1 + 2 + ... + 6
+
+
+# ------------------------------------------------------------------- a win that only winners have
+
+CODE = (1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1)
+"""What has to be played; in half of the episodes the opposite, which nobody can see."""
+
+
+class Vault(Truncated):
+    """Reports ``win`` only when it is won, which takes the whole code."""
+
+    def __init__(self):
+        super().__init__(limit=len(CODE), truncated=False)
+
+    def reset(self):
+        self.opposite = int(self.rng.integers(2))
+        self.right = True
+        return super().reset()
+
+    def act(self, actions):
+        self.right &= int(actions["Move"].indices[0]) == CODE[self.step] ^ self.opposite
+        observation = super().act(actions)
+        if observation.done and self.right:
+            observation.metrics = {"win": 1.0}
+        return observation
+
+
+def spy(observation):
+    """Knows the code."""
+    choice = CODE[int(observation.features["Robot"][0][0])]
+    return {"Move": CategoricalAction([0], np.array([choice]), ["left", "right"])}
+
+
+def test_a_run_whose_environment_reports_a_win_only_when_won(tmp_path, capsys):
+    config = small_config(
+        run_dir=str(tmp_path),
+        total_timesteps=24,
+        eval=EvalConfig(episodes=20, every=1, every_episodes=2, scripted=f"{__name__}.spy"),
+    )
+    done = train(config, env=Vault)
+    players = strict((done.run / "evaluation.json").read_text())["players"]
+    wins = {player["player"]: player.get("win") for player in players}
+    won = wins.pop("scripted player")
+    # Twenty fair coins: 10 and 4 * 2.24 to either side.
+    assert 2 <= won["count"] <= 18
+    assert won["mean"] == 1.0
+    assert set(wins.values()) == {None}, "of 4,096 codes two open it"
+    lines = capsys.readouterr().out.splitlines()
+    cell = {line[:17].strip(): line[17:47].strip() for line in lines}
+    low = won["count"] / (won["count"] + Z2)
+    assert cell["scripted player"] == f"1.000 ({low:.3f} to 1.000) of {won['count']}"
+    assert cell["agent, greedy"] == cell["agent, sampled"] == cell["random play"] == "-"
+
+
+def test_a_run_with_one_episode_of_evaluation_writes_json(tmp_path, capsys):
+    config = small_config(run_dir=str(tmp_path), total_timesteps=24, eval=EvalConfig(episodes=1))
+    done = train(config, env=SavedForaging)
+    facts = strict((done.run / "evaluation.json").read_text())
+    assert [player["episodes"] for player in facts["players"]] == [1, 1, 1]
+    assert facts["players"][0]["episodic_length"] == {"mean": 5.0, "interval95": None, "count": 1}
+    assert "agent, greedy" in capsys.readouterr().out

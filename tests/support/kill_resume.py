@@ -112,7 +112,9 @@ def kill_and_compare(folder: Path, kills: int, processes: int, random_: random.R
             # From the first moment of the process to its last, but at most a quarter of the run.
             left = min(1 - last_update(run) / UPDATES, 0.25)
             window = 1.1 * (around + max(whole - around, 0.0) * left)
-            moment = random_.uniform(0, window) if done < kills else None
+            # A run that has done its last update is let through: only its end could be killed.
+            kill = done < kills and last_update(run) < UPDATES
+            moment = random_.uniform(0, window) if kill else None
             ended = run_child(run, log, moment)
             if not ended.killed:
                 break

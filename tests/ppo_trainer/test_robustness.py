@@ -1,0 +1,843 @@
+"""What goes wrong in a run leaves a folder that can be gone on with, and an error that says how."""
+
+import importlib
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import OrderedDict
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support.trainer_envs import Foraging, SavedForaging, Truncated
+from support.trainer_runs import (
+    SMALL_NET,
+    assert_same,
+    assert_same_checkpoint,
+    checkpoints,
+    metrics,
+    network,
+    parameters,
+    saved,
+    small_config,
+)
+from test_config import from_command_line
+
+import ppo_trainer
+from entity_env.errors import (
+    EntityEnvError,
+    EnvironmentFailedError,
+    MetricError,
+    StateError,
+    WorkerDiedError,
+)
+from envs.minesweeper import MineSweeper
+from ppo_trainer import (
+    CheckpointConfig,
+    EvalConfig,
+    OptimConfig,
+    PPOConfig,
+    RolloutConfig,
+    TrainConfig,
+    WandbConfig,
+    train,
+)
+from ppo_trainer.checkpoint import TrainState, load_state
+from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError
+from ppo_trainer.evaluate import evaluate
+from ppo_trainer.overrides import hydra_arguments
+from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.seeding import make_generators
+from ppo_trainer.update import make_optimizers
+from ragged_net import NetConfig
+from ragged_net.distributions import SelectDist
+from ragged_net.pairs import Pairs
+
+ROOT = Path(__file__).parents[2]
+TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a function of that name
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.setattr("ppo_trainer.report.draw_curve", lambda run: None)
+    return small_config(run_dir=str(tmp_path))
+
+
+def resume(config, run, **changes):
+    return replace(config, resume=str(run), **changes)
+
+
+def target(kind, **settings):
+    """The ``env`` settings of a class in this file."""
+    return {"_target_": f"{kind.__module__}.{kind.__qualname__}", **settings}
+
+
+def run_named(config, name):
+    """The settings of a run whose folder is known before it ends, and that folder."""
+    return replace(config, run_name=name), Path(config.run_dir) / name
+
+
+# --------------------------------------------------------------------- a resume that cannot start
+
+
+class Sized(SavedForaging):
+    """Refuses the state of an environment of another ``length``."""
+
+    def get_state(self):
+        return {**super().get_state(), "length": self.length}
+
+    def set_state(self, state):
+        if state["length"] != self.length:
+            raise StateError("saved with another length", received=state["length"])
+        return super().set_state(state)
+
+
+def everything(run):
+    """The bytes of all files of a run."""
+    return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"env": target(Sized, length=3)}, StateError),
+        ({"env": target(Sized, lenght=3)}, EntityEnvError),
+        ({"net": replace(SMALL_NET, dim=32)}, CheckpointError),
+    ],
+    ids=["state", "setting", "network"],
+)
+def test_a_resume_that_fails_leaves_the_run_as_it_was(config, changes, error):
+    config = replace(config, env=target(Sized))
+    whole = train(config)
+    stopped = train(config, stop=lambda update: update == 3)
+    before = everything(stopped.run)
+    with pytest.raises(error):
+        train(resume(config, stopped.run, **changes))
+    assert everything(stopped.run) == before
+    resumed = ppo_trainer.resume(stopped.run)
+    assert_same_checkpoint(resumed.run, whole.run)
+    assert metrics(resumed.run) == metrics(whole.run)
+
+
+def test_minesweeper_resumed_on_another_board_keeps_the_settings_of_its_own(config):
+    config = replace(config, env={"_target_": "minesweeper", "width": 4, "max_steps": 7})
+    stopped = train(config, stop=lambda update: update == 2)
+    settings = (stopped.run / "config.yaml").read_text()
+    with pytest.raises(EntityEnvError, match="environment 0"):
+        train(resume(config, stopped.run, env={**config.env, "width": 3, "height": 3}))
+    assert (stopped.run / "config.yaml").read_text() == settings
+    assert ppo_trainer.resume(stopped.run).steps == 144
+
+
+# ------------------------------------------------------------------- a resume with other rollouts
+
+
+@pytest.mark.parametrize(
+    ("rollout", "steps"),
+    [
+        # 72 of 144 steps are done, in 3 updates of 24.
+        (RolloutConfig(num_envs=4, steps=3), [84, 96, 108, 120, 132, 144]),
+        (RolloutConfig(num_envs=4, steps=12), [120, 168]),  # rounded up to whole rollouts
+        (RolloutConfig(num_envs=6, steps=6), [108, 144]),
+        (RolloutConfig(num_envs=4, steps=40), [232]),
+    ],
+)
+def test_a_resume_with_another_rollout_size_ends_at_the_total_of_steps(config, rollout, steps):
+    config = replace(config, ppo=PPOConfig(epochs=1, minibatch_size=12))
+    stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
+    assert (stopped.steps, stopped.interrupted) == (72, True)
+    resumed = train(resume(config, stopped.run, rollout=rollout), env=SavedForaging)
+    assert (resumed.steps, resumed.interrupted) == (steps[-1], False)
+    records = metrics(resumed.run)
+    assert [record["steps"] for record in records] == [24, 48, 72, *steps]
+    assert [record["update"] for record in records] == list(range(1, len(records) + 1))
+    # The linear schedule is at 1 - (steps done before the update) / 144.
+    before = [0, 24, 48, 72, *steps[:-1]]
+    for record, done in zip(records, before, strict=True):
+        assert record["optim/lr"] == pytest.approx(3e-3 * (1 - done / 144))
+
+
+def test_a_resume_with_another_rollout_size_that_is_stopped_is_interrupted(config, capsys):
+    stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
+    larger = resume(config, stopped.run, rollout=RolloutConfig(num_envs=4, steps=12))
+    # 72 + 48 = 120 of 144 steps, after more updates (4) than 144 / 48 = 3.
+    again = train(larger, env=SavedForaging, stop=lambda update: update == 4)
+    assert (again.steps, again.interrupted) == (120, True)
+    assert "stopped at step 120" in capsys.readouterr().out
+    smaller = resume(config, stopped.run, rollout=RolloutConfig(num_envs=4, steps=3))
+    last = train(smaller, env=SavedForaging, stop=lambda update: update == 6)
+    # 120 + 12 + 12 = 144: nothing was left when it was stopped.
+    assert (last.steps, last.interrupted) == (144, False)
+
+
+@pytest.mark.parametrize(("total", "steps"), [(96, 96), (97, 120), (95, 96), (1, 24)])
+def test_the_steps_are_rounded_up_to_whole_rollouts(config, total, steps):
+    done = train(replace(config, total_timesteps=total), env=Foraging)
+    assert (done.steps, done.interrupted) == (steps, False)
+
+
+def test_the_entropy_schedule_follows_the_steps_too(config):
+    ppo = PPOConfig(epochs=1, minibatch_size=12, entropy_coef=0.5, entropy_schedule="linear")
+    config = replace(config, ppo=ppo, total_timesteps=60)
+    done = train(config, env=SavedForaging)
+    # Before the updates 0, 24 and 48 of 60 steps are done.
+    found = [record["policy/entropy_coef"] for record in metrics(done.run)]
+    assert found == pytest.approx([0.5, 0.5 * 36 / 60, 0.5 * 12 / 60])
+
+
+# --------------------------------------------------------------------------- names of the records
+
+OWN_NAMES = ("update", "steps", "episodes", "policy/entropy", "optim/lr", "eval/win", "time/env")
+
+
+class Namesake(SavedForaging):
+    """Its metrics are called as the trainer calls its own numbers; their values are 1000, ..."""
+
+    def _observe(self, reward):
+        observation = super()._observe(reward)
+        if observation.done:
+            own = {name: 1000.0 + i for i, name in enumerate(OWN_NAMES)}
+            observation.metrics = {**observation.metrics, **own, "fuel": 7.0}
+        return observation
+
+
+def test_metrics_of_an_environment_never_take_the_place_of_the_record_s_own(config):
+    config = replace(config, eval=EvalConfig(episodes=0, every=1, every_episodes=2))
+    plain = train(config, env=SavedForaging)
+    done = train(config, env=Namesake)
+    raw = [json.loads(line) for line in (done.run / "metrics.jsonl").read_text().splitlines()]
+    assert all(record["time/env"] < 1000 for record in raw)
+    for record, expected in zip(metrics(done.run), metrics(plain.run), strict=True):
+        for name in OWN_NAMES[:-1]:
+            assert record[name] == expected[name]
+        if expected["episodes"]:
+            assert [record[f"env/{name}"] for name in OWN_NAMES] == [1000 + i for i in range(7)]
+            assert (record["fuel"], record["win"]) == (7, expected["win"])
+            assert "env/fuel" not in record
+    assert [record["update"] for record in metrics(done.run)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_such_metrics_lose_no_record_in_a_resume(config):
+    whole = train(config, env=Namesake)
+    stopped = train(config, env=Namesake, stop=lambda update: update == 3)
+    resumed = train(resume(config, stopped.run), env=Namesake)
+    assert metrics(resumed.run) == metrics(whole.run)
+    assert_same_checkpoint(resumed.run, whole.run)
+
+
+class Reserved(SavedForaging):
+    """Sets a metric that the framework counts itself."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def _observe(self, reward):
+        observation = super()._observe(reward)
+        observation.metrics = {self.name: 1.0} if self.step == 2 else {}
+        return observation
+
+
+@pytest.mark.parametrize("name", ["episodic_reward", "episodic_length"])
+def test_a_metric_that_is_counted_for_all_environments_is_refused_at_the_door(config, name):
+    with pytest.raises(MetricError, match=rf"^environment 0, step 2.*'{name}'"):
+        train(replace(config, env=target(Reserved, name=name)))
+
+
+# ------------------------------------------------------------------------------------- divergence
+
+
+def poison(value, names=("",)):
+    """An update that is followed by ``value`` in the parameters whose name holds one of these."""
+    real = TRAIN.update
+
+    def update(net, *rest):
+        result = real(net, *rest)
+        with torch.no_grad():
+            for name, parameter in net.named_parameters():
+                if any(part in name for part in names):
+                    parameter.fill_(value)
+        return result
+
+    return update
+
+
+def assert_can_go_on(config, run, env=SavedForaging):
+    """All checkpoints to resume from are finite, and the last of them is good to go on with."""
+    assert checkpoints(run)
+    for folder in checkpoints(run):
+        assert all(p.isfinite().all() for p in load_file(folder / "model.safetensors").values())
+    resumed = train(resume(config, run), env=env)
+    assert resumed.steps == 144
+    assert [record["update"] for record in metrics(run)] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("every", [1, 1000], ids=["save", "collect"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e30, -1e38])
+def test_a_network_that_diverges_is_called_so_and_never_blamed_on_the_environment(
+    config, monkeypatch, value, every
+):
+    config = replace(config, checkpoint=CheckpointConfig(every=every))
+    config, run = run_named(config, "diverged")
+    monkeypatch.setattr(TRAIN, "update", poison(value))
+    with pytest.raises(NonFiniteError) as caught:
+        train(config, env=SavedForaging)
+    saved_huge = every == 1 and math.isfinite(value)  # huge numbers pass as parameters
+    assert ("parameter" in caught.value.what) == (every == 1 and not saved_huge)
+    assert f"python -m ppo_trainer resume={run} optim.lr=" in caught.value.hint
+    left = re.search(r"\S+before_nonfinite_\d+", caught.value.hint)[0]
+    assert (Path(left) / "model.safetensors").is_file()
+    monkeypatch.undo()
+    monkeypatch.setattr("ppo_trainer.report.draw_curve", lambda run: None)
+    if not saved_huge:
+        assert_can_go_on(config, run)
+
+
+@pytest.mark.parametrize("part", ["heads.0", "heads.1", "value_head"])
+@pytest.mark.parametrize("processes", [0, 2])
+def test_one_head_that_diverges_is_enough(config, monkeypatch, part, processes):
+    config = replace(
+        config,
+        rollout=replace(config.rollout, processes=processes),
+        checkpoint=CheckpointConfig(every=1000),
+    )
+    monkeypatch.setattr(TRAIN, "update", poison(math.nan, [part]))
+    with pytest.raises(NonFiniteError, match="the network's output is not finite") as caught:
+        train(config, env=SavedForaging)
+    action = {"heads.0": "Move", "heads.1": "Pick", "value_head": "value"}[part]
+    assert caught.value.received == action
+
+
+@pytest.mark.parametrize("lr", [1e5, 1e12, 1e30])
+@pytest.mark.parametrize("value_net", [None, SMALL_NET], ids=["shared", "value_net"])
+def test_a_learning_rate_that_is_far_too_high(config, lr, value_net):
+    config, run = run_named(replace(config, optim=OptimConfig(lr=lr), value_net=value_net), "hot")
+    with pytest.raises(NonFiniteError) as caught:
+        train(config, env=SavedForaging)
+    assert f"resume={run} optim.lr=" in str(caught.value)
+    assert_can_go_on(replace(config, optim=OptimConfig(lr=1e-3)), run)
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+@pytest.mark.parametrize("part", ["heads.0", "heads.1", "value_head"])
+def test_an_evaluation_of_a_diverged_network_says_so(config, part, greedy):
+    net = network(SavedForaging(), config)
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            if part in name:
+                parameter.fill_(math.nan)
+    with pytest.raises(NonFiniteError, match="the network's output is not finite"):
+        evaluate(net, SavedForaging, config, torch.device("cpu"), 6, greedy=greedy)
+
+
+def test_divergence_that_an_evaluation_notices_first_ends_the_run_in_the_same_way(
+    config, monkeypatch
+):
+    config = replace(config, eval=EvalConfig(episodes=0, every=1, every_episodes=3))
+    config, run = run_named(config, "diverged")
+    monkeypatch.setattr(TRAIN, "update", poison(math.nan))
+    with pytest.raises(NonFiniteError, match="output is not finite") as caught:
+        train(config, env=SavedForaging)
+    assert f"resume={run} optim.lr=" in caught.value.hint
+
+
+def test_an_actor_that_diverges_alone_selects_an_entity_of_its_own_frame():
+    """An index out of range would end a CUDA device for good; another frame's would blame it."""
+    # Frame 0: one actor, actees 3 and 5. Frame 1: one actor, actees 0, 1 and 2.
+    pairs = Pairs(
+        actor=torch.tensor([0, 0, 1, 1, 1]),
+        actee=torch.arange(5),
+        entity=torch.tensor([3, 5, 0, 1, 2]),
+        frame_offsets=torch.tensor([0, 2, 5]),
+        num_actors=2,
+        mask=None,
+    )
+    nan, half, never = math.nan, math.log(0.5), -math.inf
+    for greedy in (False, True):
+        first = SelectDist(torch.tensor([nan, nan, never, half, half]), pairs)
+        second = SelectDist(torch.tensor([never, 0.0, nan, nan, nan]), pairs)
+        for _ in range(20):
+            picked = first.draw(greedy=greedy).tolist()
+            assert picked[0] == 0
+            assert picked[1] in ({3} if greedy else {3, 4})
+            assert second.draw(greedy=greedy).tolist() == [1, 2]
+        assert first.log_prob(torch.tensor(picked)).isnan().tolist() == [True, False]
+
+
+# ------------------------------------------------------------ an environment that fails mid-way
+
+
+class Breaks(SavedForaging):
+    """The environments of a run break in their ``at``-th step from the start of the program."""
+
+    steps = 0
+    at = None
+
+    def act(self, actions):
+        Breaks.steps += 1
+        if Breaks.steps == Breaks.at:
+            raise RuntimeError("the tiny motor broke")
+        return super().act(actions)
+
+
+def breaking(at):
+    Breaks.steps, Breaks.at = 0, at
+
+
+def test_an_environment_that_breaks_in_the_middle_says_how_to_go_on(config):
+    whole = train(config, env=Breaks)
+    config, run = run_named(config, "broken")
+    breaking(at=2 * 24 + 4 * 2 + 3)  # third update, third step, third of four rows
+    try:
+        with pytest.raises(EnvironmentFailedError) as caught:
+            train(config, env=Breaks)
+    finally:
+        breaking(at=None)
+    # Steps count over rollouts: 2 rollouts of 6 steps, then the third.
+    assert caught.value.where == "environment 2, step 15"
+    assert "the tiny motor broke" in caught.value.what
+    assert caught.value.hint == (
+        f"to go on from the last checkpoint: python -m ppo_trainer resume={run}"
+    )
+    assert saved(run)[2]["steps"] == 48
+    resumed = ppo_trainer.resume(run)
+    assert_same_checkpoint(resumed.run, whole.run)
+    assert metrics(resumed.run) == metrics(whole.run)
+
+
+def test_a_worker_that_is_killed_keeps_its_own_hint_beside_that_of_the_run(config):
+    class Killed(SavedForaging):
+        """Its process is killed in the second step of the third episode."""
+
+        episodes = 0
+
+        def reset(self):
+            self.episodes += 1
+            return super().reset()
+
+        def act(self, actions):
+            if (self.episodes, self.step) == (3, 1):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().act(actions)
+
+    config, run = run_named(config, "killed")
+    config = replace(config, rollout=replace(config.rollout, processes=2))
+    with pytest.raises(WorkerDiedError) as caught:
+        train(config, env=Killed)
+    assert caught.value.where == "environment 0, step 12"  # two episodes of 5 steps, and 2
+    assert "running out of memory" in caught.value.hint
+    assert f"ppo_trainer.resume('{run}', env=...)" in caught.value.hint
+
+
+def test_without_a_path_to_the_class_the_hints_are_python_too(config, monkeypatch, capsys):
+    class Local(SavedForaging):
+        pass
+
+    config, run = run_named(config, "local")
+    train(config, env=Local, stop=lambda update: update == 2)
+    text = capsys.readouterr().out
+    assert f"ppo_trainer.resume('{run}', env=...)" in text
+    assert "python -m" not in text
+
+    monkeypatch.setattr(TRAIN, "update", poison(math.nan))
+    with pytest.raises(NonFiniteError) as caught:
+        ppo_trainer.resume(run, env=Local)
+    assert f"ppo_trainer.resume('{run}', env=..., optim=...)" in caught.value.hint
+    assert "python -m" not in caught.value.hint
+
+
+# -------------------------------------------------------------------------- on another device
+
+
+def as_if_saved_on_cuda(run):
+    """Edit the newest checkpoint: CUDA's generators have a state of 16 bytes."""
+    folder = checkpoints(run)[-1]
+    facts = json.loads((folder / "state.json").read_text())
+    assert facts["device"] == "cpu"
+    (folder / "state.json").write_text(json.dumps({**facts, "device": "cuda"}))
+    tensors = load_file(folder / "optimizers.safetensors")
+    assert tensors["generator/actions"].numel() > 16
+    tensors["generator/actions"] = torch.arange(16, dtype=torch.uint8)
+    save_file(tensors, folder / "optimizers.safetensors")
+
+
+def test_a_checkpoint_of_another_kind_of_device_resumes_with_fresh_random_numbers(config, capsys):
+    whole = train(config, env=SavedForaging)
+    stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
+    as_if_saved_on_cuda(stopped.run)
+
+    net = network(SavedForaging(), config)
+    state = TrainState(net, make_optimizers(net, config), make_generators(5, torch.device("cpu")))
+    fresh = make_generators(5, torch.device("cpu")).actions.get_state()
+    shuffling = load_file(checkpoints(stopped.run)[-1] / "optimizers.safetensors")
+    assert load_state(checkpoints(stopped.run)[-1], state).other_device
+    assert torch.equal(state.generators.actions.get_state(), fresh)
+    # The frames are shuffled on the CPU everywhere.
+    assert torch.equal(state.generators.minibatches.get_state(), shuffling["generator/minibatches"])
+    assert_same(parameters(net), parameters(stopped.net))
+
+    capsys.readouterr()
+    resumed = train(resume(config, stopped.run), env=SavedForaging)
+    text = capsys.readouterr().out
+    assert "drawing fresh random numbers: it was saved on another kind of device" in text
+    assert "fresh episodes" not in text
+    assert resumed.steps == 144
+    records, expected = metrics(resumed.run), metrics(whole.run)
+    assert records[:3] == expected[:3]
+    assert records[3:] != expected[3:]
+    assert saved(resumed.run)[2]["device"] == "cpu"
+
+
+def test_on_the_same_kind_of_device_a_damaged_generator_is_refused(config, capsys):
+    stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
+    as_if_saved_on_cuda(stopped.run)
+    path = checkpoints(stopped.run)[-1] / "state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "device": "cpu"}))
+    with pytest.raises(CheckpointError, match="damaged"):
+        train(resume(config, stopped.run), env=SavedForaging)
+    assert "fresh random numbers" not in capsys.readouterr().out
+
+
+# -------------------------------------------------------------------- starts that come to nothing
+
+
+class FailsToStart(SavedForaging):
+    """Fails in ``how``."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+
+    def reset(self):
+        if self.how == "reset":
+            raise RuntimeError("no")
+        if self.how == "ctrl-c":
+            raise KeyboardInterrupt
+        return super().reset()
+
+    def get_state(self):
+        return {"state": {1, 2}} if self.how == "state" else super().get_state()
+
+
+@pytest.mark.parametrize("how", ["reset", "state", "ctrl-c"])
+def test_a_start_that_fails_leaves_no_folder_behind(config, tmp_path, how):
+    with pytest.raises((EntityEnvError, KeyboardInterrupt)):
+        train(replace(config, env=target(FailsToStart, how=how)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_cannot_be_given_leaves_no_folder_behind(config, tmp_path):
+    with pytest.raises(EntityEnvError, match="cannot be made"):
+        train(replace(config, run_name="x" * 300), env=SavedForaging)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "env",
+    ["minesweeper", MineSweeper(), 3, {"_target_": "minesweeper"}],
+    ids=["name", "object", "number", "settings"],
+)
+def test_env_must_be_a_class_or_a_function(config, tmp_path, env):
+    with pytest.raises(ConfigError, match="not a class or function") as caught:
+        train(config, env=env)
+    assert "env=MyEnv, not env=MyEnv(...)" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "where", "what"),
+    [
+        ({"n": np.int64(3)}, "env.n", "int64"),
+        ({"n": np.float64(0.5)}, "env.n", "float64"),
+        ({"size": [1, np.int32(2)]}, "env.size", "int32"),
+        ({"deep": {"er": {"n": np.True_}}}, "env.deep.er.n", "bool"),
+        ({"kind": Foraging}, "env.kind", "ABCMeta"),
+        ({"path": Path("x")}, "env.path", "Path"),
+        ({"n": {1, 2}}, "env.n", "set"),
+        ({"n": np.zeros(2)}, "env.n", "ndarray"),
+        ({"n": OrderedDict(a=1)}, "env.n", "OrderedDict"),
+        ({"n": {np.int64(3): 1}}, "env.n", "int64"),
+        ({"n": MappingProxyType({"a": 1})}, "env.n", "mappingproxy"),
+    ],
+    ids=lambda x: str(x)[:40],
+)
+def test_settings_that_cannot_be_written_are_refused_before_there_is_a_folder(
+    tmp_path, settings, where, what
+):
+    with pytest.raises(ConfigError, match=r"cannot be written to config\.yaml") as caught:
+        small_config(run_dir=str(tmp_path), env={"_target_": "minesweeper", **settings})
+    assert caught.value.what.startswith(f"{where} ")
+    assert what in caught.value.received
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_plain_settings_of_any_depth_come_back_as_they_are(tmp_path):
+    env = {
+        "_target_": "x.Y",
+        "none": None,
+        "deep": {"list": [1, [2.5, "three"], {"four": True}], "empty": {}},
+        "small": 1e-300,
+        5: "five",
+    }
+    config = small_config(run_dir=str(tmp_path), env=env)
+    run = RunFolder.draft(config).publish(config)
+    assert run.read_config() == config
+    assert [path.name for path in tmp_path.iterdir()] == [run.path.name]
+
+
+# ------------------------------------------------------------------ classes without a path
+
+
+class Outer:
+    class Inner(SavedForaging):
+        pass
+
+
+def local_class():
+    class Local(SavedForaging):
+        pass
+
+    return Local
+
+
+@pytest.mark.parametrize(
+    "env", [lambda: SavedForaging(), local_class(), Outer.Inner], ids=["lambda", "local", "inner"]
+)
+def test_what_next_of_a_class_without_a_path_is_python(config, capsys, env):
+    config = replace(config, total_timesteps=24)
+    done = train(config, env=env)
+    assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*-seed1", done.run.name), done.run.name
+    text = capsys.readouterr().out.partition("What next:")[2]
+    watch, further, last = (line.strip() for line in text.strip().splitlines())
+    assert watch.endswith(f"ppo_trainer.watch.watch({str(done.run)!r}, env=...)")
+    assert further.endswith(f"ppo_trainer.resume({str(done.run)!r}, env=..., total_timesteps=48)")
+    assert "python -m" not in watch + further
+    assert "resume=" not in text
+    assert "move it to a module" in last
+
+    # What was printed does what it says.
+    call = further.partition("ppo_trainer.")[2].replace("...", "env", 1)
+    longer = eval(f"ppo_trainer.{call}", {"ppo_trainer": ppo_trainer, "env": env})
+    assert (longer.run, longer.steps) == (done.run, 48)
+
+
+def test_what_next_of_a_class_with_a_path_is_for_the_shell(config, capsys):
+    done = train(replace(config, total_timesteps=24), env=SavedForaging)
+    text = capsys.readouterr().out.partition("What next:")[2]
+    assert f"python -m ppo_trainer.watch {done.run}\n" in text
+    assert f"python -m ppo_trainer resume={done.run} total_timesteps=48\n" in text
+    assert done.run.name.startswith("savedforaging-")
+
+
+# ----------------------------------------------------------------------------- the command line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["env=orchard.Orchard"], ["env=orchard.Orchard", "env._target_=orchard.Orchard"]),
+        (["env=minesweper"], ["did you mean 'minesweeper'?", "'custom', 'minesweeper'"]),
+        (["seed=3", "env=minesweper"], ["env=minesweper does not exist"]),
+        (["-m", "env=minesweeper,minesweper"], ["env=minesweper does not exist"]),
+        (["experiment=minesweper"], ["did you mean 'minesweeper'?"]),
+        (["env="], ["env= does not exist"]),
+    ],
+    ids=" ".join,
+)
+def test_an_option_that_does_not_exist_names_what_was_meant(arguments, parts):
+    with pytest.raises(ConfigError) as caught:
+        from_command_line(*arguments)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["env=minesweeper"], ["env=minesweeper,custom", "-m"], ["experiment=minesweeper"], []],
+)
+def test_options_that_exist_pass(arguments):
+    assert hydra_arguments(arguments) == arguments
+
+
+@pytest.mark.parametrize("group", ["env", "experiment"])
+def test_a_resume_keeps_its_environment_and_recipe(tmp_path, group):
+    config = small_config(run_dir=str(tmp_path), env={"_target_": "minesweeper", "width": 4})
+    run = RunFolder.draft(config).publish(config)
+    with pytest.raises(ConfigError, match=f"^{group}= does not go with resume") as caught:
+        from_command_line(f"resume={run.path}", f"{group}=minesweeper")
+    assert "env.width=8" in caught.value.hint
+    assert from_command_line(f"resume={run.path}", "env.width=8").env == {**config.env, "width": 8}
+    assert from_command_line(f"resume={run.path}", "env._target_=a.B").env == {
+        "_target_": "a.B",
+        "width": 4,
+    }
+
+
+# ----------------------------------------------------------------------------- settings in Python
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (lambda: TrainConfig(ppo=PPOConfig(minibatch_size=10.5)), "ppo.minibatch_size"),
+        (lambda: TrainConfig(ppo=PPOConfig(minibatch_size=10.0)), "ppo.minibatch_size"),
+        (lambda: TrainConfig(ppo=PPOConfig(ratio="x")), "ppo.ratio"),
+        (lambda: TrainConfig(ppo=PPOConfig(gamma="a")), "ppo.gamma"),
+        (lambda: TrainConfig(ppo=PPOConfig(gamma=None)), "ppo.gamma"),
+        (lambda: TrainConfig(ppo=PPOConfig(epochs=True)), "ppo.epochs"),
+        (lambda: TrainConfig(ppo=PPOConfig(clip_value=1)), "ppo.clip_value"),
+        (lambda: TrainConfig(ppo=PPOConfig(normalize_advantages="no")), "ppo.normalize_advantages"),
+        (lambda: TrainConfig(env=5), "env"),
+        (lambda: TrainConfig(env=["minesweeper"]), "env"),
+        (lambda: TrainConfig(env={"_target_": 5}), "env"),
+        (lambda: TrainConfig(seed=np.int64(3)), "seed"),
+        (lambda: TrainConfig(total_timesteps=1e6), "total_timesteps"),
+        (lambda: TrainConfig(run_name=5), "run_name"),
+        (lambda: TrainConfig(resume=Path("x")), "resume"),
+        (lambda: TrainConfig(device=None), "device"),
+        (lambda: TrainConfig(rollout=RolloutConfig(steps=None)), "rollout.steps"),
+        (lambda: TrainConfig(rollout=RolloutConfig(num_envs="4")), "rollout.num_envs"),
+        (lambda: TrainConfig(optim=OptimConfig(lr="1e-3")), "optim.lr"),
+        (lambda: TrainConfig(optim=OptimConfig(schedule="linar")), "optim.schedule"),
+        (
+            lambda: TrainConfig(value_net=NetConfig(), value_optim=OptimConfig(eps="0")),
+            "value_optim.eps",
+        ),
+        (lambda: TrainConfig(eval=EvalConfig(scripted=print)), "eval.scripted"),
+        (lambda: TrainConfig(eval=EvalConfig(max_steps=-1)), "eval.max_steps"),
+        (lambda: TrainConfig(checkpoint=CheckpointConfig(every=2.5)), "checkpoint.every"),
+        (lambda: TrainConfig(wandb=WandbConfig(mode="on")), "wandb.mode"),
+        # A group that is no group, or another one
+        (lambda: TrainConfig(net={"dim": 16}), "net"),
+        (lambda: TrainConfig(ppo={"gamma": 0.5}), "ppo"),
+        (lambda: TrainConfig(rollout=PPOConfig()), "rollout"),
+        (lambda: TrainConfig(value_net=PPOConfig()), "value_net"),
+        (lambda: TrainConfig(value_net="big"), "value_net"),
+        (lambda: TrainConfig(optim=None), "optim"),
+        (lambda: TrainConfig(ppo=PPOConfig), "ppo"),
+    ],
+)
+def test_a_setting_of_the_wrong_type_is_named(make, where):
+    with pytest.raises(ConfigError) as caught:
+        make()
+    assert caught.value.what.startswith(f"{where} "), caught.value.what
+
+
+def test_whole_numbers_are_numbers_too():
+    config = TrainConfig(ppo=PPOConfig(gamma=1, clip_coef=1), optim=OptimConfig(lr=1))
+    assert (config.ppo.gamma, config.optim.lr) == (1, 1)
+
+
+# ------------------------------------------------------------- evaluations that would not end
+
+
+class Counted(Truncated):
+    """Does not end before any limit, and counts how many of them there are."""
+
+    made = 0
+
+    def __init__(self):
+        Counted.made += 1
+        super().__init__(limit=500)
+
+
+def test_an_environment_that_never_ends_is_trained_and_evaluated(config):
+    config = replace(
+        config,
+        total_timesteps=24,
+        eval=EvalConfig(
+            episodes=10,
+            max_steps=7,
+            every=1,
+            every_episodes=3,
+            scripted="test_robustness.nothing",
+        ),
+    )
+    Counted.made = 0
+    done = train(config, env=Counted)
+    # 4 rows to train on; 3 for the evaluation after the update; at the end 4, 4, 1 and 4 rows for
+    # the agent greedy and sampled, the script and random play.
+    assert Counted.made == 4 + 3 + 4 + 4 + 1 + 4
+    assert len(done.evaluations) == 4
+    for player in done.evaluations:
+        assert player.metrics["episodic_length"].tolist() == [7.0] * 10
+        assert player.metrics["episodic_reward"].tolist() == [28.0] * 10  # 1 + 2 + ... + 7
+    (record,) = metrics(done.run)
+    assert (record["eval/episodic_length"], record["eval/episodic_reward"]) == (7, 28)
+    assert "episodic_length" not in record, "in training no episode ends"
+    assert record["episodes"] == 0
+
+
+def nothing(observation):
+    """A script for those whose actions do not matter."""
+    return {}
+
+
+# -------------------------------------------------------------------- signals, as a scheduler sends
+
+
+@pytest.mark.slow
+def test_sigterm_to_the_whole_group_saves_the_run_and_says_how_to_go_on(tmp_path):
+    arguments = [
+        "env=minesweeper",
+        "env.width=3",
+        "env.height=3",
+        "env.nmines=1",
+        "env.max_steps=6",
+        "rollout.num_envs=8",
+        "rollout.steps=6",
+        "rollout.processes=2",
+        "ppo.minibatch_size=24",
+        "net.dim=16",
+        "net.layers=1",
+        "net.heads=2",
+        "device=cpu",
+        "total_timesteps=4800000",
+        "eval.episodes=0",
+        "checkpoint.every=1000000",
+        "run_name=run",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ppo_trainer", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a process group of its own, workers included
+    )
+    run = tmp_path / "runs" / "run"
+    try:
+        deadline = time.monotonic() + 120
+        while not (
+            (run / "metrics.jsonl").is_file()
+            and (run / "metrics.jsonl").read_text().count("\n") >= 2
+        ):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGTERM)
+        output, errors = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "finishing this update, then saving" in errors
+    assert "python -m ppo_trainer resume=runs/run" in output
+    done = len(metrics(run))
+    assert saved(run)[2]["update"] == done >= 2, "the last update is saved"
+    resumed = ppo_trainer.resume(run, total_timesteps=48 * (done + 1))
+    assert resumed.steps == 48 * (done + 1)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)  # no worker is left
