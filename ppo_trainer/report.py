@@ -1,4 +1,4 @@
-"""What a run says when it ends."""
+"""How good a run is: now and then while it trains, and in words when it ends."""
 
 from __future__ import annotations
 
@@ -7,10 +7,25 @@ import shlex
 from ppo_trainer.checkpoint import latest_checkpoint
 from ppo_trainer.curve import draw_curve
 from ppo_trainer.environments import UNIMPORTABLE
-from ppo_trainer.evaluate import Evaluation, evaluate_all, table, write_evaluation
+from ppo_trainer.evaluation import Evaluation, evaluate, evaluate_all, table, write_evaluation
 from ppo_trainer.session import Session
 
-__all__ = ["finish"]
+__all__ = ["evaluate_now", "finish"]
+
+
+def evaluate_now(session: Session) -> dict[str, float]:
+    """The means of a few greedy episodes, as ``eval/<metric>``."""
+    config, state = session.config, session.state
+    result = evaluate(
+        state.net,
+        session.create_env,
+        config,
+        session.device,
+        config.eval.every_episodes,
+        greedy=True,
+        number=state.update,
+    )
+    return {f"eval/{name}": result.mean(name) for name in result.metrics}
 
 
 def finish(session: Session, interrupted: bool) -> list[Evaluation]:

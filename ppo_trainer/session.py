@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -70,6 +71,13 @@ class Session:
             changed = f", {change.partition('.')[0]}=..." if change else ""
             return f"ppo_trainer.resume({path!r}, env=...{changed})"
         return f"python -m ppo_trainer resume={shlex.quote(path)} {change}".rstrip()
+
+    def final_steps(self) -> int:
+        """The steps at the end: ``total_timesteps``, rounded up to whole rollouts."""
+        left = max(self.config.total_timesteps - self.state.steps, 0)
+        return self.state.steps + math.ceil(left / self.config.frames_per_update) * (
+            self.config.frames_per_update
+        )
 
     def save(self, name: str | None = None) -> Path:
         """Write a checkpoint, under a ``name`` of its own if it is not one to resume from."""

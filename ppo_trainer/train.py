@@ -17,11 +17,11 @@ from ppo_trainer.collect import Collected, collect
 from ppo_trainer.config import TrainConfig, config_from_dict
 from ppo_trainer.device import choose_device
 from ppo_trainer.environments import make_factory, make_vec_env, with_env
-from ppo_trainer.evaluate import Evaluation, evaluate, load_scripted
+from ppo_trainer.evaluation import Evaluation, load_scripted
 from ppo_trainer.interrupt import Interrupt
 from ppo_trainer.logger import RESERVED, RunLogger
 from ppo_trainer.progress import RunProgress
-from ppo_trainer.report import finish
+from ppo_trainer.report import evaluate_now, finish
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.session import Session, open_session
 from ppo_trainer.stopwatch import Stopwatch
@@ -73,12 +73,10 @@ def train(
     with Interrupt() as interrupt, make_vec_env(config, create_env, config.seed) as vec_env:
         session, obs = open_session(config, create_env, vec_env, device)
         state = session.state
-        rollouts_left = -(-(config.total_timesteps - state.steps) // config.frames_per_update)
-        total = state.steps + max(rollouts_left, 0) * config.frames_per_update
         with (
             session.explained_errors(),
             RunLogger(session.run, config, state.update) as log,
-            RunProgress(state.steps, total) as progress,
+            RunProgress(state.steps, session.final_steps()) as progress,
         ):
             clock = Stopwatch()
             while state.steps < config.total_timesteps:
@@ -93,7 +91,7 @@ def train(
                 state.update += 1
                 state.steps += config.frames_per_update
                 if config.eval.every and state.update % config.eval.every == 0:
-                    metrics |= _evaluate_now(session)
+                    metrics |= evaluate_now(session)
                 log.write(state.update, state.steps, metrics | clock.take())
                 progress.show(state.steps, metrics)
                 if state.update % config.checkpoint.every == 0:
@@ -141,17 +139,3 @@ def _improve(session: Session, collected: Collected, clock: Stopwatch) -> dict[s
         taken = name in metrics or name in RESERVED or name.startswith(("time/", "eval/"))
         metrics[f"env/{name}" if taken else name] = metric.mean
     return metrics
-
-
-def _evaluate_now(session: Session) -> dict[str, float]:
-    config, state = session.config, session.state
-    result = evaluate(
-        state.net,
-        session.create_env,
-        config,
-        session.device,
-        config.eval.every_episodes,
-        greedy=True,
-        number=state.update,
-    )
-    return {f"eval/{name}": result.mean(name) for name in result.metrics}

@@ -24,7 +24,7 @@ from entity_env.validate import FrameReader
 from entity_env.vec_env import check_count
 from ppo_trainer.cli import run_main
 from ppo_trainer.errors import VideoError
-from ppo_trainer.evaluate import LoadedRun, load_policy, network_policy
+from ppo_trainer.evaluation import LoadedRun, load_policy, network_policy
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.video import write_video
 

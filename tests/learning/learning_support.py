@@ -20,7 +20,7 @@ from ppo_trainer import (
     train,
 )
 from ppo_trainer.environments import make_factory, with_env
-from ppo_trainer.evaluate import Evaluation, evaluate
+from ppo_trainer.evaluation import Evaluation, evaluate
 from ragged_net import NetConfig
 
 __all__ = ["SMALL_NET", "small_config", "train_and_play"]

@@ -14,7 +14,8 @@ from entity_env import CategoricalAction
 from entity_env.errors import NumEnvsError
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
-from ppo_trainer.evaluate import Evaluation, evaluate, evaluate_run, load_policy, main, table
+from ppo_trainer.evaluate import evaluate_run, main
+from ppo_trainer.evaluation import Evaluation, evaluate, load_policy, table
 from ppo_trainer.run_folder import RunFolder
 
 Z2 = 1.959964**2  # 3.84146

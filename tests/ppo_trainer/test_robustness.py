@@ -53,7 +53,7 @@ from ppo_trainer import (
 )
 from ppo_trainer.checkpoint import TrainState, load_state
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError
-from ppo_trainer.evaluate import evaluate
+from ppo_trainer.evaluation import evaluate
 from ppo_trainer.overrides import hydra_arguments
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import make_generators
