@@ -85,7 +85,6 @@ def typed_actions(
     frame: Frame,
     chosen: Mapping[ActionName, npt.NDArray[np.int64]],
     action_space: Mapping[ActionName, ActionSpace],
-    probs: Mapping[ActionName, npt.NDArray[np.float32]] | None = None,
 ) -> dict[ActionName, Action]:
     """The actions of one frame as its environment receives them.
 
@@ -94,25 +93,23 @@ def typed_actions(
         chosen: For each action one number for each actor: the index of the choice, or for a
             select-entity action the index of the entity. Shape: (A,). Already checked.
         action_space: The environment's action space.
-        probs: For each action the probabilities behind the choices, passed on as they are.
     """
     ids = frame.ids
     actions: dict[ActionName, Action] = {}
     for name, space in action_space.items():
         who = frame.actions.get(name)
         indices = chosen.get(name, _NOBODY)
-        prob = None if probs is None else probs.get(name)
         if isinstance(space, GlobalCategoricalActionSpace):
             if who is not None:
                 index = int(indices[0])
-                actions[name] = GlobalCategoricalAction(index, space.index_to_label[index], prob)
+                actions[name] = GlobalCategoricalAction(index, space.index_to_label[index])
             continue
         actors = [] if who is None else [ids[actor] for actor in who.actors.tolist()]
         if isinstance(space, SelectEntityActionSpace):
             actees = [ids[actee] for actee in indices.tolist()]
-            actions[name] = SelectEntityAction(actors, actees, prob)
+            actions[name] = SelectEntityAction(actors, actees)
         else:
-            actions[name] = CategoricalAction(actors, indices, space.index_to_label, prob)
+            actions[name] = CategoricalAction(actors, indices, space.index_to_label)
     return actions
 
 

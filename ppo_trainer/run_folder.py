@@ -69,7 +69,9 @@ class RunFolder:
 
     def publish(self, config: TrainConfig) -> RunFolder:
         """Rename a draft; where the name is taken, the next free number goes behind it."""
-        target = re.sub(r"\W+", "-", config.env["_target_"].rpartition(".")[2].lower()).strip("-")
+        target = re.sub(
+            r"[^a-z0-9_]+", "-", config.env["_target_"].rpartition(".")[2].lower()
+        ).strip("-")
         moment = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
         name = config.run_name or f"{target}-{moment}-seed{config.seed}"
         for number in itertools.count(1):
