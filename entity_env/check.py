@@ -35,6 +35,8 @@ from entity_env.vec_env import VecEnv, check_count
 
 __all__ = ["check_env"]
 
+_LEAST_STEPS = 200
+"""Steps of each game: where episodes are short, more of them are played than asked for."""
 _MOST_STEPS = 300
 """Steps for each episode asked for; games that go on longer are cut off."""
 CreateEnv = Callable[[], Environment]
@@ -50,7 +52,7 @@ def check_env(create_env: CreateEnv, episodes: int = 3, seed: int = 0) -> None:
 
     Args:
         create_env: Makes one environment; called several times.
-        episodes: The number of episodes of each game.
+        episodes: The least number of episodes of each game.
         seed: Seeds the environment and the random actions.
 
     Raises:
@@ -83,7 +85,8 @@ def _play(env: VecEnv, episodes: int, seed: int) -> list[VecObs]:
     policy = random_policy(seed)
     game = [env.reset(seed)]
     ended = 0
-    while ended < episodes and len(game) <= episodes * _MOST_STEPS:
+    most = episodes * _MOST_STEPS
+    while (ended < episodes or len(game) <= _LEAST_STEPS) and len(game) <= most:
         game.append(env.act(policy(game[-1])))
         ended += int(game[-1].done[0])
     return game
@@ -152,7 +155,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m entity_env.check", description="Check an environment for mistakes."
     )
     parser.add_argument("env", help="where it is, such as my_pkg.my_env.MyEnv")
-    parser.add_argument("--episodes", type=int, default=3)
+    parser.add_argument("--episodes", type=int, default=3, help="at least so many in each game")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     try:
@@ -160,7 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     except EntityEnvError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    print(f"{given.env}: no mistakes in {given.episodes} episodes")
+    print(f"{given.env}: no mistakes found")
     return 0
 
 

@@ -45,13 +45,21 @@ def resolve(name: str) -> Callable[..., Environment]:
         )
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except Exception as error:  # a module of the user's may raise anything
+        missing = isinstance(error, ModuleNotFoundError) and error.name in module_name.split(".")
         raise UnknownEnvironmentError(
-            f"environment {path!r}: importing {module_name!r} failed: {error}",
-            hint="the module must be importable from where you start the program",
+            f"environment {path!r}: importing {module_name!r} failed: "
+            f"{type(error).__name__}: {error}",
+            hint="the module must be importable from where you start the program"
+            if missing
+            else None,
         ) from error
     if not callable(factory := getattr(module, attribute, None)):
-        classes = [key for key, value in vars(module).items() if inspect.isclass(value)]
+        classes = [
+            key
+            for key, value in vars(module).items()
+            if inspect.isclass(value) and issubclass(value, Environment) and value != Environment
+        ]
         raise UnknownEnvironmentError(
             f"module {module_name!r} has no environment {attribute!r}",
             options=classes,

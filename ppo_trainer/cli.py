@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from entity_env import EntityEnvError
 from ragged_net import RaggedNetError
 
-__all__ = ["INTERRUPTED", "run_main"]
+__all__ = ["INTERRUPTED", "python_command", "run_main"]
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended."""
+
+
+def python_command() -> str:
+    """What to type for the interpreter that runs this: ``python`` only where that is the one."""
+    if shutil.which("python") == sys.executable:
+        return "python"
+    path = Path(sys.executable)
+    if path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return shlex.quote(str(path))
 
 
 def run_main(main: Callable[[], None]) -> None:

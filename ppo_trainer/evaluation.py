@@ -6,7 +6,7 @@ import importlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ class Evaluation:
     """The metrics of every episode that one player played. Shape of each: (episodes,)."""
 
     player: str
-    metrics: Mapping[str, npt.NDArray[np.float64]]
+    metrics: Mapping[str, npt.NDArray[np.float64]] = field(repr=False)
 
     def mean(self, name: str) -> float:
         """The mean of a metric."""
@@ -97,6 +97,8 @@ class Evaluation:
         """A metric and its interval as text, and the number of episodes where some lack it."""
         if not self.count(name):
             return "-"
+        if self.count(name) == 1:
+            return f"{self.mean(name):.{digits}f}"
         low, high = self.interval(name)
         text = f"{self.mean(name):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
         missing = self.count(name) < self.episodes

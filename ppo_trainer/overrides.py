@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
@@ -49,16 +49,42 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
     """
     names = [match["name"] for text in arguments if (match := _SETTING.match(text))]
     own = "env._target_" in names and not {"env", "resume"} & set(names)
-    rewritten = []
-    for text in arguments:
+    sweep = bool({"-m", "--multirun"} & set(arguments))
+    flags, rewritten = [], []
+    for previous, text in zip(["", *arguments], arguments, strict=False):
         match = _SETTING.match(text)
+        if match is None and text[:1] not in "+~":
+            # Hydra takes settings only in one piece, so that flags go before them.
+            _check_flag(previous, text)
+            flags.append(text)
+            continue
+        if match is not None and not sweep:
+            _check_single(text, text[match.end() :])
         is_setting = match is not None and match["name"].split(".")[0] != "hydra"
         if match is not None and match["name"] in _GROUPS:
             _check_options(match["name"], text[match.end() :])
         elif match is not None and is_setting:
             text = f"++{text}"
         rewritten.append(text)
-    return (["env=custom"] if own else []) + rewritten
+    return flags + (["env=custom"] if own else []) + rewritten
+
+
+def _check_flag(previous: str, text: str) -> None:
+    """Catch settings that are written as flags, or without a value."""
+    name = text.lstrip("-").partition("=")[0]
+    if text.startswith("--") and name.partition(".")[0] in get_type_hints(TrainConfig):
+        raise ConfigError(f"settings are not flags: {text}", hint=f"write {name}=<value>")
+    value_of_flag = previous.startswith("-") and previous not in ("-m", "--multirun")
+    if not text.startswith("-") and not value_of_flag:
+        target = f"for an environment of your own: env._target_={text}" if "." in text else None
+        raise ConfigError(
+            f"{text!r} is not a setting", expected="name=value, such as seed=3", hint=target
+        )
+
+
+def _check_single(text: str, value: str) -> None:
+    if "," in value and not set("[]{}()\"'") & set(value):
+        raise ConfigError(f"{text} names several values", hint="for one run each, add -m")
 
 
 def _check_options(group: str, options: str) -> None:

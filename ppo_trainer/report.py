@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 
 from ppo_trainer.checkpoint import latest_checkpoint
+from ppo_trainer.cli import python_command
 from ppo_trainer.curve import draw_curve
 from ppo_trainer.environments import UNIMPORTABLE
 from ppo_trainer.evaluation import Evaluation, evaluate, evaluate_all, table, write_evaluation
+from ppo_trainer.logger import read_metrics
 from ppo_trainer.session import Session
 
 __all__ = ["evaluate_now", "finish"]
@@ -41,6 +43,11 @@ def finish(session: Session, interrupted: bool) -> list[Evaluation]:
         print(f"learning curve  {curve}")
     results: list[Evaluation] = []
     if config.eval.episodes:
+        if not any(record.get("episodes") for record in read_metrics(run)):
+            print(
+                "\nno episode has ended so far; if the game never ends, what follows plays "
+                f"eval.max_steps={config.eval.max_steps} steps of each (Ctrl-C skips it)"
+            )
         print(f"\nplaying {config.eval.episodes:,} fresh episodes with each player ...", flush=True)
         results = evaluate_all(
             state.net, session.create_env, config, session.device, config.eval.episodes
@@ -55,8 +62,9 @@ def finish(session: Session, interrupted: bool) -> list[Evaluation]:
 
 
 def _next_steps(session: Session) -> list[tuple[str, str]]:
-    path, more = str(session.run.path), 2 * session.config.total_timesteps
-    own_game = "python -m ppo_trainer env._target_=my_pkg.my_env.MyEnv"
+    path, more = str(session.run.path), 2 * session.state.steps
+    python = python_command()
+    own_game = f"{python} -m ppo_trainer env._target_=my_pkg.my_env.MyEnv"
     if session.config.env["_target_"].startswith(UNIMPORTABLE):
         # The commands cannot import a class that lives in a script or notebook.
         return [
@@ -66,7 +74,7 @@ def _next_steps(session: Session) -> list[tuple[str, str]]:
         ]
     quoted = shlex.quote(path)
     return [
-        ("watch it play", f"python -m ppo_trainer.watch {quoted}"),
-        ("train it further", f"python -m ppo_trainer resume={quoted} total_timesteps={more}"),
+        ("watch it play", f"{python} -m ppo_trainer.watch {quoted}"),
+        ("train it further", f"{python} -m ppo_trainer resume={quoted} total_timesteps={more}"),
         ("your own game", own_game),
     ]

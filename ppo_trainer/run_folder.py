@@ -78,6 +78,8 @@ class RunFolder:
             path = self.path.with_name(name if number == 1 else f"{name}-{number}")
             if os.path.lexists(path):
                 continue
+            if config.run_name and number > 1:
+                print(f"{self.path.with_name(name)} exists: this run is {path}")
             try:
                 return RunFolder(self.path.rename(path))
             except OSError as error:

@@ -14,6 +14,7 @@ import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
 from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state
+from ppo_trainer.cli import python_command
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, CreateEnv
 from ppo_trainer.errors import NonFiniteError
@@ -59,7 +60,9 @@ class Session:
             )
             raise
         except EntityEnvError as error:
-            resume = f"to go on from the last checkpoint: {self.resume_command()}"
+            resume = (
+                f"when it is mended, to go on from the last checkpoint: {self.resume_command()}"
+            )
             error.hint = f"{error.hint}; {resume}" if error.hint else resume
             raise
 
@@ -70,7 +73,7 @@ class Session:
             # A command cannot import a class that lives in a script or notebook.
             changed = f", {change.partition('.')[0]}=..." if change else ""
             return f"ppo_trainer.resume({path!r}, env=...{changed})"
-        return f"python -m ppo_trainer resume={shlex.quote(path)} {change}".rstrip()
+        return f"{python_command()} -m ppo_trainer resume={shlex.quote(path)} {change}".rstrip()
 
     def final_steps(self) -> int:
         """The steps at the end: ``total_timesteps``, rounded up to whole rollouts."""
@@ -129,9 +132,13 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
         )
     if restored.other_device:
         notes.append("drawing fresh random numbers: it was saved on another kind of device")
-    # Only now: settings that do not fit what was saved must not stay in the folder.
-    run.write_config(replace(config, resume=None))
     print(f"resuming {run.path} at step {state.steps:,}")
+    if state.steps >= config.total_timesteps:
+        notes = []
+        print(f"it has its {config.total_timesteps:,} steps; to train further, ask for more")
+    else:
+        # Only now: settings that do not fit what was saved must not stay in the folder.
+        run.write_config(replace(config, resume=None))
     for note in notes:
         print(f"{note}; from here on the run differs from an unbroken one")
     return session, obs

@@ -83,3 +83,25 @@ def test_a_factory_that_takes_anything_is_not_checked():
     check_settings(lambda **settings: None, {"anything": 1})
     with pytest.raises(errors.SettingError, match="'anything'"):
         check_settings(lambda something: None, {"anything": 1})
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "hint"),
+    [
+        ("x = = 1", "SyntaxError", False),
+        ("import a_package_that_is_not_there", "a_package_that_is_not_there", False),
+        ("1 / 0", "ZeroDivisionError", False),
+    ],
+    ids=["syntax", "import", "error"],
+)
+def test_a_module_that_fails_to_import_says_why(tmp_path, monkeypatch, code, message, hint):
+    (tmp_path / "failing_module.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(errors.UnknownEnvironmentError, match=message) as caught:
+        resolve("failing_module.MyEnv")
+    assert (caught.value.hint is not None) == hint
+
+
+def test_a_module_that_is_not_there_has_a_hint():
+    with pytest.raises(errors.UnknownEnvironmentError, match="where you start"):
+        resolve("no_such_module.MyEnv")

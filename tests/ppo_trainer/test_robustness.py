@@ -405,9 +405,8 @@ def test_an_environment_that_breaks_in_the_middle_says_how_to_go_on(config):
     # Steps count over rollouts: 2 rollouts of 6 steps, then the third.
     assert caught.value.where == "environment 2, step 15"
     assert "the tiny motor broke" in caught.value.what
-    assert caught.value.hint == (
-        f"to go on from the last checkpoint: python -m ppo_trainer resume={run}"
-    )
+    assert "to go on from the last checkpoint: " in caught.value.hint
+    assert caught.value.hint.endswith(f"-m ppo_trainer resume={run}")
     assert saved(run)[2]["steps"] == 48
     resumed = ppo_trainer.resume(run)
     assert_same_checkpoint(resumed.run, whole.run)
@@ -662,10 +661,59 @@ def test_an_option_that_does_not_exist_names_what_was_meant(arguments, parts):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["env=minesweeper"], ["env=minesweeper,custom", "-m"], ["experiment=minesweeper"], []],
+    [["env=minesweeper"], ["-m", "env=minesweeper,custom"], ["experiment=minesweeper"], []],
 )
 def test_options_that_exist_pass(arguments):
     assert hydra_arguments(arguments) == arguments
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-m", "seed=1,2", "env._target_=farm.Farm"],
+        ["seed=1,2", "-m", "env._target_=farm.Farm"],
+        ["seed=1,2", "env._target_=farm.Farm", "-m"],
+    ],
+    ids=" ".join,
+)
+def test_flags_may_stand_anywhere(arguments):
+    # Hydra refuses settings on both sides of a flag.
+    expected = ["-m", "env=custom", "++seed=1,2", "++env._target_=farm.Farm"]
+    assert hydra_arguments(arguments) == expected
+
+
+def test_a_flag_keeps_its_value():
+    assert hydra_arguments(["seed=3", "--cfg", "job"]) == ["--cfg", "job", "++seed=3"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["farm.Farm"], ["'farm.Farm' is not a setting", "env._target_=farm.Farm"]),
+        (["--total_timesteps", "100"], ["settings are not flags", "total_timesteps=<value>"]),
+        (["--env.width=8"], ["settings are not flags", "env.width=<value>"]),
+        (["seed=1,2"], ["seed=1,2 names several values", "add -m"]),
+    ],
+    ids=["no name", "flag", "flag with value", "no sweep"],
+)
+def test_what_is_no_setting_is_explained(arguments, parts):
+    with pytest.raises(ConfigError) as caught:
+        hydra_arguments(arguments)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_a_list_is_one_value():
+    assert hydra_arguments(["env.sizes=[1,2]"]) == ["++env.sizes=[1,2]"]
+
+
+def test_asking_a_run_for_fewer_steps_than_it_has_changes_nothing(config, capsys):
+    done = train(config, env=SavedForaging).run
+    before = (done / "config.yaml").read_bytes()
+    result = ppo_trainer.resume(done, env=SavedForaging, total_timesteps=24)
+    assert not result.interrupted
+    assert (done / "config.yaml").read_bytes() == before
+    assert "to train further, ask for more" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("group", ["env", "experiment"])
