@@ -10,6 +10,8 @@ python -m entity_env.check my_pkg.my_env.MyEnv
 from __future__ import annotations
 
 import argparse
+import ast
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -25,11 +27,12 @@ from entity_env.errors import (
     EntityEnvError,
     EnvironmentFailedError,
     ObservationError,
+    SettingError,
     shorten,
 )
 from entity_env.list_env import ListEnv
 from entity_env.play import random_policy
-from entity_env.registry import resolve
+from entity_env.registry import check_settings, resolve
 from entity_env.transport import pack_obs
 from entity_env.vec_env import VecEnv, check_count
 
@@ -155,16 +158,32 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m entity_env.check", description="Check an environment for mistakes."
     )
     parser.add_argument("env", help="where it is, such as my_pkg.my_env.MyEnv")
+    parser.add_argument(
+        "settings", nargs="*", metavar="name=value", help="arguments of its constructor"
+    )
     parser.add_argument("--episodes", type=int, default=3, help="at least so many in each game")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     try:
-        check_env(resolve(given.env), given.episodes, given.seed)
+        factory, settings = resolve(given.env), dict(map(_setting, given.settings))
+        check_settings(factory, settings)
+        check_env(functools.partial(factory, **settings), given.episodes, given.seed)
     except EntityEnvError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     print(f"{given.env}: no mistakes found")
     return 0
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """A name and its value: a Python literal, or else the text itself."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SettingError(f"{text!r} is not a setting", expected="name=value, such as width=8")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, {"true": True, "false": False, "null": None}.get(value, value)
 
 
 if __name__ == "__main__":

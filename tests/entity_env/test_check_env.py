@@ -411,3 +411,19 @@ def test_the_module_runs_as_a_program_without_warnings():
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "status", "said"),
+    [
+        (["width=4", "orbital_cannon=true"], 0, "no mistakes found"),
+        (["widht=4"], 1, "did you mean 'width'?"),
+        (["width"], 1, "name=value"),
+        (["width=1", "height=1"], 1, "too small"),
+    ],
+    ids=["valid", "misspelt", "no value", "refused"],
+)
+def test_the_command_takes_the_constructor_s_arguments(capsys, settings, status, said):
+    assert main(["envs.minesweeper.MineSweeper", *settings, "--episodes", "1"]) == status
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err
