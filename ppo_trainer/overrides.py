@@ -7,7 +7,6 @@ in ``config.py`` can answer a misspelt name with the nearest valid one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -45,7 +44,8 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
     one's own without ``env=`` starts from an environment without settings.
 
     Raises:
-        ConfigError: ``env=`` or ``experiment=`` with an option that does not exist.
+        ConfigError: ``env=`` or ``experiment=`` with an option that does not exist; several values
+            without ``-m``; a setting that is written as a flag, or without a value.
     """
     names = [match["name"] for text in arguments if (match := _SETTING.match(text))]
     own = "env._target_" in names and not {"env", "resume"} & set(names)
@@ -53,7 +53,7 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
     flags, rewritten = [], []
     for previous, text in zip(["", *arguments], arguments, strict=False):
         match = _SETTING.match(text)
-        if match is None and text[:1] not in "+~":
+        if text.startswith("-") or not ("=" in text or text.startswith("~")):
             # Hydra takes settings only in one piece, so that flags go before them.
             _check_flag(previous, text)
             flags.append(text)
@@ -115,9 +115,8 @@ def resumed_config(composed: Any) -> TrainConfig:
             )
         if not name.startswith("~"):
             OmegaConf.update(saved, name, _lookup(composed, name), force_add=True)
-    values = OmegaConf.to_container(saved, resolve=True)
-    assert isinstance(values, Mapping)
-    return config_from_dict(values)  # type: ignore[arg-type]
+    values: Any = OmegaConf.to_container(saved, resolve=True)
+    return config_from_dict(values)
 
 
 def _lookup(values: Any, path: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import itertools
 import os
 import re
 import time
@@ -74,9 +73,12 @@ class RunFolder:
         ).strip("-")
         moment = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
         name = config.run_name or f"{target}-{moment}-seed{config.seed}"
-        for number in itertools.count(1):
-            path = self.path.with_name(name if number == 1 else f"{name}-{number}")
+        number = 1
+        path = self.path.with_name(name)
+        while True:
             if os.path.lexists(path):
+                number += 1
+                path = self.path.with_name(f"{name}-{number}")
                 continue
             if config.run_name and number > 1:
                 print(f"{self.path.with_name(name)} exists: this run is {path}")
@@ -87,7 +89,6 @@ class RunFolder:
                     raise RunFolderError(
                         f"the run folder {str(path)!r} cannot be made: {error}"
                     ) from error
-        raise AssertionError("unreachable: numbers do not end")
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:

@@ -703,6 +703,11 @@ def test_what_is_no_setting_is_explained(arguments, parts):
         assert part in str(caught.value)
 
 
+def test_hydra_s_own_groups_and_deletions_are_settings_too():
+    arguments = ["hydra/launcher=basic", "hydra.verbose=true", "~experiment", "+env.new=1"]
+    assert hydra_arguments([*arguments, "--cfg", "job"]) == ["--cfg", "job", *arguments]
+
+
 def test_a_list_is_one_value():
     assert hydra_arguments(["env.sizes=[1,2]"]) == ["++env.sizes=[1,2]"]
 
