@@ -1,99 +1,34 @@
 """Attention within frames of different lengths, without padding: one interface, several backends.
 
 To add a backend, write ``backend(qkv, frames) -> (N, H, D)``, put it in ``BACKENDS`` under a name,
-and teach ``_auto`` when it is the best choice.
+and teach ``choose_backend`` when it is the best choice.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from ragged_net.errors import ShapeError, UnknownNameError
-from ragged_net.ragged import offsets_of
+from ragged_net import compiled
+from ragged_net.errors import DeviceError, ShapeError, UnknownNameError
+from ragged_net.frames import Frames
 
 __all__ = [
     "BACKENDS",
     "AttentionBackend",
-    "FrameGroups",
-    "Frames",
     "Permute",
     "attend",
     "check_backend",
+    "choose_backend",
     "permute",
     "ragged_attention",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class FrameGroups:
-    """The frames of a batch, sorted by length, so that frames of one length form a dense tensor.
-
-    Args:
-        order: (N,) int64: the flat row that comes at each place of the group order, or None where
-            the flat order is the group order already.
-        inverse: (N,) int64: the inverse permutation of ``order``, or None.
-        sizes: (length, number of frames) of each group, in the group order. Lengths are over 0.
-        masks: For each group (count, 1, L, L) bool, True where a query may attend to a key; None
-            where nothing is hidden.
-    """
-
-    order: Tensor | None
-    inverse: Tensor | None
-    sizes: tuple[tuple[int, int], ...]
-    masks: tuple[Tensor, ...] | None
-
-
-@dataclass(frozen=True, eq=False)
-class Frames:
-    """What attention must know about the frames of a batch; shared by all layers of a network.
-
-    Args:
-        offsets: (B + 1,) int64.
-        num_rows: N.
-        hidden: (N,) bool: a query that is not hidden attends to keys that are not hidden, a hidden
-            query to all keys of its frame. None: nothing is hidden.
-    """
-
-    offsets: Tensor
-    num_rows: int
-    hidden: Tensor | None = None
-
-    @cached_property
-    def groups(self) -> FrameGroups:
-        """The frames grouped by exact length; computed once, when a backend first asks."""
-        lengths = self.offsets[1:] - self.offsets[:-1]
-        ordered, frames = lengths.sort(stable=True)
-        values, counts = torch.unique_consecutive(ordered, return_counts=True)
-        table = torch.stack([values, counts]).tolist()
-        sizes = tuple((n, count) for n, count in zip(*table, strict=True) if n > 0)
-        if len(sizes) <= 1 or bool((lengths == ordered).all()):
-            return FrameGroups(None, None, sizes, self._masks(self.hidden, sizes))
-        shift = self.offsets[:-1].index_select(0, frames) - offsets_of(ordered)[:-1]
-        places = torch.arange(self.num_rows, device=shift.device)
-        order = shift.repeat_interleave(ordered, output_size=self.num_rows) + places
-        inverse = torch.empty_like(order).index_copy_(0, order, places)
-        hidden = None if self.hidden is None else self.hidden.index_select(0, order)
-        return FrameGroups(order, inverse, sizes, self._masks(hidden, sizes))
-
-    @staticmethod
-    def _masks(
-        hidden: Tensor | None, sizes: tuple[tuple[int, int], ...]
-    ) -> tuple[Tensor, ...] | None:
-        if hidden is None:
-            return None
-        masks = []
-        rows = torch.split(hidden, [length * count for length, count in sizes])
-        for part, (length, count) in zip(rows, sizes, strict=True):
-            query = part.view(count, 1, length, 1)
-            masks.append(query | ~part.view(count, 1, 1, length))  # (count, 1, L, L)
-        return tuple(masks)
 
 
 AttentionBackend: TypeAlias = Callable[[Tensor, Frames], Tensor]
@@ -140,7 +75,50 @@ def check_backend(name: str) -> None:
 
 
 def _auto(qkv: Tensor, frames: Frames) -> str:
+    return choose_backend(
+        qkv.device.type,
+        qkv.dtype,
+        head_width=qkv.shape[3],
+        hidden=frames.hidden is not None,
+        has_numba=compiled.available(),
+        has_varlen=qkv.device.type == "cuda" and varlen_available(qkv.device),
+    )
+
+
+def choose_backend(
+    device: str,
+    dtype: torch.dtype,
+    *,
+    head_width: int,
+    hidden: bool,
+    has_numba: bool,
+    has_varlen: bool,
+) -> str:
+    """The fastest backend for such a batch, by name.
+
+    Args:
+        device: The type of the device, such as ``cpu``.
+        dtype: Of queries, keys and values.
+        head_width: The width of a head.
+        hidden: Whether some rows are hidden from others.
+        has_numba: Whether Numba can be imported.
+        has_varlen: Whether torch has variable-length attention for this GPU.
+    """
+    if device == "cpu" and dtype == torch.float32 and has_numba:
+        return "numba"
+    half = dtype in (torch.float16, torch.bfloat16)
+    # Flash attention, on which it builds, has no masks and wants widths like these.
+    if device == "cuda" and half and has_varlen and not hidden and head_width in range(8, 257, 8):
+        return "varlen"
     return "grouped"
+
+
+@functools.cache
+def varlen_available(device: torch.device) -> bool:
+    """Whether ``torch.nn.attention.varlen`` exists and this GPU can run it (Ampere or newer)."""
+    if importlib.util.find_spec("torch.nn.attention.varlen") is None:
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def _reference(qkv: Tensor, frames: Frames) -> Tensor:
@@ -180,6 +158,24 @@ def _grouped(qkv: Tensor, frames: Frames) -> Tensor:
     return output
 
 
+def _varlen(qkv: Tensor, frames: Frames) -> Tensor:
+    """Flash attention over offsets: CUDA in half precision, without hidden rows."""
+    if qkv.device.type != "cuda" or frames.hidden is not None:
+        raise DeviceError(
+            "attention backend 'varlen' cannot run this batch",
+            expected="a CUDA device, half precision, no hidden rows",
+            received=f"{qkv.device.type}, {qkv.dtype}"
+            + (", hidden rows" if frames.hidden is not None else ""),
+            hint="backend 'auto' takes one that can",
+        )
+    from torch.nn.attention.varlen import varlen_attn
+
+    query, key, value = qkv.unbind(1)  # each (N, H, D)
+    starts, longest = frames.offsets.to(torch.int32), frames.longest
+    mixed = varlen_attn(query, key, value, starts, starts, longest, longest)
+    return cast(Tensor, mixed)
+
+
 def permute(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
     """``x[order]`` for a permutation ``order`` (N,) of the rows of ``x`` (N, ...)."""
     result: Tensor = Permute.apply(x, order, inverse)  # type: ignore[no-untyped-call]
@@ -205,4 +201,9 @@ class Permute(torch.autograd.Function):
         return permute(gradient, inverse, order), None, None
 
 
-BACKENDS: dict[str, AttentionBackend] = {"reference": _reference, "grouped": _grouped}
+BACKENDS: dict[str, AttentionBackend] = {
+    "reference": _reference,
+    "grouped": _grouped,
+    "numba": compiled.attention,
+    "varlen": _varlen,
+}

@@ -16,7 +16,6 @@ from entity_env.spaces import (
     check_action_space,
 )
 from ragged_net.actors import CategoricalActors, SelectActors
-from ragged_net.attention import Frames
 from ragged_net.batch import EntityBatch
 from ragged_net.check import (
     Flags,
@@ -28,6 +27,7 @@ from ragged_net.check import (
 from ragged_net.config import NetConfig
 from ragged_net.embedding import EntityEmbedding
 from ragged_net.errors import DeviceError
+from ragged_net.frames import Frames
 from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.layout import Layout
 from ragged_net.outputs import ActionOutput, Draw

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ragged_net.attention import Frames, attend
+from ragged_net import compiled
+from ragged_net.attention import attend
 from ragged_net.config import NetConfig
+from ragged_net.frames import Frames
 
 __all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
 
@@ -34,6 +36,8 @@ class TransformerBlock(nn.Module):
         super().__init__()
         dim, hidden = config.dim, config.dim * config.mlp_ratio
         self.heads, self.backend = config.heads, config.attention
+        # The compiled block knows one activation, and does its own attention.
+        self.fused = config.activation == "relu" and config.attention == "auto"
         # Each block adds two residual branches: scaled so, their sum keeps its size at any depth
         # (Radford et al. 2019, "Language models are unsupervised multitask learners").
         gain = (2 * config.layers) ** -0.5
@@ -48,11 +52,18 @@ class TransformerBlock(nn.Module):
     def forward(self, x: Tensor, frames: Frames) -> Tensor:
         """Rows (N, D) -> rows (N, D)."""
         rows, dim = x.shape
+        if self.fused and compiled.can_run_block(x, dim, self.heads):
+            return compiled.block(x, frames, self.heads, self._weights())
         qkv = self.qkv(self.norm_attention(x)).view(rows, 3, self.heads, dim // self.heads)
         mixed: Tensor = attend(qkv, frames, self.backend)
         x = x + self.out(mixed.reshape(rows, dim))  # (N, H, D / H) -> (N, D)
         residual: Tensor = self.mlp(self.norm_mlp(x))
         return x + residual
+
+    def _weights(self) -> list[Tensor]:
+        """In the order of ``compiled.block``."""
+        parts = (self.norm_attention, self.qkv, self.out, self.norm_mlp, self.mlp[0], self.mlp[2])
+        return [parameter for part in parts for parameter in part.parameters()]
 
 
 class RaggedTransformer(nn.Module):

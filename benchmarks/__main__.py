@@ -1,0 +1,45 @@
+"""``make bench``: every benchmark in a fresh process, then one table."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+from benchmarks.measure import Row, print_rows
+
+PARTS = ("attention", "network", "environments", "workers", "train", "memory", "peers")
+# One pinned thread, for every library that would start more.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+
+def main() -> None:
+    """Run the parts that are named on the command line, or all of them."""
+    if len(sys.argv) == 3 and sys.argv[1] == "--rows":
+        rows = importlib.import_module(f"benchmarks.{sys.argv[2]}").rows()
+        print("\n" + json.dumps([dataclasses.asdict(row) for row in rows]))
+        return
+    collected: list[Row] = []
+    for part in sys.argv[1:] or PARTS:
+        start = time.perf_counter()
+        print(f"{part} ...", end="", flush=True)
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks", "--rows", part],
+            env={**os.environ, **ONE_THREAD},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        rows = [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
+        collected += [dataclasses.replace(row, case=f"{part}: {row.case}") for row in rows]
+        print(f" {time.perf_counter() - start:.0f} s", flush=True)
+    print()
+    print_rows(collected)
+
+
+if __name__ == "__main__":
+    main()

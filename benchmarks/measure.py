@@ -1,0 +1,142 @@
+"""How all benchmarks measure: CPU time of the process, in turns, medians and spread."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Row", "Times", "alternate", "print_rows", "speed_row"]
+
+
+@dataclass(frozen=True)
+class Times:
+    """CPU seconds of one call, one number for each repeat."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle of the repeats."""
+        return statistics.median(self.seconds)
+
+    def ratios(self, ours: Times) -> list[float]:
+        """How many times as long this takes as ``ours``, repeat by repeat, sorted."""
+        return sorted(a / b for a, b in zip(self.seconds, ours.seconds, strict=True))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Args:
+        case: What was measured.
+        ours: Our figure, with its unit.
+        baseline: The name of what it is compared with, and its figure.
+        ratio: How many times better ours is, or None where there is nothing to compare with.
+        spread: The middle 80% of the repeats.
+        target: The least ``ratio`` (or, without one, the least ``value``) to reach; None for none.
+        value: Our figure as a number, where the target is about it.
+    """
+
+    case: str
+    ours: str
+    baseline: str = ""
+    ratio: float | None = None
+    spread: tuple[float, float] | None = None
+    target: float | None = None
+    value: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """``reached``, ``missed``, or nothing where there is no target."""
+        measured = self.value if self.value is not None else self.ratio
+        if self.target is None or measured is None:
+            return ""
+        return "reached" if measured >= self.target else "missed"
+
+
+def alternate(
+    cases: Mapping[str, Callable[[], object]], *, repeats: int = 11, seconds: float = 0.05
+) -> dict[str, Times]:
+    """Time each function, one after the other, again and again.
+
+    Taking turns lets a slow moment of the machine hit all of them alike.
+
+    Args:
+        cases: The functions by name.
+        repeats: Turns.
+        seconds: About how long a function runs in one turn: it is called often enough.
+    """
+    calls = {name: _calls(function, seconds) for name, function in cases.items()}
+    taken: dict[str, list[float]] = {name: [] for name in cases}
+    for _ in range(repeats):
+        for name, function in cases.items():
+            taken[name].append(_time(function, calls[name]) / calls[name])
+    return {name: Times(tuple(values)) for name, values in taken.items()}
+
+
+def speed_row(
+    case: str,
+    ours: Times,
+    baseline: Times,
+    name: str,
+    *,
+    target: float | None = None,
+    per_call: float | None = None,
+    unit: str = "",
+) -> Row:
+    """A row that compares two times; as rates where ``per_call`` things are done in a call."""
+    ratios = baseline.ratios(ours)
+    edge = len(ratios) // 10
+    return Row(
+        case=case,
+        ours=_figure(ours, per_call, unit),
+        baseline=f"{name}: {_figure(baseline, per_call, unit)}",
+        ratio=statistics.median(ratios),
+        spread=(ratios[edge], ratios[-1 - edge]),
+        target=target,
+    )
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """Print a table."""
+    lines = [("case", "ours", "baseline", "ratio", "80% of repeats", "target", "")]
+    for row in rows:
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}x"
+        spread = "" if row.spread is None else f"{row.spread[0]:.2f} to {row.spread[1]:.2f}"
+        target = "" if row.target is None else f"{row.target:,g}"
+        lines.append((row.case, row.ours, row.baseline, ratio, spread, target, row.verdict))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)))
+
+
+def _figure(times: Times, per_call: float | None, unit: str) -> str:
+    if per_call is not None:
+        return f"{per_call / times.median:,.0f} {unit}".strip()
+    seconds = times.median
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+
+
+def _calls(function: Callable[[], object], seconds: float) -> int:
+    """How often to call a function in one turn; warms it up, too."""
+    function()
+    calls = 1
+    while (taken := _time(function, calls)) < seconds / 4:
+        calls *= 4
+    return max(1, round(calls * seconds / taken))
+
+
+def _time(function: Callable[[], object], calls: int) -> float:
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.process_time()
+        for _ in range(calls):
+            function()
+        return time.process_time() - start
+    finally:
+        gc.enable()

@@ -1,0 +1,84 @@
+"""What attention must know about the frames of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ragged_net.ragged import offsets_of
+
+__all__ = ["FrameGroups", "Frames"]
+
+
+@dataclass(frozen=True, eq=False)
+class FrameGroups:
+    """The frames of a batch, sorted by length, so that frames of one length form a dense tensor.
+
+    Args:
+        order: (N,) int64: the flat row that comes at each place of the group order, or None where
+            the flat order is the group order already.
+        inverse: (N,) int64: the inverse permutation of ``order``, or None.
+        sizes: (length, number of frames) of each group, in the group order. Lengths are over 0.
+        masks: For each group (count, 1, L, L) bool, True where a query may attend to a key; None
+            where nothing is hidden.
+    """
+
+    order: Tensor | None
+    inverse: Tensor | None
+    sizes: tuple[tuple[int, int], ...]
+    masks: tuple[Tensor, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """What attention must know about the frames of a batch; shared by all layers of a network.
+
+    Args:
+        offsets: (B + 1,) int64.
+        num_rows: N.
+        hidden: (N,) bool: a query that is not hidden attends to keys that are not hidden, a hidden
+            query to all keys of its frame. None: nothing is hidden.
+    """
+
+    offsets: Tensor
+    num_rows: int
+    hidden: Tensor | None = None
+
+    @cached_property
+    def longest(self) -> int:
+        """The largest number of rows of a frame; on a GPU this waits for the device once."""
+        lengths = self.offsets[1:] - self.offsets[:-1]
+        return int(lengths.max()) if lengths.shape[0] else 0
+
+    @cached_property
+    def groups(self) -> FrameGroups:
+        """The frames grouped by exact length; computed once, when a backend first asks."""
+        lengths = self.offsets[1:] - self.offsets[:-1]
+        ordered, frames = lengths.sort(stable=True)
+        values, counts = torch.unique_consecutive(ordered, return_counts=True)
+        table = torch.stack([values, counts]).tolist()
+        sizes = tuple((n, count) for n, count in zip(*table, strict=True) if n > 0)
+        if len(sizes) <= 1 or bool((lengths == ordered).all()):
+            return FrameGroups(None, None, sizes, self._masks(self.hidden, sizes))
+        shift = self.offsets[:-1].index_select(0, frames) - offsets_of(ordered)[:-1]
+        places = torch.arange(self.num_rows, device=shift.device)
+        order = shift.repeat_interleave(ordered, output_size=self.num_rows) + places
+        inverse = torch.empty_like(order).index_copy_(0, order, places)
+        hidden = None if self.hidden is None else self.hidden.index_select(0, order)
+        return FrameGroups(order, inverse, sizes, self._masks(hidden, sizes))
+
+    @staticmethod
+    def _masks(
+        hidden: Tensor | None, sizes: tuple[tuple[int, int], ...]
+    ) -> tuple[Tensor, ...] | None:
+        if hidden is None:
+            return None
+        masks = []
+        rows = torch.split(hidden, [length * count for length, count in sizes])
+        for part, (length, count) in zip(rows, sizes, strict=True):
+            query = part.view(count, 1, length, 1)
+            masks.append(query | ~part.view(count, 1, 1, length))  # (count, 1, L, L)
+        return tuple(masks)

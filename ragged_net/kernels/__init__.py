@@ -1,0 +1,1 @@
+"""Numba kernels for the CPU: matrix products, attention and transformer blocks over ragged rows."""

@@ -1,0 +1,171 @@
+"""Linear layers and LayerNorm over the rows of flat float32 arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ragged_net.kernels.tile import PANEL, add_product
+from ragged_net.kernels.vector import LANES, fma, load, splat, store, total
+
+__all__ = [
+    "add_bias_gradient",
+    "add_linear",
+    "add_weight_gradient",
+    "normalize",
+    "normalize_backward",
+    "pack",
+    "set_rows",
+    "set_sum",
+    "set_zero",
+]
+
+EPSILON = 1e-5
+"""What LayerNorm adds to the variance, as torch does."""
+
+
+@njit(cache=True, nogil=True)
+def pack(weight, transposed):
+    """A weight (J, K) in panels for ``add_linear``.
+
+    Returns:
+        (J * K,) float32: for x @ weight (``transposed`` False) the panels hold ``PANEL`` columns of
+        the weight each; for x @ weight.T, those of its transpose. Columns must be a multiple of
+        ``PANEL``.
+    """
+    rows, columns = weight.shape
+    panels = np.empty(rows * columns, np.float32)
+    if transposed:
+        for j in range(rows):
+            at = j // PANEL * columns * PANEL + j % PANEL
+            for k in range(columns):
+                panels[at + k * PANEL] = weight[j, k]
+    else:
+        for j in range(rows):
+            for k in range(columns):
+                panels[(k // PANEL * rows + j) * PANEL + k % PANEL] = weight[j, k]
+    return panels
+
+
+@njit(cache=True, nogil=True)
+def add_linear(x, x_start, rows, depth, panels, y, y_start, columns):
+    """``y (rows, columns) += x (rows, depth) @ panels``; x and y from their starts on."""
+    for i in range(0, rows, 8):
+        count = min(8, rows - i)
+        for p in range(columns // PANEL):
+            add_product(
+                32, count, depth, x, x_start + i * depth, depth, 1,
+                panels, p * depth * PANEL, PANEL,
+                y, y_start + i * columns + p * PANEL, columns,
+            )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient, scratch):
+    """``gradient (columns, depth) += d_y (rows, columns).T @ x (rows, depth)``.
+
+    ``scratch`` holds 8 * rows floats: columns of a wide d_y lie too far apart for the cache.
+    """
+    for j in range(0, columns, 8):
+        if depth > 2 * PANEL:
+            for i in range(rows):
+                for k in range(8):
+                    scratch[i * 8 + k] = d_y[d_start + i * columns + j + k]
+            for p in range(0, depth, PANEL):
+                add_product(
+                    32, 8, rows, scratch, 0, 1, 8, x, x_start + p, depth,
+                    gradient, j * depth + p, depth,
+                )  # fmt: skip
+        else:
+            for p in range(0, depth, PANEL):
+                add_product(
+                    32, 8, rows, d_y, d_start + j, 1, columns, x, x_start + p, depth,
+                    gradient, j * depth + p, depth,
+                )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def add_bias_gradient(d_y, start, rows, columns, gradient):
+    """``gradient (columns,) +=`` the sum of d_y (rows, columns) over its rows."""
+    for j in range(0, columns, LANES):
+        sums = load(gradient, j)
+        for at in range(start + j, start + j + rows * columns, columns):
+            sums = sums + load(d_y, at)
+        store(gradient, j, sums)
+
+
+@njit(cache=True, nogil=True)
+def set_rows(y, start, rows, columns, bias):
+    """``y (rows, columns) = bias``."""
+    for j in range(0, columns, LANES):
+        own = load(bias, j)
+        for at in range(start + j, start + j + rows * columns, columns):
+            store(y, at, own)
+
+
+@njit(cache=True, nogil=True)
+def set_sum(y, start, rows, columns, bias, x):
+    """``y (rows, columns) = bias + x``; y and x both from ``start`` on."""
+    for j in range(0, columns, LANES):
+        own = load(bias, j)
+        for at in range(start + j, start + j + rows * columns, columns):
+            store(y, at, own + load(x, at))
+
+
+@njit(cache=True, nogil=True)
+def set_zero(y, size):
+    """The first ``size`` numbers of y, a multiple of 16, become 0."""
+    for i in range(0, size, LANES):
+        store(y, i, splat(np.float32(0)))
+
+
+@njit(cache=True, nogil=True)
+def normalize(x, start, rows, dim, gain, bias, y):
+    """LayerNorm of ``rows`` rows of x from ``start`` on, written to the beginning of y."""
+    for i in range(rows):
+        at = start + i * dim
+        mean, inverse = _moments(x, at, dim)
+        for d in range(0, dim, LANES):
+            normal = (load(x, at + d) - mean) * inverse
+            store(y, i * dim + d, fma(normal, load(gain, d), load(bias, d)))
+
+
+@njit(cache=True, nogil=True)
+def normalize_backward(d_y, x, start, rows, dim, gain, d_x, d_gain, d_bias):
+    """Add to ``d_x`` (at ``start``), ``d_gain`` and ``d_bias`` what comes through a LayerNorm.
+
+    With x' the normalised row and g = d_y * gain: d_x = (g - mean(g) - x' mean(g x')) / deviation
+    (Ba, Kiros and Hinton 2016, arXiv:1607.06450).
+    """
+    zero = splat(np.float32(0))
+    share = splat(np.float32(1 / dim))
+    for i in range(rows):
+        at = start + i * dim
+        mean, inverse = _moments(x, at, dim)
+        sum_g, sum_gx = zero, zero
+        for d in range(0, dim, LANES):
+            change, normal = load(d_y, i * dim + d), (load(x, at + d) - mean) * inverse
+            store(d_gain, d, fma(change, normal, load(d_gain, d)))
+            store(d_bias, d, load(d_bias, d) + change)
+            g = change * load(gain, d)
+            sum_g, sum_gx = sum_g + g, fma(g, normal, sum_gx)
+        mean_g, mean_gx = splat(total(sum_g)) * share, splat(total(sum_gx)) * share
+        for d in range(0, dim, LANES):
+            normal = (load(x, at + d) - mean) * inverse
+            g = load(d_y, i * dim + d) * load(gain, d)
+            store(d_x, at + d, fma(g - mean_g - normal * mean_gx, inverse, load(d_x, at + d)))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _moments(x, at, dim):
+    """The mean of a row, and 1 / its deviation, as vectors."""
+    sums = splat(np.float32(0))
+    for d in range(at, at + dim, LANES):
+        sums = sums + load(x, d)
+    mean = splat(total(sums) / np.float32(dim))
+    squares = splat(np.float32(0))
+    for d in range(at, at + dim, LANES):
+        centred = load(x, d) - mean
+        squares = fma(centred, centred, squares)
+    variance = total(squares) / np.float32(dim)
+    return mean, splat(np.float32(1) / np.sqrt(variance + np.float32(EPSILON)))

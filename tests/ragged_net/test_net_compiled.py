@@ -1,0 +1,242 @@
+"""The Numba kernels against plain torch."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+pytest.importorskip("numba")
+
+from ragged_net import NetConfig, compiled, ragged_attention
+from ragged_net.frames import Frames
+from ragged_net.kernels import linear
+from ragged_net.kernels.tile import add_product
+from ragged_net.kernels.vector import LANES, exp, load, maximum, store, total, where_positive
+from ragged_net.ragged import offsets_of
+from ragged_net.transformer import TransformerBlock
+
+from numba import njit  # isort: skip
+
+AGREE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+@njit
+def product(columns, a, b, c, a_row, a_column):
+    rows, depth, b_row, c_row = c.shape[0], b.shape[0], b.shape[1], c.shape[1]
+    b, c = b.ravel(), c.ravel()
+    if columns == 8:
+        add_product(8, rows, depth, a, 0, a_row, a_column, b, 1, b_row, c, 0, c_row)
+    elif columns == 16:
+        add_product(16, rows, depth, a, 0, a_row, a_column, b, 1, b_row, c, 0, c_row)
+    else:
+        add_product(32, rows, depth, a, 0, a_row, a_column, b, 1, b_row, c, 0, c_row)
+
+
+@pytest.mark.parametrize("columns", [8, 16, 32])
+@pytest.mark.parametrize("rows", [*range(17), 23])
+@pytest.mark.parametrize("depth", [0, 1, 5])
+def test_products_of_any_size(rows, depth, columns):
+    rng = np.random.default_rng(rows)
+    # Whole numbers: the products are exact. B starts one column in, C has two columns to spare.
+    a = rng.integers(-9, 9, (rows, depth)).astype(np.float32)
+    b = rng.integers(-9, 9, (depth, columns + 3)).astype(np.float32)
+    before = rng.integers(-9, 9, (rows, columns + 2)).astype(np.float32)
+    expected = before.copy()
+    expected[:, :columns] += a @ b[:, 1 : columns + 1]
+    for flat, strides in ((a.ravel(), (depth, 1)), (a.T.ravel(), (1, rows))):
+        c = before.copy()
+        product(columns, flat, b, c, *strides)
+        np.testing.assert_array_equal(c, expected)
+
+
+@njit
+def each(x, y):
+    for i in range(0, x.shape[0], LANES):
+        store(y, i, exp(load(x, i)))
+
+
+def test_the_exponential_is_exact_to_float32_and_passes_nan_on():
+    x = np.concatenate([-np.linspace(0, 87, 4095), [np.nan]]).astype(np.float32)
+    y = np.empty_like(x)
+    each(x, y)
+    np.testing.assert_allclose(y[:-1], np.exp(x[:-1].astype(np.float64)), rtol=2.5e-7)
+    assert np.isnan(y[-1])
+    each(np.full(LANES, -87.1, np.float32), y)
+    assert (y[:LANES] == 0).all()
+
+
+@njit
+def combine(x, y, z):
+    store(z, 0, maximum(load(x, 0), load(y, 0)))
+    store(z, LANES, where_positive(load(x, 0), load(y, 0)))
+    return total(load(y, 0))
+
+
+def test_vectors_by_hand():
+    x = np.array([1, -2, 3, np.nan] * 4, np.float32)
+    y = np.array([2, 5, 1, 4] * 4, np.float32)
+    z = np.empty(2 * LANES, np.float32)
+    assert combine(x, y, z) == 4 * (2 + 5 + 1 + 4)
+    assert z[:3].tolist() == [2, 5, 3]
+    assert z[LANES:].tolist() == [2, 0, 1, 4] * 4  # NaN counts as active: it must not vanish
+    combine(y, x, z)
+    assert np.isnan(z[3])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_packed_weights_multiply_like_the_weights(transposed):
+    rng = np.random.default_rng(0)
+    weight = rng.integers(-9, 9, (96, 64)).astype(np.float32)
+    matrix = weight.T if transposed else weight
+    x = rng.integers(-9, 9, (11, matrix.shape[0])).astype(np.float32)
+    y = np.ones((11, matrix.shape[1]), np.float32)
+    panels = linear.pack(weight, transposed)
+    linear.add_linear(x.ravel(), 0, 11, x.shape[1], panels, y.ravel(), 0, y.shape[1])
+    np.testing.assert_array_equal(y, 1 + x @ matrix)
+
+
+def test_attention_of_every_kind_of_length():
+    # Around the 16 queries that are worked on together, and beyond.
+    for lengths in ([1], [0, 16, 0], [15, 17], [16, 1, 33], [100], [2, 0, 5]):
+        offsets = offsets_of(torch.tensor(lengths))
+        for heads, width in ((1, 8), (4, 8), (2, 16), (2, 24), (1, 32), (3, 5)):
+            for masked in (False, True):
+                torch.manual_seed(len(lengths))
+                qkv = torch.randn(sum(lengths), 3, heads, width, requires_grad=True)
+                hidden = torch.rand(sum(lengths)) < 0.5 if masked else None
+                change = torch.randn(sum(lengths), heads, width)
+                results = []
+                for backend in ("reference", "numba"):
+                    output = ragged_attention(qkv, offsets, hidden, backend)
+                    results.append((output, *torch.autograd.grad(output, qkv, change)))
+                assert_close(results[1], results[0], **AGREE)
+
+
+def test_large_scores_do_not_overflow():
+    qkv = torch.randn(6, 3, 1, 8) * 100
+    offsets = torch.tensor([0, 6])
+    expected = ragged_attention(qkv, offsets, backend="reference")
+    assert_close(ragged_attention(qkv, offsets, backend="numba"), expected, **AGREE)
+
+
+def blocks(dim, heads, ratio=2):
+    """The same block twice: compiled, and in plain torch."""
+    torch.manual_seed(0)
+    pair = [
+        TransformerBlock(NetConfig(dim=dim, heads=heads, mlp_ratio=ratio, attention=attention))
+        for attention in ("auto", "reference")
+    ]
+    for parameter in pair[0].parameters():  # biases and gains that matter
+        torch.nn.init.normal_(parameter, std=0.3)
+    pair[1].load_state_dict(pair[0].state_dict())
+    return pair
+
+
+def run(block, x, frames, change):
+    """Output, and the gradients of rows and parameters."""
+    x = x.clone().requires_grad_()
+    output = block(x, frames)
+    return [output, *torch.autograd.grad(output, [x, *block.parameters()], change)]
+
+
+@pytest.mark.parametrize(("dim", "heads", "ratio"), [(32, 4, 4), (64, 2, 2), (96, 4, 1)])
+@settings(max_examples=15, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 12) | st.sampled_from([16, 64, 65, 130]), max_size=30),
+    masked=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_compiled_block_is_the_block(dim, heads, ratio, lengths, masked, seed):
+    fast, plain = blocks(dim, heads, ratio)
+    torch.manual_seed(seed)
+    rows = sum(lengths)
+    x, change = torch.randn(rows, dim), torch.randn(rows, dim)
+    hidden = torch.rand(rows) < 0.3 if masked else None
+    frames = Frames(offsets_of(torch.tensor(lengths, dtype=torch.int64)), rows, hidden)
+    assert compiled.can_run_block(x, dim, heads) == (rows > 0)
+    for a, b in zip(run(fast, x, frames, change), run(plain, x, frames, change), strict=True):
+        # Small entries of a gradient are differences of large terms: the largest sets the scale.
+        largest = float(b.detach().abs().max()) if b.numel() else 0.0
+        assert_close(a, b, rtol=0, atol=1e-5 * max(1.0, largest))
+
+
+def test_a_block_that_is_not_a_number_stays_so():
+    fast, _ = blocks(32, 4)
+    x = torch.randn(5, 32)
+    x[2, 7] = float("nan")
+    output = fast(x, Frames(torch.tensor([0, 3, 5]), 5))
+    assert output[:3].isnan().all()
+    assert output[3:].isfinite().all()
+
+
+def test_one_input_gives_one_result_to_the_last_bit():
+    fast, _ = blocks(64, 4)
+    frames = Frames(offsets_of(torch.tensor([5, 7, 90, 1])), 103)
+    x, change = torch.randn(103, 64), torch.randn(103, 64)
+    first, second = (run(fast, x, frames, change) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_a_frame_does_not_depend_on_its_neighbours():
+    fast, _ = blocks(32, 4)
+    parts = [torch.randn(n, 32) for n in (3, 40, 1, 33, 64)]
+    together = fast(
+        torch.cat(parts), Frames(offsets_of(torch.tensor([len(part) for part in parts])), 141)
+    )
+    alone = [fast(part, Frames(torch.tensor([0, len(part)]), len(part))) for part in parts]
+    assert torch.equal(together, torch.cat(alone))
+
+
+@pytest.mark.parametrize(
+    ("x", "dim", "heads"),
+    [
+        (torch.zeros(3, 32, dtype=torch.float64), 32, 4),
+        (torch.zeros(3, 32, dtype=torch.bfloat16), 32, 4),
+        (torch.zeros(3, 32, device="meta"), 32, 4),
+        (torch.zeros(3, 48), 48, 4),
+        (torch.zeros(3, 32), 32, 8),
+        (torch.zeros(0, 32), 32, 4),
+    ],
+)
+def test_blocks_that_plain_torch_must_run(x, dim, heads):
+    assert not compiled.can_run_block(x, dim, heads)
+
+
+def test_autocast_runs_in_plain_torch():
+    x = torch.zeros(3, 32)
+    assert compiled.can_run_block(x, 32, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not compiled.can_run_block(x, 32, 4)
+
+
+def test_gelu_and_a_chosen_backend_run_in_plain_torch():
+    assert TransformerBlock(NetConfig()).fused
+    assert not TransformerBlock(NetConfig(activation="gelu")).fused
+    assert not TransformerBlock(NetConfig(attention="grouped")).fused
+
+
+def test_without_numba_everything_runs_in_plain_torch():
+    code = """
+import sys
+sys.modules["numba"] = None
+import torch
+from ragged_net import NetConfig, compiled, ragged_attention
+from ragged_net.frames import Frames
+from ragged_net.transformer import TransformerBlock
+assert not compiled.available()
+ragged_attention(torch.zeros(3, 3, 2, 8), torch.tensor([0, 3]))
+TransformerBlock(NetConfig())(torch.zeros(3, 64), Frames(torch.tensor([0, 3]), 3))
+try:
+    ragged_attention(torch.zeros(3, 3, 2, 8), torch.tensor([0, 3]), backend="numba")
+except ValueError as error:
+    assert "Numba missing" in str(error), error
+else:
+    raise SystemExit("no error")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
