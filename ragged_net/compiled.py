@@ -7,10 +7,13 @@ seconds, and loads them from its cache ever after.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -51,7 +54,7 @@ def attention(qkv: Tensor, frames: Frames) -> Tensor:
     scale = width**-0.5
     if width % _HEAD:  # zeros change neither products nor, cut off again, the result
         qkv = pad(qkv, (0, _HEAD - width % _HEAD))
-    mixed: Tensor = _Attention.apply(qkv, frames.offsets, _hidden(frames), scale)  # type: ignore[no-untyped-call]
+    mixed: Tensor = _Attention.apply(qkv, frames, scale)  # type: ignore[no-untyped-call]
     return mixed if mixed.shape[2] == width else mixed[:, :, :width]
 
 
@@ -83,102 +86,91 @@ def block(x: Tensor, frames: Frames, heads: int, weights: Sequence[Tensor]) -> T
     Returns:
         (N, D).
     """
-    result: Tensor = _Block.apply(x, frames.offsets, _hidden(frames), heads, *weights)  # type: ignore[no-untyped-call]
+    result: Tensor = _Block.apply(x, frames, heads, *weights)  # type: ignore[no-untyped-call]
     return result
 
 
 @functools.cache
-def _kernels() -> ModuleType:
-    """Imported late: Numba takes half a second to import, and may be missing."""
-    from ragged_net.kernels import block as module
-
-    return module
-
-
-@functools.cache
-def _frame_attention() -> ModuleType:
-    from ragged_net.kernels import frame_attention as module
-
-    return module
+def _kernels(name: str) -> ModuleType:
+    """A module of kernels, imported late: Numba takes half a second, and may be missing."""
+    return importlib.import_module(f"ragged_net.kernels.{name}")
 
 
 class _Attention(torch.autograd.Function):
     """``attention`` for widths that the kernel takes."""
 
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, offsets: Tensor, hidden: Tensor, scale: float) -> Tensor:
+    def forward(ctx: Any, qkv: Tensor, frames: Frames, scale: float) -> Tensor:
         rows, _, heads, width = qkv.shape
         qkv = qkv.contiguous()
-        out, softmax = qkv.new_empty(rows, heads, width), qkv.new_empty(rows * 2 * heads)
-        _frame_attention().attend_forward(
-            _flat(qkv), offsets.numpy(), heads, width, _float32(scale), hidden.numpy(),
-            _flat(out), softmax.numpy(),
+        out, kept = qkv.new_empty(rows, heads, width), _kept(frames, heads)
+        _kernels("attention").attend_forward(
+            _flat(qkv), frames.plan, heads, width, np.float32(scale), _hidden(frames),
+            _flat(out), kept.numpy(),
         )  # fmt: skip
-        ctx.save_for_backward(qkv, offsets, hidden, softmax)
-        ctx.scale = scale
+        ctx.save_for_backward(qkv, kept)
+        ctx.frames, ctx.scale = frames, scale
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        qkv, offsets, hidden, softmax = ctx.saved_tensors
+        (qkv, kept), frames = ctx.saved_tensors, ctx.frames
         d_qkv = torch.empty_like(qkv)
-        _frame_attention().attend_backward(
-            _flat(qkv), offsets.numpy(), qkv.shape[2], qkv.shape[3], _float32(ctx.scale),
-            hidden.numpy(), softmax.numpy(), _flat(d_out.contiguous()), _flat(d_qkv),
+        _kernels("attention").attend_backward(
+            _flat(qkv), frames.plan, qkv.shape[2], qkv.shape[3], np.float32(ctx.scale),
+            _hidden(frames), kept.numpy(), _flat(d_out.contiguous()), _flat(d_qkv),
         )  # fmt: skip
-        return d_qkv, None, None, None
+        return d_qkv, None, None
 
 
 class _Block(torch.autograd.Function):
     """``block``, which keeps what the backward pass needs."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, offsets: Tensor, hidden: Tensor, heads: int, *weights: Tensor
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, frames: Frames, heads: int, *weights: Tensor) -> Tensor:
         rows, dim = x.shape
         x, weights = x.contiguous(), tuple(weight.contiguous() for weight in weights)
         inner = weights[8].shape[0]
-        # qkv, softmax, mixed, middle, inner: see the kernel.
-        kept = [x.new_empty(rows * n) for n in (3 * dim, 2 * heads, dim, dim, inner)]
+        # qkv, mixed, middle, inner: see the kernel.
+        between = [x.new_empty(rows * n) for n in (3 * dim, dim, dim, inner)]
+        between.append(_kept(frames, heads))
         y = torch.empty_like(x)
-        _kernels().block_forward(
-            _flat(x), offsets.numpy(), hidden.numpy(), heads, dim, _arrays(weights),
-            *_arrays(kept), _flat(y),
+        _kernels("block").block_forward(
+            _flat(x), frames.plan, _hidden(frames), heads, dim, _arrays(weights),
+            *_arrays(between), _flat(y),
         )  # fmt: skip
-        ctx.save_for_backward(x, offsets, hidden, *kept, *weights)
-        ctx.heads = heads
+        ctx.save_for_backward(x, *between, *weights)
+        ctx.frames, ctx.heads = frames, heads
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-        x, offsets, hidden, *others = ctx.saved_tensors
-        kept, weights = others[:5], others[5:]
+        (x, *others), frames = ctx.saved_tensors, ctx.frames
+        between, weights = others[:5], others[5:]
         d_x = torch.empty_like(x)
         gradients = [torch.zeros_like(weight) for weight in weights]
-        _kernels().block_backward(
-            _flat(d_y.contiguous()), _flat(x), offsets.numpy(), hidden.numpy(), ctx.heads,
-            x.shape[1], _arrays(weights), *_arrays(kept), _flat(d_x),
+        _kernels("block").block_backward(
+            _flat(d_y.contiguous()), _flat(x), frames.plan, _hidden(frames), ctx.heads,
+            x.shape[1], _arrays(weights), *_arrays(between), _flat(d_x),
             tuple(_flat(gradient) for gradient in gradients),
         )  # fmt: skip
-        return d_x, None, None, None, *gradients
+        return d_x, None, None, *gradients
 
 
-def _hidden(frames: Frames) -> Tensor:
-    return torch.empty(0, dtype=torch.bool) if frames.hidden is None else frames.hidden
+def _hidden(frames: Frames) -> npt.NDArray[np.bool_]:
+    return np.empty(0, np.bool_) if frames.hidden is None else frames.hidden.numpy()
 
 
-def _flat(tensor: Tensor) -> Any:
+def _kept(frames: Frames, heads: int) -> Tensor:
+    """Room for what attention keeps for the backward pass."""
+    return torch.empty(int(frames.plan.kept[-1]) * heads)
+
+
+def _flat(tensor: Tensor) -> npt.NDArray[np.float32]:
     return tensor.detach().view(-1).numpy()
 
 
-def _arrays(tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+def _arrays(tensors: Sequence[Tensor]) -> tuple[npt.NDArray[np.float32], ...]:
     return tuple(tensor.detach().numpy() for tensor in tensors)
-
-
-def _float32(number: float) -> Any:
-    import numpy as np
-
-    return np.float32(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,6 +53,13 @@ class Frames:
         """The largest number of rows of a frame; on a GPU this waits for the device once."""
         lengths = self.offsets[1:] - self.offsets[:-1]
         return int(lengths.max()) if lengths.shape[0] else 0
+
+    @cached_property
+    def plan(self) -> Any:
+        """The order in which the CPU kernels work on the frames (``kernels/plan.py``)."""
+        from ragged_net.kernels.plan import make_plan  # needs Numba
+
+        return make_plan(self.offsets.numpy(), self.hidden is None)
 
     @cached_property
     def groups(self) -> FrameGroups:

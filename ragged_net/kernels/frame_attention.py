@@ -1,4 +1,4 @@
-"""Attention within frames, forward and backward, on flat float32 arrays.
+"""Attention within one frame of any length.
 
 The lanes of a vector are 16 queries of one head: scores lie transposed, (keys, 16 queries), so that
 the softmax of 16 queries runs down the keys without ever adding up a vector.
@@ -9,76 +9,47 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.tile import add_product
 from ragged_net.kernels.vector import LANES, exp, fma, load, maximum, splat, store
 
-__all__ = ["attend_backward", "attend_forward", "attend_frame", "attend_frame_backward"]
+__all__ = ["attend_frame", "attend_frame_backward"]
 
 _UNSEEN = np.float32(-1e30)
 """The score of a key that a query may not see; the exponential makes it an exact 0."""
 
 
-@njit(cache=True, nogil=True)
-def attend_forward(qkv, offsets, heads, width, scale, hidden, out, softmax):
-    """Attention of all frames.
+@kernel
+def attend_frame(
+    qkv, start, length, heads, width, scale, hidden, row, out, out_start, softmax, at, scratch
+):
+    """Attention of one frame.
 
     Args:
-        qkv: (N * 3 * D) float32: queries, keys, values of each row, D = heads * width.
-        offsets: (B + 1,) int64.
+        qkv: Flat float32; rows of 3 * D, D = heads * width.
+        start: Where the first row starts in qkv.
+        length: Rows of the frame.
         heads: H.
         width: D / H, a multiple of 8.
         scale: float32, what a product of query and key is multiplied by.
         hidden: (N,) bool, or empty where nothing is hidden.
-        out: (N * D) float32, written.
-        softmax: (N * 2 * H) float32, written: of each row and head the largest score, and 1 / the
-            sum of the exponentials.
+        row: The first row of the frame in ``hidden``.
+        out: Flat float32, written; rows of D.
+        out_start: Where the first row starts in ``out``.
+        softmax: Flat float32, written: (length, 2, H), the largest score of each row and head, and
+            1 / the sum of the exponentials.
+        at: Where that begins.
+        scratch: 2 * (width + length) * 16 floats.
     """
-    scratch = attention_scratch(longest_frame(offsets), width)
-    for b in range(offsets.shape[0] - 1):
-        start, length = offsets[b], offsets[b + 1] - offsets[b]
-        attend_frame(qkv, start, length, heads, width, scale, hidden, out, softmax, scratch)
-
-
-@njit(cache=True, nogil=True)
-def attend_backward(qkv, offsets, heads, width, scale, hidden, softmax, d_out, d_qkv):
-    """The gradient ``d_qkv`` (N * 3 * D), written, of ``attend_forward`` for ``d_out`` (N * D)."""
-    scratch = attention_scratch(longest_frame(offsets), width)
-    for b in range(offsets.shape[0] - 1):
-        start, length = offsets[b], offsets[b + 1] - offsets[b]
-        attend_frame_backward(
-            qkv, start, length, heads, width, scale, hidden, softmax, d_out, 0, d_qkv, 0, scratch
-        )
-
-
-@njit(cache=True, nogil=True)
-def attention_scratch(length, width):
-    """What a frame of up to ``length`` rows needs: two (width, LANES), two (length, LANES)."""
-    return np.empty(2 * (width + length) * LANES, np.float32)
-
-
-@njit(cache=True, nogil=True)
-def longest_frame(offsets):
-    """The largest number of rows."""
-    longest = 0
-    for b in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[b + 1] - offsets[b])
-    return longest
-
-
-@njit(cache=True, nogil=True)
-def attend_frame(qkv, start, length, heads, width, scale, hidden, out, softmax, scratch):
-    """One frame of ``attend_forward``."""
     dim = heads * width
     scores = width * LANES  # where they start in the scratch
-    for i in range(start * dim, (start + length) * dim):
+    for i in range(out_start, out_start + length * dim):
         out[i] = 0
     for head in range(heads):
-        at = start * 3 * dim + head * width
+        own = start + head * width
         for first in range(0, length, LANES):
             count = min(LANES, length - first)
-            _score(
-                qkv, start, first, count, length, head, heads, width, scale, hidden, scratch, scores
-            )
+            _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, scores)
             largest = load(scratch, scores)
             for j in range(scores + LANES, scores + length * LANES, LANES):
                 largest = maximum(largest, load(scratch, j))
@@ -91,38 +62,35 @@ def attend_frame(qkv, start, length, heads, width, scale, hidden, out, softmax, 
             for j in range(scores, scores + length * LANES, LANES):
                 store(scratch, j, load(scratch, j) * inverse)
             _add_head(
-                count, length, width, scratch, scores, 1, LANES, qkv, at + 2 * dim, 3 * dim,
-                out, (start + first) * dim + head * width, dim,
+                count, length, width, scratch, scores, 1, LANES, qkv, own + 2 * dim, 3 * dim,
+                out, out_start + first * dim + head * width, dim,
             )  # fmt: skip
             store(scratch, 0, largest)
             store(scratch, LANES, inverse)
             for lane in range(count):
-                place = (start + first + lane) * 2 * heads + head
+                place = at + (first + lane) * 2 * heads + head
                 softmax[place], softmax[place + heads] = scratch[lane], scratch[LANES + lane]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def attend_frame_backward(
-    qkv, start, length, heads, width, scale, hidden, softmax,
-    d_out, out_row, d_qkv, qkv_row, scratch,
+    qkv, start, length, heads, width, scale, hidden, row, softmax, at,
+    d_out, out_start, d_qkv, d_start, scratch,
 ):  # fmt: skip
-    """One frame of ``attend_backward``; ``d_out`` and ``d_qkv`` begin with these rows."""
+    """The gradient ``d_qkv``, written from ``d_start`` on, of ``attend_frame`` for ``d_out``."""
     dim = heads * width
-    out_start, qkv_start = (start - out_row) * dim, (start - qkv_row) * 3 * dim
     scores = width * LANES
     changes, gradients = scores + length * LANES, scores + 2 * length * LANES
-    for i in range(qkv_start, qkv_start + length * 3 * dim):
+    for i in range(d_start, d_start + length * 3 * dim):
         d_qkv[i] = 0
     for head in range(heads):
-        at, to = start * 3 * dim + head * width, qkv_start + head * width
+        own, to = start + head * width, d_start + head * width
         for first in range(0, length, LANES):
             count = min(LANES, length - first)
-            q_at, d_at = at + first * 3 * dim, out_start + first * dim + head * width
-            _score(
-                qkv, start, first, count, length, head, heads, width, scale, hidden, scratch, scores
-            )
+            q_at, d_at = own + first * 3 * dim, out_start + first * dim + head * width
+            _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, scores)
             for lane in range(LANES):
-                place = (start + first + lane) * 2 * heads + head
+                place = at + (first + lane) * 2 * heads + head
                 scratch[lane] = softmax[place] if lane < count else np.float32(0)
                 scratch[LANES + lane] = softmax[place + heads] if lane < count else np.float32(0)
             largest, inverse = load(scratch, 0), load(scratch, LANES)
@@ -130,7 +98,7 @@ def attend_frame_backward(
             for i in range(changes, changes + length * LANES, LANES):
                 store(scratch, i, splat(np.float32(0)))
             add_product(
-                16, length, width, qkv, at + 2 * dim, 3 * dim, 1, scratch, gradients, LANES,
+                16, length, width, qkv, own + 2 * dim, 3 * dim, 1, scratch, gradients, LANES,
                 scratch, changes, LANES,
             )  # fmt: skip
             # d softmax: each weight times (its own change - the weighted mean of all changes).
@@ -151,31 +119,29 @@ def attend_frame_backward(
                 d_qkv, to + dim, 3 * dim,
             )  # fmt: skip
             _add_head(
-                count, length, width, scratch, changes, 1, LANES, qkv, at + dim, 3 * dim,
+                count, length, width, scratch, changes, 1, LANES, qkv, own + dim, 3 * dim,
                 d_qkv, to + first * 3 * dim, 3 * dim,
             )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _score(qkv, start, first, count, length, head, heads, width, scale, hidden, scratch, scores):
+@njit(inline="always")
+def _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, scores):
     """Scores (length, LANES) of all keys of a frame for the queries ``first .. first + count``."""
-    dim = heads * width
-    at = start * 3 * dim + head * width
-    _transpose(qkv, at + first * 3 * dim, 3 * dim, count, width, scale, scratch, 0)
+    _transpose(qkv, own + first * 3 * dim, 3 * dim, count, width, scale, scratch, 0)
     for j in range(scores, scores + length * LANES, LANES):
         store(scratch, j, splat(np.float32(0)))
     add_product(
-        16, length, width, qkv, at + dim, 3 * dim, 1, scratch, 0, LANES, scratch, scores, LANES
+        16, length, width, qkv, own + dim, 3 * dim, 1, scratch, 0, LANES, scratch, scores, LANES
     )
     if hidden.shape[0] > 0:
         for j in range(length):
-            if hidden[start + j]:
+            if hidden[row + j]:
                 for lane in range(count):
-                    if not hidden[start + first + lane]:
+                    if not hidden[row + first + lane]:
                         scratch[scores + j * LANES + lane] = _UNSEEN
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def _transpose(rows, at, stride, count, width, scale, columns, begin):
     """``columns`` (width, LANES) = ``scale`` times ``count`` rows from ``at`` on, then zeros."""
     if count < LANES:
@@ -186,7 +152,7 @@ def _transpose(rows, at, stride, count, width, scale, columns, begin):
             columns[begin + d * LANES + lane] = rows[at + lane * stride + d] * scale
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def _add_head(
     rows, depth, width, a, a_start, a_row, a_column, b, b_start, b_row, c, c_start, c_row
 ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.tile import PANEL, add_product
 from ragged_net.kernels.vector import LANES, fma, load, splat, store, total
 
@@ -24,7 +25,7 @@ EPSILON = 1e-5
 """What LayerNorm adds to the variance, as torch does."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack(weight, transposed):
     """A weight (J, K) in panels for ``add_linear``.
 
@@ -47,7 +48,7 @@ def pack(weight, transposed):
     return panels
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_linear(x, x_start, rows, depth, panels, y, y_start, columns):
     """``y (rows, columns) += x (rows, depth) @ panels``; x and y from their starts on."""
     for i in range(0, rows, 8):
@@ -60,7 +61,7 @@ def add_linear(x, x_start, rows, depth, panels, y, y_start, columns):
             )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient, scratch):
     """``gradient (columns, depth) += d_y (rows, columns).T @ x (rows, depth)``.
 
@@ -84,7 +85,7 @@ def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient
                 )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_bias_gradient(d_y, start, rows, columns, gradient):
     """``gradient (columns,) +=`` the sum of d_y (rows, columns) over its rows."""
     for j in range(0, columns, LANES):
@@ -94,7 +95,7 @@ def add_bias_gradient(d_y, start, rows, columns, gradient):
         store(gradient, j, sums)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def set_rows(y, start, rows, columns, bias):
     """``y (rows, columns) = bias``."""
     for j in range(0, columns, LANES):
@@ -103,23 +104,23 @@ def set_rows(y, start, rows, columns, bias):
             store(y, at, own)
 
 
-@njit(cache=True, nogil=True)
-def set_sum(y, start, rows, columns, bias, x):
-    """``y (rows, columns) = bias + x``; y and x both from ``start`` on."""
+@kernel
+def set_sum(y, start, rows, columns, bias, x, x_start):
+    """``y (rows, columns) = bias + x``; y and x from their starts on."""
     for j in range(0, columns, LANES):
         own = load(bias, j)
-        for at in range(start + j, start + j + rows * columns, columns):
-            store(y, at, own + load(x, at))
+        for at in range(j, j + rows * columns, columns):
+            store(y, start + at, own + load(x, x_start + at))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def set_zero(y, size):
     """The first ``size`` numbers of y, a multiple of 16, become 0."""
     for i in range(0, size, LANES):
         store(y, i, splat(np.float32(0)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def normalize(x, start, rows, dim, gain, bias, y):
     """LayerNorm of ``rows`` rows of x from ``start`` on, written to the beginning of y."""
     for i in range(rows):
@@ -130,9 +131,11 @@ def normalize(x, start, rows, dim, gain, bias, y):
             store(y, i * dim + d, fma(normal, load(gain, d), load(bias, d)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def normalize_backward(d_y, x, start, rows, dim, gain, d_x, d_gain, d_bias):
-    """Add to ``d_x`` (at ``start``), ``d_gain`` and ``d_bias`` what comes through a LayerNorm.
+    """Add to ``d_x``, ``d_gain`` and ``d_bias`` what comes through a LayerNorm of x.
+
+    x is read from ``start`` on, ``d_y`` and ``d_x`` from their beginning.
 
     With x' the normalised row and g = d_y * gain: d_x = (g - mean(g) - x' mean(g x')) / deviation
     (Ba, Kiros and Hinton 2016, arXiv:1607.06450).
@@ -153,10 +156,11 @@ def normalize_backward(d_y, x, start, rows, dim, gain, d_x, d_gain, d_bias):
         for d in range(0, dim, LANES):
             normal = (load(x, at + d) - mean) * inverse
             g = load(d_y, i * dim + d) * load(gain, d)
-            store(d_x, at + d, fma(g - mean_g - normal * mean_gx, inverse, load(d_x, at + d)))
+            to = i * dim + d
+            store(d_x, to, fma(g - mean_g - normal * mean_gx, inverse, load(d_x, to)))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(inline="always")
 def _moments(x, at, dim):
     """The mean of a row, and 1 / its deviation, as vectors."""
     sums = splat(np.float32(0))

@@ -1,0 +1,115 @@
+"""Attention of a whole batch, forward and backward, group by group (see ``plan.py``)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ragged_net.kernels.frame_attention import attend_frame, attend_frame_backward
+from ragged_net.kernels.jit import kernel
+from ragged_net.kernels.lane_attention import attend_lanes, attend_lanes_backward
+from ragged_net.kernels.vector import LANES
+
+__all__ = [
+    "attend_backward",
+    "attend_forward",
+    "attend_group",
+    "attend_group_backward",
+    "attention_scratch",
+]
+
+
+@kernel
+def attend_forward(qkv, plan, heads, width, scale, hidden, out, kept):
+    """Attention of all frames, whose rows lie in the order of the batch.
+
+    Args:
+        qkv: (N * 3 * D) float32: queries, keys, values of each row, D = heads * width.
+        plan: From ``make_plan``.
+        heads: H.
+        width: D / H, a multiple of 8.
+        scale: float32, what a product of query and key is multiplied by.
+        hidden: (N,) bool: rows that only hidden rows attend to; empty where there are none.
+        out: (N * D) float32, written.
+        kept: (plan.kept[-1] * H) float32, written, for the backward pass.
+    """
+    scratch = attention_scratch(plan, width)
+    for g in range(plan.in_lanes.shape[0]):
+        attend_group(
+            qkv, plan, g, plan.origins, 0, heads, width, scale, hidden, out, 0, kept, scratch
+        )
+
+
+@kernel
+def attend_backward(qkv, plan, heads, width, scale, hidden, kept, d_out, d_qkv):
+    """The gradient ``d_qkv`` (N * 3 * D), written, of ``attend_forward`` for ``d_out`` (N * D)."""
+    scratch = attention_scratch(plan, width)
+    for g in range(plan.in_lanes.shape[0]):
+        attend_group_backward(
+            qkv, plan, g, plan.origins, 0, heads, width, scale, hidden, kept,
+            d_out, d_qkv, 0, scratch,
+        )  # fmt: skip
+
+
+@kernel
+def attention_scratch(plan, width):
+    """What any group of ``plan`` needs."""
+    alone = 2 * (width + plan.longest) * LANES
+    length = plan.longest_in_lanes
+    return np.empty(max(alone, (7 * width + 2 * length) * length * LANES), np.float32)
+
+
+@kernel
+def attend_group(
+    qkv, plan, g, rows, qkv_row, heads, width, scale, hidden, out, out_row, kept, scratch
+):
+    """One group. ``rows[place]`` is the first row of a frame; qkv and out begin with their rows."""
+    place = plan.groups[g]
+    length = plan.starts[place + 1] - plan.starts[place]
+    dim, at = heads * width, plan.kept[g] * heads
+    if plan.in_lanes[g]:
+        qkv_places = _places(plan, g, rows, qkv_row, 3 * dim)
+        out_places = _places(plan, g, rows, out_row, dim)
+        attend_lanes(
+            qkv, qkv_places, length, heads, width, scale, out, out_places, kept, at, scratch
+        )
+    else:
+        attend_frame(
+            qkv, (rows[place] - qkv_row) * 3 * dim, length, heads, width, scale,
+            hidden, plan.origins[place], out, (rows[place] - out_row) * dim, kept, at, scratch,
+        )  # fmt: skip
+
+
+@kernel
+def attend_group_backward(
+    qkv, plan, g, rows, qkv_row, heads, width, scale, hidden, kept, d_out, d_qkv, d_row, scratch
+):
+    """The gradient of one group; ``d_out`` and ``d_qkv`` begin with the row ``d_row``."""
+    place = plan.groups[g]
+    length = plan.starts[place + 1] - plan.starts[place]
+    dim, at = heads * width, plan.kept[g] * heads
+    if plan.in_lanes[g]:
+        qkv_places = _places(plan, g, rows, qkv_row, 3 * dim)
+        out_places = _places(plan, g, rows, d_row, dim)
+        d_places = _places(plan, g, rows, d_row, 3 * dim)
+        attend_lanes_backward(
+            qkv, qkv_places, length, heads, width, scale, kept, at,
+            d_out, out_places, d_qkv, d_places, scratch,
+        )  # fmt: skip
+    else:
+        first = rows[place] - d_row
+        attend_frame_backward(
+            qkv, (rows[place] - qkv_row) * 3 * dim, length, heads, width, scale,
+            hidden, plan.origins[place], kept, at, d_out, first * dim, d_qkv, first * 3 * dim,
+            scratch,
+        )  # fmt: skip
+
+
+@kernel
+def _places(plan, g, rows, first_row, stride):
+    """(16,) int64: where the frames of a group start; lanes without a frame repeat the last."""
+    places = np.empty(LANES, np.int64)
+    count = plan.groups[g + 1] - plan.groups[g]
+    for lane in range(LANES):
+        row = rows[plan.groups[g] + min(lane, count - 1)]
+        places[lane] = (row - first_row) * stride
+    return places

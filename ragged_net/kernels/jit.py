@@ -1,0 +1,38 @@
+"""How kernels are compiled: once, and again when any of them changes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+__all__ = ["kernel"]
+
+
+def _sources() -> str:
+    """A digest of all kernels."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+_SOURCES = _sources()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile ``function`` with Numba, without the GIL, and keep the result on disk.
+
+    Numba's cache notices changes of the function's own file only. A kernel contains those that it
+    calls, from other files: without more it would go on running their old versions.
+    """
+    compiled = njit(cache=True, nogil=True)(function)
+    try:
+        file = compiled._cache._cache_file
+        file._source_stamp = (*file._source_stamp, _SOURCES)
+    except AttributeError:  # another version of Numba: compile anew in each process
+        return njit(nogil=True)(function)
+    return compiled
