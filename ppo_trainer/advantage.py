@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ragged_net import kernels
+
 __all__ = ["Advantages", "explained_variance", "gae"]
 
 
@@ -42,7 +44,13 @@ def gae(
         gamma: Discount.
         gae_lambda: 0 is one-step, 1 is Monte Carlo.
     """
-    advantages = torch.zeros_like(rewards)
+    advantages = torch.empty_like(rewards)
+    if rewards.device.type == "cpu" and rewards.dtype == torch.float32 and kernels.available():
+        from ppo_trainer.advantage_kernel import fill_advantages  # needs Numba
+
+        arrays = [tensor.contiguous().numpy() for tensor in (rewards, values, dones, last_value)]
+        fill_advantages(*arrays, gamma, gae_lambda, advantages.numpy())
+        return Advantages(advantages, advantages + values)
     following = torch.zeros_like(last_value)
     next_value = last_value
     for t in reversed(range(rewards.shape[0])):

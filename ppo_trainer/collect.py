@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -84,7 +85,8 @@ def check_output(output: NetOutput) -> NetOutput:
     """Return the output, or raise NonFiniteError: what is drawn from NaN means nothing."""
     parts = [("value", output.value)]
     parts += [(name, action.log_prob) for name, action in output.actions.items()]
-    wrong = [name for name, tensor in parts if not tensor.isfinite().all()]
+    # A sum is finite only if all of its terms are.
+    wrong = [name for name, tensor in parts if not math.isfinite(tensor.sum())]
     if wrong:
         raise NonFiniteError(
             "the network's output is not finite",

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 __all__ = ["Stopwatch"]
 
 
 class Stopwatch:
-    """Adds up wall-clock seconds by phase."""
+    """Adds up seconds by phase.
 
-    def __init__(self) -> None:
+    Args:
+        now: The clock; wall-clock time unless given.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self.seconds: dict[str, float] = {}
+        self._now = now
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
         """Time a block."""
-        start = time.perf_counter()
+        start = self._now()
         try:
             yield
         finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + self._now() - start
 
     def take(self) -> dict[str, float]:
         """The seconds of each phase since the last call, as ``time/<phase>``."""

@@ -20,6 +20,7 @@ from ppo_trainer.environments import make_factory, make_vec_env, with_env
 from ppo_trainer.evaluation import Evaluation, load_scripted
 from ppo_trainer.interrupt import Interrupt
 from ppo_trainer.logger import RESERVED, RunLogger
+from ppo_trainer.memory import keep_freed_memory
 from ppo_trainer.progress import RunProgress
 from ppo_trainer.report import evaluate_now, finish
 from ppo_trainer.run_folder import RunFolder
@@ -67,6 +68,7 @@ def train(
     device = choose_device(config.device)
     if config.threads:
         torch.set_num_threads(config.threads)
+    keep_freed_memory()
     create_env = make_factory(config, env)
     if config.eval.scripted is not None:
         load_scripted(config.eval.scripted)  # a misspelt path stops here, not after the training

@@ -183,5 +183,5 @@ def _not_finite(net: RaggedNet) -> list[str]:
 
 def _adamw(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
     return torch.optim.AdamW(
-        parameters, lr=config.lr, eps=config.eps, weight_decay=config.weight_decay
+        parameters, lr=config.lr, eps=config.eps, weight_decay=config.weight_decay, fused=True
     )

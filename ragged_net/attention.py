@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from ragged_net import compiled
+from ragged_net import compiled, kernels
 from ragged_net.errors import DeviceError, ShapeError, UnknownNameError
 from ragged_net.frames import Frames
 
@@ -80,7 +80,7 @@ def _auto(qkv: Tensor, frames: Frames) -> str:
         qkv.dtype,
         head_width=qkv.shape[3],
         hidden=frames.hidden is not None,
-        has_numba=compiled.available(),
+        has_numba=kernels.available(),
         has_varlen=qkv.device.type == "cuda" and varlen_available(qkv.device),
     )
 

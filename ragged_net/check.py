@@ -183,6 +183,8 @@ def flag_actions(
 ) -> None:
     """Flag indices that leave their frame, hidden actors, actors without a choice, bad choices."""
     for name, action in batch.actions.items():
+        if not action.actors.num_rows:
+            continue
         _flag_rows(f"the actors of action {name!r}", action.actors, layout, hidden, flags)
         if isinstance(action, SelectActors):
             _flag_rows(f"the actees of action {name!r}", action.actees, layout, hidden, flags)
@@ -197,7 +199,7 @@ def flag_actions(
 def _flag_rows(
     where: str, indices: RaggedTensor, layout: Layout, hidden: Tensor | None, flags: Flags
 ) -> None:
-    frames = indices.frame_ids()
+    frames = indices.frame_ids
     lengths = layout.offsets[1:] - layout.offsets[:-1]
     bad = (indices.values < 0) | (indices.values >= lengths.index_select(0, frames))
     flags.add(

@@ -6,10 +6,7 @@ seconds, and loads them from its cache ever after.
 
 from __future__ import annotations
 
-import functools
-import importlib
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,10 +16,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
+from ragged_net import kernels
 from ragged_net.errors import DeviceError
 from ragged_net.frames import Frames
+from ragged_net.ragged import RaggedTensor
 
-__all__ = ["attention", "available", "block", "can_run_block"]
+__all__ = ["attention", "block", "can_run_block", "frame_means"]
 
 _HEAD = 8
 """The kernels work on heads whose width is a multiple of this."""
@@ -30,24 +29,14 @@ _DIM = 32
 """Blocks have a width that is a multiple of this."""
 
 
-@functools.cache
-def available() -> bool:
-    """Whether Numba can be imported; without it everything runs in plain torch."""
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 def attention(qkv: Tensor, frames: Frames) -> Tensor:
     """The attention backend "numba": qkv (N, 3, H, D) -> (N, H, D), float32 on the CPU."""
-    if qkv.device.type != "cpu" or qkv.dtype != torch.float32 or not available():
+    if qkv.device.type != "cpu" or qkv.dtype != torch.float32 or not kernels.available():
         raise DeviceError(
             "attention backend 'numba' cannot run this batch",
             expected="float32 on the CPU, and Numba installed",
             received=f"{qkv.dtype} on {qkv.device}, Numba "
-            + ("installed" if available() else "missing"),
+            + ("installed" if kernels.available() else "missing"),
             hint="backend 'auto' takes one that can",
         )
     width = qkv.shape[3]
@@ -66,7 +55,7 @@ def can_run_block(x: Tensor, dim: int, heads: int) -> bool:
         and dim % _DIM == 0
         and (dim // heads) % _HEAD == 0
         and x.shape[0] > 0
-        and available()
+        and kernels.available()
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
     )
@@ -86,14 +75,49 @@ def block(x: Tensor, frames: Frames, heads: int, weights: Sequence[Tensor]) -> T
     Returns:
         (N, D).
     """
+    if not torch.is_grad_enabled():
+        return _run_block(x.contiguous(), frames, heads, weights, [torch.empty(0)] * 5)
     result: Tensor = _Block.apply(x, frames, heads, *weights)  # type: ignore[no-untyped-call]
     return result
 
 
-@functools.cache
-def _kernels(name: str) -> ModuleType:
-    """A module of kernels, imported late: Numba takes half a second, and may be missing."""
-    return importlib.import_module(f"ragged_net.kernels.{name}")
+def _run_block(
+    x: Tensor, frames: Frames, heads: int, weights: Sequence[Tensor], between: Sequence[Tensor]
+) -> Tensor:
+    y = torch.empty_like(x)
+    kernels.load("block").block_forward(
+        _flat(x), frames.plan, _hidden(frames), heads, x.shape[1], _arrays(weights),
+        _arrays(between), _flat(y),
+    )  # fmt: skip
+    return y
+
+
+def frame_means(rows: RaggedTensor) -> Tensor:
+    """(B, D): the mean of each frame's rows (N, D) float32 on the CPU; zeros for an empty frame."""
+    means: Tensor = _Means.apply(rows.values, rows.offsets)  # type: ignore[no-untyped-call]
+    return means
+
+
+class _Means(torch.autograd.Function):
+    """``frame_means``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, offsets: Tensor) -> Tensor:
+        means = x.new_empty(offsets.shape[0] - 1, x.shape[1])
+        arrays = (x.contiguous().numpy(force=True), offsets.numpy(), means.numpy())
+        kernels.load("indices").mean_rows(*arrays)
+        ctx.save_for_backward(offsets)
+        ctx.rows = x.shape[0]
+        return means
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_means: Tensor) -> tuple[Tensor, None]:
+        (offsets,) = ctx.saved_tensors
+        d_x = d_means.new_empty(ctx.rows, d_means.shape[1])
+        arrays = (d_means.contiguous().numpy(), offsets.numpy(), d_x.numpy())
+        kernels.load("indices").spread_rows(*arrays)
+        return d_x, None
 
 
 class _Attention(torch.autograd.Function):
@@ -103,8 +127,9 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, qkv: Tensor, frames: Frames, scale: float) -> Tensor:
         rows, _, heads, width = qkv.shape
         qkv = qkv.contiguous()
-        out, kept = qkv.new_empty(rows, heads, width), _kept(frames, heads)
-        _kernels("attention").attend_forward(
+        out = qkv.new_empty(rows, heads, width)
+        kept = torch.empty(int(frames.plan.kept[-1]) * heads)
+        kernels.load("attention").attend_forward(
             _flat(qkv), frames.plan, heads, width, np.float32(scale), _hidden(frames),
             _flat(out), kept.numpy(),
         )  # fmt: skip
@@ -117,7 +142,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
         (qkv, kept), frames = ctx.saved_tensors, ctx.frames
         d_qkv = torch.empty_like(qkv)
-        _kernels("attention").attend_backward(
+        kernels.load("attention").attend_backward(
             _flat(qkv), frames.plan, qkv.shape[2], qkv.shape[3], np.float32(ctx.scale),
             _hidden(frames), kept.numpy(), _flat(d_out.contiguous()), _flat(d_qkv),
         )  # fmt: skip
@@ -129,17 +154,10 @@ class _Block(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, frames: Frames, heads: int, *weights: Tensor) -> Tensor:
-        rows, dim = x.shape
-        x, weights = x.contiguous(), tuple(weight.contiguous() for weight in weights)
-        inner = weights[8].shape[0]
-        # qkv, mixed, middle, inner: see the kernel.
+        x, (rows, dim), inner = x.contiguous(), x.shape, weights[8].shape[0]
         between = [x.new_empty(rows * n) for n in (3 * dim, dim, dim, inner)]
-        between.append(_kept(frames, heads))
-        y = torch.empty_like(x)
-        _kernels("block").block_forward(
-            _flat(x), frames.plan, _hidden(frames), heads, dim, _arrays(weights),
-            *_arrays(between), _flat(y),
-        )  # fmt: skip
+        between.append(torch.empty(int(frames.plan.kept[-1]) * heads))
+        y = _run_block(x, frames, heads, weights, between)
         ctx.save_for_backward(x, *between, *weights)
         ctx.frames, ctx.heads = frames, heads
         return y
@@ -151,9 +169,9 @@ class _Block(torch.autograd.Function):
         between, weights = others[:5], others[5:]
         d_x = torch.empty_like(x)
         gradients = [torch.zeros_like(weight) for weight in weights]
-        _kernels("block").block_backward(
+        kernels.load("block").block_backward(
             _flat(d_y.contiguous()), _flat(x), frames.plan, _hidden(frames), ctx.heads,
-            x.shape[1], _arrays(weights), *_arrays(between), _flat(d_x),
+            x.shape[1], _arrays(weights), _arrays(between), _flat(d_x),
             tuple(_flat(gradient) for gradient in gradients),
         )  # fmt: skip
         return d_x, None, None, *gradients
@@ -163,14 +181,9 @@ def _hidden(frames: Frames) -> npt.NDArray[np.bool_]:
     return np.empty(0, np.bool_) if frames.hidden is None else frames.hidden.numpy()
 
 
-def _kept(frames: Frames, heads: int) -> Tensor:
-    """Room for what attention keeps for the backward pass."""
-    return torch.empty(int(frames.plan.kept[-1]) * heads)
-
-
 def _flat(tensor: Tensor) -> npt.NDArray[np.float32]:
-    return tensor.detach().view(-1).numpy()
+    return tensor.numpy(force=True).reshape(-1)
 
 
 def _arrays(tensors: Sequence[Tensor]) -> tuple[npt.NDArray[np.float32], ...]:
-    return tuple(tensor.detach().numpy() for tensor in tensors)
+    return tuple(tensor.contiguous().numpy(force=True) for tensor in tensors)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from entity_env.spaces import Discrete, Feature, ObsSpace
 from ragged_net.batch import EntityBatch
@@ -42,10 +43,10 @@ class TypeEmbedding(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Feature rows (N, F) float32 -> embeddings (N, D)."""
-        # Without any feature the type vector is all there is to say about an entity.
-        total = self.type_vector.expand(values.shape[0], -1)
         if self.project is not None:
-            total = total + self.project(self.norm(values))
+            total = linear(self.norm(values), self.project.weight, self.type_vector)
+        else:  # the type vector is all there is to say about an entity
+            total = self.type_vector.expand(values.shape[0], -1)
         for (column, _), table in zip(self.discrete, self.tables, strict=True):
             total = total + table(values[:, column].long())
         return total
@@ -73,12 +74,13 @@ class EntityEmbedding(nn.Module):
 
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """Returns (N, D) in the flat order of ``layout``."""
-        parts = {
-            name: embed(batch.entities[name].values)
+        parts = [
+            embed(batch.entities[name].values)
             for name, embed in zip(self.names, self.types, strict=True)
-        }
+            if batch.entities[name].num_rows
+        ]
         if self.global_type is not None:
-            return layout.scatter(parts, self.global_type(batch.global_features))
+            parts.append(self.global_type(batch.global_features))
         if not parts:
             return batch.global_features.new_zeros(0, self.dim)
         return layout.scatter(parts)

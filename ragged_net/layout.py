@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ragged_net import kernels
 from ragged_net.batch import EntityBatch
 from ragged_net.errors import check_names
 from ragged_net.ragged import RaggedTensor, offsets_of
@@ -47,8 +50,10 @@ class Layout:
         names = list(batch.entities) if names is None else list(names)
         check_names("entity type", "the batch", batch.entities, names)
         types = [batch.entities[name] for name in names]
-        columns = [ragged.lengths for ragged in types]
         device, frames = batch.device, batch.num_frames
+        if types and device.type == "cpu" and kernels.available():
+            return cls._compiled(names, types, with_global)
+        columns = [ragged.lengths for ragged in types]
         if with_global:
             columns.append(torch.ones(frames, dtype=torch.int64, device=device))
         if not columns:
@@ -64,21 +69,37 @@ class Layout:
         offsets = offsets_of(lengths.sum(1))
         return cls(offsets, dest, starts[:, -1] if with_global else None, rows)
 
+    @classmethod
+    def _compiled(cls, names: list[str], types: list[RaggedTensor], with_global: bool) -> Layout:
+        stacked = np.stack([ragged.offsets.numpy() for ragged in types])
+        found = kernels.load("indices").flat_order(stacked, with_global)
+        offsets, places, last = map(torch.from_numpy, found)
+        parts = torch.split(places, [ragged.num_rows for ragged in types])
+        rows = places.shape[0] + (last.shape[0] if with_global else 0)
+        dest = dict(zip(names, parts, strict=True))
+        return cls(offsets, dest, last if with_global else None, rows)
+
     def flat_rows(self, indices: RaggedTensor) -> Tensor:
         """(A,) int64: the flat rows of entity ``indices`` (A,) within their frames."""
-        starts = self.offsets[:-1].repeat_interleave(indices.lengths, output_size=indices.num_rows)
+        starts = self.offsets.index_select(0, indices.frame_ids)
         return starts + indices.values
 
-    def scatter(self, parts: Mapping[str, Tensor], global_rows: Tensor | None = None) -> Tensor:
-        """Bring rows of all types (N_k, ...) and of the global entities (B, ...) in flat order."""
-        values = [parts[name] for name in self.dest]
-        dests = list(self.dest.values())
-        if self.global_dest is not None and global_rows is not None:
-            values.append(global_rows)
-            dests.append(self.global_dest)
-        source, dest = torch.cat(values), torch.cat(dests)
+    def scatter(self, parts: Sequence[Tensor]) -> Tensor:
+        """Bring rows in flat order.
+
+        Args:
+            parts: Those of each type (N_k, ...) in the order of ``dest``, types without entities
+                left out or not; then those of the global entities (B, ...), if there are any.
+        """
+        source = torch.cat(list(parts))
         # Each row is written once, so the backward pass is a plain index_select.
-        return torch.empty_like(source).index_copy(0, dest, source)
+        return torch.empty_like(source).index_copy(0, self._places, source)
+
+    @cached_property
+    def _places(self) -> Tensor:
+        """(N,) int64: the flat row of each entity, type by type, the global ones at the end."""
+        last = [] if self.global_dest is None else [self.global_dest]
+        return torch.cat([*self.dest.values(), *last])
 
 
 def _spread(starts: Tensor, ragged: RaggedTensor) -> Tensor:

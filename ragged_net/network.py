@@ -149,7 +149,7 @@ class RaggedNet(nn.Module):
         pairs = {
             name: Pairs.of(actors)
             for name, actors in batch.actions.items()
-            if isinstance(actors, SelectActors)
+            if isinstance(actors, SelectActors) and actors.actors.num_rows
         }
         flag_actions(batch, layout, hidden, pairs, given, flags)
         flags.check()
@@ -158,6 +158,9 @@ class RaggedNet(nn.Module):
         actions = {}
         for name, head in zip(self.action_space, self.heads, strict=True):
             actors = batch.actions[name]
+            if not actors.actors.num_rows:
+                actions[name] = draw.nobody(actors)
+                continue
             x = entities.values.index_select(0, layout.flat_rows(actors.actors))
             if isinstance(actors, CategoricalActors):
                 actions[name] = draw.categorical(name, actors, head(x, actors.mask))

@@ -42,6 +42,17 @@ class Draw:
     generator: torch.Generator | None
     greedy: bool
 
+    def nobody(self, actors: CategoricalActors | SelectActors) -> ActionOutput:
+        """What an action without actors does."""
+        none = actors.actors
+        empty = torch.zeros(0, device=none.values.device)
+        probs: Tensor | RaggedTensor
+        if isinstance(actors, CategoricalActors):
+            probs = empty.view(0, actors.mask.shape[1])
+        else:
+            probs = RaggedTensor(empty, none.offsets)
+        return ActionOutput(none, empty, empty, probs)
+
     def categorical(
         self, name: str, actors: CategoricalActors, dist: CategoricalDist
     ) -> ActionOutput:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ragged_net import kernels
 from ragged_net.actors import SelectActors
 from ragged_net.ragged import offsets_of
 
@@ -37,7 +38,15 @@ class Pairs:
     def of(cls, action: SelectActors) -> Pairs:
         """The pairs of ``action``."""
         actors, actees = action.actors, action.actees
-        frames = actors.frame_ids()
+        mask = None if action.mask is None else action.mask.values
+        if actors.values.device.type == "cpu" and kernels.available():
+            found = kernels.load("indices").pair_indices(
+                actors.offsets.numpy(), actees.offsets.numpy()
+            )
+            actor, actee, offsets = map(torch.from_numpy, found)
+            entity = actees.values.index_select(0, actee)
+            return cls(actor, actee, entity, offsets, actors.num_rows, mask)
+        frames = actors.frame_ids
         counts = actees.lengths.index_select(0, frames)  # (A,) actees of each actor
         ends = counts.cumsum(0)
         if action.mask is None:
@@ -56,7 +65,7 @@ class Pairs:
             actees.values.index_select(0, actee),
             offsets_of(action.pair_lengths()),
             actors.num_rows,
-            None if action.mask is None else action.mask.values,
+            mask,
         )
 
     @property

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from ragged_net import kernels
 from ragged_net.errors import DeviceError, DtypeError, EmptyBatchError, ShapeError
 
 __all__ = ["RaggedTensor", "offsets_of"]
@@ -62,9 +64,10 @@ class RaggedTensor:
             self._check_numbers()
 
     def _check_numbers(self) -> None:
-        rows = self.values.shape[0]
-        first, last = int(self.offsets[0]), int(self.offsets[-1])
-        if first != 0 or last != rows or bool((self.offsets[1:] < self.offsets[:-1]).any()):
+        # In NumPy: many small tensors are made, and its calls cost a fraction of torch's.
+        offsets, rows = self.offsets.numpy(), self.values.shape[0]
+        first, last = int(offsets[0]), int(offsets[-1])
+        if first != 0 or last != rows or bool((offsets[1:] < offsets[:-1]).any()):
             raise ShapeError(
                 "the offsets of a RaggedTensor do not fit its values",
                 expected=f"offsets that rise from 0 to {rows}, the number of values",
@@ -77,7 +80,7 @@ class RaggedTensor:
         lengths = torch.as_tensor(lengths, dtype=torch.int64, device=values.device)
         return cls(values, offsets_of(lengths))
 
-    @property
+    @cached_property
     def lengths(self) -> Tensor:
         """(B,) int64: the number of rows of each frame."""
         return self.offsets[1:] - self.offsets[:-1]
@@ -92,14 +95,29 @@ class RaggedTensor:
         """N, the number of rows of all frames."""
         return self.values.shape[0]
 
+    @cached_property
     def frame_ids(self) -> Tensor:
         """(N,) int64: the frame that each row belongs to."""
+        if self._in_kernels:
+            ids = kernels.load("indices").frame_ids(self.offsets.numpy())
+            return torch.from_numpy(ids)
         frames = torch.arange(self.num_frames, device=self.offsets.device)
         # output_size spares the device the wait for the sum of the lengths.
         return frames.repeat_interleave(self.lengths, output_size=self.num_rows)
 
+    @property
+    def _in_kernels(self) -> bool:
+        return self.offsets.device.type == "cpu" and kernels.available()
+
     def gather_rows(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """The rows (M,) that ``frames`` (K,) consist of, and their new offsets (K + 1,)."""
+        """The rows (M,) that ``frames`` (K,) consist of, and their new offsets (K + 1,).
+
+        Raises IndexError for a frame that does not exist.
+        """
+        if self._in_kernels:
+            wanted = frames.to(torch.int64).contiguous().numpy()
+            rows, new = kernels.load("indices").gather_rows(self.offsets.numpy(), wanted)
+            return torch.from_numpy(rows), torch.from_numpy(new)
         starts = self.offsets[:-1].index_select(0, frames)
         lengths = self.lengths.index_select(0, frames)
         offsets = offsets_of(lengths)

@@ -63,7 +63,7 @@ class TransformerBlock(nn.Module):
     def _weights(self) -> list[Tensor]:
         """In the order of ``compiled.block``."""
         parts = (self.norm_attention, self.qkv, self.out, self.norm_mlp, self.mlp[0], self.mlp[2])
-        return [parameter for part in parts for parameter in part.parameters()]
+        return [tensor for part in parts for tensor in (part.weight, part.bias)]  # type: ignore[misc]
 
 
 class RaggedTransformer(nn.Module):

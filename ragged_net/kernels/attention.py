@@ -35,7 +35,7 @@ def attend_forward(qkv, plan, heads, width, scale, hidden, out, kept):
     scratch = attention_scratch(plan, width)
     for g in range(plan.in_lanes.shape[0]):
         attend_group(
-            qkv, plan, g, plan.origins, 0, heads, width, scale, hidden, out, 0, kept, scratch
+            qkv, plan, g, plan.origins, 0, heads, width, scale, hidden, out, 0, kept, 0, scratch
         )
 
 
@@ -60,12 +60,16 @@ def attention_scratch(plan, width):
 
 @kernel
 def attend_group(
-    qkv, plan, g, rows, qkv_row, heads, width, scale, hidden, out, out_row, kept, scratch
+    qkv, plan, g, rows, qkv_row, heads, width, scale, hidden, out, out_row, kept, first, scratch
 ):
-    """One group. ``rows[place]`` is the first row of a frame; qkv and out begin with their rows."""
+    """One group.
+
+    ``rows[place]`` is the first row of the frame at a place of the plan; qkv and out begin with
+    their rows, and ``kept`` with the number ``first`` of each head.
+    """
     place = plan.groups[g]
     length = plan.starts[place + 1] - plan.starts[place]
-    dim, at = heads * width, plan.kept[g] * heads
+    dim, at = heads * width, (plan.kept[g] - first) * heads
     if plan.in_lanes[g]:
         qkv_places = _places(plan, g, rows, qkv_row, 3 * dim)
         out_places = _places(plan, g, rows, out_row, dim)

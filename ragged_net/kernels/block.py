@@ -28,7 +28,7 @@ __all__ = ["block_backward", "block_forward"]
 
 
 @kernel
-def block_forward(x, plan, hidden, heads, dim, weights, qkv, mixed, middle, inner, kept, y):
+def block_forward(x, plan, hidden, heads, dim, weights, between, y):
     """Attention and an MLP with ReLU, each behind a LayerNorm and around a residual connection.
 
     Args:
@@ -39,13 +39,11 @@ def block_forward(x, plan, hidden, heads, dim, weights, qkv, mixed, middle, inne
         dim: D, a multiple of 32.
         weights: gain and bias of the first norm; weight (3 * D, D) and bias of qkv; weight and bias
             of the output; the second norm; weights and biases of the MLP, (M, D) and (D, M).
-        qkv: (N * 3 * D), written, as all that follow. Kept for the backward pass, in the order of
-            the plan.
-        mixed: (N * D), the values mixed by attention.
-        middle: (N * D), the rows after attention.
-        inner: (N * M), the hidden layer of the MLP after its activation.
-        kept: (plan.kept[-1] * H), see ``attend_forward``.
-        y: (N * D), the result in the order of the batch.
+        between: What the backward pass needs, written in the order of the plan: qkv (N * 3 * D);
+            mixed (N * D), the values mixed by attention; middle (N * D), the rows after attention;
+            inner (N * M), the hidden layer of the MLP after its activation; kept
+            (plan.kept[-1] * H), see ``attend_forward``. All empty where no backward pass follows.
+        y: (N * D), written: the result in the order of the batch.
     """
     (gain1, bias1, w_qkv, b_qkv, w_out, b_out, gain2, bias2, w_up, b_up, w_down, b_down) = weights
     p_qkv, p_out = pack(w_qkv, True), pack(w_out, True)
@@ -53,6 +51,12 @@ def block_forward(x, plan, hidden, heads, dim, weights, qkv, mixed, middle, inne
     size, width = b_up.shape[0], dim // heads
     scale = np.float32(1 / np.sqrt(width))
     most = _most_rows(plan)
+    qkv, mixed, middle, inner, kept = between
+    keep = qkv.shape[0] > 0
+    if not keep:  # room for one tile, which stays in the cache
+        qkv, mixed = np.empty(most * 3 * dim, np.float32), np.empty(most * dim, np.float32)
+        middle, inner = np.empty(most * dim, np.float32), np.empty(most * size, np.float32)
+        kept = np.empty(_most_kept(plan) * heads, np.float32)
     own, normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     scratch = attention_scratch(plan, width)
     group = 0
@@ -60,31 +64,33 @@ def block_forward(x, plan, hidden, heads, dim, weights, qkv, mixed, middle, inne
         end = tile_end(plan, group)
         start = plan.starts[plan.groups[group]]
         rows = plan.starts[plan.groups[end]] - start
+        # Where the tile's first row, and the first number that attention keeps, would stand at 0.
+        row, first = (0, 0) if keep else (start, plan.kept[group])
+        at = start - row
         _collect(x, plan, group, end, dim, own)
         normalize(own, 0, rows, dim, gain1, bias1, normal)
-        set_rows(qkv, start * 3 * dim, rows, 3 * dim, b_qkv)
-        add_linear(normal, 0, rows, dim, p_qkv, qkv, start * 3 * dim, 3 * dim)
+        set_rows(qkv, at * 3 * dim, rows, 3 * dim, b_qkv)
+        add_linear(normal, 0, rows, dim, p_qkv, qkv, at * 3 * dim, 3 * dim)
         for g in range(group, end):
             attend_group(
-                qkv, plan, g, plan.starts, 0, heads, width, scale, hidden, mixed, 0, kept, scratch
-            )
-        set_sum(middle, start * dim, rows, dim, b_out, own, 0)
-        add_linear(mixed, start * dim, rows, dim, p_out, middle, start * dim, dim)
-        normalize(middle, start * dim, rows, dim, gain2, bias2, normal)
-        set_rows(inner, start * size, rows, size, b_up)
-        add_linear(normal, 0, rows, dim, p_up, inner, start * size, size)
-        for i in range(start * size, (start + rows) * size, LANES):
+                qkv, plan, g, plan.starts, row, heads, width, scale, hidden, mixed, row,
+                kept, first, scratch,
+            )  # fmt: skip
+        set_sum(middle, at * dim, rows, dim, b_out, own, 0)
+        add_linear(mixed, at * dim, rows, dim, p_out, middle, at * dim, dim)
+        normalize(middle, at * dim, rows, dim, gain2, bias2, normal)
+        set_rows(inner, at * size, rows, size, b_up)
+        add_linear(normal, 0, rows, dim, p_up, inner, at * size, size)
+        for i in range(at * size, (at + rows) * size, LANES):
             store(inner, i, where_positive(load(inner, i), load(inner, i)))
-        set_sum(own, 0, rows, dim, b_down, middle, start * dim)
-        add_linear(inner, start * size, rows, size, p_down, own, 0, dim)
+        set_sum(own, 0, rows, dim, b_down, middle, at * dim)
+        add_linear(inner, at * size, rows, size, p_down, own, 0, dim)
         _distribute(own, plan, group, end, dim, y)
         group = end
 
 
 @kernel
-def block_backward(
-    d_y, x, plan, hidden, heads, dim, weights, qkv, mixed, middle, inner, kept, d_x, gradients
-):
+def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, gradients):
     """The gradients of ``block_forward``, from its arguments and what it kept.
 
     ``d_y`` (N * D) is the gradient of its result; ``d_x`` (N * D) is written; ``gradients``, flat
@@ -93,6 +99,7 @@ def block_backward(
     (gain1, bias1, w_qkv, _, w_out, _, gain2, bias2, w_up, b_up, w_down, _) = weights
     (g_gain1, g_bias1, g_qkv, g_b_qkv, g_out, g_b_out) = gradients[:6]
     (g_gain2, g_bias2, g_up, g_b_up, g_down, g_b_down) = gradients[6:]
+    qkv, mixed, middle, inner, kept = between
     p_qkv, p_out = pack(w_qkv, False), pack(w_out, False)
     p_up, p_down = pack(w_up, False), pack(w_down, False)
     size, width = b_up.shape[0], dim // heads
@@ -172,5 +179,16 @@ def _most_rows(plan):
     while group < plan.in_lanes.shape[0]:
         end = tile_end(plan, group)
         most = max(most, plan.starts[plan.groups[end]] - plan.starts[plan.groups[group]])
+        group = end
+    return most
+
+
+@kernel
+def _most_kept(plan):
+    """The numbers that attention keeps of a tile, for each head, at most."""
+    most, group = 0, 0
+    while group < plan.in_lanes.shape[0]:
+        end = tile_end(plan, group)
+        most = max(most, plan.kept[end] - plan.kept[group])
         group = end
     return most

@@ -50,6 +50,18 @@ def test_done_cuts_off_what_follows():
     assert_close(result.advantages, column(1.25, 1.0, 3.0))
 
 
+@pytest.mark.parametrize("steps", [1, 7])
+def test_the_compiled_loop_is_the_loop(steps):
+    # float64 runs in plain torch, float32 on the CPU in the kernel.
+    torch.manual_seed(steps)
+    numbers = torch.randn(2, steps, 5)
+    dones, last = torch.rand(steps, 5) < 0.3, torch.randn(5)
+    fast = gae(*numbers, dones, last, 0.9, 0.8)
+    slow = gae(*numbers.double(), dones, last.double(), 0.9, 0.8)
+    assert_close(fast.advantages, slow.advantages.float(), rtol=1e-5, atol=1e-5)
+    assert_close(fast.returns, slow.returns.float(), rtol=1e-5, atol=1e-5)
+
+
 def test_done_in_the_last_step_ignores_the_last_value():
     result = gae(
         column(3.0), column(2.0), column(True), torch.tensor([1e6]), gamma=0.9, gae_lambda=0.9

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from net_support import DEVICES
 from torch.testing import assert_close
 
-from ragged_net import compiled, ragged_attention
+from ragged_net import kernels, ragged_attention
 from ragged_net.attention import Permute, attend, choose_backend
 from ragged_net.errors import DeviceError, ShapeError, UnknownNameError
 from ragged_net.frames import Frames
 from ragged_net.ragged import offsets_of
 
 # What runs here; varlen needs a GPU and half precision.
-FAST = ["grouped", "numba"] if compiled.available() else ["grouped"]
+FAST = ["grouped", "numba"] if kernels.available() else ["grouped"]
 
 
 def run(backend, qkv, offsets, hidden, weight):

@@ -182,6 +182,41 @@ def test_one_input_gives_one_result_to_the_last_bit():
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
+def test_without_gradients_the_result_is_the_same_to_the_last_bit():
+    # Nothing is kept for a backward pass then: other buffers, the same arithmetic.
+    fast, _ = blocks(64, 4)
+    lengths = [5] * 20 + [90, 1, 0, 17]
+    x, frames = torch.randn(208, 64), Frames(offsets_of(torch.tensor(lengths)), 208)
+    with_gradients = fast(x, frames)
+    with torch.no_grad():
+        assert torch.equal(fast(x, frames), with_gradients)
+
+
+def test_plan_by_hand():
+    # Lengths 2, 0, 33, 1, 2, 5: sorted 1, 2, 2, 5, 33 are the frames 3, 0, 4, 5, 2; 0 is left out.
+    plan = Frames(offsets_of(torch.tensor([2, 0, 33, 1, 2, 5])), 43).plan
+    assert plan.order.tolist() == [3, 0, 4, 5, 2]
+    assert plan.origins.tolist() == [35, 0, 36, 38, 2]
+    assert plan.starts.tolist() == [0, 1, 3, 5, 10, 43]
+    # One frame of length 1 and two of length 2 fill enough lanes; one of 5, or of 33, does not.
+    assert plan.groups.tolist() == [0, 1, 3, 4, 5]
+    assert plan.in_lanes.tolist() == [True, True, False, False]
+    # Kept for each head: 16 * 1 * 1; 16 * 2 * 2; 2 * 5; 2 * 33.
+    assert plan.kept.tolist() == [0, 16, 80, 90, 156]
+    assert (plan.longest, plan.longest_in_lanes) == (33, 2)
+
+
+def test_hidden_rows_keep_frames_out_of_lanes():
+    hidden = torch.zeros(40, dtype=torch.bool)
+    plan = Frames(offsets_of(torch.tensor([2] * 20)), 40, hidden).plan
+    assert not plan.in_lanes.any()
+
+
+def test_groups_hold_at_most_sixteen_frames():
+    plan = Frames(offsets_of(torch.tensor([3] * 35)), 105).plan
+    assert plan.groups.tolist() == [0, 16, 32, 35]
+
+
 def test_a_frame_does_not_depend_on_its_neighbours():
     fast, _ = blocks(32, 4)
     parts = [torch.randn(n, 32) for n in (3, 40, 1, 33, 64)]
@@ -225,10 +260,10 @@ def test_without_numba_everything_runs_in_plain_torch():
 import sys
 sys.modules["numba"] = None
 import torch
-from ragged_net import NetConfig, compiled, ragged_attention
+from ragged_net import NetConfig, compiled, kernels, ragged_attention
 from ragged_net.frames import Frames
 from ragged_net.transformer import TransformerBlock
-assert not compiled.available()
+assert not kernels.available()
 ragged_attention(torch.zeros(3, 3, 2, 8), torch.tensor([0, 3]))
 TransformerBlock(NetConfig())(torch.zeros(3, 64), Frames(torch.tensor([0, 3]), 3))
 try:

@@ -60,8 +60,8 @@ def test_every_flat_row_is_written_once():
 def test_scatter_brings_rows_in_flat_order():
     batch = three_frames()
     layout = Layout.of(batch, with_global=True)
-    parts = {name: dest[:, None].float() for name, dest in layout.dest.items()}
-    flat = layout.scatter(parts, layout.global_dest[:, None].float())
+    parts = [*layout.dest.values(), layout.global_dest]
+    flat = layout.scatter([part[:, None].float() for part in parts])
     assert flat.flatten().tolist() == list(range(17))
 
 

@@ -1,0 +1,117 @@
+"""Loops over frames that torch would need several operations for, and memory for each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ragged_net.kernels.jit import kernel
+
+__all__ = ["flat_order", "frame_ids", "gather_rows", "mean_rows", "pair_indices", "spread_rows"]
+
+
+@kernel
+def frame_ids(offsets):
+    """(N,) int64: the frame of each row, for offsets (B + 1,) int64."""
+    ids = np.empty(offsets[-1], np.int64)
+    for b in range(offsets.shape[0] - 1):
+        for i in range(offsets[b], offsets[b + 1]):
+            ids[i] = b
+    return ids
+
+
+@kernel
+def gather_rows(offsets, frames):
+    """The rows (M,) that ``frames`` (K,) consist of, and their new offsets (K + 1,)."""
+    new = np.zeros(frames.shape[0] + 1, np.int64)
+    for k in range(frames.shape[0]):
+        frame = frames[k]
+        if not 0 <= frame < offsets.shape[0] - 1:
+            raise IndexError("a frame that the batch does not have")
+        new[k + 1] = new[k] + offsets[frame + 1] - offsets[frame]
+    rows = np.empty(new[-1], np.int64)
+    for k in range(frames.shape[0]):
+        shift = offsets[frames[k]] - new[k]
+        for i in range(new[k], new[k + 1]):
+            rows[i] = i + shift
+    return rows, new
+
+
+@kernel
+def flat_order(offsets, with_global):
+    """Where the entities of K types stand when their frames are joined.
+
+    Args:
+        offsets: (K, B + 1) int64, of each type.
+        with_global: Whether one entity more ends each frame.
+
+    Returns:
+        Offsets (B + 1,) of the joined frames; the places (N,) of the entities, type by type; the
+        places (B,) of the last entities.
+    """
+    types, frames = offsets.shape[0], offsets.shape[1] - 1
+    joined, last = np.zeros(frames + 1, np.int64), np.empty(frames, np.int64)
+    starts = np.zeros(types + 1, np.int64)
+    for k in range(types):
+        starts[k + 1] = starts[k] + offsets[k, frames]
+    places = np.empty(starts[types], np.int64)
+    place = 0
+    for b in range(frames):
+        for k in range(types):
+            for i in range(starts[k] + offsets[k, b], starts[k] + offsets[k, b + 1]):
+                places[i] = place
+                place += 1
+        last[b] = place
+        if with_global:
+            place += 1
+        joined[b + 1] = place
+    return joined, places, last
+
+
+@kernel
+def pair_indices(actor_offsets, actee_offsets):
+    """All pairs of an actor and an actee of the same frame, actor-major.
+
+    Args:
+        actor_offsets: (B + 1,) int64.
+        actee_offsets: (B + 1,) int64.
+
+    Returns:
+        The actor (P,) and the actee (P,) of each pair, and the pairs' offsets (B + 1,), all int64.
+    """
+    frames = actor_offsets.shape[0] - 1
+    offsets = np.zeros(frames + 1, np.int64)
+    for b in range(frames):
+        actors = actor_offsets[b + 1] - actor_offsets[b]
+        offsets[b + 1] = offsets[b] + actors * (actee_offsets[b + 1] - actee_offsets[b])
+    actor, actee = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
+    p = 0
+    for b in range(frames):
+        for a in range(actor_offsets[b], actor_offsets[b + 1]):
+            for e in range(actee_offsets[b], actee_offsets[b + 1]):
+                actor[p], actee[p] = a, e
+                p += 1
+    return actor, actee, offsets
+
+
+@kernel
+def mean_rows(x, offsets, y):
+    """``y`` (B, D) becomes the mean of each frame's rows of x (N, D), zeros for an empty frame."""
+    for b in range(offsets.shape[0] - 1):
+        start, end = offsets[b], offsets[b + 1]
+        share = np.float32(1) / np.float32(max(end - start, 1))
+        for d in range(x.shape[1]):
+            y[b, d] = 0
+        for i in range(start, end):
+            for d in range(x.shape[1]):
+                y[b, d] += x[i, d] * share
+
+
+@kernel
+def spread_rows(d_y, offsets, d_x):
+    """The gradient ``d_x`` (N, D), written, of ``mean_rows`` for ``d_y`` (B, D)."""
+    for b in range(offsets.shape[0] - 1):
+        start, end = offsets[b], offsets[b + 1]
+        share = np.float32(1) / np.float32(max(end - start, 1))
+        for i in range(start, end):
+            for d in range(d_x.shape[1]):
+                d_x[i, d] = d_y[b, d] * share
