@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["Row", "Times", "alternate", "print_rows", "speed_row"]
 
@@ -59,19 +60,26 @@ class Row:
 
 
 def alternate(
-    cases: Mapping[str, Callable[[], object]], *, repeats: int = 11, seconds: float = 0.05
-) -> dict[str, Times]:
+    cases: Mapping[Any, Callable[[], object]],
+    *,
+    repeats: int = 11,
+    seconds: float = 0.05,
+    budget: float = 5.0,
+) -> dict[Any, Times]:
     """Time each function, one after the other, again and again.
 
     Taking turns lets a slow moment of the machine hit all of them alike.
 
     Args:
         cases: The functions by name.
-        repeats: Turns.
+        repeats: Turns, at most.
         seconds: About how long a function runs in one turn: it is called often enough.
+        budget: CPU seconds for all turns; slow functions get fewer of them, but at least 3.
     """
+    start = time.process_time()
     calls = {name: _calls(function, seconds) for name, function in cases.items()}
-    taken: dict[str, list[float]] = {name: [] for name in cases}
+    repeats = max(3, min(repeats, int(budget / (time.process_time() - start) * 2)))
+    taken: dict[Any, list[float]] = {name: [] for name in cases}
     for _ in range(repeats):
         for name, function in cases.items():
             taken[name].append(_time(function, calls[name]) / calls[name])

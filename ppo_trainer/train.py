@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from entity_env import Environment
+from entity_env import Environment, VecObs
 from ppo_trainer.advantage import explained_variance
 from ppo_trainer.collect import Collected, collect
 from ppo_trainer.config import TrainConfig, config_from_dict
@@ -29,7 +29,7 @@ from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.update import update
 from ragged_net import RaggedNet
 
-__all__ = ["TrainResult", "resume", "train"]
+__all__ = ["TrainResult", "resume", "train", "train_once"]
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,7 @@ def train(
             while state.steps < config.total_timesteps:
                 if interrupt.requested or (stop is not None and stop(state.update)):
                     break
-                collected = collect(
-                    state.net, vec_env, obs, config, state.generators.actions, clock
-                )
-                metrics = _improve(session, collected, clock)
-                state.net.update_statistics(collected.rollout.batch)
-                obs = collected.next_obs
-                state.update += 1
-                state.steps += config.frames_per_update
+                obs, metrics = train_once(session, obs, clock)
                 if config.eval.every and state.update % config.eval.every == 0:
                     metrics |= evaluate_now(session)
                 log.write(state.update, state.steps, metrics | clock.take())
@@ -116,6 +109,18 @@ def resume(
     """
     values = {**RunFolder.open(run).read_values(), **changes, "resume": str(run)}
     return train(config_from_dict(values), env, stop)
+
+
+def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
+    """Play a rollout from ``obs`` on and improve the network; what follows, and the metrics."""
+    config, state = session.config, session.state
+    collected = collect(state.net, session.vec_env, obs, config, state.generators.actions, clock)
+    metrics = _improve(session, collected, clock)
+    with clock("statistics"):
+        state.net.update_statistics(collected.rollout.batch)
+    state.update += 1
+    state.steps += config.frames_per_update
+    return collected.next_obs, metrics
 
 
 def _improve(session: Session, collected: Collected, clock: Stopwatch) -> dict[str, float]:

@@ -1,0 +1,128 @@
+"""Frames per second of PPO on MineSweeper, end to end, and where the time goes.
+
+128 environments x 16 steps, minibatches of 1,024 frames, 3 epochs, 2 layers of 4 heads; the first
+20 updates, in which a frame has about 4.5 entities. The baseline is the same program without
+compiled code: the environment in Python, the network in plain torch. ``mlp_ratio=4`` is what the
+systems use that the targets come from; our own default is 2.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from benchmarks.measure import Row, print_rows
+from ppo_trainer.config import TrainConfig, config_from_dict
+from ppo_trainer.environments import make_factory, make_vec_env
+from ppo_trainer.logger import RunLogger
+from ppo_trainer.memory import keep_freed_memory
+from ppo_trainer.session import open_session
+from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.train import train_once
+
+UPDATES, REPEATS = 20, 5
+TARGETS = {32: 20_000, 128: 3_800}
+NETWORK = ("inference", "forward", "backward", "optimizer")
+"""Phases of network arithmetic; at least 85% of the time should go there."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The first updates of a run, in CPU seconds."""
+
+    frames: int
+    seconds: float
+    phases: dict[str, float]
+    entities: float
+
+    @property
+    def rate(self) -> float:
+        """Frames per second."""
+        return self.frames / self.seconds
+
+
+def rows() -> list[Row]:
+    """Width 32 and 128, each with both MLPs, against plain torch and Python."""
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    found = []
+    for dim, target in TARGETS.items():
+        for ratio in (4, 2):
+            runs, plain = [], []
+            for seed in range(REPEATS):
+                runs.append(_run(_config(dim, ratio, seed, plain=False)))
+                if seed < 2 and ratio == 4:
+                    plain.append(_run(_config(dim, ratio, seed, plain=True)))
+            found += _rows(f"D={dim}, mlp_ratio={ratio}", runs, plain, target)
+    return found
+
+
+def _config(dim: int, ratio: int, seed: int, *, plain: bool) -> TrainConfig:
+    env = "minesweeper_python" if plain else "minesweeper"
+    attention = "grouped" if plain else "auto"
+    return config_from_dict(
+        {
+            "env": {"_target_": env},
+            "seed": seed,
+            "total_timesteps": 400 * 2048,
+            "net": {"dim": dim, "layers": 2, "mlp_ratio": ratio, "attention": attention},
+            "ppo": {"minibatch_size": 1024, "epochs": 3},
+        }
+    )
+
+
+def _run(config: TrainConfig) -> Run:
+    """The training loop of ``ppo_trainer.train`` with a clock that counts CPU time."""
+    create_env = make_factory(config)
+    device = torch.device("cpu")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        make_vec_env(config, create_env, config.seed) as vec_env,
+    ):
+        session, obs = open_session(replace(config, run_dir=folder), create_env, vec_env, device)
+        clock, entities = Stopwatch(time.process_time), []
+        with RunLogger(session.run, config, 0) as log:
+            start = time.process_time()
+            for _ in range(UPDATES):
+                obs, metrics = train_once(session, obs, clock)
+                entities.append(metrics["entities_per_frame"])
+                with clock("logging"):
+                    log.write(session.state.update, session.state.steps, metrics)
+            seconds = time.process_time() - start
+    return Run(UPDATES * config.frames_per_update, seconds, clock.seconds, float(np.mean(entities)))
+
+
+def _rows(label: str, runs: list[Run], plain: list[Run], target: int) -> list[Row]:
+    rates = sorted(run.rate for run in runs)
+    rate = float(np.median(rates))
+    slow = float(np.median([run.rate for run in plain])) if plain else None
+    table = Row(
+        case=f"{label}, {np.mean([run.entities for run in runs]):.1f} entities per frame",
+        ours=f"{rate:,.0f} frames/s ({rates[0]:,.0f} to {rates[-1]:,.0f})",
+        baseline=f"plain torch and Python: {slow:,.0f} frames/s" if slow else "",
+        ratio=rate / slow if slow else None,
+        value=rate,
+        target=target,
+    )
+    names = sorted({name for run in runs for name in run.phases})
+    share = {
+        name: float(np.median([run.phases.get(name, 0.0) / run.seconds for run in runs]))
+        for name in names
+    }
+    network = sum(share[name] for name in NETWORK)
+    split = ", ".join(f"{name} {share[name]:.1%}" for name in sorted(share, key=share.__getitem__))
+    phases = Row(
+        case=f"{label}, share of network arithmetic ({split}, rest {1 - sum(share.values()):.1%})",
+        ours=f"{network:.1%}",
+        value=network,
+        target=0.85,
+    )
+    return [table, phases]
+
+
+if __name__ == "__main__":
+    print_rows(rows())
