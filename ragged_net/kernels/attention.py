@@ -53,7 +53,7 @@ def attend_backward(qkv, plan, heads, width, scale, hidden, kept, d_out, d_qkv):
 @kernel
 def attention_scratch(plan, width):
     """What any group of ``plan`` needs."""
-    alone = 2 * (width + plan.longest) * LANES
+    alone = 2 * (width + plan.longest) * 2 * LANES
     length = plan.longest_in_lanes
     return np.empty(max(alone, (7 * width + 2 * length) * length * LANES), np.float32)
 

@@ -1,7 +1,7 @@
 """Attention within one frame of any length.
 
-The lanes of a vector are 16 queries of one head: scores lie transposed, (keys, 16 queries), so that
-the softmax of 16 queries runs down the keys without ever adding up a vector.
+A block of 16 or 32 queries of one head is worked on at once. Scores lie transposed, (keys, block),
+so that the softmax runs down the keys without ever adding up a vector.
 """
 
 from __future__ import annotations
@@ -39,37 +39,39 @@ def attend_frame(
         softmax: Flat float32, written: (length, 2, H), the largest score of each row and head, and
             1 / the sum of the exponentials.
         at: Where that begins.
-        scratch: 2 * (width + length) * 16 floats.
+        scratch: 2 * (width + length) * 32 floats.
     """
-    dim = heads * width
-    scores = width * LANES  # where they start in the scratch
+    dim, block = heads * width, _block(length)
+    scores = width * block  # where they start in the scratch
     for i in range(out_start, out_start + length * dim):
         out[i] = 0
     for head in range(heads):
         own = start + head * width
-        for first in range(0, length, LANES):
-            count = min(LANES, length - first)
-            _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, scores)
-            largest = load(scratch, scores)
-            for j in range(scores + LANES, scores + length * LANES, LANES):
-                largest = maximum(largest, load(scratch, j))
-            total = splat(np.float32(0))
-            for j in range(scores, scores + length * LANES, LANES):
-                weight = exp(load(scratch, j) - largest)
-                total = total + weight
-                store(scratch, j, weight)
-            inverse = splat(np.float32(1)) / total
-            for j in range(scores, scores + length * LANES, LANES):
-                store(scratch, j, load(scratch, j) * inverse)
-            _add_head(
-                count, length, width, scratch, scores, 1, LANES, qkv, own + 2 * dim, 3 * dim,
-                out, out_start + first * dim + head * width, dim,
-            )  # fmt: skip
-            store(scratch, 0, largest)
-            store(scratch, LANES, inverse)
+        for first in range(0, length, block):
+            count = min(block, length - first)
+            _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, block)
+            for lanes in range(0, block, LANES):
+                begin, end = scores + lanes, scores + lanes + length * block
+                largest = load(scratch, begin)
+                for j in range(begin + block, end, block):
+                    largest = maximum(largest, load(scratch, j))
+                total = splat(np.float32(0))
+                for j in range(begin, end, block):
+                    weight = exp(load(scratch, j) - largest)
+                    total = total + weight
+                    store(scratch, j, weight)
+                inverse = splat(np.float32(1)) / total
+                for j in range(begin, end, block):
+                    store(scratch, j, load(scratch, j) * inverse)
+                store(scratch, lanes, largest)  # the queries are not needed any more
+                store(scratch, block + lanes, inverse)
             for lane in range(count):
                 place = at + (first + lane) * 2 * heads + head
-                softmax[place], softmax[place + heads] = scratch[lane], scratch[LANES + lane]
+                softmax[place], softmax[place + heads] = scratch[lane], scratch[block + lane]
+            _add_head(
+                count, length, width, scratch, scores, 1, block, qkv, own + 2 * dim, 3 * dim,
+                out, out_start + first * dim + head * width, dim,
+            )  # fmt: skip
 
 
 @kernel
@@ -78,78 +80,94 @@ def attend_frame_backward(
     d_out, out_start, d_qkv, d_start, scratch,
 ):  # fmt: skip
     """The gradient ``d_qkv``, written from ``d_start`` on, of ``attend_frame`` for ``d_out``."""
-    dim = heads * width
-    scores = width * LANES
-    changes, gradients = scores + length * LANES, scores + 2 * length * LANES
+    dim, block = heads * width, _block(length)
+    scores = width * block
+    changes, gradients = scores + length * block, scores + 2 * length * block
     for i in range(d_start, d_start + length * 3 * dim):
         d_qkv[i] = 0
     for head in range(heads):
         own, to = start + head * width, d_start + head * width
-        for first in range(0, length, LANES):
-            count = min(LANES, length - first)
+        for first in range(0, length, block):
+            count = min(block, length - first)
             q_at, d_at = own + first * 3 * dim, out_start + first * dim + head * width
-            _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, scores)
-            for lane in range(LANES):
+            _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, block)
+            _transpose(d_out, d_at, dim, count, width, np.float32(1), scratch, gradients, block)
+            _products(
+                length, width, qkv, own + 2 * dim, 3 * dim, scratch, gradients, changes, block
+            )
+            for lane in range(block):
                 place = at + (first + lane) * 2 * heads + head
                 scratch[lane] = softmax[place] if lane < count else np.float32(0)
-                scratch[LANES + lane] = softmax[place + heads] if lane < count else np.float32(0)
-            largest, inverse = load(scratch, 0), load(scratch, LANES)
-            _transpose(d_out, d_at, dim, count, width, np.float32(1), scratch, gradients)
-            for i in range(changes, changes + length * LANES, LANES):
-                store(scratch, i, splat(np.float32(0)))
-            add_product(
-                16, length, width, qkv, own + 2 * dim, 3 * dim, 1, scratch, gradients, LANES,
-                scratch, changes, LANES,
-            )  # fmt: skip
+                scratch[block + lane] = softmax[place + heads] if lane < count else np.float32(0)
             # d softmax: each weight times (its own change - the weighted mean of all changes).
-            mean = splat(np.float32(0))
-            for j in range(0, length * LANES, LANES):
-                weight = exp(load(scratch, scores + j) - largest) * inverse
-                store(scratch, scores + j, weight)
-                mean = fma(weight, load(scratch, changes + j), mean)
-            for j in range(0, length * LANES, LANES):
-                change = (load(scratch, changes + j) - mean) * splat(scale)
-                store(scratch, changes + j, load(scratch, scores + j) * change)
+            for lanes in range(0, block, LANES):
+                largest, inverse = load(scratch, lanes), load(scratch, block + lanes)
+                mean = splat(np.float32(0))
+                for j in range(lanes, lanes + length * block, block):
+                    weight = exp(load(scratch, scores + j) - largest) * inverse
+                    store(scratch, scores + j, weight)
+                    mean = fma(weight, load(scratch, changes + j), mean)
+                for j in range(lanes, lanes + length * block, block):
+                    change = (load(scratch, changes + j) - mean) * splat(scale)
+                    store(scratch, changes + j, load(scratch, scores + j) * change)
             _add_head(
-                length, count, width, scratch, scores, LANES, 1, d_out, d_at, dim,
+                length, count, width, scratch, scores, block, 1, d_out, d_at, dim,
                 d_qkv, to + 2 * dim, 3 * dim,
             )  # fmt: skip
             _add_head(
-                length, count, width, scratch, changes, LANES, 1, qkv, q_at, 3 * dim,
+                length, count, width, scratch, changes, block, 1, qkv, q_at, 3 * dim,
                 d_qkv, to + dim, 3 * dim,
             )  # fmt: skip
             _add_head(
-                count, length, width, scratch, changes, 1, LANES, qkv, own + dim, 3 * dim,
+                count, length, width, scratch, changes, 1, block, qkv, own + dim, 3 * dim,
                 d_qkv, to + first * 3 * dim, 3 * dim,
             )  # fmt: skip
 
 
 @njit(inline="always")
-def _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, scores):
-    """Scores (length, LANES) of all keys of a frame for the queries ``first .. first + count``."""
-    _transpose(qkv, own + first * 3 * dim, 3 * dim, count, width, scale, scratch, 0)
-    for j in range(scores, scores + length * LANES, LANES):
-        store(scratch, j, splat(np.float32(0)))
-    add_product(
-        16, length, width, qkv, own + dim, 3 * dim, 1, scratch, 0, LANES, scratch, scores, LANES
-    )
+def _block(length):
+    """Queries that are worked on together: one vector of them, or two for longer frames."""
+    return LANES if length <= LANES else 2 * LANES
+
+
+@njit(inline="always")
+def _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, block):
+    """Scores (length, block) of all keys of a frame for the queries ``first .. first + count``."""
+    scores = width * block
+    _transpose(qkv, own + first * 3 * dim, 3 * dim, count, width, scale, scratch, 0, block)
+    _products(length, width, qkv, own + dim, 3 * dim, scratch, 0, scores, block)
     if hidden.shape[0] > 0:
         for j in range(length):
             if hidden[row + j]:
                 for lane in range(count):
                     if not hidden[row + first + lane]:
-                        scratch[scores + j * LANES + lane] = _UNSEEN
+                        scratch[scores + j * block + lane] = _UNSEEN
 
 
 @njit(inline="always")
-def _transpose(rows, at, stride, count, width, scale, columns, begin):
-    """``columns`` (width, LANES) = ``scale`` times ``count`` rows from ``at`` on, then zeros."""
-    if count < LANES:
-        for i in range(begin, begin + width * LANES, LANES):
+def _products(length, width, rows, at, stride, scratch, columns, result, block):
+    """(length, block) products of rows with the (width, block) ``columns``, both in the scratch."""
+    for j in range(result, result + length * block, LANES):
+        store(scratch, j, splat(np.float32(0)))
+    if block == LANES:
+        add_product(
+            16, length, width, rows, at, stride, 1, scratch, columns, 16, scratch, result, 16
+        )
+    else:
+        add_product(
+            32, length, width, rows, at, stride, 1, scratch, columns, 32, scratch, result, 32
+        )
+
+
+@njit(inline="always")
+def _transpose(rows, at, stride, count, width, scale, columns, begin, block):
+    """``columns`` (width, block) = ``scale`` times ``count`` rows from ``at`` on, then zeros."""
+    if count < block:
+        for i in range(begin, begin + width * block, LANES):
             store(columns, i, splat(np.float32(0)))
     for lane in range(count):
         for d in range(width):
-            columns[begin + d * LANES + lane] = rows[at + lane * stride + d] * scale
+            columns[begin + d * block + lane] = rows[at + lane * stride + d] * scale
 
 
 @njit(inline="always")
