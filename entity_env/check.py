@@ -32,7 +32,7 @@ from entity_env.errors import (
 )
 from entity_env.list_env import ListEnv
 from entity_env.play import random_policy
-from entity_env.registry import check_settings, resolve
+from entity_env.registry import alone, check_settings, resolve
 from entity_env.transport import pack_obs
 from entity_env.vec_env import VecEnv, check_count
 
@@ -165,7 +165,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     try:
-        factory, settings = resolve(given.env), dict(map(_setting, given.settings))
+        factory, settings = alone(resolve(given.env)), dict(map(_setting, given.settings))
         check_settings(factory, settings)
         check_env(functools.partial(factory, **settings), given.episodes, given.seed)
     except EntityEnvError as error:

@@ -19,9 +19,9 @@ from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.validate import FrameReader
-from entity_env.vec_env import check_count
+from entity_env.vec_env import VecEnv, check_count
 
-__all__ = ["Policy", "VecPolicy", "play_episodes", "play_scripted", "random_policy"]
+__all__ = ["Policy", "VecPolicy", "play_episodes", "play_rows", "play_scripted", "random_policy"]
 
 VecPolicy: TypeAlias = Callable[[VecObs], Mapping[ActionName, RaggedBufferI64]]
 Policy: TypeAlias = Callable[[Observation], Mapping[ActionName, Action]]
@@ -81,20 +81,66 @@ def play_episodes(
         rows: Environments that play at once.
         max_steps: Longer episodes are cut off; 0 lets them go on for ever.
     """
+    limited = functools.partial(_Limited, create_env, max_steps)
+    # The environments limit themselves: a row that is cut off goes on with its next episode.
+    return play_rows(functools.partial(ListEnv, limited), policy, episodes, seed, rows=rows)
+
+
+def play_rows(
+    make_rows: Callable[[int, int], VecEnv],
+    policy: VecPolicy,
+    episodes: int,
+    seed: int,
+    *,
+    rows: int = 128,
+    max_steps: int = 0,
+) -> dict[str, npt.NDArray[np.float64]]:
+    """As ``play_episodes``, in any ``VecEnv``: ``make_rows`` takes the number of rows and a seed.
+
+    A row whose episode is cut off counts with its reward so far and without the game's own
+    metrics. Nothing can reset a single row: the rest of its share is played afterwards, in new
+    rows whose seed is drawn from ``seed``.
+    """
     check_count("number of episodes", episodes)
-    create_env = functools.partial(_Limited, create_env, max_steps)
-    shares = [len(part) for part in np.array_split(range(episodes), min(episodes, rows))]
     summaries: list[dict[str, float]] = []
-    left = np.array(shares)
-    with ListEnv(create_env, len(shares), seed=seed) as env:
-        obs = env.reset()
-        while left.any():
-            obs = env.act(policy(obs))
-            for row in np.flatnonzero(obs.done & (left > 0)):
-                left[row] -= 1
-                own = {name: float(column[row]) for name, column in obs.metrics.items()}
-                summaries.append({name: value for name, value in own.items() if value == value})
+    shares = np.array([len(part) for part in np.array_split(range(episodes), min(episodes, rows))])
+    attempt = 0
+    while len(shares):
+        with make_rows(len(shares), seed) as env:
+            played, left = _play_shares(env, policy, shares, max_steps)
+        summaries += played
+        shares = left[left > 0]
+        attempt += 1
+        seed = int(np.random.SeedSequence(seed, spawn_key=(attempt,)).generate_state(1)[0])
     return metric_columns(summaries)
+
+
+def _play_shares(
+    env: VecEnv, policy: VecPolicy, shares: npt.NDArray[np.int64], max_steps: int
+) -> tuple[list[dict[str, float]], npt.NDArray[np.int64]]:
+    """Play until each row has played its share or is cut off; returns what is left of them, too."""
+    summaries: list[dict[str, float]] = []
+    left = shares.copy()
+    rewards, lengths = np.zeros(len(left)), np.zeros(len(left), np.int64)
+    plays = np.ones(len(left), np.bool_)
+    obs = env.reset()
+    while plays.any():
+        obs = env.act(policy(obs))
+        rewards += obs.reward
+        lengths += 1
+        for row in np.flatnonzero(obs.done & plays):
+            own = {name: float(column[row]) for name, column in obs.metrics.items()}
+            summaries.append({name: value for name, value in own.items() if value == value})
+        is_cut_off = plays & ~obs.done & (lengths == max_steps)
+        for row in np.flatnonzero(is_cut_off):
+            summaries.append(
+                {"episodic_reward": float(rewards[row]), "episodic_length": float(lengths[row])}
+            )
+        left -= plays & (obs.done | is_cut_off)
+        plays &= (left > 0) & ~is_cut_off
+        rewards[obs.done] = 0.0
+        lengths[obs.done] = 0
+    return summaries, left
 
 
 def play_scripted(

@@ -5,12 +5,25 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard, cast
 
 from entity_env.environment import Environment
 from entity_env.errors import SettingError, UnknownEnvironmentError, nearest, shorten
+from entity_env.vec_env import VecEnv
 
-__all__ = ["check_settings", "make", "register", "registered", "resolve"]
+__all__ = [
+    "Factory",
+    "alone",
+    "check_settings",
+    "is_rows",
+    "make",
+    "register",
+    "registered",
+    "resolve",
+]
+
+Factory: TypeAlias = Callable[..., Environment | VecEnv]
+"""Makes environments; or a subclass of ``VecEnv`` that makes all its rows itself."""
 
 _FACTORIES: dict[str, str] = {}
 
@@ -18,7 +31,7 @@ _FACTORIES: dict[str, str] = {}
 def register(name: str, path: str) -> None:
     """Give the environment at a dotted path, such as ``my_pkg.my_env.MyEnv``, a short name.
 
-    Nothing is imported until the name is used.
+    The path may also lead to a subclass of ``VecEnv``. Nothing is imported until the name is used.
     """
     if name in _FACTORIES and _FACTORIES[name] != path:
         raise UnknownEnvironmentError(
@@ -32,7 +45,7 @@ def registered() -> tuple[str, ...]:
     return tuple(sorted(_FACTORIES))
 
 
-def resolve(name: str) -> Callable[..., Environment]:
+def resolve(name: str) -> Factory:
     """The class or function behind a short name or a dotted path."""
     path = _FACTORIES.get(name, name) if isinstance(name, str) else ""
     module_name, _, attribute = path.replace(":", ".").rpartition(".")
@@ -58,23 +71,47 @@ def resolve(name: str) -> Callable[..., Environment]:
         classes = [
             key
             for key, value in vars(module).items()
-            if inspect.isclass(value) and issubclass(value, Environment) and value != Environment
+            if inspect.isclass(value)
+            and issubclass(value, Environment | VecEnv)
+            and value not in (Environment, VecEnv)
         ]
         raise UnknownEnvironmentError(
             f"module {module_name!r} has no environment {attribute!r}",
             options=classes,
             hint=nearest(attribute, classes),
         )
-    found: Callable[..., Environment] = factory
+    found: Factory = factory
     return found
 
 
-def check_settings(factory: Callable[..., Environment], settings: dict[str, Any]) -> None:
+def is_rows(factory: Factory) -> TypeGuard[type[VecEnv]]:
+    """Whether ``factory`` is a ``VecEnv`` class, which makes all its rows itself."""
+    return inspect.isclass(factory) and issubclass(factory, VecEnv)
+
+
+def alone(factory: Factory) -> Callable[..., Environment]:
+    """What makes one environment: ``factory``, or the ``environment`` of a ``VecEnv`` class."""
+    if not is_rows(factory):
+        return cast(Callable[..., Environment], factory)
+    if factory.environment is None:
+        name = factory.__name__
+        raise UnknownEnvironmentError(
+            f"{name} plays many rows and names no environment to play alone",
+            hint=f"set {name}.environment = MyEnv, a class that takes the same settings",
+        )
+    return factory.environment
+
+
+def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
     """Refuse settings that the environment's constructor does not take."""
+    if is_rows(factory) and factory.environment is not None:
+        factory = factory.environment
     try:
-        parameters = inspect.signature(factory).parameters
+        parameters = dict(inspect.signature(factory).parameters)
     except (TypeError, ValueError):  # some callables have no signature
         return
+    if is_rows(factory):  # whoever makes the rows says how many, and with which seed
+        parameters = {k: p for k, p in parameters.items() if k not in ("num_envs", "seed")}
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         return
     name = getattr(factory, "__name__", "the environment")
@@ -89,6 +126,6 @@ def check_settings(factory: Callable[..., Environment], settings: dict[str, Any]
 
 def make(name: str, **settings: Any) -> Environment:
     """One environment by short name or dotted path; ``settings`` go to its constructor."""
-    factory = resolve(name)
+    factory = alone(resolve(name))
     check_settings(factory, settings)
     return factory(**settings)

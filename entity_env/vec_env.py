@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.answer import check_actions
 from entity_env.batch import VecObs
+from entity_env.environment import Environment
 from entity_env.errors import ClosedError, NumEnvsError, ResetNeededError, shorten
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -22,8 +23,15 @@ class VecEnv(ABC):
     """R rows that act together; a row is an environment, or one seat of a game with several.
 
     Rows whose episode ends reset themselves within the same step (see ``VecObs``). Subclasses
-    write the methods with a leading underscore; actions reach them checked.
+    write the methods with a leading underscore; actions reach ``_act`` checked.
+
+    A class that plays a game of its own, not environments that it is given, can be trained on like
+    an environment (``env._target_=my_pkg.MyRows``) if its constructor takes ``num_envs``, ``seed``
+    and the game's settings.
     """
+
+    environment: ClassVar[Callable[..., Environment] | None] = None
+    """The same game alone, with the same settings: what is watched, drawn and played by scripts."""
 
     _last: VecObs | None = None
     _closed: bool = False
@@ -59,7 +67,7 @@ class VecEnv(ABC):
         self._check_open()
         if self._last is None:
             raise ResetNeededError("act was called before reset", hint="call reset() first")
-        chosen = check_actions(actions, self._last, self.action_space())
+        chosen = self._check(actions, self._last)
         # A step that fails leaves rows at different steps: only a reset helps then.
         self._last = None
         self._last = self._act(chosen)
@@ -103,6 +111,15 @@ class VecEnv(ABC):
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("this vector environment is closed", hint="make a new one")
+
+    def _check(
+        self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
+    ) -> Mapping[ActionName, RaggedBufferI64]:
+        """The actions for ``_act``, one entry for each action of the space, or an error.
+
+        Those that know their rows better may say yes more quickly and leave the rest to this one.
+        """
+        return check_actions(actions, obs, self.action_space())
 
     @abstractmethod
     def _reset(self, seed: int | None) -> VecObs: ...

@@ -7,4 +7,5 @@ from entity_env.registry import register
 
 __all__: list[str] = []
 
-register("minesweeper", "envs.minesweeper.MineSweeper")
+register("minesweeper", "envs.minesweeper_native.MineSweeperVec")
+register("minesweeper_python", "envs.minesweeper.MineSweeper")

@@ -23,40 +23,21 @@ from entity_env.observation import (
     Observation,
     SelectEntityActionMask,
 )
-from entity_env.spaces import (
-    ActionName,
-    ActionSpace,
-    CategoricalActionSpace,
-    Entity,
-    ObsSpace,
-    SelectEntityActionSpace,
-)
-from envs.errors import EnvConfigError, check_whole
-from envs.minesweeper_checks import (
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from envs.minesweeper_checks import check_state, read_moves, read_shots
+from envs.minesweeper_drawing import draw_board, write_board
+from envs.minesweeper_rules import (
+    ACTION_SPACE,
     DEFUSE,
     MOVES,
+    OBS_SPACE,
     STEPS,
+    MineSweeperSettings,
+    Spanned,
     Tile,
-    check_state,
-    read_moves,
-    read_shots,
 )
-from envs.minesweeper_drawing import draw_board, write_board
 
 __all__ = ["DEFUSE", "MOVES", "STEPS", "MineSweeper"]
-
-_OBS_SPACE = ObsSpace(
-    entities={
-        "Mine": Entity(["x", "y"]),
-        "Robot": Entity(["x", "y"]),
-        "Orbital Cannon": Entity(["cooldown"]),
-    }
-)
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {
-    "Move": CategoricalActionSpace(MOVES),
-    "Fire Orbital Cannon": SelectEntityActionSpace(),
-}
-
 
 _NOBODY_FIRES = SelectEntityActionMask(actor_types=[], actee_types=["Mine", "Robot"])
 _ALL_FIRE = SelectEntityActionMask(actor_types=["Orbital Cannon"], actee_types=["Mine", "Robot"])
@@ -91,57 +72,54 @@ class MineSweeper(Environment):
         while mines remain. ``max_steps`` steps without either truncate the episode. The last
         observation has the metric ``win``, 1.0 or 0.0.
     Randomness:
-        Only the start: ``nmines + nrobots`` different tiles, the mines' first, drawn as one
-        permutation of the tiles ``y * width + x``.
+        Only the start: width, height, robots and mines, in this order, where they may vary, each
+        value as likely as any other; then ``nmines + nrobots`` different tiles, the mines' first,
+        drawn as one permutation of the tiles ``y * width + x``.
     Source:
         The grid world of the Entity Gym tutorials (github.com/entity-neural-network/entity-gym).
 
     Args:
-        width: Tiles from left to right.
+        width: Tiles from left to right. This and the next three are whole numbers of at least 1,
+            or pairs (least, most) from which each episode draws its own.
         height: Tiles from bottom to top.
-        nmines: Mines at the start, at least 1.
-        nrobots: Robots at the start, at least 1.
+        nmines: Mines at the start; on a board that is too small for the most of a pair, drawn from
+            as many as fit beside the robots.
+        nrobots: Robots at the start.
         orbital_cannon: Whether there is a cannon, or the number of cannons.
         cooldown_period: Steps that a cannon waits after a shot, and at the start.
         max_steps: Steps until the episode is cut off.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range, or more mines and robots than tiles.
+        EnvConfigError: A parameter of the wrong type or range, or a smallest board without room for
+            the least mines and the most robots.
     """
 
     def __init__(
         self,
-        width: int = 6,
-        height: int = 6,
-        nmines: int = 5,
-        nrobots: int = 2,
+        width: Spanned = 6,
+        height: Spanned = 6,
+        nmines: Spanned = 5,
+        nrobots: Spanned = 2,
         orbital_cannon: bool | int = False,
         cooldown_period: int = 5,
         max_steps: int = 100,
     ) -> None:
-        self.width = check_whole("width", width, 1)
-        self.height = check_whole("height", height, 1)
-        self.nmines = check_whole("nmines", nmines, 1)
-        self.nrobots = check_whole("nrobots", nrobots, 1)
-        if isinstance(orbital_cannon, bool | np.bool_):
-            orbital_cannon = int(orbital_cannon)
-        self.ncannons = check_whole("orbital_cannon", orbital_cannon, 0)
-        self.cooldown_period = check_whole("cooldown_period", cooldown_period, 0)
-        self.max_steps = check_whole("max_steps", max_steps, 1)
-        if self.width * self.height < self.nmines + self.nrobots:
-            raise EnvConfigError(
-                f"a board of {width} x {height} tiles is too small for {nmines} mines and "
-                f"{nrobots} robots",
-                expected=f"at least {nmines + nrobots} tiles",
-                received=f"{width * height} tiles",
-            )
+        self.settings = settings = MineSweeperSettings.check(
+            width, height, nmines, nrobots, orbital_cannon, cooldown_period, max_steps
+        )
+        self.ncannons = settings.ncannons
+        self.cooldown_period = settings.cooldown_period
+        self.max_steps = settings.max_steps
+        # Of the running episode, where they vary.
+        self.width, self.height = settings.width[1], settings.height[1]
+        self.nmines, self.nrobots = settings.nmines[1], settings.nrobots[1]
         self.mines: list[Tile] = []
         self.robots: list[Tile] = []
         self.cooldowns: list[int] = []
         self.steps = -1  # before the first reset
-        self._mine_ids: list[EntityID] = [("Mine", i) for i in range(self.nmines)]
-        self._robot_ids: list[EntityID] = [("Robot", i) for i in range(self.nrobots)]
-        self._cannon_ids: list[EntityID] = [("Orbital Cannon", i) for i in range(self.ncannons)]
+        self._mine_ids = _ids("Mine", self.nmines)
+        self._robot_ids = _ids("Robot", self.nrobots)
+        self._cannon_ids = _ids("Orbital Cannon", self.ncannons)
 
     @classmethod
     def from_state(
@@ -157,19 +135,18 @@ class MineSweeper(Environment):
         steps: int = 0,
     ) -> MineSweeper:
         """A game in progress: mines and robots as (x, y), one cooldown for each cannon."""
-        env = cls(
-            width, height, len(mines), len(robots), len(cooldowns), cooldown_period, max_steps
-        )
+        counts = len(mines), len(robots), len(cooldowns)
+        env = cls(width, height, *counts, cooldown_period, max_steps)
         env.set_state({"mines": mines, "robots": robots, "cooldowns": cooldowns, "steps": steps})
         return env
 
     def obs_space(self) -> ObsSpace:
         """Mines, robots and cannons."""
-        return _OBS_SPACE
+        return OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
         """``Move`` and ``Fire Orbital Cannon``, with or without cannons."""
-        return _ACTION_SPACE
+        return ACTION_SPACE
 
     @property
     def won(self) -> bool:
@@ -184,6 +161,11 @@ class MineSweeper(Environment):
 
     def reset(self) -> Observation:
         """Lay out mines and robots on different tiles."""
+        settings = self.settings
+        self.width, self.height = self._draw(*settings.width), self._draw(*settings.height)
+        self.nrobots = self._draw(*settings.nrobots)
+        room = self.width * self.height - self.nrobots
+        self.nmines = self._draw(settings.nmines[0], min(settings.nmines[1], room))
         drawn = self.rng.permutation(self.width * self.height)[: self.nmines + self.nrobots]
         tiles = [(tile % self.width, tile // self.width) for tile in drawn.tolist()]
         self.mines, self.robots = tiles[: self.nmines], tiles[self.nmines :]
@@ -233,21 +215,18 @@ class MineSweeper(Environment):
             raise ResetNeededError("no episode has been started", hint="call reset() first")
         mines, robots, cooldowns = self.mines, self.robots, self.cooldowns
         right, top = self.width - 1, self.height - 1
-        features: dict[str, npt.NDArray[np.float32]] = {
-            "Mine": np.array(mines, np.float32).reshape(-1, 2),
-            "Robot": np.array(robots, np.float32).reshape(-1, 2),
-        }
+        features: dict[str, Sequence[Sequence[int]]] = {"Mine": mines[:], "Robot": robots[:]}
         ids = {"Mine": self._mine_ids[: len(mines)], "Robot": self._robot_ids[: len(robots)]}
         if cooldowns:
-            features["Orbital Cannon"] = np.array(cooldowns, np.float32).reshape(-1, 1)
+            features["Orbital Cannon"] = [(cooldown,) for cooldown in cooldowns]
             ids["Orbital Cannon"] = self._cannon_ids[:]
-        mask = np.array([(x < right, x > 0, y < top, y > 0, True) for x, y in robots], np.bool_)
+        mask = [(x < right, x > 0, y < top, y > 0, True) for x, y in robots]
         won, done = self.won, self.done
         return Observation(
             features=features,
             ids=ids,
             actions={
-                "Move": CategoricalActionMask(actor_types=["Robot"], mask=mask.reshape(-1, 5)),
+                "Move": CategoricalActionMask(actor_types=["Robot"], mask=mask),
                 "Fire Orbital Cannon": self._cannon_mask() if cooldowns else _NOBODY_FIRES,
             },
             reward=float(won),
@@ -257,22 +236,23 @@ class MineSweeper(Environment):
         )
 
     def get_state(self) -> dict[str, Any]:
-        """Positions, cooldowns and the step: all else follows from them."""
+        """Positions, cooldowns, the step, and the size where it varies: all else follows."""
         if self.steps < 0:
             raise ResetNeededError("no episode has been started", hint="call reset() first")
-        return {
+        state = {
             "mines": [list(tile) for tile in self.mines],
             "robots": [list(tile) for tile in self.robots],
             "cooldowns": list(self.cooldowns),
             "steps": self.steps,
         }
+        return {**state, "size": [self.width, self.height]} if self.settings.size_varies else state
 
     def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of a game of this size and return its observation; else StateError."""
-        limits = (self.nmines, self.nrobots, self.ncannons)
-        self.mines, self.robots, self.cooldowns, self.steps = check_state(
-            state, self.width, self.height, limits, self.cooldown_period
-        )
+        """Go to a state of such a game and return its observation; else StateError."""
+        position = check_state(state, self.settings)
+        self.width, self.height = position.size
+        self.mines, self.robots = list(position.mines), list(position.robots)
+        self.cooldowns, self.steps = list(position.cooldowns), position.steps
         return self.observe()
 
     def render(self, tile: int = 24, **kwargs: Any) -> npt.NDArray[np.uint8]:
@@ -288,6 +268,10 @@ class MineSweeper(Environment):
         board = write_board((self.width, self.height), self.mines, self.robots, self.cooldowns)
         return f"step {max(self.steps, 0)} of {self.max_steps}, {board}"
 
+    def _draw(self, least: int, most: int) -> int:
+        """A number from ``least`` to ``most``; draws nothing where there is only one."""
+        return int(self.rng.integers(least, most + 1)) if least < most else least
+
     def _cannon_mask(self) -> SelectEntityActionMask:
         ready = [i for i, cooldown in enumerate(self.cooldowns) if cooldown == 0]
         if not ready:
@@ -297,3 +281,7 @@ class MineSweeper(Environment):
         return SelectEntityActionMask(
             actor_ids=[self._cannon_ids[i] for i in ready], actee_types=["Mine", "Robot"]
         )
+
+
+def _ids(kind: str, count: int) -> list[EntityID]:
+    return [(kind, i) for i in range(count)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from operator import index as whole
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +20,9 @@ from entity_env.errors import (
 )
 from entity_env.observation import EntityID
 from entity_env.spaces import ActionName
+from envs.minesweeper_rules import DEFUSE, MOVES, STEPS, MineSweeperSettings, Span, Tile
 
-__all__ = ["DEFUSE", "MOVES", "STEPS", "Tile", "check_state", "read_moves", "read_shots"]
-
-Tile: TypeAlias = tuple[int, int]
-
-MOVES = ("Right", "Left", "Up", "Down", "Defuse Mines")
-STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
-"""What the first four choices of ``Move`` add to x and y."""
-DEFUSE = 4
-"""The index of ``Defuse Mines``."""
+__all__ = ["Position", "check_state", "read_moves", "read_shots"]
 
 
 def read_moves(
@@ -102,22 +96,35 @@ def read_shots(
     return shots
 
 
-def check_state(
-    state: Mapping[str, Any], width: int, height: int, limits: tuple[int, int, int], period: int
-) -> tuple[list[Tile], list[Tile], list[int], int]:
-    """Mines, robots, cooldowns and step of a saved state.
+@dataclass(frozen=True)
+class Position:
+    """A moment of a game.
+
+    Args:
+        size: Width and height.
+        mines: Their tiles.
+        robots: Their tiles.
+        cooldowns: One for each cannon.
+        steps: Steps taken.
+    """
+
+    size: tuple[int, int]
+    mines: Sequence[Tile]
+    robots: Sequence[Tile]
+    cooldowns: Sequence[int]
+    steps: int
+
+
+def check_state(state: Mapping[str, Any], settings: MineSweeperSettings) -> Position:
+    """A saved state as a position, or StateError where no such game can come to it.
 
     Args:
         state: What ``MineSweeper.get_state`` returned.
-        width: Tiles from left to right.
-        height: Tiles from bottom to top.
-        limits: The most mines, the most robots, and the number of cannons.
-        period: The longest cooldown.
-
-    Raises:
-        StateError: A state of another kind or size of game, or of none that can come up.
+        settings: Those of the game.
     """
     try:
+        size = state["size"] if settings.size_varies else (settings.width[0], settings.height[0])
+        width, height = map(whole, size)
         mines = [(whole(x), whole(y)) for x, y in state["mines"]]
         robots = [(whole(x), whole(y)) for x, y in state["robots"]]
         cooldowns = [whole(cooldown) for cooldown in state["cooldowns"]]
@@ -125,13 +132,16 @@ def check_state(
     except (KeyError, TypeError, ValueError) as error:
         raise StateError(
             "this is not a state of MineSweeper",
-            expected="mines and robots as lists of [x, y], cooldowns as a list, steps",
+            expected="mines and robots as lists of [x, y], cooldowns as a list, steps"
+            + (", and size as [width, height]" if settings.size_varies else ""),
             received=shorten(state),
         ) from error
+    most, period = (settings.nmines[1], settings.nrobots[1]), settings.cooldown_period
     for what, problem in (
-        ("more mines than the game starts with", len(mines) > limits[0]),
-        ("more robots than the game starts with", len(robots) > limits[1]),
-        ("another number of cannons", len(cooldowns) != limits[2]),
+        ("another size of board", not _within((width, height), settings)),
+        ("more mines than the game starts with", len(mines) > most[0]),
+        ("more robots than the game starts with", len(robots) > most[1]),
+        ("another number of cannons", len(cooldowns) != settings.ncannons),
         ("two mines on one tile", len(set(mines)) < len(mines)),
         ("a robot on a mine", not set(mines).isdisjoint(robots)),
         ("a cooldown out of range", any(not 0 <= c <= period for c in cooldowns)),
@@ -144,11 +154,21 @@ def check_state(
         if problem:
             raise StateError(
                 f"a state with {what}",
-                expected=f"a {width} x {height} game with at most {limits[0]} mines and "
-                f"{limits[1]} robots, and {limits[2]} cannons of cooldown 0 to {period}",
+                expected=f"a {_span(settings.width)} x {_span(settings.height)} game with at most "
+                f"{most[0]} mines and {most[1]} robots, and {settings.ncannons} cannons of "
+                f"cooldown 0 to {period}",
                 received=shorten(state),
             )
-    return mines, robots, cooldowns, steps
+    return Position((width, height), mines, robots, cooldowns, steps)
+
+
+def _within(size: tuple[int, int], settings: MineSweeperSettings) -> bool:
+    spans = (settings.width, settings.height)
+    return all(least <= n <= most for n, (least, most) in zip(size, spans, strict=True))
+
+
+def _span(span: Span) -> str:
+    return str(span[0]) if span[0] == span[1] else f"({span[0]} to {span[1]})"
 
 
 def _place(action: ActionName, entity: Any, kind: str, count: int) -> int:

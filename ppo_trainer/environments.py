@@ -3,26 +3,75 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import envs  # noqa: F401  (registers the environments that come with the library)
 from entity_env import EntityEnvError, Environment, ListEnv, ParallelEnv, VecEnv
 from entity_env.errors import shorten
-from entity_env.registry import check_settings, resolve
+from entity_env.registry import Factory, alone, check_settings, is_rows, resolve
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
 
-__all__ = ["UNIMPORTABLE", "make_factory", "make_vec_env", "with_env"]
+__all__ = [
+    "UNIMPORTABLE",
+    "CreateEnv",
+    "Game",
+    "make_factory",
+    "make_rows",
+    "make_vec_env",
+    "with_env",
+]
 
 CreateEnv = Callable[[], Environment]
+"""Makes one environment; a ``Game`` can do more."""
 
 UNIMPORTABLE = "python:"
 """Marks the target of an environment that was passed as an object and has no importable path."""
 
 
-def with_env(config: TrainConfig, env: Callable[..., Environment] | None) -> TrainConfig:
+@dataclass(frozen=True)
+class Game:
+    """What the ``env`` settings stand for; called, it makes one environment.
+
+    Args:
+        factory: The class or function behind the target.
+        settings: Its arguments.
+    """
+
+    factory: Factory
+    settings: Mapping[str, Any]
+
+    def __call__(self) -> Environment:
+        """One environment, to watch or to play with a script."""
+        return self.alone()
+
+    @property
+    def alone(self) -> CreateEnv:
+        """What makes one environment, without anything of this package: workers load it."""
+        return functools.partial(alone(self.factory), **self.settings)
+
+    @property
+    def name(self) -> str:
+        """The name of the class or function."""
+        return getattr(self.factory, "__name__", "the environment")
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the target is a ``VecEnv`` class, which makes its rows itself."""
+        return is_rows(self.factory)
+
+    def rows(self, num_envs: int, seed: int) -> VecEnv:
+        """Rows in this process."""
+        if not self.is_native:
+            return ListEnv(self.alone, num_envs, seed=seed)
+        make: Any = self.factory
+        rows: VecEnv = make(num_envs, seed=seed, **self.settings)
+        return rows
+
+
+def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
     """The config with ``env._target_`` set to the path of ``env``, where one is given."""
     if env is None:
         return config
@@ -39,8 +88,8 @@ def with_env(config: TrainConfig, env: Callable[..., Environment] | None) -> Tra
     return replace(config, env={**config.env, "_target_": path})
 
 
-def make_factory(config: TrainConfig, env: Callable[..., Environment] | None = None) -> CreateEnv:
-    """A function that makes one environment.
+def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
+    """The game that a run is about.
 
     Args:
         config: Its ``env`` holds the target and the constructor's arguments.
@@ -56,10 +105,12 @@ def make_factory(config: TrainConfig, env: Callable[..., Environment] | None = N
         )
     factory = resolve(target) if env is None else env
     check_settings(factory, settings)
-    return functools.partial(factory, **settings)
+    if config.eval.scripted is not None:
+        alone(factory)  # what a script plays
+    return Game(factory, settings)
 
 
-def _is_importable(path: str, env: Callable[..., Environment]) -> bool:
+def _is_importable(path: str, env: Factory) -> bool:
     """Whether another program finds the same object under ``path``."""
     if path.startswith("__main__."):
         return False
@@ -70,8 +121,19 @@ def _is_importable(path: str, env: Callable[..., Environment]) -> bool:
 
 
 def make_vec_env(config: TrainConfig, create_env: CreateEnv, seed: int) -> VecEnv:
-    """The rows to train on, in this process or in workers."""
+    """The rows to train on: the game's own, or environments in this process or in workers."""
     rollout = config.rollout
-    if rollout.processes == 0:
-        return ListEnv(create_env, rollout.num_envs, seed=seed)
-    return ParallelEnv(create_env, rollout.num_envs, rollout.processes, seed=seed)
+    if rollout.processes and isinstance(create_env, Game) and create_env.is_native:
+        # In workers they would be other rows with other random numbers, and slower.
+        print(f"rollout.processes is not used: {create_env.name} plays all rows in this process")
+    elif rollout.processes:
+        single = create_env.alone if isinstance(create_env, Game) else create_env
+        return ParallelEnv(single, rollout.num_envs, rollout.processes, seed=seed)
+    return make_rows(create_env, rollout.num_envs, seed)
+
+
+def make_rows(create_env: CreateEnv, num_envs: int, seed: int) -> VecEnv:
+    """Rows in this process: those that the game makes itself, or environments one by one."""
+    if isinstance(create_env, Game):
+        return create_env.rows(num_envs, seed)
+    return ListEnv(create_env, num_envs, seed=seed)

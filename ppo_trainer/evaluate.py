@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from entity_env import Environment
+from entity_env.registry import Factory
 from ppo_trainer.cli import run_main
 from ppo_trainer.evaluation import Evaluation, evaluate_all, load_policy, table
 
@@ -16,7 +15,7 @@ __all__ = ["evaluate_run", "main"]
 
 def evaluate_run(
     path: str | Path,
-    env: Callable[..., Environment] | None = None,
+    env: Factory | None = None,
     episodes: int = 1000,
     seed: int | None = None,
 ) -> list[Evaluation]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,22 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from entity_env import Environment, VecObs
+from entity_env import VecObs
 from entity_env.frame import RESERVED_METRICS
-from entity_env.play import Policy, VecPolicy, play_episodes, play_scripted, random_policy
+from entity_env.play import (
+    Policy,
+    VecPolicy,
+    play_episodes,
+    play_rows,
+    play_scripted,
+    random_policy,
+)
+from entity_env.registry import Factory
 from ppo_trainer.checkpoint import latest_checkpoint, load_network
 from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.device import choose_device
-from ppo_trainer.environments import CreateEnv, make_factory
+from ppo_trainer.environments import CreateEnv, Game, make_factory, make_rows
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import derived_seed
@@ -160,6 +169,9 @@ def _play(
     create_env: CreateEnv, policy: VecPolicy, config: TrainConfig, episodes: int, seed: int
 ) -> dict[str, npt.NDArray[np.float64]]:
     rows, max_steps = config.rollout.num_envs, config.eval.max_steps
+    if isinstance(create_env, Game) and create_env.is_native:
+        make = functools.partial(make_rows, create_env)
+        return play_rows(make, policy, episodes, seed, rows=rows, max_steps=max_steps)
     return play_episodes(create_env, policy, episodes, seed, rows=rows, max_steps=max_steps)
 
 
@@ -188,19 +200,18 @@ class LoadedRun:
 
 def load_policy(
     path: str | Path,
-    env: Callable[..., Environment] | None = None,
+    env: Factory | None = None,
     device: str = "auto",
 ) -> LoadedRun:
     """Load the newest checkpoint of a run; ``env`` only where its class cannot be imported."""
     run = RunFolder.open(path)
     config = run.read_config()
     create_env = make_factory(config, env)
-    example = create_env()
     chosen = choose_device(device)
     if config.threads:
         torch.set_num_threads(config.threads)
-    net = RaggedNet(example.obs_space(), example.action_space(), config.net, config.value_net)
-    example.close()
+    with make_rows(create_env, 1, config.seed) as example:
+        net = RaggedNet(example.obs_space(), example.action_space(), config.net, config.value_net)
     load_network(latest_checkpoint(run), net)
     return LoadedRun(run, config, create_env, net.to(chosen), chosen)
 

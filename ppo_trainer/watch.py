@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from entity_env import Environment
 from entity_env.batch import batch_frames
 from entity_env.environment import seed_environment
 from entity_env.frame import Frame, typed_actions
+from entity_env.registry import Factory
 from entity_env.validate import FrameReader
 from entity_env.vec_env import check_count
 from ppo_trainer.cli import run_main
@@ -58,7 +59,7 @@ class Step:
 
 def watch(
     run: str | Path,
-    env: Callable[..., Environment] | None = None,
+    env: Factory | None = None,
     *,
     episodes: int = 3,
     greedy: bool = False,
@@ -79,7 +80,7 @@ def watch(
 def record(
     run: str | Path,
     path: str | Path,
-    env: Callable[..., Environment] | None = None,
+    env: Factory | None = None,
     *,
     episodes: int = 3,
     greedy: bool = False,
@@ -93,7 +94,16 @@ def record(
         if step.picture is not None:
             # The end of an episode stays on the screen for a moment.
             pictures += [step.picture] * (max(1, round(fps)) if step.done else 1)
-    return write_video(Path(path), pictures, fps)
+    return write_video(Path(path), _one_size(pictures), fps)
+
+
+def _one_size(pictures: list[Picture]) -> list[Picture]:
+    """Boards that differ in size, on black ground of the greatest width and height."""
+    sizes = {picture.shape[:2] for picture in pictures}
+    if len(sizes) <= 1 or any(picture.ndim != 3 for picture in pictures):
+        return pictures
+    height, width = (max(size[axis] for size in sizes) for axis in (0, 1))
+    return [np.pad(p, ((0, height - len(p)), (0, width - p.shape[1]), (0, 0))) for p in pictures]
 
 
 def play(

@@ -22,7 +22,7 @@ from entity_env import (
     batch_obs,
     errors,
 )
-from entity_env.play import play_episodes, play_scripted, random_policy
+from entity_env.play import play_episodes, play_rows, play_scripted, random_policy
 
 OBS_SPACE = ObsSpace(entities={"A": Entity(["x"])})
 ACTION_SPACE = {
@@ -154,6 +154,55 @@ def test_each_row_plays_its_share_to_the_end():
     assert sorted(played["episodic_length"].tolist()) == [2.0, 2.0, 5.0]
 
 
+def rows_of(create_env):
+    """A ``VecEnv`` that knows no limit, as a native one would be."""
+    return lambda count, seed: ListEnv(create_env, count, seed)
+
+
+@pytest.mark.parametrize("max_steps", [0, 6])
+def test_any_rows_are_played_as_environments_are(max_steps):
+    # A Farm ends after 6 steps at the latest: no limit is passed.
+    played = play_rows(rows_of(Farm), random_policy(0), 30, 2, rows=4, max_steps=max_steps)
+    expected = play_episodes(Farm, random_policy(0), 30, 2, rows=4)
+    assert played.keys() == expected.keys()
+    for name in played:
+        np.testing.assert_array_equal(played[name], expected[name])
+
+
+def test_rows_without_an_end_are_cut_off():
+    # Two rows with shares of 3 and 2: the second and third episodes come in new rows.
+    made = []
+
+    def make(count, seed):
+        made.append((count, seed))
+        return ListEnv(lambda: Chain(300), count, seed)
+
+    played = play_rows(make, random_policy(0), 5, seed=0, rows=2, max_steps=4)
+    # 1 + 2 + 3 + 4 = 10; what the game itself would report is not known in mid-episode.
+    assert {name: column.tolist() for name, column in played.items()} == {
+        "episodic_length": [4.0] * 5,
+        "episodic_reward": [10.0] * 5,
+    }
+    assert [count for count, _ in made] == [2, 2, 1]
+    assert made[0] == (2, 0)
+    assert len({seed for _, seed in made}) == 3
+
+
+def test_cutting_rows_off_favours_no_episode():
+    # Coins of 1 or 9 steps, cut off after 5: 600 fair coins, 300 and 5 * 12.2 to either side.
+    played = play_rows(rows_of(Coin), random_policy(0), 600, 0, rows=50, max_steps=5)
+    lengths = played["episodic_length"]
+    assert set(lengths.tolist()) == {1.0, 5.0}
+    assert lengths.shape == (600,)
+    assert abs(int((lengths == 1).sum()) - 300) < 62
+    np.testing.assert_array_equal(played["episodic_reward"], lengths)
+
+
+def test_an_episode_that_ends_at_the_limit_is_not_cut_off():
+    played = play_rows(rows_of(lambda: Chain(4)), random_policy(0), 6, 0, rows=3, max_steps=4)
+    assert played["twice"].tolist() == [8.0] * 6
+
+
 def test_a_metric_that_only_some_episodes_have_is_nan_in_the_others():
     class Sometimes(Chain):
         def reset(self):
@@ -216,6 +265,8 @@ def test_0_episodes_are_refused():
     for play in (play_episodes, play_scripted):
         with pytest.raises(errors.NumEnvsError, match="number of episodes"):
             play(Chain, lambda observation: {}, 0, 0)
+    with pytest.raises(errors.NumEnvsError, match="number of episodes"):
+        play_rows(rows_of(Chain), random_policy(0), 0, 0)
 
 
 def test_a_bad_observation_in_a_scripted_game_is_refused():

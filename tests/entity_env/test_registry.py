@@ -8,8 +8,8 @@ import pytest
 from support.tiny_envs import Chain, Farm
 
 import entity_env.registry
-from entity_env import errors, make, register, registered
-from entity_env.registry import check_settings, resolve
+from entity_env import ListEnv, errors, make, register, registered
+from entity_env.registry import alone, check_settings, is_rows, resolve
 
 
 @pytest.fixture(autouse=True)
@@ -105,3 +105,54 @@ def test_a_module_that_fails_to_import_says_why(tmp_path, monkeypatch, code, mes
 def test_a_module_that_is_not_there_has_a_hint():
     with pytest.raises(errors.UnknownEnvironmentError, match="where you start"):
         resolve("no_such_module.MyEnv")
+
+
+# Classes that make all rows themselves.
+
+
+class Rows(ListEnv):
+    def __init__(self, num_envs, seed=0, length=3):
+        super().__init__(lambda: Chain(length), num_envs, seed)
+
+
+class NamedRows(Rows):
+    environment = Chain
+
+    def __init__(self, num_envs, seed=0, **settings):
+        super().__init__(num_envs, seed, **settings)
+
+
+def test_only_a_subclass_of_vec_env_makes_rows():
+    assert [is_rows(f) for f in (Rows, NamedRows, Chain, lambda: Chain())] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_one_environment_of_rows_is_the_one_that_they_name():
+    register("rows", f"{__name__}.NamedRows")
+    assert resolve("rows") is NamedRows
+    env = make("rows", length=5, truncates=True)
+    assert type(env) is Chain
+    assert (env.length, env.truncates) == (5, True)
+    assert alone(Chain) is Chain
+    with pytest.raises(errors.UnknownEnvironmentError, match=r"Rows\.environment = MyEnv"):
+        make(f"{__name__}.Rows")
+
+
+@pytest.mark.parametrize("setting", ["num_envs", "seed", "lenght"])
+@pytest.mark.parametrize(
+    ("kind", "options"), [(Rows, "'length'"), (NamedRows, "'length', 'truncates'")]
+)
+def test_rows_take_the_settings_of_the_game(kind, options, setting):
+    check_settings(kind, {"length": 1})
+    with pytest.raises(errors.SettingError, match=f"no setting '{setting}'") as caught:
+        check_settings(kind, {setting: 1})
+    assert caught.value.options == options
+
+
+def test_a_missing_class_of_rows_is_suggested():
+    with pytest.raises(errors.UnknownEnvironmentError, match="did you mean 'NamedRows'"):
+        resolve(f"{__name__}.NamedRow")

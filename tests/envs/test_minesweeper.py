@@ -62,9 +62,14 @@ def plain(observation):
     }
 
 
+def mask_of(observation):
+    """What each robot can do. Shape: (robots, 5)."""
+    return np.array(observation.actions["Move"].mask, np.bool_).reshape(-1, 5)
+
+
 def random_actions(observation, rng):
     """A choice that the masks allow for every actor."""
-    mask = observation.actions["Move"].mask
+    mask = mask_of(observation)
     select = observation.actions["Fire Orbital Cannon"]
     cannons = select.actor_ids
     if cannons is None:
@@ -155,16 +160,14 @@ def test_only_the_ready_ones_of_several_cannons_fire():
     assert env.observe().actions["Fire Orbital Cannon"].actor_types == []
 
 
-def test_features_are_float32_of_the_right_width_even_when_empty():
-    env = MineSweeper.from_state([(0, 0)], [(0, 1)])
-    last = play(env, [DEFUSE])
-    assert last.features["Mine"].shape == (0, 2)
-    assert last.features["Mine"].dtype == last.features["Robot"].dtype == np.float32
-    env = MineSweeper.from_state([(0, 0)], [(0, 1)])
-    last = play(env, [DOWN])
-    assert last.features["Robot"].shape == (0, 2)
-    assert last.actions["Move"].mask.shape == (0, 5)
-    assert last.actions["Move"].mask.dtype == np.bool_
+def test_observations_stay_as_they_were_when_the_game_goes_on():
+    env = MineSweeper.from_state([(1, 0), (5, 5)], [(0, 0), (5, 3)], [0])
+    observation = env.observe()
+    before = plain(observation)
+    play(env, [DEFUSE, UP], [(0, ("Robot", 1))])
+    play(env, [UP])
+    env.reset()
+    assert plain(observation) == before
 
 
 def test_the_spaces_name_everything_that_is_observed():
@@ -269,7 +272,7 @@ def test_the_order_of_robots_does_not_matter(order, seed):
     tiles = [(int(t) % 4, int(t) // 4) for t in rng.permutation(16)[:8]]
     mines, robots = tiles[:4], tiles[4:]
     env = MineSweeper.from_state(mines, robots, width=4, height=4)
-    mask = env.observe().actions["Move"].mask
+    mask = mask_of(env.observe())
     moves = (rng.random(mask.shape) * mask).argmax(1).tolist()
     other = MineSweeper.from_state(mines, [robots[i] for i in order], width=4, height=4)
     a, b = play(env, moves), play(other, [moves[i] for i in order])

@@ -101,6 +101,25 @@ def test_a_gif_has_a_frame_for_each_step_and_holds_the_end(run, tmp_path):
     assert sum(durations) == 3 * 250 + 4 * 250
 
 
+class GrowingCountdown(DrawnCountdown):
+    """Its pictures are wide at first, and high at the end."""
+
+    def render(self, **kwargs):
+        return np.full((6 + 2 * (3 - self.left), 4 + self.left, 3), 255, np.uint8)
+
+
+def test_pictures_of_different_sizes_are_put_on_one_ground(tmp_path):
+    run = tiny_run(tmp_path / "runs", GrowingCountdown)
+    path = record(run, tmp_path / "game.gif", env=GrowingCountdown, episodes=1)
+    with Image.open(path) as image:
+        assert image.size == (7, 12)  # 4 + 3 wide, 6 + 2 * 3 high
+        for left in (3, 2, 1, 0):
+            image.seek(3 - left)
+            bright = np.array(image.convert("L")) > 128
+            assert bright[: 12 - 2 * left, : 4 + left].all()
+            assert bright.sum() == (12 - 2 * left) * (4 + left)
+
+
 def test_an_mp4_can_have_odd_sizes(run, tmp_path):
     path = record(run, tmp_path / "game.mp4", env=DrawnCountdown, episodes=1)
     assert path.stat().st_size > 500

@@ -1,0 +1,697 @@
+"""The compiled MineSweeper is the readable one, move for move; only its boards are others."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from support.broken import ragged
+from support.tiny_envs import assert_same_obs, lists, obs_differ
+
+from entity_env import ListEnv, RaggedBufferI64, errors
+from entity_env.play import random_policy
+from envs.errors import EnvConfigError
+from envs.minesweeper import MineSweeper
+from envs.minesweeper_kernels import _between
+from envs.minesweeper_native import MineSweeperVec
+
+GAMES = {
+    "plain": {},
+    "a cannon": {"orbital_cannon": True, "cooldown_period": 2},
+    "three cannons, always ready": {
+        "nmines": 9,
+        "nrobots": 4,
+        "orbital_cannon": 3,
+        "cooldown_period": 0,
+    },
+    "two cannons, crowded": {
+        "width": 4,
+        "height": 4,
+        "nmines": 10,
+        "nrobots": 6,
+        "orbital_cannon": 2,
+        "cooldown_period": 1,
+    },
+    "short": {"max_steps": 4, "orbital_cannon": 1, "cooldown_period": 3},
+    "one step": {"width": 3, "height": 3, "nmines": 1, "nrobots": 2, "max_steps": 1},
+    "a corridor": {"width": 9, "height": 1, "nmines": 2, "nrobots": 3},
+    "a shaft": {"width": 1, "height": 8, "nmines": 3, "nrobots": 1},
+    "a full board": {"width": 3, "height": 2, "nmines": 3, "nrobots": 3},
+    "any board": {
+        "width": [2, 9],
+        "height": (3, 7),
+        "nmines": [1, 15],
+        "nrobots": [1, 5],
+        "orbital_cannon": 2,
+        "cooldown_period": 2,
+        "max_steps": 15,
+    },
+}
+
+
+class Told(MineSweeper):
+    """Starts its episodes from states that are handed to it."""
+
+    start = None
+
+    def reset(self):
+        return self.set_state(self.start)
+
+
+def twins(settings, rows, seed):
+    """Both kinds of rows, at the same boards; the readable ones and what makes them start."""
+    native = MineSweeperVec(rows, seed, **settings)
+    envs = [Told(**settings) for _ in range(rows)]
+    made = iter(envs)
+    listed = ListEnv(lambda: next(made), rows)
+    obs = native.reset()
+    hand_over(native, envs)
+    assert_same_obs(obs, listed.reset())
+    return native, listed, envs
+
+
+def hand_over(native, envs):
+    for env, saved in zip(envs, native.get_state(), strict=True):
+        env.start = saved["env"]
+
+
+def assert_same_states(native, listed):
+    for saved, other in zip(native.get_state(), listed.get_state(), strict=True):
+        assert {**saved, "rng": None} == {**other, "rng": None}
+
+
+def likely_to_win(obs, rng):
+    """Robots defuse every third time, so that games are won, lost and cut off."""
+    actions = random_policy(int(rng.integers(2**32)))(obs)
+    moves = actions["Move"].as_array()
+    moves[rng.random(len(moves)) < 1 / 3] = 4
+    actions["Move"] = RaggedBufferI64.from_flattened(moves, actions["Move"].size1())
+    return actions
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_both_play_the_same_game(name):
+    # 16 rows x 250 steps: 4,000 moves in each setting, 40,000 in all
+    native, listed, envs = twins(GAMES[name], 16, seed=3)
+    rng = np.random.default_rng(0)
+    obs, ends = native.reset(), set()
+    hand_over(native, envs)
+    assert_same_obs(obs, listed.reset())
+    for _ in range(250):
+        actions = likely_to_win(obs, rng)
+        obs = native.act(actions)
+        hand_over(native, envs)
+        assert_same_obs(obs, listed.act(actions))
+        ends |= set(zip(obs.reward[obs.done], obs.truncated[obs.done], strict=True))
+        assert (obs.final is None) == (not obs.truncated.any())
+    assert_same_states(native, listed)
+    wins_and_losses = {(1.0, False), (0.0, False)}
+    limited = "max_steps" in GAMES[name]
+    assert ends >= (wins_and_losses | {(0.0, True)} if limited else wins_and_losses), ends
+
+
+def test_the_games_above_have_every_kind_of_frame():
+    """Without this the comparison could pass for want of anything to compare."""
+    seen = {}
+    for name in ("two cannons, crowded", "any board", "short"):
+        env, rng = MineSweeperVec(16, 3, **GAMES[name]), np.random.default_rng(0)
+        obs = env.reset()
+        for _ in range(100):
+            obs = env.act(likely_to_win(obs, rng))
+            ready = obs.action_masks["Fire Orbital Cannon"].actors.size1()
+            for what, here in (
+                ("the cannons of some rows are ready", (ready == 2).any() and not ready.all()),
+                ("no cannon of any row is ready", not ready.any()),
+                ("several rows are cut off", obs.final is not None and len(obs.final) > 1),
+                ("a final frame with cannons", has_cannons(obs.final)),
+                ("nobody's episode ended", not obs.metrics),
+            ):
+                seen[what] = seen.get(what, False) or bool(here)
+    assert all(seen.values()), seen
+
+
+def has_cannons(final):
+    return final is not None and final.features["Orbital Cannon"].items() > 0
+
+
+@pytest.mark.parametrize("name", ["plain", "two cannons, crowded", "any board"])
+def test_states_go_from_one_to_the_other(name):
+    native, listed, _ = twins(GAMES[name], 8, seed=1)
+    other = MineSweeperVec(8, 9, **GAMES[name])
+    rng = np.random.default_rng(0)
+    obs = native.reset()
+    for _ in range(30):
+        obs = native.act(likely_to_win(obs, rng))
+        saved = native.get_state()
+        random = [row["rng"] for row in listed.get_state()]
+        read = [{**row, "rng": r} for row, r in zip(saved, random, strict=True)]
+        assert_same_obs(other.set_state(saved), listed.set_state(read))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_go_on_the_same_from_any_state(seed):
+    """Also from those that no game leads to by itself, such as cannons that are not in step."""
+    rng = np.random.default_rng(seed)
+    settings = {**GAMES["any board"], "orbital_cannon": 3}
+    native, listed, envs = twins(settings, 12, seed)
+    mixed = 0
+    for _ in range(25):
+        start = native.get_state()
+        for row in start:
+            row["env"] = anything(rng, settings)
+            row["episode"] = {"reward": float(rng.integers(3)), "length": int(rng.integers(50))}
+            row["episode"]["last"] = {}
+        random = [row["rng"] for row in listed.get_state()]
+        obs = listed.set_state([{**row, "rng": r} for row, r in zip(start, random, strict=True)])
+        assert_same_obs(native.set_state(start), obs)
+        for _ in range(8):
+            ready = obs.action_masks["Fire Orbital Cannon"].actors.size1()
+            mixed += int(((ready > 0) & (ready < 3)).sum())
+            actions = likely_to_win(obs, rng)
+            obs = native.act(actions)
+            hand_over(native, envs)
+            assert_same_obs(obs, listed.act(actions))
+            assert_same_states(native, listed)
+    assert mixed > 100
+
+
+def anything(rng, settings):
+    width, height = (int(rng.integers(*settings[n]) + 1) for n in ("width", "height"))
+    mines = int(rng.integers(1, min(15, width * height - 1) + 1))
+    free = [[int(t) % width, int(t) // width] for t in rng.permutation(width * height)]
+    robots = [free[i] for i in rng.integers(mines, len(free), size=rng.integers(1, 6))]
+    return {
+        "mines": free[:mines],
+        "robots": robots,  # several may share a tile
+        "cooldowns": rng.integers(0, settings["cooldown_period"] + 1, size=3).tolist(),
+        "steps": int(rng.integers(settings["max_steps"])),
+        "size": [width, height],
+    }
+
+
+# ---- by hand ------------------------------------------------------------------------------------
+
+
+def one_row(mines, robots, cooldowns=(), steps=0, **settings):
+    """A row at a position of one's own."""
+    env = MineSweeperVec(
+        1, nmines=len(mines), nrobots=len(robots), orbital_cannon=len(cooldowns), **settings
+    )
+    env.reset()
+    (saved,) = env.get_state()
+    own = {"mines": mines, "robots": robots, "cooldowns": list(cooldowns), "steps": steps}
+    return env, env.set_state([{**saved, "env": own}])
+
+
+def play(env, moves, shots=()):
+    return env.act(
+        {"Move": ragged(moves, [len(moves)]), "Fire Orbital Cannon": ragged(shots, [len(shots)])}
+    )
+
+
+def position(env):
+    (saved,) = env.get_state()
+    return saved["env"]["mines"], saved["env"]["robots"], saved["env"]["cooldowns"]
+
+
+def test_a_frame_by_hand():
+    _, obs = one_row([[2, 1], [0, 0]], [[2, 0], [1, 2]], [0, 3], width=3, height=3)
+    assert lists(obs.features["Mine"]) == [[[2, 1], [0, 0]]]
+    assert lists(obs.features["Robot"]) == [[[2, 0], [1, 2]]]
+    assert lists(obs.features["Orbital Cannon"]) == [[[0], [3]]]
+    move, fire = obs.action_masks["Move"], obs.action_masks["Fire Orbital Cannon"]
+    # Entities: mines 0 and 1, robots 2 and 3, cannons 4 and 5. Right, left, up, down, defuse.
+    assert lists(move.actors) == [[[2], [3]]]
+    assert lists(move.mask) == [[[False, True, True, False, True], [True, True, False, True, True]]]
+    assert lists(fire.actors) == [[[4]]]
+    assert lists(fire.actees) == [[[0], [1], [2], [3]]]
+    assert fire.mask is None
+
+
+def test_a_shot_comes_before_moves_and_a_robot_that_is_shot_does_nothing():
+    # The cannon selects robot 0 (entity 2), which would have defused mine 0; robot 1 goes right,
+    # to where mine 1 is.
+    env, _ = one_row([[1, 0], [3, 4]], [[0, 0], [2, 4], [5, 0]], [0, 2])
+    obs = play(env, [4, 0, 2], [2])
+    assert position(env) == ([[1, 0], [3, 4]], [[5, 1]], [5, 1])
+    assert (obs.reward.tolist(), obs.done.tolist(), dict(obs.metrics)) == ([0], [False], {})
+
+
+def test_a_win_with_metrics_by_hand():
+    env, _ = one_row([[1, 0], [5, 5]], [[0, 0], [5, 3]], steps=7)
+    assert not play(env, [4, 2]).done.any()
+    obs = play(env, [1 + 3, 4])
+    assert (obs.reward.tolist(), obs.done.tolist(), obs.truncated.tolist()) == (
+        [1],
+        [True],
+        [False],
+    )
+    # Two steps since set_state, whatever the step of the game.
+    assert {name: column.tolist() for name, column in obs.metrics.items()} == {
+        "episodic_length": [2.0],
+        "episodic_reward": [1.0],
+        "win": [1.0],
+    }
+    assert lists(obs.features["Mine"])[0] != [[5, 5]], "the next episode's first observation"
+
+
+def test_a_limit_by_hand():
+    env, _ = one_row([[5, 5]], [[0, 0]], [4], steps=6, max_steps=8)
+    assert not play(env, [0]).done.any()
+    obs = play(env, [2])
+    assert (obs.done.tolist(), obs.truncated.tolist(), obs.reward.tolist()) == ([True], [True], [0])
+    assert lists(obs.final.features["Robot"]) == [[[1, 1]]]
+    assert lists(obs.final.features["Orbital Cannon"]) == [[[2]]]
+    assert (obs.final.done.tolist(), obs.final.truncated.tolist()) == ([True], [True])
+    assert obs.metrics["win"].tolist() == [0.0]
+    assert lists(obs.features["Orbital Cannon"]) == [[[5]]]
+
+
+# ---- random numbers -----------------------------------------------------------------------------
+
+
+def run(env, steps, seed=None):
+    policy = random_policy(0)
+    seen = [env.reset(seed)]
+    for _ in range(steps):
+        seen.append(env.act(policy(seen[-1])))
+    return seen
+
+
+def test_one_seed_is_one_run():
+    first, again, other = (run(MineSweeperVec(9, seed), 40) for seed in (5, 5, 6))
+    for a, b in zip(first, again, strict=True):
+        assert_same_obs(a, b)
+    assert obs_differ(first[0], other[0])
+    env = MineSweeperVec(9, 6)
+    for a, b in zip(first, run(env, 40, seed=5), strict=True):
+        assert_same_obs(a, b)
+    assert obs_differ(first[0], env.reset()), "without a seed the random numbers go on"
+
+
+def test_a_row_is_the_same_among_8_and_among_128():
+    few, many = MineSweeperVec(8, 4, max_steps=3), MineSweeperVec(128, 4, max_steps=3)
+    for obs, more in zip(starts(few, 12), starts(many, 12), strict=True):
+        for name in ("Mine", "Robot"):
+            assert lists(obs.features[name]) == lists(more.features[name])[:8]
+
+
+def starts(env, steps):
+    """All rows stand still and defuse: what they do does not depend on other rows."""
+    obs = env.reset()
+    for _ in range(steps):
+        yield obs
+        still = np.full((obs.features["Robot"].items(), 1), 4)
+        moves = RaggedBufferI64.from_flattened(still, obs.features["Robot"].size1())
+        obs = env.act({"Move": moves})
+
+
+def test_rows_have_boards_of_their_own():
+    boards = [json.dumps(rows) for rows in lists(MineSweeperVec(64, 0).reset().features["Mine"])]
+    assert len(set(boards)) == 64
+
+
+def test_every_layout_is_as_likely():
+    # Two mines and a robot on 2 x 2 tiles: 4 * 3 * 2 = 24 layouts in order. 48,000 starts: 2,000
+    # each, standard deviation sqrt(48,000 * 1/24 * 23/24) = 43.8; 5 of them.
+    env = MineSweeperVec(4000, 1, width=2, height=2, nmines=2, nrobots=1)
+    counts = {}
+    for _ in range(12):
+        obs = env.reset()
+        mines, robots = (obs.features[name].as_array() for name in ("Mine", "Robot"))
+        for layout in np.concatenate([mines.reshape(-1, 4), robots], axis=1).tolist():
+            counts[tuple(layout)] = counts.get(tuple(layout), 0) + 1
+    assert len(counts) == 24
+    assert max(abs(n - 2000) for n in counts.values()) < 219
+
+
+def test_numbers_are_drawn_as_published():
+    # The first output of SplitMix64 for 1234567, of which 32 bits are used.
+    streams = np.array([1234567], np.uint64)
+    assert _between(streams, 0, 0, 2**32 - 1) == 6457827717110365317 >> 32
+    assert _between(streams, 0, 7, 7) == 7
+    assert int(streams[0]) == 1234567 + 0x9E3779B97F4A7C15, "one choice draws nothing"
+
+
+def test_a_large_range_is_drawn_evenly():
+    # 3 * 2**30 of 2**32 numbers: rounding down alone would give 0 modulo 3 half of the time.
+    streams = np.array([1], np.uint64)
+    drawn = [_between(streams, 0, 0, 3 * 2**30 - 1) % 3 for _ in range(3000)]
+    # 1,000 each, standard deviation 25.8
+    assert np.abs(np.bincount(drawn, minlength=3) - 1000).max() < 129
+
+
+def test_layouts_of_successive_episodes_are_as_likely():
+    # As above for what follows an episode: the tile of the robot on a 5 x 5 board, 20,000 starts.
+    env = MineSweeperVec(1000, 2, width=5, height=5, nmines=3, nrobots=1, max_steps=1)
+    counts, obs = np.zeros((5, 5), int), env.reset()
+    for _ in range(20):
+        obs = env.act({"Move": ragged([4] * 1000, [1] * 1000)})
+        assert obs.done.all()
+        x, y = obs.features["Robot"].as_array().astype(int).T
+        np.add.at(counts, (x, y), 1)
+    # 800 on each tile, standard deviation sqrt(20,000 * 1/25 * 24/25) = 27.7
+    assert np.abs(counts - 800).max() < 139
+
+
+# ---- boards that vary ---------------------------------------------------------------------------
+
+VARYING = {"width": [4, 6], "height": [3, 5], "nmines": [1, 4], "nrobots": [2, 3]}
+
+
+def shapes_of_python(settings, count):
+    env = MineSweeper(**settings)
+    env.seed(0)
+    for _ in range(count):
+        env.reset()
+        yield env.width, env.height, len(env.mines), len(env.robots)
+
+
+def shapes_of_native(settings, count):
+    env = MineSweeperVec(count, 0, **settings)
+    env.reset()
+    for saved in env.get_state():
+        own = saved["env"]
+        yield *own.get("size", (0, 0)), len(own["mines"]), len(own["robots"])
+
+
+@pytest.mark.parametrize("shapes", [shapes_of_python, shapes_of_native])
+def test_each_episode_draws_its_own_board(shapes):
+    drawn = np.array(list(shapes(VARYING, 3600)))
+    # Widths, heights 3 each, 1,200 expected, deviation 28; mines 4, 900, 26; robots 2, 1,800, 30.
+    for column, span in zip(drawn.T, VARYING.values(), strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        assert values.tolist() == list(range(span[0], span[1] + 1))
+        assert np.abs(counts - 3600 / len(values)).max() < 150
+    # Drawn apart: all 3 * 3 * 4 * 2 = 72 combinations, 50 each.
+    assert len(np.unique(drawn, axis=0)) == 72
+
+
+@pytest.mark.parametrize("shapes", [shapes_of_python, shapes_of_native])
+def test_a_small_board_has_at_most_as_many_mines_as_fit(shapes):
+    crowded = {"width": [2, 4], "height": [2, 4], "nmines": [2, 15], "nrobots": [1, 2]}
+    drawn = list(shapes(crowded, 4000))
+    assert {robots for *_, robots in drawn} == {1, 2}
+    room = [(mines, w * h - robots) for w, h, mines, robots in drawn]
+    assert all(2 <= mines <= min(15, most) for mines, most in room)
+    assert any(mines == most == 3 for mines, most in room), "2 x 2 with a robot"
+    assert {mines for mines, most in room if most == 3} == {2, 3}
+    assert any(mines == 15 for mines, _ in room)
+
+
+@pytest.mark.parametrize("make", [MineSweeper, lambda **s: MineSweeperVec(2, **s)])
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"width": [6, 4]}, "width"),
+        ({"height": [0, 4]}, "height"),
+        ({"nmines": [1, 2, 3]}, "nmines"),
+        ({"nrobots": [1]}, "nrobots"),
+        ({"nrobots": [1.0, 2]}, "nrobots"),
+        ({"nmines": (True, 3)}, "nmines"),
+        ({"width": "46"}, "width"),
+        ({"max_steps": [1, 2]}, "max_steps"),
+        # 2 mines and 3 robots at worst, on 2 x 2 tiles.
+        ({"width": [2, 9], "height": 2, "nmines": [2, 15], "nrobots": [1, 3]}, "at least 5 tiles"),
+        ({"width": 0}, "width"),
+        ({"nmines": 35}, "6 x 6"),
+        ({"cooldown_period": -1}, "cooldown_period"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(make, settings, text):
+    with pytest.raises(EnvConfigError, match=text):
+        make(**settings)
+
+
+def test_the_size_is_part_of_the_state_where_it_varies():
+    env = MineSweeper(**VARYING)
+    env.reset()
+    saved = json.loads(json.dumps(env.get_state()))
+    other = MineSweeper(**VARYING)
+    other.set_state(saved)
+    assert (other.width, other.height) == (env.width, env.height) == tuple(saved["size"])
+    for size, text in (([7, 3], "another size"), (None, "not a state"), ([4], "not a state")):
+        with pytest.raises(errors.StateError, match=text):
+            other.set_state({**saved, "size": size})
+
+
+# ---- what every VecEnv promises -----------------------------------------------------------------
+
+
+def test_a_restored_game_goes_on_the_same():
+    settings = GAMES["any board"]
+    env = MineSweeperVec(6, 1, **settings)
+    obs = run(env, 25)[-1]
+    text = json.dumps(env.get_state())
+    policy = random_policy(7)
+    expected = [obs := env.act(policy(obs)) for _ in range(60)]
+    assert sum(o.done.sum() for o in expected) > 6, "new boards come up"
+    other = MineSweeperVec(6, 2, **settings)
+    obs, policy = other.set_state(json.loads(text)), random_policy(7)
+    for saved in expected:
+        obs = other.act(policy(obs))
+        assert_same_obs(obs, saved)
+    assert json.dumps(env.get_state()) == json.dumps(other.get_state()) != text
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (lambda s: s[:1], errors.StateError, "1 rows"),
+        (lambda s: {"a": 1}, errors.StateError, "2 rows"),
+        (lambda s: [s[0], {**s[1], "rng": 3}], errors.StateError, "damaged"),
+        (lambda s: [s[0], {**s[1], "rng": {"bit_generator": "PCG64", "state": {}}}], None, "PCG64"),
+        (
+            lambda s: [s[0], {**s[1], "rng": {"bit_generator": "SplitMix64", "state": -1}}],
+            errors.StateError,
+            "damaged",
+        ),
+        (lambda s: [s[0], {**s[1], "env": {"mines": []}}], errors.StateError, "not a state"),
+        (
+            lambda s: [s[0], {**s[1], "env": {**s[1]["env"], "mines": []}}],
+            errors.ObservationError,
+            "done",
+        ),
+        (
+            lambda s: [s[0], {**s[1], "env": {**s[1]["env"], "steps": 100}}],
+            errors.ObservationError,
+            "done",
+        ),
+    ],
+)
+def test_states_that_do_not_fit_are_refused(change, error, text):
+    env = MineSweeperVec(2)
+    env.reset()
+    before = env.get_state()
+    with pytest.raises(error or errors.StateError, match=text) as caught:
+        env.set_state(change(before))
+    if isinstance(change(before), list) and len(change(before)) == 2:
+        assert caught.value.where.startswith("environment 1")
+    assert env.get_state() == before, "nothing has changed"
+    with pytest.raises(errors.ResetNeededError):
+        env.act({})
+
+
+def test_observations_stay_as_they_were():
+    env = MineSweeperVec(16, 3, **GAMES["any board"])
+    policy, obs = random_policy(0), env.reset()
+    kept, texts = [], []
+    for _ in range(40):
+        kept.append(obs)
+        texts.append(everything(obs))
+        obs = env.act(policy(obs))
+    assert [everything(obs) for obs in kept] == texts
+    assert len(set(texts)) > 30
+
+
+def test_a_buffer_belongs_to_whoever_got_it():
+    env = MineSweeperVec(3, 1)  # no cannons: those buffers are empty
+    obs = env.reset()
+    fire = obs.action_masks["Fire Orbital Cannon"]
+    for mine in (obs.features["Mine"], fire.actors, fire.actees, obs.features["Orbital Cannon"]):
+        mine.extend(mine.clone())
+    assert (fire.actors.size0(), fire.actees.size0()) == (6, 6)
+    again = MineSweeperVec(3, 1)
+    assert_same_obs(env.reset(seed=1), again.reset())
+
+
+def everything(obs):
+    parts = [*obs.features.values(), *(m.actors for m in obs.action_masks.values())]
+    parts += [obs.action_masks["Move"].mask, obs.action_masks["Fire Orbital Cannon"].actees]
+    arrays = [*obs.metrics.values(), obs.reward, obs.done, obs.truncated]
+    final = "" if obs.final is None else everything(obs.final)
+    return f"{[lists(part) for part in parts]} {[a.tolist() for a in arrays]} {final}"
+
+
+def wrong_actions(obs):
+    """Actions with one thing wrong, by name; row 1 where it can be."""
+    good = random_policy(0)(obs)
+    moves, counts = good["Move"].as_array(), good["Move"].size1()
+    shots = good["Fire Orbital Cannon"]
+    first = int(counts[0])  # the first move of row 1
+
+    def changed(choice):
+        other = moves.copy()
+        other[first] = choice
+        return {**good, "Move": RaggedBufferI64.from_flattened(other, counts)}
+
+    mask = obs.action_masks["Move"].mask.as_array()
+    row = int(np.flatnonzero(~mask.all(axis=1))[0])
+    forbidden = moves.copy()
+    forbidden[row] = int(np.flatnonzero(~mask[row])[0])
+    fewer = counts.copy()
+    fewer[1] -= 1
+    aimed, targets = shots.as_array(), shots.size1()
+
+    def shot(target):
+        other = aimed.copy()
+        other[-1] = target
+        return {**good, "Fire Orbital Cannon": RaggedBufferI64.from_flattened(other, targets)}
+
+    wide = RaggedBufferI64.from_flattened(np.repeat(moves, 2, axis=1), counts)
+    return {
+        "no mapping": [good],
+        "unknown": {**good, "Mvoe": good["Move"]},
+        "missing": {"Fire Orbital Cannon": shots},
+        "missing shots": {"Move": good["Move"]},
+        "type": {**good, "Move": moves},
+        "rows": {**good, "Move": ragged([4], [1])},
+        "actors": {**good, "Move": RaggedBufferI64.from_flattened(moves[:-1], fewer)},
+        "width": {**good, "Move": wide},
+        "too high": changed(5),
+        "negative": changed(-1),
+        "huge": changed(2**40),
+        "masked": {**good, "Move": RaggedBufferI64.from_flattened(forbidden, counts)},
+        "shot at a cannon": shot(obs.action_masks["Fire Orbital Cannon"].actors.as_array()[-1, 0]),
+        "shot at nothing": shot(-1),
+        "shot far": shot(2**40),
+        "no shots": {**good, "Fire Orbital Cannon": ragged([], [0] * len(obs))},
+        "shots of another row": {
+            **good,
+            "Fire Orbital Cannon": ragged(aimed, [2, 0, *targets[2:].tolist()]),
+        },
+        "moves of another row": {
+            **good,
+            "Move": ragged(moves, [counts[0] + 1, counts[1] - 1, *counts[2:].tolist()]),
+        },
+    }
+
+
+WRONG = {"width": 3, "height": 3, "nmines": 3, "nrobots": 2, "orbital_cannon": 1}
+NAMES = list(wrong_actions(MineSweeperVec(4, 1, cooldown_period=0, **WRONG).reset()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_wrong_actions_are_refused_as_in_any_other_rows_and_change_nothing(name):
+    settings = {"cooldown_period": 0, **WRONG}
+    native, listed, _ = twins(settings, 4, seed=1)
+    obs = native.reset()
+    state = native.get_state()
+    listed.set_state(
+        [{**s, "rng": o["rng"]} for s, o in zip(state, listed.get_state(), strict=True)]
+    )
+    wrong = wrong_actions(obs)[name]
+    messages = []
+    for env in (native, listed):
+        with pytest.raises(errors.EntityEnvError) as caught:
+            env.act(wrong)
+        messages.append((type(caught.value), str(caught.value)))
+    assert messages[0] == messages[1]
+    assert native.get_state() == state
+    good = random_policy(0)(obs)
+    assert_same_obs(native.act(good), native_after(native, state, good))
+
+
+def native_after(native, state, actions):
+    native.set_state(state)
+    return native.act(actions)
+
+
+def test_every_masked_move_is_refused():
+    native, _, _ = twins({"width": 3, "height": 2, "nmines": 1, "nrobots": 4}, 4, seed=1)
+    obs = native.reset()
+    mask, counts = obs.action_masks["Move"].mask.as_array(), obs.features["Robot"].size1()
+    nobody_fires = {"Fire Orbital Cannon": ragged([], [0] * 4)}
+    assert mask[:, :4].any(axis=0).all()
+    assert not mask[:, :4].all(axis=0).any()
+    for robot, choice in np.argwhere(~mask):
+        moves = np.full((len(mask), 1), 4)
+        moves[robot] = choice
+        with pytest.raises(errors.MaskedActionError, match=f"choice {choice} is masked"):
+            native.act({**nobody_fires, "Move": RaggedBufferI64.from_flattened(moves, counts)})
+
+
+def test_an_action_without_actors_may_be_left_out_or_be_empty():
+    env = MineSweeperVec(3, 1, nrobots=1)
+    env.reset()
+    state, moves = env.get_state(), ragged([4] * 3, [1] * 3)
+    with_none = env.act({"Move": moves})
+    for empty in (ragged([], [0] * 3), RaggedBufferI64.from_flattened(np.zeros((0, 7), int), Z3)):
+        env.set_state(state)
+        assert_same_obs(env.act({"Move": moves, "Fire Orbital Cannon": empty}), with_none)
+
+
+Z3 = np.zeros(3, np.int64)
+
+
+def test_acting_before_reset_and_after_close_is_refused():
+    env = MineSweeperVec(2)
+    with pytest.raises(errors.ResetNeededError):
+        env.act({})
+    env.reset()
+    env.close()
+    env.close()
+    with pytest.raises(errors.ClosedError):
+        env.reset()
+
+
+@pytest.mark.parametrize("rows", [0, -1, 2.0, None])
+def test_a_wrong_number_of_rows_is_refused(rows):
+    with pytest.raises(errors.NumEnvsError):
+        MineSweeperVec(rows)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a"])
+def test_a_wrong_seed_is_refused(seed):
+    with pytest.raises(errors.SeedError):
+        MineSweeperVec(2, seed)
+    with pytest.raises(errors.SeedError):
+        MineSweeperVec(2).reset(seed)
+
+
+def test_pictures_are_those_of_the_readable_game():
+    native, listed, _ = twins(GAMES["any board"], 5, seed=2)
+    for a, b in zip(native.render(tile=9), listed.render(tile=9), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert len({picture.shape for picture in native.render()}) > 1
+
+
+def test_a_single_row_and_spaces():
+    env = MineSweeperVec(1, 0)
+    assert (len(env), env.obs_space(), env.action_space()) == (
+        1,
+        MineSweeper().obs_space(),
+        MineSweeper().action_space(),
+    )
+    env.action_space().clear()
+    assert len(run(env, 5)[-1]) == 1
+    assert env.has_state()
+
+
+def test_steps_of_several_threads_do_not_disturb_each_other():
+    expected = run(MineSweeperVec(32, 1), 200)[-1]
+    results = {}
+
+    def work(number):
+        results[number] = run(MineSweeperVec(32, 1), 200)[-1]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    for obs in results.values():
+        assert_same_obs(obs, expected)

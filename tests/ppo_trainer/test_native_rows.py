@@ -1,0 +1,288 @@
+"""Games that make their rows themselves, as ``VecEnv`` classes: ours, and anybody's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from support.trainer_runs import assert_same, network, parameters, small_config
+
+import ppo_trainer
+from entity_env import (
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Entity,
+    Environment,
+    ListEnv,
+    Observation,
+    ObsSpace,
+    VecEnv,
+    batch_obs,
+    errors,
+)
+from envs.minesweeper import MineSweeper
+from envs.minesweeper_native import MineSweeperVec
+from ppo_trainer import EvalConfig, RolloutConfig, TrainConfig, resume, train
+from ppo_trainer.environments import make_factory, make_vec_env, with_env
+from ppo_trainer.evaluate import evaluate_run
+from ppo_trainer.evaluation import evaluate, load_policy
+from ppo_trainer.overrides import register_base
+from ppo_trainer.watch import watch
+
+CONF = Path(ppo_trainer.__file__).parent / "conf"
+CPU = torch.device("cpu")
+OBS_SPACE = ObsSpace(entities={"Walker": Entity(["place"])})
+ACTION_SPACE = {"Go": CategoricalActionSpace(["back", "on"])}
+
+
+def shown(place, reward=0.0, done=False):
+    return Observation(
+        features={"Walker": [[float(place)]]},
+        ids={"Walker": ["w"]},
+        actions={"Go": CategoricalActionMask(actor_types=["Walker"])},
+        reward=reward,
+        done=done,
+    )
+
+
+class Walk(Environment):
+    """The game of ``WalkRows`` alone: from place 0 to ``goal``, one place on or back."""
+
+    made = 0
+
+    def __init__(self, goal=3):
+        type(self).made += 1
+        self.goal = goal
+
+    def obs_space(self):
+        return OBS_SPACE
+
+    def action_space(self):
+        return ACTION_SPACE
+
+    def reset(self):
+        self.place = 0
+        return shown(0)
+
+    def act(self, actions):
+        self.place += 1 if actions["Go"].indices[0] else -1
+        return shown(self.place, float(self.place == self.goal), abs(self.place) == self.goal)
+
+
+class WalkRows(VecEnv):
+    """All walkers in one array. Ends at ``goal``, or as far on the other side."""
+
+    def __init__(self, num_envs, seed=0, goal=3):
+        self.goal = goal
+        self.places = np.zeros(num_envs, np.int64)
+        self.lengths = np.zeros(num_envs, np.int64)
+
+    def obs_space(self):
+        return OBS_SPACE
+
+    def action_space(self):
+        return ACTION_SPACE
+
+    def __len__(self):
+        return len(self.places)
+
+    def _reset(self, seed):
+        self.places[:] = self.lengths[:] = 0
+        return batch_obs([shown(0) for _ in self.places], OBS_SPACE, ACTION_SPACE)
+
+    def _act(self, chosen):
+        self.places += 2 * chosen["Go"].as_array()[:, 0] - 1
+        self.lengths += 1
+        done, won = np.abs(self.places) == self.goal, self.places == self.goal
+        nan = np.where(done, 0.0, np.nan)
+        metrics = {"episodic_length": self.lengths + nan, "episodic_reward": won + nan}
+        self.places[done] = self.lengths[done] = 0
+        rows = zip(self.places, won, done, strict=True)
+        obs = batch_obs([shown(p, float(w), bool(d)) for p, w, d in rows], OBS_SPACE, ACTION_SPACE)
+        still = batch_obs([shown(p) for p in self.places], OBS_SPACE, ACTION_SPACE)
+        return type(obs)(
+            features=still.features,
+            action_masks=still.action_masks,
+            reward=obs.reward,
+            done=obs.done,
+            truncated=obs.truncated,
+            global_features=obs.global_features,
+            metrics=metrics if done.any() else {},
+        )
+
+    def _get_state(self):
+        raise NotImplementedError
+
+    def _set_state(self, state):
+        raise NotImplementedError
+
+    def _render(self, **kwargs):
+        raise NotImplementedError
+
+    def _close(self):
+        """There is nothing to release."""
+
+
+class NamedWalkRows(WalkRows):
+    """Says what the game is alone."""
+
+    environment = Walk
+
+
+def scripted(observation):
+    raise AssertionError("never asked")
+
+
+def run_of(tmp_path, kind, **changes):
+    changes = {"total_timesteps": 24, "eval": EvalConfig(episodes=5), **changes}
+    return train(small_config(run_dir=str(tmp_path), **changes), env=kind)
+
+
+@pytest.mark.parametrize("kind", [WalkRows, NamedWalkRows])
+def test_rows_of_ones_own_are_trained_on_and_evaluated_on(tmp_path, kind):
+    Walk.made = 0
+    done = run_of(tmp_path, kind, env={"_target_": "?", "goal": 2})
+    assert done.steps == 24
+    assert [e.player for e in done.evaluations] == [
+        "agent, greedy",
+        "agent, sampled",
+        "random play",
+    ]
+    for played in done.evaluations:
+        assert played.episodes == 5
+        assert played.metrics["episodic_length"].min() >= 2
+    assert Walk.made == 0, "nothing was played one by one"
+    # The run folder knows the class by its path.
+    config = load_policy(done.run).config
+    assert config.env == {"_target_": f"{__name__}.{kind.__name__}", "goal": 2}
+    again = evaluate_run(done.run, episodes=5)
+    assert [e.summary() for e in again] == [e.summary() for e in done.evaluations]
+    assert resume(done.run, total_timesteps=48).steps == 48
+
+
+def test_rows_that_name_their_environment_can_be_watched(tmp_path, capsys):
+    done = run_of(tmp_path, NamedWalkRows, env={"_target_": "?", "goal": 1})
+    capsys.readouterr()
+    watch(done.run, episodes=1)
+    assert "episode 1, step 1, reward" in capsys.readouterr().out
+
+
+def test_rows_without_an_environment_say_what_is_missing_for_watching(tmp_path):
+    done = run_of(tmp_path, WalkRows)
+    with pytest.raises(errors.UnknownEnvironmentError, match=r"WalkRows\.environment = MyEnv"):
+        watch(done.run, episodes=1)
+
+
+def test_a_script_needs_the_environment_before_the_training_starts(tmp_path):
+    script = EvalConfig(episodes=2, scripted=f"{__name__}.scripted")
+    with pytest.raises(errors.UnknownEnvironmentError, match="names no environment"):
+        run_of(tmp_path, WalkRows, eval=script)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [WalkRows, NamedWalkRows])
+@pytest.mark.parametrize("setting", ["gaol", "num_envs", "seed"])
+def test_settings_that_the_rows_do_not_take_are_refused(kind, setting):
+    config = small_config(env={"_target_": f"{__name__}.{kind.__name__}", setting: 2})
+    with pytest.raises(errors.SettingError, match=setting) as caught:
+        make_factory(config)
+    assert caught.value.options == "'goal'"
+
+
+def test_endless_rows_are_cut_off_in_an_evaluation():
+    config = small_config(eval=EvalConfig(max_steps=7), env={"_target_": "?", "goal": 1000})
+    game = make_factory(with_env(config, WalkRows))
+    net = network(Walk(), config)
+    result = evaluate(net, game, config, CPU, 6, greedy=False)
+    assert result.metrics["episodic_length"].tolist() == [7.0] * 6
+    assert result.metrics["episodic_reward"].tolist() == [0.0] * 6
+
+
+# ---- MineSweeper --------------------------------------------------------------------------------
+
+SMALL = {"width": 3, "height": 3, "nmines": 1, "max_steps": 8}
+
+
+def minesweeper(name="minesweeper", **changes):
+    return small_config(env={"_target_": name, **SMALL}, **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("minesweeper", MineSweeperVec),
+        ("minesweeper_python", ListEnv),
+        ("envs.minesweeper_native.MineSweeperVec", MineSweeperVec),
+        ("envs.minesweeper.MineSweeper", ListEnv),
+    ],
+)
+def test_both_kinds_of_minesweeper_are_one_game(name, kind):
+    config = minesweeper(name)
+    game = make_factory(config)
+    with make_vec_env(config, game, 1) as rows:
+        assert type(rows) is kind
+        assert len(rows) == config.rollout.num_envs
+        assert len(rows.reset()) == config.rollout.num_envs
+    alone = game()
+    assert type(alone) is MineSweeper
+    assert (alone.width, alone.max_steps) == (3, 8)
+
+
+def test_minesweeper_trains_and_is_evaluated_without_the_readable_class(tmp_path, monkeypatch):
+    def refuse(self, actions):
+        raise AssertionError("the readable class was played")
+
+    monkeypatch.setattr(MineSweeper, "act", refuse)
+    evaluation = EvalConfig(episodes=6, every=1, every_episodes=2)
+    done = train(minesweeper(run_dir=str(tmp_path), total_timesteps=48, eval=evaluation))
+    assert [e.episodes for e in done.evaluations] == [6, 6, 6]
+    assert {*done.evaluations[0].metrics} == {"win", "episodic_length", "episodic_reward"}
+
+
+def test_a_run_on_native_rows_resumes_bit_for_bit(tmp_path):
+    config = minesweeper(run_dir=str(tmp_path), eval=EvalConfig(episodes=0))
+    unbroken = train(replace(config, total_timesteps=96))
+    stopped = train(replace(config, total_timesteps=96), stop=lambda updates: updates == 2)
+    assert stopped.interrupted
+    resumed = resume(stopped.run)
+    assert_same(parameters(resumed.net), parameters(unbroken.net))
+
+
+def test_worker_processes_are_not_used_for_native_rows_and_that_is_said(tmp_path, capsys):
+    nets = []
+    for processes in (0, 2):
+        config = minesweeper(
+            run_dir=str(tmp_path),
+            total_timesteps=24,
+            eval=EvalConfig(episodes=0),
+            rollout=RolloutConfig(num_envs=4, steps=6, processes=processes),
+        )
+        nets.append(parameters(train(config).net))
+        said = "rollout.processes is not used: MineSweeperVec" in capsys.readouterr().out
+        assert said == (processes == 2)
+    assert_same(*nets)
+
+
+def test_a_run_of_the_readable_game_does_not_go_on_in_native_rows(tmp_path):
+    off = EvalConfig(episodes=0)
+    done = train(minesweeper("minesweeper_python", run_dir=str(tmp_path), eval=off))
+    with pytest.raises(errors.StateError, match="minesweeper_python"):
+        resume(done.run, env=MineSweeperVec, total_timesteps=2 * done.steps)
+
+
+def test_both_kinds_of_minesweeper_have_one_recipe():
+    register_base()
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        native, python = (
+            OmegaConf.to_container(compose("config", [f"env={name}"]))
+            for name in ("minesweeper", "minesweeper_python")
+        )
+    assert python["env"].pop("_target_") == "minesweeper_python"
+    assert native["env"].pop("_target_") == "minesweeper"
+    assert python == native
+    assert native["total_timesteps"] != TrainConfig().total_timesteps, "it has a recipe"
