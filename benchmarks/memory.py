@@ -72,8 +72,8 @@ def _rollout_bytes(session: Session, obs: Any) -> int:
     rollout = collect(
         session.state.net, session.vec_env, obs, session.config, generator, Stopwatch()
     ).rollout
-    storages = {t.untyped_storage().data_ptr(): t.untyped_storage() for t in _tensors(rollout)}
-    return sum(storage.nbytes() for storage in storages.values())
+    sizes = {tensor.data_ptr(): tensor.nbytes for tensor in _tensors(rollout)}
+    return sum(sizes.values())
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

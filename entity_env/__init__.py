@@ -1,7 +1,8 @@
 """Environments whose observations are lists of entities, alone and many at once.
 
 An ``Environment`` returns an ``Observation`` (a dict of typed entity lists and action masks);
-``ListEnv`` and ``ParallelEnv`` pack many of them into the ragged buffers of a ``VecObs``.
+``ListEnv`` and ``ParallelEnv`` pack many of them into the ragged buffers of a ``VecObs``;
+``AsyncEnv`` does so with those that are ready first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from entity_env.actions import (
     GlobalCategoricalAction,
     SelectEntityAction,
 )
+from entity_env.asked_rows import Ready
+from entity_env.async_env import AsyncEnv
 from entity_env.batch import (
     VecActionMask,
     VecCategoricalActionMask,
@@ -59,6 +62,7 @@ __all__ = [
     "ActionMask",
     "ActionName",
     "ActionSpace",
+    "AsyncEnv",
     "CategoricalAction",
     "CategoricalActionMask",
     "CategoricalActionSpace",
@@ -81,6 +85,7 @@ __all__ = [
     "RaggedBufferBool",
     "RaggedBufferF32",
     "RaggedBufferI64",
+    "Ready",
     "SelectEntityAction",
     "SelectEntityActionMask",
     "SelectEntityActionSpace",

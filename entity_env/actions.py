@@ -14,7 +14,7 @@ from entity_env.observation import EntityID
 __all__ = ["Action", "CategoricalAction", "GlobalCategoricalAction", "SelectEntityAction"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class CategoricalAction:
     """The choices of several actors.
 
@@ -29,6 +29,42 @@ class CategoricalAction:
     indices: npt.NDArray[np.int64]
     index_to_label: Sequence[str]
     probs: npt.NDArray[np.float32] | None = None
+
+    def __init__(
+        self,
+        actors: Sequence[EntityID],
+        indices: npt.NDArray[np.int64],
+        index_to_label: Sequence[str],
+        probs: npt.NDArray[np.float32] | None = None,
+    ) -> None:
+        # One is made for each environment and step, and this way in half the time.
+        own = self.__dict__
+        own["actors"] = actors
+        own["indices"] = indices
+        own["index_to_label"] = index_to_label
+        own["probs"] = probs
+
+    @classmethod
+    def deal(
+        cls,
+        actors: Sequence[EntityID],
+        indices: npt.NDArray[np.int64],
+        ends: Sequence[int],
+        index_to_label: Sequence[str],
+    ) -> list[CategoricalAction]:
+        """One action for each frame: those of frame ``i`` end before ``ends[i]``."""
+        dealt = []
+        new, start = cls.__new__, 0
+        for end in ends:
+            action = new(cls)
+            own = action.__dict__  # as in __init__, without the call
+            own["actors"] = actors[start:end]
+            own["indices"] = indices[start:end]
+            own["index_to_label"] = index_to_label
+            own["probs"] = None
+            dealt.append(action)
+            start = end
+        return dealt
 
     @property
     def labels(self) -> list[str]:
@@ -47,7 +83,7 @@ class CategoricalAction:
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class SelectEntityAction:
     """The entities that several actors selected.
 
@@ -60,6 +96,34 @@ class SelectEntityAction:
     actors: Sequence[EntityID]
     actees: Sequence[EntityID]
     probs: npt.NDArray[np.float32] | None = None
+
+    def __init__(
+        self,
+        actors: Sequence[EntityID],
+        actees: Sequence[EntityID],
+        probs: npt.NDArray[np.float32] | None = None,
+    ) -> None:
+        own = self.__dict__
+        own["actors"] = actors
+        own["actees"] = actees
+        own["probs"] = probs
+
+    @classmethod
+    def deal(
+        cls, actors: Sequence[EntityID], actees: Sequence[EntityID], ends: Sequence[int]
+    ) -> list[SelectEntityAction]:
+        """One action for each frame: those of frame ``i`` end before ``ends[i]``."""
+        dealt = []
+        new, start = cls.__new__, 0
+        for end in ends:
+            action = new(cls)
+            own = action.__dict__
+            own["actors"] = actors[start:end]
+            own["actees"] = actees[start:end]
+            own["probs"] = None
+            dealt.append(action)
+            start = end
+        return dealt
 
     def __eq__(self, other: object) -> bool:
         """Equal actors and actees; probabilities do not count."""

@@ -30,14 +30,17 @@ __all__ = [
     "MaskTypeError",
     "MaskedActionError",
     "MetricError",
+    "NotReadyError",
     "NumEnvsError",
     "ObservationError",
     "ResetNeededError",
     "RewardError",
+    "RowsError",
     "SeedError",
     "SettingError",
     "SpaceError",
     "StateError",
+    "TimeoutValueError",
     "UnhashableIdError",
     "UnknownActionError",
     "UnknownEntityTypeError",
@@ -214,6 +217,18 @@ class SettingError(EntityEnvError):
 
 class ResetNeededError(EntityEnvError):
     """``act`` before ``reset``."""
+
+
+class RowsError(EntityEnvError):
+    """Actions for rows that wait for none, or a wait for rows that nobody has given any."""
+
+
+class NotReadyError(EntityEnvError):
+    """Fewer rows are ready than were asked for within a time."""
+
+
+class TimeoutValueError(EntityEnvError):
+    """A timeout that is not a number of seconds."""
 
 
 class ClosedError(EntityEnvError):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import VecObs, batch_frames
+from entity_env.actions import Action
+from entity_env.batch import VecObs
 from entity_env.environment import Environment, check_seed, seed_environment
 from entity_env.errors import (
     EntityEnvError,
@@ -21,11 +22,11 @@ from entity_env.errors import (
     StateError,
     shorten,
 )
-from entity_env.frame import Frame, typed_actions
 from entity_env.metrics import EpisodeTracker, metric_columns
+from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferI64
+from entity_env.rows import RowReader, Rows, ended_rows
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.validate import FrameReader
 from entity_env.vec_env import VecEnv, check_count
 
 __all__ = ["ListEnv"]
@@ -33,6 +34,9 @@ __all__ = ["ListEnv"]
 
 class ListEnv(VecEnv):
     """Steps a list of environments in a loop.
+
+    Observations are read when all rows have acted. An environment may use its arrays and lists
+    again in its next ``act`` or ``reset``, but must not share those that it changes with others.
 
     Args:
         create_env: Makes one environment; called once for each row.
@@ -56,8 +60,8 @@ class ListEnv(VecEnv):
         self._first_row = first_row
         self._on_row = on_row
         self._step = 0
+        self._rows: Rows  # what the next actions answer
         self._envs: list[Environment] = []
-        self._frames: list[Frame] = []
         self._trackers = [EpisodeTracker() for _ in range(num_envs)]
         try:
             for row in range(num_envs):
@@ -95,49 +99,87 @@ class ListEnv(VecEnv):
         if seed is not None:
             self._seed(check_seed(seed))
         self._step = 0
-        self._frames = [self._first_frame(row) for row in range(len(self._envs))]
-        return self._batch(self._frames)
+        first = [self._call(row, "reset", env.reset) for row, env in enumerate(self._envs)]
+        obs = self._begin(first, "reset")
+        for tracker, metrics in zip(self._trackers, self._rows.outcome.metrics, strict=True):
+            tracker.begin(metrics)
+        return obs
 
     def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
         self._step += 1
-        flat = {name: buffer.as_array()[:, 0] for name, buffer in chosen.items()}
-        ends = {name: np.cumsum(buffer.size1()).tolist() for name, buffer in chosen.items()}
-        summaries: list[dict[str, float] | None] = [None] * len(self._envs)
-        cut_off: list[Frame] = []
-        for row, env in enumerate(self._envs):
-            indices = {
-                name: flat[name][(ends[name][row - 1] if row else 0) : ends[name][row]]
-                for name in flat
-            }
-            actions = typed_actions(self._frames[row], indices, self.action_space())
-            frame = self._read(row, "act", env.act, actions)
-            self._trackers[row].step(frame)
-            if frame.done:
-                summaries[row] = self._trackers[row].summary()
-                if frame.truncated:
-                    cut_off.append(frame)
-                frame = replace(
-                    self._first_frame(row),
-                    reward=frame.reward,
-                    done=True,
-                    truncated=frame.truncated,
-                )
-            self._frames[row] = frame
-        final = self._batch(cut_off) if cut_off else None
-        return self._batch(self._frames, metric_columns(summaries), final)
+        observations = self._play(self._rows.typed_actions(chosen, self.action_space()))
+        over, cut_off = ended_rows(observations)
+        if over or cut_off:
+            return self._restart(observations, over, cut_off)
+        self._rows = self._reader.read(observations, self._places("act"))
+        outcome = self._rows.outcome
+        EpisodeTracker.add_all(self._trackers, outcome.rewards.tolist(), outcome.metrics)
+        return self._rows.obs
 
-    def _first_frame(self, row: int) -> Frame:
-        frame = self._unfinished(row, "reset", self._read(row, "reset", self._envs[row].reset))
-        self._trackers[row].start(frame)
-        return frame
+    def _restart(
+        self, observations: list[Observation], over: list[int], cut_off: list[int]
+    ) -> VecObs:
+        """Start new episodes in the rows that are over, and in those that a limit cut off."""
+        # What an episode ended with is read before its environment starts the next one.
+        ended: dict[int, tuple[float, Mapping[str, float]]] = {}
+        final: VecObs | None = None
+        if over:
+            own = [observations[row] for row in over]
+            outcome = self._reader.outcome(own, self._places("act", over))
+            ended.update(zip(over, outcome.results(), strict=True))
+        if cut_off:
+            own = [observations[row] for row in cut_off]
+            last = self._reader.read(own, self._places("act", cut_off))
+            ended.update(zip(cut_off, last.outcome.results(), strict=True))
+            final = last.obs
+        for row in sorted(ended):
+            observations[row] = self._call(row, "reset", self._envs[row].reset)
+        now = self._reader.read(observations, self._places("act", new=ended))
+        self._check_unfinished(now, "reset")
+        rewards, metrics = now.outcome.rewards.copy(), list(now.outcome.metrics)
+        for row, (reward, last_metrics) in ended.items():
+            rewards[row], metrics[row] = reward, last_metrics
+        EpisodeTracker.add_all(self._trackers, rewards.tolist(), metrics)
+        summaries: list[dict[str, float] | None] = [None] * len(metrics)
+        for row in ended:
+            summaries[row] = self._trackers[row].summary()
+            self._trackers[row].begin(now.outcome.metrics[row])
+        done, truncated = np.zeros((2, len(metrics)), np.bool_)
+        done[list(ended)] = True
+        truncated[cut_off] = True
+        self._rows = now
+        return replace(
+            now.obs,
+            reward=rewards.astype(np.float32),
+            done=done,
+            truncated=truncated,
+            metrics=metric_columns(summaries),
+            final=final,
+        )
 
-    def _unfinished(self, row: int, what: str, frame: Frame) -> Frame:
-        if frame.done:
+    def _begin(self, observations: list[Observation], what: str) -> VecObs:
+        """Read what ``reset`` or ``set_state`` returned in all rows."""
+        self._rows = self._reader.read(observations, self._places(what))
+        self._check_unfinished(self._rows, what)
+        return replace(self._rows.obs, reward=np.zeros(len(observations), np.float32))
+
+    def _check_unfinished(self, rows: Rows, what: str) -> None:
+        for row in np.flatnonzero(rows.obs.done).tolist():
             raise ObservationError(
                 f"{what} returned an observation that is done",
                 expected="done=False: a new episode has at least one step",
             ).located(self._where(row))
-        return replace(frame, reward=0.0)
+
+    def _places(
+        self, what: str, rows: Sequence[int] | None = None, new: Container[int] = ()
+    ) -> Callable[[int], str]:
+        """The place of the i-th of ``rows`` (None: of all), for errors; ``new`` ones were reset."""
+
+        def place(i: int) -> str:
+            row = i if rows is None else rows[i]
+            return f"{self._where(row)}, {'reset' if row in new else what}"
+
+        return place
 
     def _get_state(self) -> list[Any]:
         return [
@@ -157,7 +199,7 @@ class ListEnv(VecEnv):
                 expected=f"a list of {len(self._envs)} rows",
                 received=f"{len(state)} rows" if isinstance(state, list) else shorten(state),
             )
-        frames = []
+        observations = []
         for row, saved in enumerate(state):
             env = self._envs[row]
             try:
@@ -170,10 +212,8 @@ class ListEnv(VecEnv):
                     f"the saved state is damaged: {type(error).__name__}: {error}",
                     received=shorten(saved),
                 ).located(self._where(row)) from error
-            frame = self._read(row, "set_state", env.set_state, own)
-            frames.append(self._unfinished(row, "set_state", frame))
-        self._frames = frames
-        return self._batch(frames)
+            observations.append(self._call(row, "set_state", env.set_state, own))
+        return self._begin(observations, "set_state")
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return [
@@ -191,22 +231,18 @@ class ListEnv(VecEnv):
         if failed is not None:
             raise failed
 
-    def _batch(
-        self,
-        frames: list[Frame],
-        metrics: Mapping[str, npt.NDArray[np.float64]] | None = None,
-        final: VecObs | None = None,
-    ) -> VecObs:
-        return batch_frames(
-            frames, self.obs_space(), self.action_space(), metrics=metrics, final=final
-        )
-
-    def _read(self, row: int, what: str, function: Callable[..., Any], *args: Any) -> Frame:
-        observation = self._call(row, what, function, *args)
+    def _play(self, actions: list[dict[ActionName, Action]]) -> list[Observation]:
+        """One step of each environment; as ``_call``, without a call more for each row."""
+        observations = []
+        row, note = 0, self._on_row
         try:
-            return self._reader.read(observation)
-        except EntityEnvError as error:
-            raise error.located(f"{self._where(row)}, {what}") from error.__cause__
+            for row, (env, own) in enumerate(zip(self._envs, actions, strict=True)):
+                if note is not None:
+                    note(self._first_row + row, self._step)
+                observations.append(env.act(own))
+        except Exception as error:
+            self._blame(row, "act", error)
+        return observations
 
     def _call(
         self, row: int, what: str, function: Callable[..., Any], *args: Any, **kw: Any
@@ -216,15 +252,18 @@ class ListEnv(VecEnv):
             self._on_row(self._first_row + row, self._step)
         try:
             return function(*args, **kw)
-        except EntityEnvError as error:
-            raise error.located(f"{self._where(row)}, {what}") from error.__cause__
         except Exception as error:
-            raise EnvironmentFailedError(
-                f"the environment raised {type(error).__name__} in {what}: {error}",
-                received="".join(traceback.format_exception(error)).rstrip(),
-            ).located(self._where(row)) from error
+            self._blame(row, what, error)
 
-    def _common_reader(self) -> FrameReader:
+    def _blame(self, row: int, what: str, error: Exception) -> NoReturn:
+        if isinstance(error, EntityEnvError):
+            raise error.located(f"{self._where(row)}, {what}") from error.__cause__
+        raise EnvironmentFailedError(
+            f"the environment raised {type(error).__name__} in {what}: {error}",
+            received="".join(traceback.format_exception(error)).rstrip(),
+        ).located(self._where(row)) from error
+
+    def _common_reader(self) -> RowReader:
         """The reader of all rows, which must have the same spaces."""
         spaces = [
             {
@@ -241,7 +280,7 @@ class ListEnv(VecEnv):
                         expected=shorten(spaces[0][kind]),
                         received=shorten(space),
                     ).located(self._where(row))
-        return FrameReader(**spaces[0])
+        return RowReader(**spaces[0])
 
     def _where(self, row: int) -> str:
         return f"environment {self._first_row + row}, step {self._step}"

@@ -56,13 +56,36 @@ class EpisodeTracker:
 
     def start(self, frame: Frame) -> None:
         """Begin an episode with its first frame."""
-        self.reward, self.length, self.last = 0.0, 0, dict(frame.metrics)
+        self.begin(frame.metrics)
 
     def step(self, frame: Frame) -> None:
         """Add the frame that one step led to."""
-        self.reward += frame.reward
+        self.add(frame.reward, frame.metrics)
+
+    def begin(self, metrics: Mapping[str, float]) -> None:
+        """``start`` with the metrics of the first frame."""
+        self.reward, self.length, self.last = 0.0, 0, dict(metrics)
+
+    def add(self, reward: float, metrics: Mapping[str, float]) -> None:
+        """``step`` with the reward and the metrics of the frame."""
+        self.reward += reward
         self.length += 1
-        self.last.update(frame.metrics)
+        if metrics:
+            self.last.update(metrics)
+
+    @staticmethod
+    def add_all(
+        trackers: Sequence[EpisodeTracker],
+        rewards: Sequence[float],
+        metrics: Sequence[Mapping[str, float]],
+    ) -> None:
+        """``add`` for each of them."""
+        for tracker, reward in zip(trackers, rewards, strict=True):
+            tracker.reward += reward
+            tracker.length += 1
+        if any(metrics):
+            for tracker, own in zip(trackers, metrics, strict=True):
+                tracker.last.update(own)
 
     def summary(self) -> dict[str, float]:
         """``episodic_reward``, ``episodic_length``, and the last value of each own metric."""
@@ -89,7 +112,8 @@ def metric_columns(
     """One column a metric, NaN in rows without it, for the rows' ended episodes (None: none)."""
     columns: dict[str, npt.NDArray[np.float64]] = {}
     for row, summary in enumerate(summaries):
-        for name, value in (summary or {}).items():
-            column = columns.setdefault(name, np.full(len(summaries), np.nan))
-            column[row] = value
+        if summary:
+            for name, value in summary.items():
+                column = columns.setdefault(name, np.full(len(summaries), np.nan))
+                column[row] = value
     return dict(sorted(columns.items()))

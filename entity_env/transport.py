@@ -1,24 +1,21 @@
-"""``VecObs`` as plain arrays, to cross a process boundary in one message, and back."""
+"""Actions as bytes, to cross a process boundary, and ``VecObs`` as plain arrays, to be compared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import (
-    VecActionMask,
-    VecCategoricalActionMask,
-    VecObs,
-    VecSelectEntityActionMask,
-)
-from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batch import VecActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName
 
-__all__ = ["cat_obs", "pack_actions", "pack_obs", "split_actions", "unpack_actions", "unpack_obs"]
+__all__ = ["deal_actions", "pack_obs", "read_actions", "read_dealt_actions", "split_actions"]
 
+Actions: TypeAlias = Mapping[ActionName, RaggedBufferI64]
+"""One entry for each action of the space, in its order. Shape of each: (R, A, 1)."""
 Packed: TypeAlias = dict[str, Any]
 """Names to arrays, or to further such dicts: nothing but flat memory and names."""
 PackedRagged: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
@@ -40,64 +37,99 @@ def pack_obs(obs: VecObs) -> Packed:
     }
 
 
-def unpack_obs(packed: Packed) -> VecObs:
-    """The observation that ``pack_obs`` took apart."""
-    return cat_obs([packed])
-
-
-def cat_obs(parts: Sequence[Packed]) -> VecObs:
-    """The rows of several packed observations of one pair of spaces, in order, as one."""
-    finals = [part["final"] for part in parts if part["final"] is not None]
-    counts = [len(part["reward"]) for part in parts]
-    return VecObs(
-        features={
-            name: _cat(RaggedBufferF32, [part["features"][name] for part in parts])
-            for name in parts[0]["features"]
-        },
-        action_masks={
-            name: _cat_masks([part["masks"][name] for part in parts]) for name in parts[0]["masks"]
-        },
-        reward=np.concatenate([part["reward"] for part in parts]),
-        done=np.concatenate([part["done"] for part in parts]),
-        truncated=np.concatenate([part["truncated"] for part in parts]),
-        global_features=np.concatenate([part["global_features"] for part in parts]),
-        visible=_cat_visible(parts),
-        metrics=_cat_metrics([part["metrics"] for part in parts], counts),
-        final=cat_obs(finals) if finals else None,
-    )
-
-
-def pack_actions(actions: Mapping[ActionName, RaggedBufferI64]) -> dict[ActionName, PackedRagged]:
-    """Actions of all rows as arrays."""
-    return {name: _pack(buffer) for name, buffer in actions.items()}
-
-
-def unpack_actions(packed: Mapping[ActionName, PackedRagged]) -> dict[ActionName, RaggedBufferI64]:
-    """The actions that ``pack_actions`` took apart."""
-    return {name: RaggedBufferI64.from_flattened(*pair) for name, pair in packed.items()}
-
-
-def split_actions(
-    packed: Mapping[ActionName, PackedRagged], counts: Sequence[int]
-) -> list[dict[ActionName, PackedRagged]]:
-    """Packed actions of all rows, cut into consecutive parts of ``counts`` rows."""
-    parts: list[dict[ActionName, PackedRagged]] = [{} for _ in counts]
+def split_actions(actions: Actions, counts: Sequence[int]) -> list[bytes]:
+    """Actions of all rows, cut into consecutive parts of ``counts`` rows, for ``read_actions``."""
+    parts: list[list[bytes]] = [[] for _ in counts]
     rows = np.cumsum([0, *counts])
-    for name, (values, lengths) in packed.items():
-        ends = np.concatenate([[0], np.cumsum(lengths)])
-        for part, first, last in zip(parts, rows[:-1], rows[1:], strict=True):
-            part[name] = (values[ends[first] : ends[last]], lengths[first:last])
-    return parts
+    for buffer in actions.values():
+        values, lengths = buffer.as_array(), buffer.size1()
+        ends = np.concatenate([[0], np.cumsum(lengths)])[rows]
+        for i, part in enumerate(parts):
+            part.append(lengths[rows[i] : rows[i + 1]].tobytes())
+            part.append(values[ends[i] : ends[i + 1]].tobytes())
+    return [b"".join(part) for part in parts]
+
+
+def read_actions(
+    message: bytes, names: Sequence[ActionName], num_rows: int
+) -> dict[ActionName, RaggedBufferI64]:
+    """The actions of one part of ``num_rows`` rows; ``names`` are those of the action space."""
+    numbers = np.frombuffer(message, np.int64)
+    actions = {}
+    for name in names:
+        lengths = numbers[:num_rows]
+        values = numbers[num_rows : num_rows + lengths.sum()]
+        actions[name] = RaggedBufferI64.from_flattened(values[:, None], lengths)
+        numbers = numbers[num_rows + len(values) :]
+    return actions
+
+
+def deal_actions(
+    actions: Actions, rows: npt.NDArray[np.int64], owners: npt.NDArray[np.int64]
+) -> dict[int, bytes]:
+    """Actions of some rows, sorted out by who gets them, for ``read_dealt_actions``.
+
+    Args:
+        actions: Those of the M rows, in the order of ``rows``.
+        rows: The number of each row. Shape: (M,).
+        owners: Who gets the actions of each row. Shape: (M,).
+
+    Returns:
+        A message for each of the owners: its number of rows, the rows, the lengths (rows, actions),
+        the values row by row, all int64.
+    """
+    lengths = np.zeros((len(rows), len(actions)), np.int64)
+    for i, buffer in enumerate(actions.values()):
+        lengths[:, i] = buffer.size1()
+    values = np.concatenate(
+        [np.zeros(0, np.int64), *(b.as_array()[:, 0] for b in actions.values())]
+    )
+    order = np.argsort(owners, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    # The values come action by action; within a row they keep the order of the actions.
+    place_of_value = np.repeat(np.tile(place, len(actions)), lengths.T.ravel())
+    values = values[np.argsort(place_of_value, kind="stable")]
+    rows, lengths = rows[order], lengths[order]
+    ends = np.concatenate([[0], np.cumsum(lengths.sum(axis=1))])
+    dealt: dict[int, bytes] = {}
+    owner_ids, firsts = np.unique(owners[order], return_index=True)
+    for owner, first, last in zip(owner_ids, firsts, [*firsts[1:], len(rows)], strict=True):
+        own = values[ends[first] : ends[last]]
+        parts = (rows[first:last], lengths[first:last], own)
+        head = np.array([last - first], np.int64)
+        dealt[int(owner)] = b"".join(part.tobytes() for part in (head, *parts))
+    return dealt
+
+
+def read_dealt_actions(
+    message: bytes, names: Sequence[ActionName]
+) -> list[tuple[int, dict[ActionName, RaggedBufferI64]]]:
+    """Each row of one owner with its actions, all of shape (1, A, 1)."""
+    numbers = np.frombuffer(message, np.int64)
+    count = int(numbers[0])
+    rows, numbers = numbers[1 : 1 + count].tolist(), numbers[1 + count :]
+    lengths = numbers[: count * len(names)].reshape(count, len(names), 1)
+    values = numbers[count * len(names) :, None]
+    ends = np.cumsum(lengths).tolist()
+    starts = iter([0, *ends])
+    stops = iter(ends)
+    return [
+        (
+            row,
+            {
+                name: RaggedBufferI64.from_flattened(
+                    values[next(starts) : next(stops)], lengths[i, k]
+                )
+                for k, name in enumerate(names)
+            },
+        )
+        for i, row in enumerate(rows)
+    ]
 
 
 def _pack(buffer: Any) -> PackedRagged:
     return buffer.as_array(), buffer.size1()
-
-
-def _cat(kind: Callable[..., Any], parts: Sequence[PackedRagged]) -> Any:
-    values = np.concatenate([values for values, _ in parts])
-    lengths = np.concatenate([lengths for _, lengths in parts])
-    return kind.from_flattened(values, lengths)  # type: ignore[attr-defined]
 
 
 def _pack_mask(mask: VecActionMask) -> Packed:
@@ -106,53 +138,3 @@ def _pack_mask(mask: VecActionMask) -> Packed:
         packed["actees"] = _pack(mask.actees)
     packed["mask"] = None if mask.mask is None else _pack(mask.mask)
     return packed
-
-
-def _cat_masks(parts: Sequence[Packed]) -> VecActionMask:
-    actors = _cat(RaggedBufferI64, [part["actors"] for part in parts])
-    if "actees" not in parts[0]:
-        masks = [part["mask"] for part in parts]
-        return VecCategoricalActionMask(actors, _cat(RaggedBufferBool, masks))
-    actees = _cat(RaggedBufferI64, [part["actees"] for part in parts])
-    if all(part["mask"] is None for part in parts):
-        return VecSelectEntityActionMask(actors, actees)
-    masks = [part["mask"] or _all_pairs(part) for part in parts]
-    return VecSelectEntityActionMask(actors, actees, _cat(RaggedBufferBool, masks))
-
-
-def _all_pairs(part: Packed) -> PackedRagged:
-    pairs = part["actors"][1] * part["actees"][1]
-    return np.ones((int(pairs.sum()), 1), dtype=np.bool_), pairs
-
-
-def _cat_visible(parts: Sequence[Packed]) -> dict[str, Any]:
-    """A part without a mask for a type shows all its entities."""
-    names = [name for name in parts[0]["features"] if any(name in p["visible"] for p in parts)]
-    return {
-        name: _cat(
-            RaggedBufferBool,
-            [p["visible"].get(name) or _all_shown(p["features"][name]) for p in parts],
-        )
-        for name in names
-    }
-
-
-def _all_shown(features: PackedRagged) -> PackedRagged:
-    values, lengths = features
-    return np.ones((len(values), 1), dtype=np.bool_), lengths
-
-
-def _cat_metrics(
-    parts: Sequence[Mapping[str, npt.NDArray[np.float64]]], counts: Sequence[int]
-) -> dict[str, npt.NDArray[np.float64]]:
-    """A part without a metric has NaN in its rows."""
-    names = sorted({name for part in parts for name in part})
-    return {
-        name: np.concatenate(
-            [
-                part.get(name, np.full(count, np.nan))
-                for part, count in zip(parts, counts, strict=True)
-            ]
-        )
-        for name in names
-    }

@@ -1,56 +1,59 @@
-"""The process behind ``ParallelEnv``: a ``ListEnv`` at the other end of a pipe.
+"""The process behind ``ParallelEnv`` and ``AsyncEnv``: environments at the other end of a socket.
 
-Started with the numbers of two inherited file descriptors as arguments: the pipe, and the file in
-which it notes its progress. It is not a fork: it shares no locks or threads with its parent, does
-not import the parent's main module, and ends when the parent's end of the pipe closes, however
-the parent ended.
+Started with the numbers of two inherited file descriptors as arguments: the socket, and the shared
+memory into which observations go. It is not a fork: it shares no locks or threads with its parent,
+does not import the parent's main module, and ends when the parent's end of the socket closes,
+however the parent ended and whatever an environment does at that moment.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import pickle
+import select
 import signal
-import struct
+import socket
 import sys
-from multiprocessing.connection import Connection
+import threading
+import time
 from typing import Any
 
 from entity_env import errors
-from entity_env.errors import EntityEnvError
+from entity_env.channel import Channel
+from entity_env.errors import EntityEnvError, shorten
 from entity_env.list_env import ListEnv
-from entity_env.transport import pack_obs, unpack_actions
+from entity_env.obs_format import ObsFormat
+from entity_env.row_loop import play_rows
+from entity_env.shared_block import SharedBlock
+from entity_env.transport import read_actions
 
-__all__ = ["PROGRESS", "main", "revive"]
+__all__ = ["main", "revive"]
 
-PROGRESS = struct.Struct("qq")
-"""What the progress file holds: the row that runs, and its step."""
+SECONDS_TO_CLOSE = 5.0
+"""How long environments may take to close once the parent is gone."""
 
 
 def main() -> None:
-    """Answer requests until the pipe closes."""
-    # Ctrl-C and a scheduler's SIGTERM are for the parent, which closes the pipe when it is done.
+    """Answer requests until the parent closes its end."""
+    # Ctrl-C and a scheduler's SIGTERM are for the parent, which closes its end when it is done.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    connection = Connection(int(sys.argv[1]))
-    progress = int(sys.argv[2])
-    env: ListEnv | None = None
-    try:
-        while True:
-            request, argument = connection.recv()
-            try:
-                if request == "start":
-                    env = _start(argument, progress)
-                _send(connection, request, _answer(env, request, argument))
-            except EntityEnvError as error:
-                kind = type(error)
-                connection.send(("error", (kind.__module__, kind.__qualname__, error.fields())))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass
-    finally:
-        if env is not None:
-            env.close()
+    connected = socket.socket(fileno=int(sys.argv[1]))
+    threading.Thread(target=_end_with_parent, args=(connected.fileno(),), daemon=True).start()
+    channel = Channel(connected)
+    block = SharedBlock(int(sys.argv[2]))
+    with (
+        contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError),
+        contextlib.ExitStack() as at_end,
+    ):
+        try:
+            _serve(channel, block, at_end)
+        except EntityEnvError as error:
+            kind = type(error)
+            fields = (kind.__module__, kind.__qualname__, error.fields())
+            channel.send(b"e", pickle.dumps(fields))
 
 
 def revive(module: str, name: str, fields: dict[str, Any]) -> EntityEnvError:
@@ -63,47 +66,86 @@ def revive(module: str, name: str, fields: dict[str, Any]) -> EntityEnvError:
     return revived
 
 
-def _send(connection: Connection, request: str, answer: Any) -> None:
-    try:
-        message = pickle.dumps(("ok", answer))
-    except Exception as error:  # a state may hold whatever its environment put into it
-        raise errors.StateError(
-            f"what {request} returned cannot be sent to the main process: {error}",
-            expected="plain values: numbers, strings, lists and dicts",
-        ) from error
-    connection.send_bytes(message)
+def _end_with_parent(descriptor: int) -> None:
+    """Wait until the parent is gone, then end this process even if an environment never returns."""
+    hang_up = select.poll()
+    hang_up.register(descriptor, 0)
+    hang_up.poll()
+    time.sleep(SECONDS_TO_CLOSE)
+    os._exit(1)
 
 
-def _start(argument: dict[str, Any], progress: int) -> ListEnv:
-    # The parent wrote this pickle a moment ago, in the same program: it is not foreign data.
+def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -> None:
+    """Make the environments that the first message asks for, and play them."""
+    # The parent wrote these pickles a moment ago, in the same program: they are not foreign data.
+    start = pickle.loads(channel.receive()[1])
     try:
-        create_env = pickle.loads(argument.pop("create_env"))
+        create_env = pickle.loads(start["create_env"])
     except Exception as error:
         raise errors.EnvironmentFailedError(
             f"create_env cannot be loaded in a worker: {type(error).__name__}: {error}",
             expected="a class or function that can be imported or pickled",
         ) from error
+    first, count = start["first_row"], start["num_rows"]
+    parts = [(first + i, 1) for i in range(count)] if start["apart"] else [(first, count)]
+    envs = []
+    for row, rows in parts:
+        env = ListEnv(create_env, rows, start["seed"], first_row=row, on_row=block.note)
+        at_end.callback(env.close)
+        envs.append(env)
+        _check_same_spaces(env, envs[0], row)
+    spaces = {
+        "obs_space": env.obs_space(),
+        "action_space": env.action_space(),
+        "has_state": env.has_state(),
+    }
+    channel.send(b"p", pickle.dumps(spaces))
+    if start["apart"]:
+        play_rows(channel, block, {row: env for (row, _), env in zip(parts, envs, strict=True)})
+    else:
+        _play_together(channel, block, env)
 
-    def note(row: int, step: int) -> None:
-        os.pwrite(progress, PROGRESS.pack(row, step), 0)
 
-    return ListEnv(create_env, **argument, on_row=note)
+def _check_same_spaces(env: ListEnv, first: ListEnv, row: int) -> None:
+    for kind, own, other in (
+        ("obs_space", env.obs_space(), first.obs_space()),
+        ("action_space", env.action_space(), first.action_space()),
+    ):
+        if own != other:
+            raise errors.SpaceError(
+                f"the {kind} differs from that of the first environment",
+                expected=shorten(other),
+                received=shorten(own),
+            ).located(f"environment {row}, step 0")
 
 
-def _answer(env: ListEnv | None, request: str, argument: Any) -> Any:
-    assert env is not None, "the first request is 'start'"
-    if request == "start":
-        return {
-            "obs_space": env.obs_space(),
-            "action_space": env.action_space(),
-            "has_state": env.has_state(),
-        }
-    if request == "reset":
-        return pack_obs(env.reset(argument))
-    if request == "act":
-        return pack_obs(env.act(unpack_actions(argument)))
-    if request == "set_state":
-        return pack_obs(env.set_state(argument))
-    if request == "get_state":
-        return env.get_state()
-    return env.render(**argument)
+def _play_together(channel: Channel, block: SharedBlock, env: ListEnv) -> None:
+    """Answer every request with the observation of all rows, or with what else it asks for."""
+    obs_format = ObsFormat(env.obs_space(), env.action_space())
+    names = list(env.action_space())
+    while True:
+        kind, content = channel.receive()
+        if kind == b"a":
+            # Past the checks of ``act``: the parent has made them, for the same observation.
+            obs = env._act(read_actions(content, names, len(env)))
+        else:
+            request, argument = pickle.loads(content)
+            if request == "reset":
+                obs = env.reset(argument)
+            elif request == "set_state":
+                obs = env.set_state(argument)
+            else:
+                answer = env.get_state() if request == "get_state" else env.render(**argument)
+                channel.send(b"p", _pickled(request, answer))
+                continue
+        channel.send(b"o", block.write(0, obs_format.pack(obs)))
+
+
+def _pickled(request: str, answer: Any) -> bytes:
+    try:
+        return pickle.dumps(answer)
+    except Exception as error:  # a state may hold whatever its environment put into it
+        raise errors.StateError(
+            f"what {request} returned cannot be sent to the main process: {error}",
+            expected="plain values: numbers, strings, lists and dicts",
+        ) from error

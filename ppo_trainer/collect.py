@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from ppo_trainer.rollout import Rollout
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.tensors import to_actions, to_batch
 from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
+from ragged_net.growing import GrowingBatch, GrowingRagged, GrowingTensor
 
 __all__ = ["Collected", "autocast", "check_output", "collect"]
 
@@ -48,18 +50,18 @@ def collect(
         NonFiniteError: The network has diverged.
     """
     device = generator.device
-    batches: list[EntityBatch] = []
-    decisions: list[_Decision] = []
+    record = _Record(config.rollout.steps)
     rewards = np.zeros((config.rollout.steps, len(env)), dtype=np.float32)
     dones = np.zeros((config.rollout.steps, len(env)), dtype=np.bool_)
     metrics: dict[str, Metric] = {}
     for t in range(config.rollout.steps):
         with clock("batch"):
-            batches.append(to_batch(obs, device))
+            batch = to_batch(obs, device)
         with clock("inference"), autocast(device, config):
-            output = check_output(net(batches[-1], generator=generator))
-            decisions.append(_decision(output))
+            output = check_output(net(batch, generator=generator))
             actions = to_actions(output)
+        with clock("batch"):
+            record.add(batch, output)
         with clock("env"):
             obs = env.act(actions)
         rewards[t], dones[t] = obs.reward, obs.done
@@ -72,7 +74,7 @@ def collect(
     with clock("inference"), autocast(device, config):
         last_value = net.value(to_batch(obs, device))
     with clock("advantage"):
-        rollout = _rollout(batches, decisions, rewards, dones, last_value, config)
+        rollout = _rollout(record, rewards, dones, last_value, config)
     return Collected(rollout, obs, metrics)
 
 
@@ -96,32 +98,32 @@ def check_output(output: NetOutput) -> NetOutput:
     return output
 
 
-@dataclass(frozen=True)
-class _Decision:
-    """What a rollout keeps of a ``NetOutput``."""
+class _Record:
+    """What a rollout keeps of each step."""
 
-    chosen: Mapping[str, RaggedTensor]
-    log_probs: Mapping[str, Tensor]
-    value: Tensor
+    def __init__(self, steps: int) -> None:
+        self.batch = GrowingBatch(steps)
+        self.chosen: defaultdict[str, GrowingRagged] = defaultdict(lambda: GrowingRagged(steps))
+        self.log_probs: defaultdict[str, GrowingTensor] = defaultdict(lambda: GrowingTensor(steps))
+        self.values: list[Tensor] = []
 
-
-def _decision(output: NetOutput) -> _Decision:
-    return _Decision(
-        chosen={name: action.chosen for name, action in output.actions.items()},
-        log_probs={name: action.log_prob for name, action in output.actions.items()},
-        value=output.value,
-    )
+    def add(self, batch: EntityBatch, output: NetOutput) -> None:
+        """Add a step's observations and decisions."""
+        self.batch.add(batch)
+        for name, action in output.actions.items():
+            self.chosen[name].add(action.chosen)
+            self.log_probs[name].add(action.log_prob)
+        self.values.append(output.value)
 
 
 def _rollout(
-    batches: list[EntityBatch],
-    decisions: list[_Decision],
+    record: _Record,
     rewards: np.ndarray[tuple[int, int], np.dtype[np.float32]],
     dones: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
     last_value: Tensor,
     config: TrainConfig,
 ) -> Rollout:
-    values = torch.stack([decision.value for decision in decisions])
+    values = torch.stack(record.values)
     estimate = gae(
         torch.from_numpy(rewards).to(values.device),
         values,
@@ -130,17 +132,12 @@ def _rollout(
         config.ppo.gamma,
         config.ppo.gae_lambda,
     )
-    chosen = {
-        name: RaggedTensor.cat([decision.chosen[name] for decision in decisions])
-        for name in decisions[0].chosen
-    }
+    chosen = {name: ragged.all() for name, ragged in record.chosen.items()}
     return Rollout(
-        batch=EntityBatch.cat(batches),
+        batch=record.batch.all(),
         chosen=chosen,
         log_probs={
-            name: RaggedTensor(
-                torch.cat([decision.log_probs[name] for decision in decisions]), ragged.offsets
-            )
+            name: RaggedTensor(record.log_probs[name].all(), ragged.offsets)
             for name, ragged in chosen.items()
         },
         values=values.flatten(),

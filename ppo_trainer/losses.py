@@ -83,7 +83,7 @@ def ppo_losses(
     actions = output.actions
     log_ratio = _cat(actions[name].log_prob - old.values for name, old in part.log_probs.items())
     entropy = _cat(actions[name].entropy for name in part.log_probs)
-    frame_of = _cat(old.frame_ids for old in part.log_probs.values())
+    frame_of = _cat(old.frame_ids() for old in part.log_probs.values())
     actors = _actors_per_frame(part)
     actor_weight = (
         torch.ones_like(log_ratio)

@@ -14,6 +14,7 @@ from ragged_net.batch import EntityBatch
 from ragged_net.config import NetConfig
 from ragged_net.embedding import EntityEmbedding
 from ragged_net.errors import RaggedNetError
+from ragged_net.growing import GrowingBatch
 from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.input_norm import InputNorm
 from ragged_net.layout import Layout
@@ -28,6 +29,7 @@ __all__ = [
     "CategoricalHead",
     "EntityBatch",
     "EntityEmbedding",
+    "GrowingBatch",
     "InputNorm",
     "Layout",
     "NetConfig",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -46,15 +45,6 @@ class CategoricalActors:
         rows, offsets = self.actors.gather_rows(frames)
         actors = RaggedTensor(self.actors.values.index_select(0, rows), offsets)
         return CategoricalActors(actors, self.mask.index_select(0, rows))
-
-    @staticmethod
-    def cat(parts: Sequence[CategoricalActors]) -> CategoricalActors:
-        """All frames of ``parts``, one after the other."""
-        widths = {part.mask.shape[1] for part in parts}
-        if len(widths) > 1:
-            raise ShapeError("masks of different widths cannot be concatenated", received=widths)
-        actors = RaggedTensor.cat([part.actors for part in parts])
-        return CategoricalActors(actors, torch.cat([part.mask for part in parts]))
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> CategoricalActors:
         """The same actors on ``device``."""
@@ -116,19 +106,8 @@ class SelectActors:
         mask = None if self.mask is None else self.mask.select(frames)
         return SelectActors(self.actors.select(frames), self.actees.select(frames), mask)
 
-    @staticmethod
-    def cat(parts: Sequence[SelectActors]) -> SelectActors:
-        """All frames of ``parts``; pairs without a mask are allowed where other parts have one."""
-        masks: list[RaggedTensor] = []
-        if any(part.mask is not None for part in parts):
-            masks = [part._full_mask() for part in parts]
-        return SelectActors(
-            RaggedTensor.cat([part.actors for part in parts]),
-            RaggedTensor.cat([part.actees for part in parts]),
-            RaggedTensor.cat(masks) if masks else None,
-        )
-
-    def _full_mask(self) -> RaggedTensor:
+    def full_mask(self) -> RaggedTensor:
+        """The mask (P,), all True where there is none."""
         if self.mask is not None:
             return self.mask
         lengths = self.pair_lengths()

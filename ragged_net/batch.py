@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
-from ragged_net.errors import DeviceError, EmptyBatchError, ShapeError, check_names
+from ragged_net.errors import DeviceError, ShapeError, check_names
 from ragged_net.ragged import RaggedTensor
 
 __all__ = ["CategoricalActors", "EntityBatch", "SelectActors"]
@@ -105,36 +105,17 @@ class EntityBatch:
     @staticmethod
     def cat(batches: Sequence[EntityBatch]) -> EntityBatch:
         """All frames of ``batches``; what only some of them mask is unmasked in the others."""
-        if not batches:
-            raise EmptyBatchError("no EntityBatch to concatenate", expected="at least one")
-        first = batches[0]
-        for batch in batches[1:]:
-            check_names("entity type", "a batch to concatenate", batch.entities, first.entities)
-            check_names("action", "a batch to concatenate", batch.actions, first.actions)
-        entities = {
-            name: RaggedTensor.cat([batch.entities[name] for batch in batches])
-            for name in first.entities
-        }
-        visible = {
-            name: torch.cat([batch._visible(name) for batch in batches])
-            for name in first.entities
-            if any(name in batch.visible for batch in batches)
-        }
-        actions = {
-            name: _cat_actors(name, [batch.actions[name] for batch in batches])
-            for name in first.actions
-        }
-        features = torch.cat([batch.global_features for batch in batches])
-        return EntityBatch(entities, features, visible, actions)
+        from ragged_net.growing import GrowingBatch  # which is made of batches
 
-    def _visible(self, name: str) -> Tensor:
-        if name in self.visible:
-            return self.visible[name]
-        rows = self.entities[name].num_rows
-        return torch.ones(rows, dtype=torch.bool, device=self.device)
+        grown = GrowingBatch(len(batches))
+        for batch in batches:
+            grown.add(batch)
+        return grown.all()
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> EntityBatch:
         """The same batch on ``device``."""
+        if torch.device(device) == self.device:
+            return self
         return EntityBatch(
             {name: rows.to(device, non_blocking) for name, rows in self.entities.items()},
             self.global_features.to(device, non_blocking=non_blocking),
@@ -150,20 +131,6 @@ class EntityBatch:
             {name: mask.pin_memory() for name, mask in self.visible.items()},
             {name: action.pin_memory() for name, action in self.actions.items()},
         )
-
-
-def _cat_actors(
-    name: str, parts: Sequence[CategoricalActors | SelectActors]
-) -> CategoricalActors | SelectActors:
-    categorical = [part for part in parts if isinstance(part, CategoricalActors)]
-    select = [part for part in parts if isinstance(part, SelectActors)]
-    if categorical and select:
-        raise ShapeError(
-            f"action {name!r} cannot be concatenated",
-            expected="actors of one class in all batches",
-            received="CategoricalActors and SelectActors",
-        )
-    return CategoricalActors.cat(categorical) if categorical else SelectActors.cat(select)
 
 
 def _check_visible(visible: Mapping[str, Tensor], entities: Mapping[str, RaggedTensor]) -> None:

@@ -199,7 +199,7 @@ def flag_actions(
 def _flag_rows(
     where: str, indices: RaggedTensor, layout: Layout, hidden: Tensor | None, flags: Flags
 ) -> None:
-    frames = indices.frame_ids
+    frames = indices.frame_ids()
     lengths = layout.offsets[1:] - layout.offsets[:-1]
     bad = (indices.values < 0) | (indices.values >= lengths.index_select(0, frames))
     flags.add(

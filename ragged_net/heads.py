@@ -114,5 +114,5 @@ def _means(entities: RaggedTensor) -> Tensor:
     if x.device.type == "cpu" and x.dtype == torch.float32 and kernels.available():
         return compiled.frame_means(entities)
     x = x.float()
-    total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, entities.frame_ids, x)
+    total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, entities.frame_ids(), x)
     return total / entities.lengths.clamp_min(1)[:, None]

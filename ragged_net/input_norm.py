@@ -19,6 +19,9 @@ CLIP = 10.0
 # A deviation this small beside the mean is rounding in float32, not signal.
 RELATIVE_FLOOR, ABSOLUTE_FLOOR = 1e-6, 1e-12
 
+_PART = 65_536
+"""Rows that are added to the statistics at once."""
+
 
 class InputNorm(nn.Module):
     """Running mean and variance of the continuous columns of an entity type.
@@ -106,16 +109,17 @@ class InputNorm(nn.Module):
             FeatureValueError: A value that is not finite; the statistics are then untouched.
         """
         self.check(values)
-        rows = self.pick(values).double()
-        added = rows.shape[0]
-        if added == 0 or self.num_columns == 0:
+        if values.shape[0] == 0 or self.num_columns == 0:
             return
-        mean = rows.mean(0)
-        delta = mean - self.mean
-        count = self.count + added
-        self.m2 += (rows - mean).square().sum(0) + delta.square() * (self.count * added / count)
-        self.mean += delta * (added / count)
-        self.count.copy_(count)
+        # In parts: a copy of a whole rollout in float64 would take more memory than the rollout.
+        for part in torch.split(values, _PART):
+            rows = self.pick(part).double()
+            mean, added = rows.mean(0), rows.shape[0]
+            delta = mean - self.mean
+            count = self.count + added
+            self.m2 += (rows - mean).square().sum(0) + delta.square() * (self.count * added / count)
+            self.mean += delta * (added / count)
+            self.count.copy_(count)
         self._derive()
 
     def _derive(self) -> None:

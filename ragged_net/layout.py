@@ -81,7 +81,7 @@ class Layout:
 
     def flat_rows(self, indices: RaggedTensor) -> Tensor:
         """(A,) int64: the flat rows of entity ``indices`` (A,) within their frames."""
-        starts = self.offsets.index_select(0, indices.frame_ids)
+        starts = self.offsets.index_select(0, indices.frame_ids())
         return starts + indices.values
 
     def scatter(self, parts: Sequence[Tensor]) -> Tensor:
@@ -91,9 +91,20 @@ class Layout:
             parts: Those of each type (N_k, ...) in the order of ``dest``, types without entities
                 left out or not; then those of the global entities (B, ...), if there are any.
         """
+        if not torch.is_grad_enabled():
+            return self._scatter_in_place(parts)
         source = torch.cat(list(parts))
         # Each row is written once, so the backward pass is a plain index_select.
         return torch.empty_like(source).index_copy(0, self._places, source)
+
+    def _scatter_in_place(self, parts: Sequence[Tensor]) -> Tensor:
+        flat = parts[0].new_empty(self.num_rows, *parts[0].shape[1:])
+        start = 0
+        for part in parts:
+            end = start + part.shape[0]
+            flat.index_copy_(0, self._places[start:end], part)
+            start = end
+        return flat
 
     @cached_property
     def _places(self) -> Tensor:

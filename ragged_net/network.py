@@ -68,8 +68,9 @@ class Encoder(nn.Module):
 
     def forward(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> RaggedTensor:
         """Vectors (N, D) of all entities; visible ones know nothing of ``hidden`` (N,) ones."""
-        x = self.mix(self.embedding(batch, layout))
-        x = self.transformer(x, Frames(layout.offsets, layout.num_rows, hidden))
+        frames = Frames(layout.offsets, layout.num_rows, hidden)
+        # One expression: a name would keep a layer's input alive for all the layers after it.
+        x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
         return RaggedTensor(x, layout.offsets)
 
 
@@ -184,7 +185,7 @@ class RaggedNet(nn.Module):
             FeatureValueError: A feature that is not finite; all statistics are then untouched.
         """
         flags = Flags()
-        self._arrange(batch, flags)
+        check_features(batch, self.obs_space, self._device, flags)
         flags.check()
         self.encoder.embedding.check_statistics(batch)
         for encoder in (self.encoder, self.value_encoder):
@@ -202,9 +203,13 @@ class RaggedNet(nn.Module):
             yield from self.value_encoder.parameters()
             yield from self.value_head.parameters()
 
+    @property
+    def _device(self) -> torch.device:
+        return next(self.parameters()).device
+
     def _arrange(self, batch: EntityBatch, flags: Flags) -> tuple[Layout, Tensor | None]:
         """Check the features; return the flat order, and which of its rows (N,) are hidden."""
-        device = next(self.parameters()).device
+        device = self._device
         check_features(batch, self.obs_space, device, flags)
         layout = Layout.of(batch, self.with_global, tuple(self.obs_space.entities))
         if not batch.visible:

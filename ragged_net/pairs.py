@@ -46,7 +46,7 @@ class Pairs:
             actor, actee, offsets = map(torch.from_numpy, found)
             entity = actees.values.index_select(0, actee)
             return cls(actor, actee, entity, offsets, actors.num_rows, mask)
-        frames = actors.frame_ids
+        frames = actors.frame_ids()
         counts = actees.lengths.index_select(0, frames)  # (A,) actees of each actor
         ends = counts.cumsum(0)
         if action.mask is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -80,7 +79,7 @@ class RaggedTensor:
         lengths = torch.as_tensor(lengths, dtype=torch.int64, device=values.device)
         return cls(values, offsets_of(lengths))
 
-    @cached_property
+    @property
     def lengths(self) -> Tensor:
         """(B,) int64: the number of rows of each frame."""
         return self.offsets[1:] - self.offsets[:-1]
@@ -95,7 +94,6 @@ class RaggedTensor:
         """N, the number of rows of all frames."""
         return self.values.shape[0]
 
-    @cached_property
     def frame_ids(self) -> Tensor:
         """(N,) int64: the frame that each row belongs to."""
         if self._in_kernels:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import signal
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +28,7 @@ from entity_env import (
     check_env,
     errors,
 )
+from entity_env.channel import _HEAD, Channel
 from entity_env.play import play_episodes, play_scripted, random_policy
 from entity_env.worker import revive
 from envs.errors import EnvConfigError
@@ -390,34 +390,26 @@ def test_a_script_that_raises_leaves_no_environment_open():
 # ------------------------------------------------------------------------------- worker processes
 
 
-class DiesWhileSending(Chain):
-    """Row 3's process is killed in step 2 when half of its answer is on its way."""
-
-    def __init__(self):
-        super().__init__(10)
-        self.fails = False
+class DiesWhileSending(Switch):
+    """The process of row 3 is killed when half of its state is on its way."""
 
     def seed(self, seed):
         self.fails = seed == row_seed(0, 3)
 
-    def obs_space(self):
-        return ObsSpace(entities={"Walker": Entity(["time"]), "Star": Entity(["x", "y"])})
+    def check(self, name):
+        """Nothing fails but ``get_state``."""
 
-    def _observe(self):
-        observation = super()._observe()
-        # 160 KB in float32: more than one write of a pipe.
-        observation.features = {**observation.features, "Star": np.ones((20_000, 2))}
-        if self.fails and self.time == 2:
+    def get_state(self):
+        if self.fails:
 
-            def send(self, buffer, *_):
-                if len(buffer) < 1000:  # the header, which says how much will follow
-                    os.write(self.fileno(), buffer)
-                    return
-                assert os.write(self.fileno(), memoryview(buffer)[: len(buffer) // 2])
+            def send(self, kind, content):
+                message = _HEAD.pack(kind, len(content)) + content
+                assert os.write(self.fileno(), message[: len(message) // 2])
                 os.kill(os.getpid(), signal.SIGKILL)
 
-            Connection._send = send
-        return observation
+            Channel.send = send
+        # More than one read of a socket.
+        return {"time": self.time, "much": "x" * 100_000}
 
 
 def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
@@ -426,8 +418,8 @@ def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
     env.reset()
     env.act(go(4))
     with pytest.raises(errors.WorkerDiedError) as caught:
-        env.act(go(4))
-    assert caught.value.where == "environment 3, step 2"
+        env.get_state()
+    assert caught.value.where == "environment 3, step 1"
     assert "the worker of environments 2 to 3 died (signal 9)" in str(caught.value)
     assert all(gone(pid) for pid in workers)
     with pytest.raises(errors.ClosedError):

@@ -11,11 +11,25 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.broken import ragged
 from support.tiny_envs import BrokenAtBirth, Chain, Failing, Farm, assert_same_obs
+from support.workers import collected, pids, wait_until
 
-from entity_env import ListEnv, ParallelEnv, errors
+from entity_env import (
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Entity,
+    Environment,
+    ListEnv,
+    Observation,
+    ObsSpace,
+    ParallelEnv,
+    RaggedBufferI64,
+    errors,
+)
+from entity_env.worker_process import WorkerProcess, end_workers
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,10 +42,6 @@ def drive(env, steps):
     env.reset()
     for _ in range(steps):
         env.act(go(len(env)))
-
-
-def pids(env):
-    return [worker._process.pid for worker in env._workers]
 
 
 def alive(pid):
@@ -47,25 +57,6 @@ def alive(pid):
     except ProcessLookupError:
         return False
     return True
-
-
-def collected(pid):
-    """Whether a child is gone without a trace: neither running nor a zombie."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
-def wait_until(condition, seconds=20.0):
-    """Poll ``condition``; the limit only bounds how long a failure takes."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
 
 
 def test_each_worker_is_a_process_and_close_ends_them_all():
@@ -152,6 +143,17 @@ def test_a_worker_killed_between_two_steps_is_noticed():
     with pytest.raises(errors.WorkerDiedError, match=r"environments 2 to 3 died \(signal 9\)"):
         env.act(go(4))
     assert all(collected(pid) for pid in workers)
+
+
+def test_a_worker_killed_before_it_runs_anything_is_reported_by_its_first_row():
+    worker = WorkerProcess(5, 3)
+    try:
+        worker._process.kill()
+        with pytest.raises(errors.WorkerDiedError, match=r"environments 5 to 7 died") as caught:
+            worker.receive()
+        assert caught.value.where == "environment 5, step 0"
+    finally:
+        end_workers([worker])
 
 
 def children():
@@ -312,3 +314,101 @@ def test_a_program_that_forgets_to_close_ends_and_leaves_no_worker():
     parent.stdout.close()
     assert len(workers) == 2
     assert wait_until(lambda: not any(alive(pid) for pid in workers))
+
+
+ENDLESS = """
+import sys, time
+from support.tiny_envs import Chain
+from support.broken import ragged
+from entity_env import AsyncEnv, ParallelEnv, worker
+
+class Endless(Chain):
+    def act(self, actions):
+        worker.SECONDS_TO_CLOSE = 0.2  # in the worker's process
+        while True:
+            pass
+
+go = {"Go": ragged([0, 0], [1, 1])}
+"""
+TOGETHER = """
+env = ParallelEnv(Endless, 2, 2)
+env.reset()
+print(*[worker._process.pid for worker in env._workers], flush=True)
+env.act(go)
+"""
+APART = """
+env = AsyncEnv(Endless, 2, 2, 2)
+env.reset()
+env.send(go, env.recv().rows)
+print(*[worker._process.pid for worker in env._workers], flush=True)
+time.sleep(600)
+"""
+
+
+def busy(pid):
+    """Whether a process computes, by the clock ticks that it has used in the meantime."""
+
+    def ticks():
+        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+
+    before = ticks()
+    return wait_until(lambda: ticks() > before + 5)
+
+
+@needs_proc
+@pytest.mark.parametrize("script", [TOGETHER, APART])
+def test_a_worker_in_an_endless_step_does_not_outlive_a_killed_parent(script):
+    parent = start_script(ENDLESS + script)
+    workers = []
+    try:
+        workers = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(workers) == 2
+        assert all(busy(pid) for pid in workers)
+        parent.kill()
+        parent.wait()
+        assert wait_until(lambda: not any(alive(pid) for pid in workers))
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+        for pid in workers:
+            if alive(pid):  # else a failure would keep the cores busy for ever
+                os.kill(pid, signal.SIGKILL)
+
+
+class Swelling(Environment):
+    """One entity more than ten times as many in every second step, and few in the others."""
+
+    def obs_space(self):
+        return ObsSpace(entities={"Star": Entity(["x", "y"])})
+
+    def action_space(self):
+        return {"Go": CategoricalActionSpace(["left", "right"])}
+
+    def reset(self):
+        self.time = 0
+        return self._observe()
+
+    def act(self, actions):
+        assert (actions["Go"].indices == np.arange(len(actions["Go"].indices)) % 2).all()
+        self.time += 1
+        return self._observe()
+
+    def _observe(self):
+        count = 3 if self.time % 2 else 10 ** (self.time // 2)
+        stars = np.arange(2 * count).reshape(-1, 2) + self.time
+        return Observation(
+            features={"Star": stars}, actions={"Go": CategoricalActionMask(actor_types=["Star"])}
+        )
+
+
+def test_observations_and_actions_of_any_size_cross():
+    with ListEnv(Swelling, 3) as left, ParallelEnv(Swelling, 3, 2) as right:
+        a, b = left.reset(), right.reset()
+        for _ in range(11):
+            assert_same_obs(a, b)
+            counts = a.features["Star"].size1()
+            flat = np.concatenate([np.arange(count) % 2 for count in counts])
+            actions = {"Go": RaggedBufferI64.from_flattened(flat[:, None], counts)}
+            a, b = left.act(actions), right.act(actions)
+        assert counts.max() == 100_000

@@ -26,7 +26,7 @@ def test_lengths_offsets_and_frame_ids_by_hand():
     assert tensor.offsets.tolist() == [0, 2, 2, 5, 5]
     assert tensor.lengths.tolist() == [2, 0, 3, 0]
     assert (tensor.num_frames, tensor.num_rows) == (4, 5)
-    assert tensor.frame_ids.tolist() == [0, 0, 2, 2, 2]
+    assert tensor.frame_ids().tolist() == [0, 0, 2, 2, 2]
 
 
 def test_select_by_hand():
@@ -56,7 +56,7 @@ def test_cat_equals_adding_lists(parts):
 def test_no_frames():
     empty = numbered([])
     assert (empty.num_frames, empty.num_rows) == (0, 0)
-    assert empty.frame_ids.shape == (0,)
+    assert empty.frame_ids().shape == (0,)
     assert empty.select(torch.zeros(0, dtype=torch.int64)).num_frames == 0
 
 

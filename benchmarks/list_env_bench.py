@@ -1,0 +1,177 @@
+"""``ListEnv``: what a step of a Python environment costs beside the environment's own ``act``.
+
+python -m benchmarks.list_env_bench
+
+All checks of observations are on. The baseline reads and packs the same observations frame by
+frame, with ``FrameReader`` and ``batch_frames``. "The game alone" is the same environments with the
+same actions in a bare loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import Row, Times, alternate, print_rows, speed_row
+from entity_env import (
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Entity,
+    Environment,
+    ListEnv,
+    Observation,
+    ObsSpace,
+)
+from entity_env.columns import Outcome
+from entity_env.environment import seed_environment
+from entity_env.play import random_policy
+from entity_env.rows import RowReader, Rows
+from envs.minesweeper import MineSweeper
+
+__all__ = ["Drill", "list_env_rows", "rows"]
+
+ROWS, STEPS = 128, 128
+
+
+def rows() -> list[Row]:
+    """All rows of this benchmark."""
+    return list_env_rows()
+
+
+def list_env_rows() -> list[Row]:
+    """Steps per second, and how much of the time is not the game's own."""
+    drill, sweeper = _cases(Drill, seed=None), _cases(MineSweeper, seed=1)
+    return [
+        *_rows("ready-made lists", alternate(drill, seconds=0.25), target=300_000),
+        *_rows("MineSweeper", alternate(sweeper, seconds=0.25)),
+    ]
+
+
+class Drill(Environment):
+    """Shows ready-made observations in turn: nearly nothing of the time is the game's own.
+
+    One to four units and one to three targets; each unit picks one of four moves, of which its mask
+    forbids one. Everything is a Python list, and no episode ends.
+    """
+
+    def __init__(self) -> None:
+        self._shown = [_drill(turn) for turn in range(12)]
+        self._turn = 0
+
+    def obs_space(self) -> ObsSpace:
+        """Units and targets on a plane."""
+        return ObsSpace(entities={"Unit": Entity(["x", "y"]), "Target": Entity(["x", "y"])})
+
+    def action_space(self) -> dict[str, Any]:
+        """Each unit moves."""
+        return {"Move": CategoricalActionSpace(["left", "right", "up", "down"])}
+
+    def reset(self) -> Observation:
+        """The first observation."""
+        self._turn = 0
+        return self._shown[0]
+
+    def act(self, actions: Mapping[str, Any]) -> Observation:
+        """The next observation."""
+        self._turn = (self._turn + 1) % 12
+        return self._shown[self._turn]
+
+
+def _drill(turn: int) -> Observation:
+    units, targets = 1 + turn % 4, 1 + turn % 3
+    mask = [[choice != (turn + unit) % 4 for choice in range(4)] for unit in range(units)]
+    return Observation(
+        features={
+            "Unit": [[0.5 * unit, float(turn)] for unit in range(units)],
+            "Target": [[1.0 * target, -1.0] for target in range(targets)],
+        },
+        ids={
+            "Unit": [("Unit", unit) for unit in range(units)],
+            "Target": [("Target", target) for target in range(targets)],
+        },
+        actions={"Move": CategoricalActionMask(actor_types=["Unit"], mask=mask)},
+        reward=0.25,
+    )
+
+
+class _FrameByFrame(RowReader):
+    """The baseline."""
+
+    def read(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Rows:
+        return self._read_each(observations, where)
+
+    def outcome(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Outcome:
+        return self._read_each(observations, where).outcome
+
+
+def _cases(create: Callable[[], Environment], seed: int | None) -> dict[str, Callable[[], object]]:
+    """The same game of random actions, played in three ways; ``seed`` where it has chance."""
+    env, slow = ListEnv(create, ROWS), ListEnv(create, ROWS)
+    slow._reader = _FrameByFrame(slow.obs_space(), slow.action_space())
+    policy = random_policy(2)
+    obs = env.reset(seed)
+    chosen, dealt, ends = [], [], []
+    for _ in range(STEPS):
+        chosen.append(policy(obs))
+        dealt.append(env._rows.typed_actions(chosen[-1], env.action_space()))
+        obs = env.act(chosen[-1])
+        ends.append(np.flatnonzero(obs.done).tolist())
+
+    def play(rows_of: ListEnv) -> None:
+        rows_of.reset(seed)
+        for actions in chosen:
+            rows_of.act(actions)
+
+    games = [create() for _ in range(ROWS)]
+
+    def play_alone() -> None:
+        for row, game in enumerate(games):
+            if seed is not None:
+                stream = np.random.SeedSequence(seed, spawn_key=(row,))
+                seed_environment(game, int(stream.generate_state(1)[0]))
+            game.reset()
+        for actions, ended in zip(dealt, ends, strict=True):
+            for game, own in zip(games, actions, strict=True):
+                game.act(own)
+            for row in ended:
+                games[row].reset()
+
+    return {
+        "ours": lambda: play(env),
+        "frame by frame": lambda: play(slow),
+        "game alone": play_alone,
+    }
+
+
+def _rows(name: str, times: Mapping[str, Times], target: float | None = None) -> list[Row]:
+    steps = ROWS * STEPS
+    ours, slow, alone = (times[way] for way in ("ours", "frame by frame", "game alone"))
+    speed = speed_row(
+        f"ListEnv, {name}", ours, slow, "frame by frame", per_call=steps, unit="steps/s"
+    )
+    if target is not None:
+        speed = replace(speed, target=target, value=steps / ours.median)
+    ratios = sorted(
+        (b - c) / (a - c) for a, b, c in zip(*(t.seconds for t in (ours, slow, alone)), strict=True)
+    )
+    edge = len(ratios) // 10
+    outside = Row(
+        case=f"ListEnv, {name}: outside the game's act",
+        ours=_share(ours, alone, steps),
+        baseline=f"frame by frame: {_share(slow, alone, steps)}",
+        ratio=ratios[len(ratios) // 2],
+        spread=(ratios[edge], ratios[-1 - edge]),
+    )
+    return [speed, outside]
+
+
+def _share(whole: Times, alone: Times, steps: int) -> str:
+    both, game = (1e6 * times.median / steps for times in (whole, alone))
+    return f"{both - game:.2f} of {both:.2f} us a step ({1 - game / both:.0%})"
+
+
+if __name__ == "__main__":
+    print_rows(rows())

@@ -1,0 +1,93 @@
+"""An environment whose steps take as long as they are told: for ``benchmarks/workers.py``."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from entity_env import (
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Entity,
+    Environment,
+    Observation,
+    ObsSpace,
+)
+
+__all__ = ["Slow", "busy", "loops_per_second"]
+
+
+class Slow(Environment):
+    """One walker with five choices, episodes of 50 steps, each of which takes a drawn time.
+
+    Args:
+        least: Seconds.
+        most: Seconds.
+        rare: The share of steps that take ``most``, the others taking ``least``; None draws
+            anything between, evenly.
+        loops_per_second: How fast to compute in that time; 0 waits instead.
+    """
+
+    def __init__(
+        self,
+        least: float,
+        most: float,
+        rare: float | None = None,
+        loops_per_second: float = 0.0,
+    ) -> None:
+        self.least, self.most, self.rare = least, most, rare
+        self.loops_per_second = loops_per_second
+        self.time = 0
+
+    def obs_space(self):
+        """A walker and three stones."""
+        return ObsSpace(entities={"Walker": Entity(["time"]), "Stone": Entity(["x", "y"])})
+
+    def action_space(self):
+        """Five directions."""
+        return {"Go": CategoricalActionSpace(["left", "right", "up", "down", "stay"])}
+
+    def reset(self):
+        """Start."""
+        self.time = 0
+        return self._observe()
+
+    def act(self, actions):
+        """Let time pass."""
+        if self.rare is None:
+            seconds = self.rng.uniform(self.least, self.most)
+        else:
+            seconds = self.most if self.rng.random() < self.rare else self.least
+        if self.loops_per_second:
+            busy(round(seconds * self.loops_per_second))
+        else:
+            time.sleep(seconds)
+        self.time += 1
+        return self._observe()
+
+    def _observe(self):
+        return Observation(
+            features={"Walker": [[self.time]], "Stone": [[1, 2], [3, 4], [5, 6]]},
+            ids={"Walker": ["w"]},
+            actions={"Go": CategoricalActionMask(actor_ids=["w"])},
+            reward=1.0,
+            done=self.time == 50,
+        )
+
+
+def busy(loops: int) -> int:
+    """Keep one core busy."""
+    total = 0
+    for i in range(loops):
+        total += i
+    return total
+
+
+def loops_per_second() -> float:
+    """How fast ``busy`` is on an undisturbed core."""
+    times = []
+    for _ in range(50):
+        start = time.process_time()
+        busy(20_000)
+        times.append(time.process_time() - start)
+    return 20_000 / statistics.quantiles(times, n=4)[0]

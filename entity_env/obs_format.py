@@ -1,0 +1,204 @@
+"""``VecObs`` as one string of bytes, to cross a process boundary, and several of them as one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batch import (
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+)
+from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace, SelectEntityActionSpace
+
+__all__ = ["ObsFormat"]
+
+Column: TypeAlias = Sequence[Any]
+"""One array, or None where it is left out, for each part that is joined."""
+
+
+class ObsFormat:
+    """The columns of a ``VecObs`` of given spaces, one after the other in memory.
+
+    A message is the number of values of each column (int64, -1 for a column that is left out),
+    then the values. The order is that of the size of a value, which keeps them aligned::
+
+        int64    lengths of each entity type; actors, their lengths, actees, theirs of each action
+        float64  metrics (K, R)
+        float32  features of each entity type, rewards, global features
+        bool     visible of each entity type, mask of each action, done, truncated
+        uint8    names of the metrics as JSON; the final observation, again such a message
+
+    Writer and reader need equal spaces whose names come in the same order.
+    """
+
+    def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
+        self._widths = {name: len(entity.names) for name, entity in obs_space.entities.items()}
+        self._globals = len(obs_space.global_names)
+        # The number of choices, or None where entities are selected.
+        self._choices = {
+            name: None if isinstance(space, SelectEntityActionSpace) else len(space)
+            for name, space in action_space.items()
+        }
+        types, actions = len(self._widths), len(self._choices)
+        selects = sum(choices is None for choices in self._choices.values())
+        self._ints = types + 2 * actions + 2 * selects
+        self._dtypes: list[np.dtype[Any]] = [
+            *[np.dtype(np.int64)] * self._ints,
+            np.dtype(np.float64),
+            *[np.dtype(np.float32)] * (types + 2),
+            *[np.dtype(np.bool_)] * (types + actions + 2),
+            *[np.dtype(np.uint8)] * 2,
+        ]
+
+    def pack(self, obs: VecObs) -> bytes:
+        """The message that says all that ``obs`` says."""
+        ints: list[Any] = [obs.features[name].size1() for name in self._widths]
+        bools: list[Any] = [_flat(obs.visible.get(name)) for name in self._widths]
+        for name in self._choices:
+            mask = obs.action_masks[name]
+            ints += [mask.actors.size1(), mask.actors.as_array()]
+            if isinstance(mask, VecSelectEntityActionMask):
+                ints += [mask.actees.size1(), mask.actees.as_array()]
+            bools.append(_flat(mask.mask))
+        columns = [
+            *ints,
+            np.stack(list(obs.metrics.values())) if obs.metrics else None,
+            *(obs.features[name].as_array() for name in self._widths),
+            obs.reward,
+            obs.global_features,
+            *bools,
+            obs.done,
+            obs.truncated,
+            np.frombuffer(json.dumps(list(obs.metrics)).encode(), np.uint8)
+            if obs.metrics
+            else None,
+            None if obs.final is None else np.frombuffer(self.pack(obs.final), np.uint8),
+        ]
+        counts = np.array([-1 if column is None else column.size for column in columns], np.int64)
+        return b"".join(
+            [counts.tobytes()]
+            + [np.ascontiguousarray(column).data for column in columns if column is not None]
+        )
+
+    def join(self, parts: Sequence[tuple[Any, int]]) -> VecObs:
+        """The rows of several messages, in order, as one observation that shares no memory.
+
+        Args:
+            parts: For each message the memory in which it lies, and its first byte.
+        """
+        columns: list[Column] = list(zip(*(self._read(*part) for part in parts), strict=True))
+        types = len(self._widths)
+        ints, rest = columns[: self._ints], columns[self._ints :]
+        metrics, floats = rest[0], rest[1 : types + 3]
+        bools, (metric_names, finals) = rest[types + 3 : -2], rest[-2:]
+        rewards = floats[types]
+        lengths = [np.concatenate(column) for column in ints[:types]]
+        final_parts = [(final, 0) for final in finals if final is not None]
+        return VecObs(
+            features={
+                name: _features(column, own, width)
+                for (name, width), column, own in zip(
+                    self._widths.items(), floats[:types], lengths, strict=True
+                )
+            },
+            action_masks=self._masks(ints[types:], bools[types:-2]),
+            reward=np.concatenate(rewards),
+            done=np.concatenate(bools[-2]),
+            truncated=np.concatenate(bools[-1]),
+            global_features=np.concatenate(floats[-1]).reshape(-1, self._globals)
+            if self._globals
+            else np.zeros((sum(map(len, rewards)), 0), np.float32),
+            visible={
+                name: _bools(shown, [part.sum() for part in counts], own)
+                for name, shown, counts, own in zip(
+                    self._widths, bools[:types], ints[:types], lengths, strict=True
+                )
+                if any(part is not None for part in shown)
+            },
+            metrics=_metrics(metrics, metric_names, [len(reward) for reward in rewards]),
+            final=self.join(final_parts) if final_parts else None,
+        )
+
+    def _read(self, memory: Any, start: int) -> list[npt.NDArray[Any] | None]:
+        """The columns of one message, as they lie in memory."""
+        counts = np.frombuffer(memory, np.int64, len(self._dtypes), start).tolist()
+        start += 8 * len(counts)
+        columns: list[npt.NDArray[Any] | None] = []
+        for dtype, count in zip(self._dtypes, counts, strict=True):
+            if count < 0:
+                columns.append(None)
+            else:
+                columns.append(np.frombuffer(memory, dtype, count, start))
+                start += count * dtype.itemsize
+        return columns
+
+    def _masks(self, ints: Sequence[Column], bools: Sequence[Column]) -> dict[str, VecActionMask]:
+        masks: dict[str, VecActionMask] = {}
+        columns = iter(ints)
+        for (name, choices), column in zip(self._choices.items(), bools, strict=True):
+            counts = next(columns)
+            lengths = np.concatenate(counts)
+            actors = _indices(next(columns), lengths)
+            if choices is not None:
+                values = np.concatenate(column).reshape(-1, choices)
+                mask = RaggedBufferBool.from_flattened(values, lengths)
+                masks[name] = VecCategoricalActionMask(actors, mask)
+                continue
+            actee_counts = next(columns)
+            actee_lengths = np.concatenate(actee_counts)
+            actees = _indices(next(columns), actee_lengths)
+            pairs = None
+            if any(part is not None for part in column):
+                sizes = [(a * b).sum() for a, b in zip(counts, actee_counts, strict=True)]
+                pairs = _bools(column, sizes, lengths * actee_lengths)
+            masks[name] = VecSelectEntityActionMask(actors, actees, pairs)
+        return masks
+
+
+def _flat(buffer: RaggedBufferBool | None) -> npt.NDArray[np.bool_] | None:
+    return None if buffer is None else buffer.as_array()
+
+
+def _features(column: Column, lengths: npt.NDArray[np.int64], width: int) -> RaggedBufferF32:
+    # The number of rows is given: without features it cannot be had from the values.
+    values = np.concatenate(column).reshape(int(lengths.sum()), width)
+    return RaggedBufferF32.from_flattened(values, lengths)
+
+
+def _indices(column: Column, lengths: npt.NDArray[np.int64]) -> RaggedBufferI64:
+    return RaggedBufferI64.from_flattened(np.concatenate(column)[:, None], lengths)
+
+
+def _bools(
+    column: Column, sizes: Sequence[int], lengths: npt.NDArray[np.int64]
+) -> RaggedBufferBool:
+    """One value a row of the buffer; a part without the column says True everywhere."""
+    parts = [
+        np.ones(size, np.bool_) if part is None else part
+        for part, size in zip(column, sizes, strict=True)
+    ]
+    return RaggedBufferBool.from_flattened(np.concatenate(parts)[:, None], lengths)
+
+
+def _metrics(
+    column: Column, names: Column, counts: Sequence[int]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """A part without a metric has NaN in its rows."""
+    joined: dict[str, npt.NDArray[np.float64]] = {}
+    ends = np.cumsum(counts).tolist()
+    for values, own, end, count in zip(column, names, ends, counts, strict=True):
+        if values is None:
+            continue
+        for name, line in zip(json.loads(own.tobytes()), values.reshape(-1, count), strict=True):
+            if name not in joined:
+                joined[name] = np.full(ends[-1], np.nan)
+            joined[name][end - count : end] = line
+    return dict(sorted(joined.items()))

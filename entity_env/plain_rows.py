@@ -1,0 +1,114 @@
+"""Lists of rows of Python numbers as arrays: all types checked, all values converted in one go.
+
+NumPy looks at each number of a list for itself. ``marshal`` writes a whole list several times as
+fast, each value behind a tag that says its type. Rows of one shape thus become records of one
+size, and comparing the tags checks every type. What is not of one shape is left to NumPy.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import marshal
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["bool_rows", "number_rows"]
+
+_VERSION = 2
+"""Without references to earlier values, and with binary floats; all Pythons can write it."""
+_HEAD = 5
+"""Bytes before the items of a list or tuple: its tag, and the number of items in four."""
+_NUMBERS = {float: (b"g", "<f8"), int: (b"i", "<i4")}
+
+
+class _Run(NamedTuple):
+    """Neighbouring columns of one type: field and tag in the record, place in the rows."""
+
+    field: str
+    tag: bytes
+    columns: slice
+
+
+def number_rows(rows: list[Any], width: int) -> npt.NDArray[np.float32] | None:
+    """Rows of floats and ints as float32. Shape: (N, width).
+
+    None unless all rows are lists, or all are tuples, and each column is all ``float`` or all
+    ``int`` of 32 bits. A float that float32 does not hold becomes infinite.
+    """
+    if not _is_row(rows, width):
+        return None
+    types = tuple(map(type, rows[0]))
+    if not set(types) <= _NUMBERS.keys():
+        return None
+    dtype, runs = _number_record(types)
+    records = _records(rows, dtype)
+    if records is None:
+        return None
+    array = np.empty((len(rows), width), np.float32)
+    with np.errstate(over="ignore"):
+        for field, tag, columns in runs:
+            cells = records[field]
+            if cells["tag"].tobytes() != tag * cells.size:
+                return None
+            array[:, columns] = cells["value"]
+    return array
+
+
+def bool_rows(rows: list[Any], width: int) -> npt.NDArray[np.bool_] | None:
+    """Rows of True and False as booleans. Shape: (N, width).
+
+    None unless all rows are lists, or all are tuples, of nothing but ``bool``.
+    """
+    if not _is_row(rows, width):
+        return None
+    records = _records(rows, _bool_record(width))
+    if records is None:
+        return None
+    values = records["value"]
+    true: npt.NDArray[np.bool_] = values == ord("T")
+    return true if (true | (values == ord("F"))).all() else None
+
+
+def _is_row(rows: list[Any], width: int) -> bool:
+    return _KNOWN and len(rows) > 0 and type(rows[0]) in (list, tuple) and 0 < len(rows[0]) == width
+
+
+def _records(rows: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
+    """The rows as marshal writes them, if all begin like the first one and have its size."""
+    try:
+        written = marshal.dumps(rows, _VERSION)
+    except ValueError:  # something that marshal does not know
+        return None
+    if len(written) != _HEAD + len(rows) * dtype.itemsize:
+        return None
+    records = np.frombuffer(written, dtype, offset=_HEAD)
+    alike = records["head"].tobytes() == written[_HEAD : 2 * _HEAD] * len(rows)
+    return records if alike else None
+
+
+@functools.lru_cache(maxsize=256)
+def _number_record(types: tuple[type, ...]) -> tuple[np.dtype[Any], list[_Run]]:
+    fields: list[Any] = [("head", f"V{_HEAD}")]
+    runs = []
+    start = 0
+    for kind, run in itertools.groupby(types):
+        tag, value = _NUMBERS[kind]
+        count = len(list(run))
+        fields.append((f"run{start}", [("tag", "V1"), ("value", value)], (count,)))
+        runs.append(_Run(f"run{start}", tag, slice(start, start + count)))
+        start += count
+    return np.dtype(fields), runs
+
+
+@functools.lru_cache(maxsize=256)
+def _bool_record(width: int) -> np.dtype[Any]:
+    return np.dtype([("head", f"V{_HEAD}"), ("value", np.uint8, (width,))])
+
+
+# The format is no promise of Python's: without it all rows go through NumPy.
+_KNOWN = marshal.dumps([[0.5, 7], (True, False)], _VERSION) == (
+    b"[\x02\0\0\0" + b"[\x02\0\0\0g\0\0\0\0\0\0\xe0?i\x07\0\0\0" + b"(\x02\0\0\0TF"
+)

@@ -1,0 +1,71 @@
+"""What a worker of ``AsyncEnv`` does: it plays each row for itself and reports it at once."""
+
+from __future__ import annotations
+
+import pickle
+import select
+import struct
+from collections import deque
+from collections.abc import Mapping
+
+from entity_env.channel import Channel
+from entity_env.list_env import ListEnv
+from entity_env.obs_format import ObsFormat
+from entity_env.ragged import RaggedBufferI64
+from entity_env.shared_block import SharedBlock
+from entity_env.spaces import ActionName
+from entity_env.transport import read_dealt_actions
+
+__all__ = ["ROUND", "play_rows"]
+
+ROUND = struct.Struct("qq")
+"""How a report begins: the round, so that those from before a reset can be told, and the row."""
+
+
+def play_rows(channel: Channel, block: SharedBlock, envs: Mapping[int, ListEnv]) -> None:
+    """Step one row after the other, in the order in which their actions arrive.
+
+    Args:
+        channel: Where actions come from and reports go to.
+        block: Where observations go to.
+        envs: Each row, as a ``ListEnv`` of one.
+    """
+    rows = _Rows(channel, envs)
+    first = next(iter(envs.values()))
+    obs_format = ObsFormat(first.obs_space(), first.action_space())
+    events = select.poll()
+    events.register(channel.fileno(), select.POLLIN | select.POLLOUT)
+    while True:
+        while not rows.waiting:
+            rows.take()
+        number = rows.round
+        row, actions = rows.waiting.popleft()
+        env = envs[row]
+        # Past the checks of ``act``: the parent has made them, for the same observation.
+        obs = env.reset(rows.seed) if actions is None else env._act(actions)
+        place = block.write(row, obs_format.pack(obs))
+        # Never wait for the parent to read while the parent waits for this process to read.
+        while events.poll()[0][1] != select.POLLOUT:
+            rows.take()
+        channel.send(b"o", ROUND.pack(number, row) + place)
+
+
+class _Rows:
+    """The rows that have something to do, and what: their actions, or None for a reset."""
+
+    def __init__(self, channel: Channel, envs: Mapping[int, ListEnv]) -> None:
+        self.waiting: deque[tuple[int, dict[ActionName, RaggedBufferI64] | None]] = deque()
+        self.round = 0
+        self.seed: int | None = None
+        self._channel = channel
+        self._rows = list(envs)
+        self._names = list(envs[self._rows[0]].action_space())
+
+    def take(self) -> None:
+        """Read what the parent has sent; waits for it."""
+        for kind, content in self._channel.take():
+            if kind == b"a":
+                self.waiting += read_dealt_actions(content, self._names)
+            else:
+                self.round, self.seed = pickle.loads(content)
+                self.waiting = deque((row, None) for row in self._rows)

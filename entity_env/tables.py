@@ -1,0 +1,123 @@
+"""Rows of numbers from many lists and arrays as one array, if they are what a reader expects.
+
+See ``columns.py`` for the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.plain_rows import bool_rows, number_rows
+from entity_env.spaces import Discrete, Feature
+
+__all__ = [
+    "ARRAYS",
+    "Bools",
+    "Floats",
+    "Ints",
+    "UnusualError",
+    "boolean_table",
+    "booleans",
+    "finite_table",
+    "sizes",
+    "table",
+]
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+ARRAYS = {list, tuple, np.ndarray}
+"""What rows, ids and masks may come in."""
+
+_LISTS = {list, tuple}
+_KINDS = frozenset("fiub")
+_EXACT = 2.0**53
+"""Whole numbers up to this pass through float64 unchanged; all numbers up to it fit float32."""
+
+
+class UnusualError(Exception):
+    """The observations are not all of the common shapes, or one of them is wrong."""
+
+
+def sizes(column: Sequence[Any]) -> Ints:
+    """The length of each of them. Shape: (B,)."""
+    return np.fromiter(map(len, column), np.int64, len(column))
+
+
+def table(
+    column: Sequence[Any],
+    width: int,
+    plain: Callable[[list[Any], int], npt.NDArray[Any] | None] = number_rows,
+) -> npt.NDArray[Any]:
+    """All rows of several lists or arrays of rows, of any type. Shape: (N, width).
+
+    Args:
+        column: For each frame its rows.
+        width: The number of values in a row.
+        plain: What reads rows of Python numbers quickly, if it can.
+    """
+    kinds = set(map(type, column))
+    if kinds <= _LISTS:
+        rows = list(chain.from_iterable(column))
+        array = plain(rows, width)
+        if array is None:
+            array = np.array(rows) if rows else np.zeros((0, width), np.float32)
+    elif kinds <= ARRAYS:
+        array = _joined(column, width)
+    else:
+        raise UnusualError
+    if array.ndim != 2 or array.shape[1] != width:
+        raise UnusualError
+    return array
+
+
+def boolean_table(column: Sequence[Any], width: int) -> Bools:
+    """As ``table``, for values that are boolean or a whole 0 or 1."""
+    return booleans(table(column, width, bool_rows))
+
+
+def booleans(array: npt.NDArray[Any]) -> Bools:
+    """The same as booleans; refuses what is neither boolean nor a whole 0 or 1."""
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype.kind not in "iu" or not ((array == 0) | (array == 1)).all():
+        raise UnusualError
+    return array.astype(np.bool_)
+
+
+def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats:
+    """As float32; refuses what is not finite, too large to be certain, or no discrete value."""
+    if array.dtype.kind not in _KINDS:
+        raise UnusualError
+    if array.dtype == np.float32:
+        flat = array.reshape(-1)
+        # A sum of squares is quick; if it overflows, the numbers may still be finite.
+        if not np.isfinite(flat.dot(flat)) and not np.isfinite(flat).all():
+            raise UnusualError
+    elif array.size and not (array.min() > -_EXACT and array.max() < _EXACT):  # also for NaN
+        raise UnusualError
+    rows: Floats = array.astype(np.float32, copy=False)
+    for column, feature in enumerate(features):
+        if isinstance(feature, Discrete):
+            values = rows[:, column]
+            if ((values < 0) | (values >= feature.n) | (values != np.floor(values))).any():
+                raise UnusualError
+    return rows
+
+
+def _joined(column: Sequence[Any], width: int) -> npt.NDArray[Any]:
+    """The rows of several arrays, or of arrays and lists."""
+    if set(map(type, column)) == {np.ndarray} and all(part.ndim == 2 for part in column):
+        return np.concatenate(column)
+    parts = [np.asarray(part) for part in column]
+    if not {part.dtype.kind for part in parts} <= _KINDS:
+        raise UnusualError
+    # Without rows an array may have one dimension, and any dtype.
+    parts = [part for part in parts if part.shape != (0,)]
+    return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)

@@ -1,0 +1,192 @@
+"""Batches that grow at their end: a rollout, step by step, without ever being held twice."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ragged_net.actors import CategoricalActors, SelectActors
+from ragged_net.batch import EntityBatch
+from ragged_net.errors import EmptyBatchError, ShapeError, check_names
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["GrowingBatch", "GrowingRagged", "GrowingTensor"]
+
+_MARGIN = 1.25
+"""Room for parts that are larger than the first one."""
+
+
+class GrowingTensor:
+    """A tensor to which rows are added.
+
+    Room is made once, if later parts are like the first one; pages of it that are never written
+    take no memory.
+
+    Args:
+        parts: How many parts of about the size of the first one are to come.
+    """
+
+    def __init__(self, parts: int = 1) -> None:
+        self._parts = parts
+        self._rows: Tensor | None = None
+        self._used = 0
+
+    def add(self, part: Tensor) -> None:
+        """Append the rows of ``part`` (N, ...)."""
+        if self._rows is None:
+            self._rows = self._room(part, part.shape[0] * self._parts)
+        end = self._used + part.shape[0]
+        if end > self._rows.shape[0]:
+            larger = self._room(part, max(end, 2 * self._used))
+            larger[: self._used] = self._rows[: self._used]
+            self._rows = larger
+        self._rows[self._used : end] = part
+        self._used = end
+
+    def all(self) -> Tensor:
+        """All rows so far, in the memory that further parts would be added to."""
+        assert self._rows is not None, "at least one part was added"
+        return self._rows[: self._used]
+
+    @staticmethod
+    def _room(part: Tensor, rows: int) -> Tensor:
+        return part.new_empty(int(rows * _MARGIN), *part.shape[1:])
+
+
+class GrowingRagged:
+    """A ragged tensor to which frames are added; see ``GrowingTensor``."""
+
+    def __init__(self, parts: int = 1) -> None:
+        self._values, self._offsets = GrowingTensor(parts), GrowingTensor(parts)
+        self._started = False
+        self.num_rows = 0
+
+    def add(self, part: RaggedTensor) -> None:
+        """Append the frames of ``part``."""
+        self._offsets.add(part.offsets[1:] + self.num_rows if self._started else part.offsets)
+        self._values.add(part.values)
+        self._started = True
+        self.num_rows += part.num_rows
+
+    def all(self) -> RaggedTensor:
+        """All frames so far."""
+        return RaggedTensor(self._values.all(), self._offsets.all())
+
+
+class GrowingBatch:
+    """A batch to which frames are added; see ``GrowingTensor``.
+
+    What only some of the parts mask is unmasked in the others.
+    """
+
+    def __init__(self, parts: int = 1) -> None:
+        self._parts = parts
+        self._first: EntityBatch | None = None
+        self._features = GrowingTensor(parts)
+        self._entities: dict[str, GrowingRagged] = {}
+        self._visible: dict[str, GrowingTensor] = {}
+        self._actions: dict[str, _GrowingCategorical | _GrowingSelect] = {}
+
+    def add(self, batch: EntityBatch) -> None:
+        """Append the frames of ``batch``, which has the entity types and actions of the others."""
+        if self._first is None:
+            self._begin(batch)
+        first = self._first = self._first or batch
+        check_names("entity type", "a batch to concatenate", batch.entities, first.entities)
+        check_names("action", "a batch to concatenate", batch.actions, first.actions)
+        for name, rows in batch.entities.items():
+            if name in batch.visible and name not in self._visible:
+                self._visible[name] = _all_true(self._entities[name].num_rows, rows, self._parts)
+            if name in self._visible:
+                shown = batch.visible.get(name)
+                self._visible[name].add(_true(rows.num_rows, rows) if shown is None else shown)
+            self._entities[name].add(rows)
+        for name, actors in batch.actions.items():
+            self._actions[name].add(name, actors)
+        self._features.add(batch.global_features)
+
+    def all(self) -> EntityBatch:
+        """All frames so far."""
+        if self._first is None:
+            raise EmptyBatchError("no EntityBatch to concatenate", expected="at least one")
+        return EntityBatch(
+            {name: rows.all() for name, rows in self._entities.items()},
+            self._features.all(),
+            {name: self._visible[name].all() for name in self._entities if name in self._visible},
+            {name: actors.all() for name, actors in self._actions.items()},
+        )
+
+    def _begin(self, batch: EntityBatch) -> None:
+        self._entities = {name: GrowingRagged(self._parts) for name in batch.entities}
+        self._actions = {
+            name: _GrowingSelect(self._parts)
+            if isinstance(actors, SelectActors)
+            else _GrowingCategorical(self._parts)
+            for name, actors in batch.actions.items()
+        }
+
+
+class _GrowingCategorical:
+    def __init__(self, parts: int) -> None:
+        self._actors, self._mask = GrowingRagged(parts), GrowingTensor(parts)
+        self._width: int | None = None
+
+    def add(self, name: str, part: CategoricalActors | SelectActors) -> None:
+        if not isinstance(part, CategoricalActors):
+            raise _of_two_classes(name)
+        width = part.mask.shape[1]
+        if self._width not in (None, width):
+            raise ShapeError(
+                f"action {name!r}: masks of different widths cannot be concatenated",
+                received=sorted({self._width or 0, width}),
+            )
+        self._width = width
+        self._actors.add(part.actors)
+        self._mask.add(part.mask)
+
+    def all(self) -> CategoricalActors:
+        return CategoricalActors(self._actors.all(), self._mask.all())
+
+
+class _GrowingSelect:
+    def __init__(self, parts: int) -> None:
+        self._parts = parts
+        self._actors, self._actees = GrowingRagged(parts), GrowingRagged(parts)
+        self._mask: GrowingRagged | None = None
+        self._started = False
+
+    def add(self, name: str, part: CategoricalActors | SelectActors) -> None:
+        if not isinstance(part, SelectActors):
+            raise _of_two_classes(name)
+        if part.mask is not None and self._mask is None:
+            self._mask = GrowingRagged(self._parts)
+            if self._started:
+                self._mask.add(SelectActors(self._actors.all(), self._actees.all()).full_mask())
+        if self._mask is not None:
+            self._mask.add(part.full_mask())
+        self._actors.add(part.actors)
+        self._actees.add(part.actees)
+        self._started = True
+
+    def all(self) -> SelectActors:
+        mask = None if self._mask is None else self._mask.all()
+        return SelectActors(self._actors.all(), self._actees.all(), mask)
+
+
+def _of_two_classes(name: str) -> ShapeError:
+    return ShapeError(
+        f"action {name!r} cannot be concatenated",
+        expected="actors of one class in all batches",
+        received="CategoricalActors and SelectActors",
+    )
+
+
+def _true(count: int, like: RaggedTensor) -> Tensor:
+    return torch.ones(count, dtype=torch.bool, device=like.values.device)
+
+
+def _all_true(count: int, like: RaggedTensor, parts: int) -> GrowingTensor:
+    """What earlier parts showed: everything."""
+    shown = GrowingTensor(parts)
+    shown.add(_true(count, like))
+    return shown

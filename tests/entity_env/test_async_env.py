@@ -1,0 +1,432 @@
+"""``AsyncEnv``: the first rows that are ready, each with the trajectory that it has in a list."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import time
+from itertools import chain
+
+import numpy as np
+import pytest
+from support.broken import ragged
+from support.rows import rows_of
+from support.tiny_envs import Chain, Failing, Farm
+from support.workers import collected, pids, wait_until
+
+from entity_env import AsyncEnv, Entity, ListEnv, ObsSpace, errors
+from envs.minesweeper import MineSweeper
+
+
+def go(rows):
+    return {"Go": ragged([0] * rows, [1] * rows)}
+
+
+# -------------------------------------------------------------- the same episodes as in a ListEnv
+
+
+class Drawn:
+    """Random allowed actions, for each row from a generator of its own."""
+
+    def __init__(self, rows):
+        self.rngs = [np.random.default_rng(row) for row in range(rows)]
+
+    def __call__(self, frames, rows):
+        """Ragged actions for frames as ``rows_of`` returns them."""
+        chosen = {name: [] for name in frames[0]["masks"]}
+        for frame, row in zip(frames, rows, strict=True):
+            for name, mask in frame["masks"].items():
+                options = [
+                    [actee for actee, ok in zip(mask["actees"], allowed, strict=True) if ok]
+                    for allowed in mask["mask"]
+                ]
+                chosen[name].append([int(self.rngs[row].choice(o)) for o in options])
+        return {
+            name: ragged(list(chain(*own)), [len(one) for one in own])
+            for name, own in chosen.items()
+        }
+
+
+def play_list(create_env, num_envs, steps, seed):
+    """For each row what it observed in a reset and some steps."""
+    policy = Drawn(num_envs)
+    with ListEnv(create_env, num_envs, seed) as env:
+        seen = [rows_of(env.reset())]
+        for _ in range(steps):
+            seen.append(rows_of(env.act(policy(seen[-1], range(num_envs)))))
+    return [list(row) for row in zip(*seen, strict=True)]
+
+
+def play_async(env, steps):
+    """The same for at least ``steps`` steps of each row; also the rows in order of arrival."""
+    policy = Drawn(len(env))
+    seen = [[] for _ in range(len(env))]
+    order = []
+    while min(map(len, seen)) <= steps:
+        ready = env.recv(timeout=60)
+        frames = rows_of(ready.obs)
+        for row, frame in zip(ready.rows.tolist(), frames, strict=True):
+            seen[row].append(frame)
+        order.append(ready.rows.tolist())
+        env.send(policy(frames, ready.rows.tolist()), ready.rows)
+    return [row[: steps + 1] for row in seen], order
+
+
+class Uneven(Farm):
+    """A ``Farm`` whose steps take different times, which must not change what happens."""
+
+    def act(self, actions):
+        time.sleep(0.004 * np.random.default_rng().random())
+        return super().act(actions)
+
+
+@pytest.mark.parametrize(("processes", "batch"), [(1, 5), (2, 1), (3, 2), (5, 3)])
+@pytest.mark.parametrize("create_env", [Uneven, functools.partial(MineSweeper, 4, 4, 3, 2, 2, 1)])
+def test_each_row_plays_what_it_plays_in_a_list(create_env, processes, batch):
+    expected = play_list(create_env, 5, 25, seed=3)
+    with AsyncEnv(create_env, 5, processes, batch, seed=3) as env:
+        env.reset()
+        seen, order = play_async(env, 25)
+    assert all(len(rows) == batch for rows in order)
+    assert seen == expected
+
+
+def test_the_compared_rows_hold_everything_there_is():
+    """Without this the comparison above could pass for want of anything to compare."""
+    frames = list(chain(*play_list(Farm, 5, 25, seed=3)))
+    assert any(frame["final"] is not None for frame in frames)
+    assert any(frame["done"] and not frame["truncated"] for frame in frames)
+    assert any(False in frame["visible"]["Food"] for frame in frames)
+    assert any("eaten" in frame["metrics"] for frame in frames)
+    assert any(len(frame["masks"]["Eat"]["actors"]) > 1 for frame in frames)
+    assert {len(frame["masks"]["Weather"]["actors"]) for frame in frames} == {0, 1}
+    assert len({frame["reward"] for frame in frames}) > 50
+
+
+def test_a_reset_with_a_seed_begins_anew_whatever_is_under_way():
+    expected = play_list(Farm, 4, 10, seed=9)
+    with AsyncEnv(Uneven, 4, 2, 2, seed=1) as env:
+        env.reset()
+        play_async(env, 7)
+        env.reset(seed=9)
+        assert play_async(env, 10)[0] == expected
+        env.reset(2**70)
+        assert play_async(env, 3)[0] == play_list(Farm, 4, 3, seed=2**70)
+
+
+def test_spaces_and_sizes():
+    with AsyncEnv(Farm, 3, 2, 2) as env, ListEnv(Farm, 3) as other:
+        assert len(env) == 3
+        assert env.batch_size == 2
+        assert env.obs_space() == other.obs_space()
+        assert env.action_space() == other.action_space()
+
+
+# ------------------------------------------------------------------------------- who comes first
+
+
+class Gated(Chain):
+    """The first step of a row makes the file ``there``, and lasts until ``gate`` exists."""
+
+    def __init__(self, row, gate):
+        super().__init__(length=100)
+        self.row, self.gate = row, gate
+        self.stands = False
+
+    def seed(self, seed):
+        self.stands = seed == int(
+            np.random.SeedSequence(0, spawn_key=(self.row,)).generate_state(1)[0]
+        )
+
+    def act(self, actions):
+        if self.stands:
+            self.gate.with_name("there").touch()
+            assert wait_until(self.gate.exists)
+        self.stands = False
+        return super().act(actions)
+
+
+def times(ready):
+    """How many steps each row has made in its episode."""
+    return ready.obs.features["Walker"].as_array()[:, 0].tolist()
+
+
+def test_rows_that_are_ready_do_not_wait_for_a_slow_one(tmp_path):
+    gate = tmp_path / "gate"
+    with AsyncEnv(lambda: Gated(1, gate), 3, 3, 1) as env:
+        env.reset()
+        for rows in [env.recv(60).rows for _ in range(3)]:
+            env.send(go(1), rows)
+        steps = dict.fromkeys(range(3), 0)
+        for _ in range(9):
+            ready = env.recv(60)
+            steps[int(ready.rows[0])] += 1
+            assert times(ready) == [steps[int(ready.rows[0])]]
+            if sum(steps.values()) < 7:
+                env.send(go(1), ready.rows)
+            elif not gate.exists():
+                assert steps[1] == 0
+                gate.touch()
+        assert steps[1] == 1
+        assert sum(steps.values()) == 9
+
+
+def test_a_row_is_reported_before_the_next_one_of_its_worker_is_done(tmp_path):
+    gate = tmp_path / "gate"
+    with AsyncEnv(lambda: Gated(2, gate), 4, 1, 2) as env:
+        env.reset()
+        rows = [env.recv(60).rows.tolist() for _ in range(2)]
+        assert rows == [[0, 1], [2, 3]]
+        env.send(go(2), np.array([1, 0]))
+        env.send(go(2), np.array([2, 3]))
+        first = env.recv(60)
+        assert first.rows.tolist() == [1, 0]
+        assert times(first) == [1, 1]
+        with pytest.raises(errors.NotReadyError, match="the time for recv is over") as caught:
+            env.recv(timeout=0.05)
+        assert "0 rows" in str(caught.value)
+        with pytest.raises(errors.NotReadyError):
+            env.recv(0)
+        gate.touch()
+        second = env.recv(60)
+        assert second.rows.tolist() == [2, 3]
+        assert times(second) == [1, 1]
+
+
+def test_ready_rows_wait_in_order_of_arrival():
+    with AsyncEnv(Chain, 4, 1, 4) as env:
+        env.reset()
+        ready = env.recv(60)
+        assert ready.rows.tolist() == [0, 1, 2, 3]
+        assert ready.rows.dtype == np.int64
+        env.send(go(2), np.array([3, 0]))
+        env.send(go(2), [2, 1])
+        assert env.recv(60).rows.tolist() == [3, 0, 2, 1]
+
+
+def test_a_part_of_the_rows_in_any_order_gets_its_own_actions():
+    with AsyncEnv(Farm, 6, 2, 6, seed=3) as env, ListEnv(Farm, 6, seed=3) as other:
+        env.reset()
+        policy, same = Drawn(6), Drawn(6)
+        expected = rows_of(other.reset())
+        for _ in range(12):
+            ready = env.recv(60)
+            frames = dict(zip(ready.rows.tolist(), rows_of(ready.obs), strict=True))
+            assert [frames[row] for row in range(6)] == expected
+            for rows in ([5, 1, 3], [2, 4], [], [0]):
+                actions = policy([frames[row] for row in rows], rows) if rows else {}
+                env.send(actions, rows)
+            expected = rows_of(other.act(same(expected, range(6))))
+
+
+def test_a_reset_drops_steps_that_run_and_steps_that_wait(tmp_path):
+    gate = tmp_path / "gate"
+    with AsyncEnv(lambda: Gated(0, gate), 3, 1, 3) as env:
+        env.reset()
+        env.send(go(3), env.recv(60).rows)
+        # Row 0 stands at the gate, and the others wait for it.
+        assert wait_until((tmp_path / "there").exists)
+        env.reset()
+        gate.touch()
+        for step in range(3):
+            ready = env.recv(60)
+            assert ready.rows.tolist() == [0, 1, 2]
+            assert times(ready) == [step] * 3
+            env.send(go(3), ready.rows)
+
+
+# ----------------------------------------------------------------------------------------- misuse
+
+
+def refused(call, *words):
+    """A call raises RowsError, whose message holds some words."""
+    with pytest.raises(errors.RowsError) as caught:
+        call()
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_calls_out_of_turn_are_refused_and_change_nothing():
+    with AsyncEnv(Chain, 4, 2, 2) as env:
+        for call in (env.recv, lambda: env.send(go(1), [0])):
+            with pytest.raises(errors.ResetNeededError, match="before reset"):
+                call()
+        env.reset()
+        one, two = env.recv(60), env.recv(60)
+        refused(
+            lambda: env.recv(5),
+            "wait for ever: it returns 2 rows, and 0 are ready",
+            "4: [0, 1, 2, 3]",
+        )
+        a, b = one.rows.tolist()
+        c, _ = two.rows.tolist()
+        refused(lambda: env.send(go(2), [a, a]), f"row {a} is given twice")
+        refused(lambda: env.send(go(2), [a, 4]), "row 4 does not exist", "[0, 1, 2, 3]")
+        refused(lambda: env.send(go(1), [-1]), "row -1 does not exist")
+        refused(lambda: env.send(go(1), [0.0]), "not numbers of rows", "from 0 to 3")
+        refused(lambda: env.send(go(1), [True]), "not numbers of rows")
+        refused(lambda: env.send(go(1), [[a]]), "not numbers of rows")
+        refused(lambda: env.send(go(2), [c, b]), f"rows {c} and {b} come from different calls")
+        env.send(go(1), [b])
+        refused(lambda: env.send(go(2), [a, b]), f"row {b} does not wait for actions")
+        refused(lambda: env.recv(5), "1 are ready or on their way")
+        env.send(go(1), [a])
+        assert sorted(env.recv(60).rows.tolist()) == sorted([a, b])
+
+
+@pytest.mark.parametrize("timeout", [-1, "1", True, float("nan")])
+def test_a_timeout_is_a_number_of_seconds(timeout):
+    with AsyncEnv(Chain, 1, 1, 1) as env:
+        env.reset()
+        with pytest.raises(errors.TimeoutValueError, match="seconds >= 0"):
+            env.recv(timeout)
+
+
+def test_wrong_actions_are_refused_with_the_number_of_their_row():
+    with AsyncEnv(Chain, 4, 1, 4) as env:
+        env.reset()
+        env.recv(60)
+        for bad, error, where in (
+            ({"Go": ragged([0, 2], [1, 1])}, errors.ActionIndexError, "environment 3"),
+            ({"Go": ragged([0, 0, 0], [1, 2])}, errors.ActionShapeError, "environment 3"),
+            ({"Went": ragged([0, 0], [1, 1])}, errors.UnknownActionError, None),
+            ({}, errors.UnknownActionError, None),
+            (None, errors.ActionShapeError, None),
+        ):
+            with pytest.raises(error) as caught:
+                env.send(bad, [1, 3])
+            assert caught.value.where == where
+        env.send(go(4), [3, 1, 0, 2])
+        assert env.recv(60).rows.tolist() == [3, 1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((0, 1, 1), errors.NumEnvsError),
+        ((2, 3, 1), errors.NumEnvsError),
+        ((2, 1, 3), errors.NumEnvsError),
+        ((2, 1, 0), errors.NumEnvsError),
+        ((2, 1, 1, -1), errors.SeedError),
+    ],
+)
+def test_wrong_sizes_are_refused(arguments, error):
+    with pytest.raises(error):
+        AsyncEnv(Chain, *arguments)
+
+
+def test_rows_need_the_same_spaces(tmp_path):
+    class Odd(Chain):
+        def __init__(self):
+            super().__init__()
+            try:
+                (tmp_path / "second").mkdir()
+                self.names = ["time"]
+            except FileExistsError:
+                self.names = ["clock"]
+
+        def obs_space(self):
+            return ObsSpace(entities={"Walker": Entity(self.names)})
+
+    for processes in (1, 2):
+        with pytest.raises(errors.SpaceError, match="obs_space"):
+            AsyncEnv(Odd, 2, processes, 1)
+        (tmp_path / "second").rmdir()
+
+
+# ------------------------------------------------------------------------------------- bad endings
+
+
+def drive(env):
+    """Steps of all rows, until something happens."""
+    env.reset()
+    for _ in range(10):
+        ready = env.recv(60)
+        env.send(go(len(ready.rows)), ready.rows)
+
+
+@pytest.mark.parametrize(
+    ("how", "step", "error", "where"),
+    [
+        ("raise", 2, errors.EnvironmentFailedError, "environment 2, step 2"),
+        ("raise", 0, errors.EnvironmentFailedError, "environment 2, step 0"),
+        ("bad", 1, errors.FeatureValueError, "environment 2, step 1, act"),
+        ("object", 1, errors.ObservationError, "environment 2, step 1, act"),
+        ("exit", 2, errors.WorkerDiedError, "environment 2, step 2"),
+        ("kill", 1, errors.WorkerDiedError, "environment 2, step 1"),
+    ],
+)
+def test_what_goes_wrong_in_a_worker_names_row_and_step_and_ends_all(how, step, error, where):
+    env = AsyncEnv(lambda: Failing(how, row=2, at=step), 4, 2, 4)
+    workers = pids(env)
+    with pytest.raises(error) as caught:
+        drive(env)
+    assert type(caught.value) is error
+    assert caught.value.where == where
+    assert all(collected(pid) for pid in workers)
+    for call in (env.reset, env.recv, lambda: env.send(go(1), [0])):
+        with pytest.raises(errors.ClosedError):
+            call()
+    env.close()
+
+
+def test_a_worker_killed_between_two_calls_is_noticed():
+    env = AsyncEnv(Chain, 4, 2, 2)
+    workers = pids(env)
+    env.reset()
+    rows = [env.recv(60).rows for _ in range(2)]
+    os.kill(workers[1], signal.SIGKILL)
+    for own in rows:
+        env.send(go(2), own)
+    with pytest.raises(errors.WorkerDiedError, match=r"environments 2 to 3 died \(signal 9\)"):
+        [env.recv(60) for _ in range(2)]
+    assert all(collected(pid) for pid in workers)
+
+
+def test_ctrl_c_in_recv_ends_all_workers(monkeypatch):
+    env = AsyncEnv(Chain, 2, 2, 2)
+    workers = pids(env)
+    env.reset()
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(env._selector, "select", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        env.recv()
+    assert all(collected(pid) for pid in workers)
+    with pytest.raises(errors.ClosedError):
+        env.recv()
+
+
+def test_closing_ends_workers_that_have_work_left():
+    env = AsyncEnv(Uneven, 8, 2, 8)
+    workers = pids(env)
+    env.reset()
+    env.close()
+    env.close()
+    assert all(collected(pid) for pid in workers)
+
+
+def test_hundreds_of_rows_do_not_fill_the_sockets():
+    """Neither side may wait for the other to read: 700 messages are more than a socket holds."""
+
+    def too_long(*_):
+        raise AssertionError("parent and worker wait for each other")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, 60)
+    try:
+        with AsyncEnv(Chain, 700, 1, 1) as env:
+            env.reset()
+            ready = [env.recv().rows for _ in range(700)]
+            for rows in ready:
+                env.send(go(1), rows)
+            env.reset()
+            ready = [env.recv() for _ in range(700)]
+            assert [int(r.rows[0]) for r in ready] == list(range(700))
+            assert {times(r)[0] for r in ready} == {0.0}
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

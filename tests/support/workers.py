@@ -1,0 +1,30 @@
+"""What the tests of worker processes look at."""
+
+from __future__ import annotations
+
+import os
+import time
+
+
+def pids(env):
+    """The process ids of the workers of a ``ParallelEnv`` or an ``AsyncEnv``."""
+    return [worker._process.pid for worker in env._workers]
+
+
+def collected(pid):
+    """Whether a child is gone without a trace: neither running nor a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def wait_until(condition, seconds=20.0):
+    """Poll ``condition``; the limit only bounds how long a failure takes."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
