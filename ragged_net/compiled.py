@@ -21,7 +21,7 @@ from ragged_net.errors import DeviceError
 from ragged_net.frames import Frames
 from ragged_net.ragged import RaggedTensor
 
-__all__ = ["attention", "block", "can_run_block", "frame_means"]
+__all__ = ["attention", "block", "can_run", "can_run_block", "frame_means", "norm", "relu_linear"]
 
 _HEAD = 8
 """The kernels work on heads whose width is a multiple of this."""
@@ -47,18 +47,22 @@ def attention(qkv: Tensor, frames: Frames) -> Tensor:
     return mixed if mixed.shape[2] == width else mixed[:, :, :width]
 
 
-def can_run_block(x: Tensor, dim: int, heads: int) -> bool:
-    """Whether ``block`` takes rows ``x`` (N, dim) with that many heads."""
+def can_run(x: Tensor) -> bool:
+    """Whether ``relu_linear``, ``norm`` and, heads permitting, ``block`` take rows ``x`` (N, D)."""
     return (
         x.device.type == "cpu"
         and x.dtype == torch.float32
-        and dim % _DIM == 0
-        and (dim // heads) % _HEAD == 0
+        and x.shape[1] % _DIM == 0
         and x.shape[0] > 0
         and kernels.available()
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
     )
+
+
+def can_run_block(x: Tensor, heads: int) -> bool:
+    """Whether ``block`` takes rows ``x`` (N, D) with that many heads."""
+    return (x.shape[1] // heads) % _HEAD == 0 and can_run(x)
 
 
 def block(x: Tensor, frames: Frames, heads: int, weights: Sequence[Tensor]) -> Tensor:
@@ -96,6 +100,65 @@ def frame_means(rows: RaggedTensor) -> Tensor:
     """(B, D): the mean of each frame's rows (N, D) float32 on the CPU; zeros for an empty frame."""
     means: Tensor = _Means.apply(rows.values, rows.offsets)  # type: ignore[no-untyped-call]
     return means
+
+
+def relu_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """``relu(x) @ weight.T + bias`` for rows (N, K), weight (J, K), both multiples of 32."""
+    y: Tensor = _ReluLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return y
+
+
+def norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+    """LayerNorm of rows (N, D)."""
+    y: Tensor = _Norm.apply(x, gain, bias)  # type: ignore[no-untyped-call]
+    return y
+
+
+class _ReluLinear(torch.autograd.Function):
+    """``relu_linear``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        x = x.contiguous()
+        y = x.new_empty(x.shape[0], weight.shape[0])
+        kernels.load("layers").relu_linear_forward(_flat(x), *_arrays((weight, bias)), _flat(y))
+        ctx.save_for_backward(x, weight)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        d_x, d_weight = torch.empty_like(x), weight.new_zeros(weight.shape)
+        d_bias = weight.new_zeros(weight.shape[0])
+        kernels.load("layers").relu_linear_backward(
+            _flat(d_y.contiguous()), _flat(x), *_arrays((weight,)),
+            _flat(d_x), _flat(d_weight), _flat(d_bias),
+        )  # fmt: skip
+        return d_x, d_weight, d_bias
+
+
+class _Norm(torch.autograd.Function):
+    """``norm``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        kernels.load("layers").norm_forward(_flat(x), _flat(gain), _flat(bias), _flat(y))
+        ctx.save_for_backward(x, gain)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, gain = ctx.saved_tensors
+        d_x, d_gain, d_bias = torch.empty_like(x), torch.zeros_like(gain), torch.zeros_like(gain)
+        kernels.load("layers").norm_backward(
+            _flat(d_y.contiguous()), _flat(x), _flat(gain),
+            _flat(d_x), _flat(d_gain), _flat(d_bias),
+        )  # fmt: skip
+        return d_x, d_gain, d_bias
 
 
 class _Means(torch.autograd.Function):

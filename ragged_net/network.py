@@ -15,6 +15,7 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
     check_action_space,
 )
+from ragged_net import compiled
 from ragged_net.actors import CategoricalActors, SelectActors
 from ragged_net.batch import EntityBatch
 from ragged_net.check import (
@@ -51,6 +52,23 @@ class NetOutput:
     value: Tensor
 
 
+class Mix(nn.Module):
+    """An activation and a linear layer."""
+
+    def __init__(self, config: NetConfig) -> None:
+        super().__init__()
+        self.activation = make_activation(config.activation)
+        self.linear = nn.Linear(config.dim, config.dim)
+        self.fused = config.activation == "relu" and config.attention == "auto"
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rows (N, D) -> rows (N, D)."""
+        if self.fused and compiled.can_run(x):
+            return compiled.relu_linear(x, self.linear.weight, self.linear.bias)
+        y: Tensor = self.linear(self.activation(x))
+        return y
+
+
 class Encoder(nn.Module):
     """Embedding and transformer: a batch -> one vector for each entity, in the flat order.
 
@@ -61,9 +79,7 @@ class Encoder(nn.Module):
     def __init__(self, obs_space: ObsSpace, with_global: bool, config: NetConfig) -> None:
         super().__init__()
         self.embedding = EntityEmbedding(obs_space, config.dim, with_global)
-        self.mix = nn.Sequential(
-            make_activation(config.activation), nn.Linear(config.dim, config.dim)
-        )
+        self.mix = Mix(config)
         self.transformer = RaggedTransformer(config)
 
     def forward(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> RaggedTensor:

@@ -52,7 +52,7 @@ class TransformerBlock(nn.Module):
     def forward(self, x: Tensor, frames: Frames) -> Tensor:
         """Rows (N, D) -> rows (N, D)."""
         rows, dim = x.shape
-        if self.fused and compiled.can_run_block(x, dim, self.heads):
+        if self.fused and compiled.can_run_block(x, self.heads):
             return compiled.block(x, frames, self.heads, self._weights())
         qkv = self.qkv(self.norm_attention(x)).view(rows, 3, self.heads, dim // self.heads)
         mixed: Tensor = attend(qkv, frames, self.backend)
@@ -82,5 +82,7 @@ class RaggedTransformer(nn.Module):
         """Rows (N, D) -> rows (N, D)."""
         for block in self.blocks:
             x = block(x, frames)
+        if compiled.can_run(x):
+            return compiled.norm(x, self.norm.weight, self.norm.bias)
         output: Tensor = self.norm(x)
         return output

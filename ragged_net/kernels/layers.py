@@ -1,0 +1,85 @@
+"""Single layers over flat rows: ReLU and a linear layer, LayerNorm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ragged_net.kernels.jit import kernel
+from ragged_net.kernels.linear import (
+    add_bias_gradient,
+    add_linear,
+    add_weight_gradient,
+    normalize,
+    normalize_backward,
+    pack,
+    set_rows,
+    set_zero,
+)
+from ragged_net.kernels.vector import LANES, load, store, where_positive
+
+__all__ = ["norm_backward", "norm_forward", "relu_linear_backward", "relu_linear_forward"]
+
+TILE = 64
+"""Rows that are worked on together, while they are in the cache."""
+
+
+@kernel
+def relu_linear_forward(x, weight, bias, y):
+    """``y = relu(x) @ weight.T + bias``.
+
+    Args:
+        x: (N * K) float32.
+        weight: (J, K); both are multiples of 32.
+        bias: (J,).
+        y: (N * J), written.
+    """
+    columns, depth = weight.shape
+    panels, active = pack(weight, True), np.empty(TILE * depth, np.float32)
+    total = x.shape[0] // depth
+    for first in range(0, total, TILE):
+        rows = min(TILE, total - first)
+        _relu(x, first * depth, rows * depth, active)
+        set_rows(y, first * columns, rows, columns, bias)
+        add_linear(active, 0, rows, depth, panels, y, first * columns, columns)
+
+
+@kernel
+def relu_linear_backward(d_y, x, weight, d_x, d_weight, d_bias):
+    """The gradients of ``relu_linear_forward``: d_x is written, the others are added to."""
+    columns, depth = weight.shape
+    panels, active = pack(weight, False), np.empty(TILE * depth, np.float32)
+    change, scratch = np.empty(TILE * depth, np.float32), np.empty(TILE * 8, np.float32)
+    total = x.shape[0] // depth
+    for first in range(0, total, TILE):
+        rows = min(TILE, total - first)
+        _relu(x, first * depth, rows * depth, active)
+        add_weight_gradient(
+            d_y, first * columns, rows, columns, active, 0, depth, d_weight, scratch
+        )
+        add_bias_gradient(d_y, first * columns, rows, columns, d_bias)
+        set_zero(change, rows * depth)
+        add_linear(d_y, first * columns, rows, columns, panels, change, 0, depth)
+        for i in range(0, rows * depth, LANES):
+            at = first * depth + i
+            store(d_x, at, where_positive(load(x, at), load(change, i)))
+
+
+@kernel
+def norm_forward(x, gain, bias, y):
+    """LayerNorm of the rows of x (N * D), written to y (N * D); D is a multiple of 16."""
+    dim = gain.shape[0]
+    normalize(x, 0, x.shape[0] // dim, dim, gain, bias, y)
+
+
+@kernel
+def norm_backward(d_y, x, gain, d_x, d_gain, d_bias):
+    """The gradients of ``norm_forward``: d_x is written, the others are added to."""
+    dim = gain.shape[0]
+    set_zero(d_x, x.shape[0])
+    normalize_backward(d_y, x, 0, x.shape[0] // dim, dim, gain, d_x, d_gain, d_bias)
+
+
+@kernel
+def _relu(x, start, size, y):
+    for i in range(0, size, LANES):
+        store(y, i, where_positive(load(x, start + i), load(x, start + i)))
