@@ -27,7 +27,7 @@ from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.session import Session, open_session
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.update import update
-from ragged_net import RaggedNet
+from ragged_net import RaggedNet, kernels
 
 __all__ = ["TrainResult", "resume", "train", "train_once"]
 
@@ -75,6 +75,8 @@ def train(
     with Interrupt() as interrupt, make_vec_env(config, create_env, config.seed) as vec_env:
         session, obs = open_session(config, create_env, vec_env, device)
         state = session.state
+        if device.type == "cpu" and kernels.need_compiling():
+            print("compiling for this machine, once: 10 to 20 seconds", flush=True)
         with (
             session.explained_errors(),
             RunLogger(session.run, config, state.update) as log,

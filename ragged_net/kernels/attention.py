@@ -33,9 +33,23 @@ def attend_forward(qkv, plan, heads, width, scale, hidden, out, kept):
         kept: (plan.kept[-1] * H) float32, written, for the backward pass.
     """
     scratch = attention_scratch(plan, width)
+    zero = np.int64(0)  # see ``block.py``
     for g in range(plan.in_lanes.shape[0]):
         attend_group(
-            qkv, plan, g, plan.origins, 0, heads, width, scale, hidden, out, 0, kept, 0, scratch
+            qkv,
+            plan,
+            g,
+            plan.origins,
+            zero,
+            heads,
+            width,
+            scale,
+            hidden,
+            out,
+            zero,
+            kept,
+            zero,
+            scratch,
         )
 
 
@@ -43,10 +57,11 @@ def attend_forward(qkv, plan, heads, width, scale, hidden, out, kept):
 def attend_backward(qkv, plan, heads, width, scale, hidden, kept, d_out, d_qkv):
     """The gradient ``d_qkv`` (N * 3 * D), written, of ``attend_forward`` for ``d_out`` (N * D)."""
     scratch = attention_scratch(plan, width)
+    zero = np.int64(0)  # see ``block.py``
     for g in range(plan.in_lanes.shape[0]):
         attend_group_backward(
-            qkv, plan, g, plan.origins, 0, heads, width, scale, hidden, kept,
-            d_out, d_qkv, 0, scratch,
+            qkv, plan, g, plan.origins, zero, heads, width, scale, hidden, kept,
+            d_out, d_qkv, zero, scratch,
         )  # fmt: skip
 
 

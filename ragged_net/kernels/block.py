@@ -51,6 +51,7 @@ def block_forward(x, plan, hidden, heads, dim, weights, between, y):
     size, width = b_up.shape[0], dim // heads
     scale = np.float32(1 / np.sqrt(width))
     most = _most_rows(plan)
+    zero = np.int64(0)  # for a literal 0 Numba would compile what is called a second time
     qkv, mixed, middle, inner, kept = between
     keep = qkv.shape[0] > 0
     if not keep:  # room for one tile, which stays in the cache
@@ -65,26 +66,26 @@ def block_forward(x, plan, hidden, heads, dim, weights, between, y):
         start = plan.starts[plan.groups[group]]
         rows = plan.starts[plan.groups[end]] - start
         # Where the tile's first row, and the first number that attention keeps, would stand at 0.
-        row, first = (0, 0) if keep else (start, plan.kept[group])
+        row, first = (zero, zero) if keep else (start, plan.kept[group])
         at = start - row
         _collect(x, plan, group, end, dim, own)
-        normalize(own, 0, rows, dim, gain1, bias1, normal)
+        normalize(own, zero, rows, dim, gain1, bias1, normal)
         set_rows(qkv, at * 3 * dim, rows, 3 * dim, b_qkv)
-        add_linear(normal, 0, rows, dim, p_qkv, qkv, at * 3 * dim, 3 * dim)
+        add_linear(normal, zero, rows, dim, p_qkv, qkv, at * 3 * dim, 3 * dim)
         for g in range(group, end):
             attend_group(
                 qkv, plan, g, plan.starts, row, heads, width, scale, hidden, mixed, row,
                 kept, first, scratch,
             )  # fmt: skip
-        set_sum(middle, at * dim, rows, dim, b_out, own, 0)
+        set_sum(middle, at * dim, rows, dim, b_out, own, zero)
         add_linear(mixed, at * dim, rows, dim, p_out, middle, at * dim, dim)
         normalize(middle, at * dim, rows, dim, gain2, bias2, normal)
         set_rows(inner, at * size, rows, size, b_up)
-        add_linear(normal, 0, rows, dim, p_up, inner, at * size, size)
+        add_linear(normal, zero, rows, dim, p_up, inner, at * size, size)
         for i in range(at * size, (at + rows) * size, LANES):
             store(inner, i, where_positive(load(inner, i), load(inner, i)))
-        set_sum(own, 0, rows, dim, b_down, middle, at * dim)
-        add_linear(inner, at * size, rows, size, p_down, own, 0, dim)
+        set_sum(own, zero, rows, dim, b_down, middle, at * dim)
+        add_linear(inner, at * size, rows, size, p_down, own, zero, dim)
         _distribute(own, plan, group, end, dim, y)
         group = end
 
@@ -105,6 +106,7 @@ def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, grad
     size, width = b_up.shape[0], dim // heads
     scale = np.float32(1 / np.sqrt(width))
     most = _most_rows(plan)
+    zero = np.int64(0)  # for a literal 0 Numba would compile what is called a second time
     own, change = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     normal, d_normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     d_inner, d_qkv = np.empty(most * size, np.float32), np.empty(most * 3 * dim, np.float32)
@@ -119,35 +121,35 @@ def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, grad
         _collect(d_y, plan, group, end, dim, change)
         # The MLP.
         set_zero(d_inner, rows * size)
-        add_linear(change, 0, rows, dim, p_down, d_inner, 0, size)
-        add_weight_gradient(change, 0, rows, dim, inner, start * size, size, g_down, columns)
-        add_bias_gradient(change, 0, rows, dim, g_b_down)
+        add_linear(change, zero, rows, dim, p_down, d_inner, zero, size)
+        add_weight_gradient(change, zero, rows, dim, inner, start * size, size, g_down, columns)
+        add_bias_gradient(change, zero, rows, dim, g_b_down)
         for i in range(0, rows * size, LANES):
             store(d_inner, i, where_positive(load(inner, start * size + i), load(d_inner, i)))
         normalize(middle, at, rows, dim, gain2, bias2, normal)
-        add_weight_gradient(d_inner, 0, rows, size, normal, 0, dim, g_up, columns)
-        add_bias_gradient(d_inner, 0, rows, size, g_b_up)
+        add_weight_gradient(d_inner, zero, rows, size, normal, zero, dim, g_up, columns)
+        add_bias_gradient(d_inner, zero, rows, size, g_b_up)
         set_zero(d_normal, rows * dim)
-        add_linear(d_inner, 0, rows, size, p_up, d_normal, 0, dim)
+        add_linear(d_inner, zero, rows, size, p_up, d_normal, zero, dim)
         # From here on ``change`` is the gradient of the rows in the middle.
         normalize_backward(d_normal, middle, at, rows, dim, gain2, change, g_gain2, g_bias2)
         # Attention.
-        add_weight_gradient(change, 0, rows, dim, mixed, at, dim, g_out, columns)
-        add_bias_gradient(change, 0, rows, dim, g_b_out)
+        add_weight_gradient(change, zero, rows, dim, mixed, at, dim, g_out, columns)
+        add_bias_gradient(change, zero, rows, dim, g_b_out)
         set_zero(d_normal, rows * dim)
-        add_linear(change, 0, rows, dim, p_out, d_normal, 0, dim)
+        add_linear(change, zero, rows, dim, p_out, d_normal, zero, dim)
         for g in range(group, end):
             attend_group_backward(
-                qkv, plan, g, plan.starts, 0, heads, width, scale, hidden, kept,
+                qkv, plan, g, plan.starts, zero, heads, width, scale, hidden, kept,
                 d_normal, d_qkv, start, scratch,
             )  # fmt: skip
         _collect(x, plan, group, end, dim, own)
-        normalize(own, 0, rows, dim, gain1, bias1, normal)
-        add_weight_gradient(d_qkv, 0, rows, 3 * dim, normal, 0, dim, g_qkv, columns)
-        add_bias_gradient(d_qkv, 0, rows, 3 * dim, g_b_qkv)
+        normalize(own, zero, rows, dim, gain1, bias1, normal)
+        add_weight_gradient(d_qkv, zero, rows, 3 * dim, normal, zero, dim, g_qkv, columns)
+        add_bias_gradient(d_qkv, zero, rows, 3 * dim, g_b_qkv)
         set_zero(d_normal, rows * dim)
-        add_linear(d_qkv, 0, rows, 3 * dim, p_qkv, d_normal, 0, dim)
-        normalize_backward(d_normal, own, 0, rows, dim, gain1, change, g_gain1, g_bias1)
+        add_linear(d_qkv, zero, rows, 3 * dim, p_qkv, d_normal, zero, dim)
+        normalize_backward(d_normal, own, zero, rows, dim, gain1, change, g_gain1, g_bias1)
         _distribute(change, plan, group, end, dim, d_x)
         group = end
 

@@ -42,6 +42,7 @@ def attend_frame(
         scratch: 2 * (width + length) * 32 floats.
     """
     dim, block = heads * width, _block(length)
+    one = np.int64(1)  # see ``block.py``
     scores = width * block  # where they start in the scratch
     for i in range(out_start, out_start + length * dim):
         out[i] = 0
@@ -69,7 +70,7 @@ def attend_frame(
                 place = at + (first + lane) * 2 * heads + head
                 softmax[place], softmax[place + heads] = scratch[lane], scratch[block + lane]
             _add_head(
-                count, length, width, scratch, scores, 1, block, qkv, own + 2 * dim, 3 * dim,
+                count, length, width, scratch, scores, one, block, qkv, own + 2 * dim, 3 * dim,
                 out, out_start + first * dim + head * width, dim,
             )  # fmt: skip
 
@@ -81,6 +82,7 @@ def attend_frame_backward(
 ):  # fmt: skip
     """The gradient ``d_qkv``, written from ``d_start`` on, of ``attend_frame`` for ``d_out``."""
     dim, block = heads * width, _block(length)
+    one = np.int64(1)  # see ``block.py``
     scores = width * block
     changes, gradients = scores + length * block, scores + 2 * length * block
     for i in range(d_start, d_start + length * 3 * dim):
@@ -111,15 +113,15 @@ def attend_frame_backward(
                     change = (load(scratch, changes + j) - mean) * splat(scale)
                     store(scratch, changes + j, load(scratch, scores + j) * change)
             _add_head(
-                length, count, width, scratch, scores, block, 1, d_out, d_at, dim,
+                length, count, width, scratch, scores, block, one, d_out, d_at, dim,
                 d_qkv, to + 2 * dim, 3 * dim,
             )  # fmt: skip
             _add_head(
-                length, count, width, scratch, changes, block, 1, qkv, q_at, 3 * dim,
+                length, count, width, scratch, changes, block, one, qkv, q_at, 3 * dim,
                 d_qkv, to + dim, 3 * dim,
             )  # fmt: skip
             _add_head(
-                count, length, width, scratch, changes, 1, block, qkv, own + dim, 3 * dim,
+                count, length, width, scratch, changes, one, block, qkv, own + dim, 3 * dim,
                 d_qkv, to + first * 3 * dim, 3 * dim,
             )  # fmt: skip
 
@@ -134,8 +136,10 @@ def _block(length):
 def _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, block):
     """Scores (length, block) of all keys of a frame for the queries ``first .. first + count``."""
     scores = width * block
-    _transpose(qkv, own + first * 3 * dim, 3 * dim, count, width, scale, scratch, 0, block)
-    _products(length, width, qkv, own + dim, 3 * dim, scratch, 0, scores, block)
+    _transpose(
+        qkv, own + first * 3 * dim, 3 * dim, count, width, scale, scratch, np.int64(0), block
+    )
+    _products(length, width, qkv, own + dim, 3 * dim, scratch, np.int64(0), scores, block)
     if hidden.shape[0] > 0:
         for j in range(length):
             if hidden[row + j]:
@@ -144,7 +148,7 @@ def _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scrat
                         scratch[scores + j * block + lane] = _UNSEEN
 
 
-@njit(inline="always")
+@kernel
 def _products(length, width, rows, at, stride, scratch, columns, result, block):
     """(length, block) products of rows with the (width, block) ``columns``, both in the scratch."""
     for j in range(result, result + length * block, LANES):
@@ -170,7 +174,7 @@ def _transpose(rows, at, stride, count, width, scale, columns, begin, block):
             columns[begin + d * block + lane] = rows[at + lane * stride + d] * scale
 
 
-@njit(inline="always")
+@kernel
 def _add_head(
     rows, depth, width, a, a_start, a_row, a_column, b, b_start, b_row, c, c_start, c_row
 ):

@@ -36,7 +36,8 @@ def attend_lanes(
     """
     dim = heads * width
     size = length * width * LANES
-    queries, keys, values, result = 0, size, 2 * size, 3 * size
+    one = np.int64(1)  # see ``block.py``
+    queries, keys, values, result = np.int64(0), size, 2 * size, 3 * size
     for head in range(heads):
         for part in range(3):
             _gather(
@@ -58,7 +59,7 @@ def attend_lanes(
             inverse = splat(np.float32(1)) / total
             for j in range(i, end, LANES):
                 store(weights, j, load(weights, j) * inverse)
-        _mix(length, width, weights, begin, length, 1, scratch, values, scratch, result)
+        _mix(length, width, weights, begin, length, one, scratch, values, scratch, result)
         _scatter(out, out_places, head * width, dim, length, width, scratch, result)
 
 
@@ -70,7 +71,8 @@ def attend_lanes_backward(
     """The gradient ``d_qkv``, written, of ``attend_lanes`` for ``d_out``."""
     dim = heads * width
     size = length * width * LANES
-    queries, keys, values, gradients = 0, size, 2 * size, 3 * size
+    one = np.int64(1)
+    queries, keys, values, gradients = np.int64(0), size, 2 * size, 3 * size
     changes = 7 * size
     for head in range(heads):
         for part in range(3):
@@ -92,11 +94,11 @@ def attend_lanes_backward(
         for part in range(3):
             to = (4 + part) * size
             if part == 0:
-                _mix(length, width, scratch, changes, length, 1, scratch, keys, scratch, to)
+                _mix(length, width, scratch, changes, length, one, scratch, keys, scratch, to)
             elif part == 1:
-                _mix(length, width, scratch, changes, 1, length, scratch, queries, scratch, to)
+                _mix(length, width, scratch, changes, one, length, scratch, queries, scratch, to)
             else:
-                _mix(length, width, weights, begin, 1, length, scratch, gradients, scratch, to)
+                _mix(length, width, weights, begin, one, length, scratch, gradients, scratch, to)
             _scatter(
                 d_qkv, d_places, part * dim + head * width, 3 * dim, length, width, scratch, to
             )

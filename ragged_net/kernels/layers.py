@@ -34,19 +34,21 @@ def relu_linear_forward(x, weight, bias, y):
         y: (N * J), written.
     """
     columns, depth = weight.shape
+    zero = np.int64(0)  # see ``block.py``
     panels, active = pack(weight, True), np.empty(TILE * depth, np.float32)
     total = x.shape[0] // depth
     for first in range(0, total, TILE):
         rows = min(TILE, total - first)
         _relu(x, first * depth, rows * depth, active)
         set_rows(y, first * columns, rows, columns, bias)
-        add_linear(active, 0, rows, depth, panels, y, first * columns, columns)
+        add_linear(active, zero, rows, depth, panels, y, first * columns, columns)
 
 
 @kernel
 def relu_linear_backward(d_y, x, weight, d_x, d_weight, d_bias):
     """The gradients of ``relu_linear_forward``: d_x is written, the others are added to."""
     columns, depth = weight.shape
+    zero = np.int64(0)  # see ``block.py``
     panels, active = pack(weight, False), np.empty(TILE * depth, np.float32)
     change, scratch = np.empty(TILE * depth, np.float32), np.empty(TILE * 8, np.float32)
     total = x.shape[0] // depth
@@ -54,11 +56,11 @@ def relu_linear_backward(d_y, x, weight, d_x, d_weight, d_bias):
         rows = min(TILE, total - first)
         _relu(x, first * depth, rows * depth, active)
         add_weight_gradient(
-            d_y, first * columns, rows, columns, active, 0, depth, d_weight, scratch
+            d_y, first * columns, rows, columns, active, zero, depth, d_weight, scratch
         )
         add_bias_gradient(d_y, first * columns, rows, columns, d_bias)
         set_zero(change, rows * depth)
-        add_linear(d_y, first * columns, rows, columns, panels, change, 0, depth)
+        add_linear(d_y, first * columns, rows, columns, panels, change, zero, depth)
         for i in range(0, rows * depth, LANES):
             at = first * depth + i
             store(d_x, at, where_positive(load(x, at), load(change, i)))
@@ -68,7 +70,7 @@ def relu_linear_backward(d_y, x, weight, d_x, d_weight, d_bias):
 def norm_forward(x, gain, bias, y):
     """LayerNorm of the rows of x (N * D), written to y (N * D); D is a multiple of 16."""
     dim = gain.shape[0]
-    normalize(x, 0, x.shape[0] // dim, dim, gain, bias, y)
+    normalize(x, np.int64(0), x.shape[0] // dim, dim, gain, bias, y)
 
 
 @kernel
@@ -76,7 +78,7 @@ def norm_backward(d_y, x, gain, d_x, d_gain, d_bias):
     """The gradients of ``norm_forward``: d_x is written, the others are added to."""
     dim = gain.shape[0]
     set_zero(d_x, x.shape[0])
-    normalize_backward(d_y, x, 0, x.shape[0] // dim, dim, gain, d_x, d_gain, d_bias)
+    normalize_backward(d_y, x, np.int64(0), x.shape[0] // dim, dim, gain, d_x, d_gain, d_bias)
 
 
 @kernel
