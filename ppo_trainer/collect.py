@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,9 +79,11 @@ def collect(
     return Collected(rollout, obs, metrics)
 
 
-def autocast(device: torch.device, config: TrainConfig) -> torch.autocast:
+def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManager[object]:
     """The context that the network runs in."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.precision == "bfloat16")
+    if config.precision != "bfloat16":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 def check_output(output: NetOutput) -> NetOutput:

@@ -51,8 +51,8 @@ def _ragged(buffer: Any) -> RaggedTensor:
 
 def _column(buffer: Any) -> RaggedTensor:
     """A buffer of width 1 as flat values (N,)."""
-    ragged = _ragged(buffer)
-    return RaggedTensor(ragged.values[:, 0], ragged.offsets)
+    lengths: Tensor = torch.from_numpy(buffer.size1())
+    return RaggedTensor.from_lengths(torch.from_numpy(buffer.as_array()[:, 0]), lengths)
 
 
 def flat(ragged: Mapping[str, RaggedTensor]) -> dict[str, Tensor]:

@@ -80,18 +80,22 @@ def block(x: Tensor, frames: Frames, heads: int, weights: Sequence[Tensor]) -> T
         (N, D).
     """
     if not torch.is_grad_enabled():
-        return _run_block(x.contiguous(), frames, heads, weights, [torch.empty(0)] * 5)
+        return _run_block(x.contiguous(), frames, heads, weights, _NOTHING_KEPT)
     result: Tensor = _Block.apply(x, frames, heads, *weights)  # type: ignore[no-untyped-call]
     return result
 
 
 def _run_block(
-    x: Tensor, frames: Frames, heads: int, weights: Sequence[Tensor], between: Sequence[Tensor]
+    x: Tensor,
+    frames: Frames,
+    heads: int,
+    weights: Sequence[Tensor],
+    between: tuple[npt.NDArray[np.float32], ...],
 ) -> Tensor:
     y = torch.empty_like(x)
     kernels.load("block").block_forward(
         _flat(x), frames.plan, _hidden(frames), heads, x.shape[1], _arrays(weights),
-        _arrays(between), _flat(y),
+        between, _flat(y),
     )  # fmt: skip
     return y
 
@@ -220,7 +224,7 @@ class _Block(torch.autograd.Function):
         x, (rows, dim), inner = x.contiguous(), x.shape, weights[8].shape[0]
         between = [x.new_empty(rows * n) for n in (3 * dim, dim, dim, inner)]
         between.append(torch.empty(int(frames.plan.kept[-1]) * heads))
-        y = _run_block(x, frames, heads, weights, between)
+        y = _run_block(x, frames, heads, weights, _arrays(between))
         ctx.save_for_backward(x, *between, *weights)
         ctx.frames, ctx.heads = frames, heads
         return y
@@ -238,6 +242,10 @@ class _Block(torch.autograd.Function):
             tuple(_flat(gradient) for gradient in gradients),
         )  # fmt: skip
         return d_x, None, None, *gradients
+
+
+_NOTHING_KEPT = (np.empty(0, np.float32),) * 5
+"""For ``between``, where no backward pass follows."""
 
 
 def _hidden(frames: Frames) -> npt.NDArray[np.bool_]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor, nn
 
@@ -25,9 +27,14 @@ def _orthogonal(fan_in: int, fan_out: int, gain: float) -> nn.Linear:
     return layer
 
 
-def _full_precision(x: Tensor) -> torch.autocast:
+def _full_precision(x: Tensor) -> AbstractContextManager[object]:
     """Switches autocast off: half precision is too coarse for log-probabilities and values."""
-    return torch.autocast(x.device.type, enabled=False)
+    kind = x.device.type
+    # Entering and leaving takes as long as a few small layers, so only where it matters.
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else _NOTHING
+
+
+_NOTHING: AbstractContextManager[object] = nullcontext()
 
 
 class CategoricalHead(nn.Module):

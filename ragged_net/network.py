@@ -221,7 +221,7 @@ class RaggedNet(nn.Module):
 
     @property
     def _device(self) -> torch.device:
-        return next(self.parameters()).device
+        return self.encoder.mix.linear.weight.device
 
     def _arrange(self, batch: EntityBatch, flags: Flags) -> tuple[Layout, Tensor | None]:
         """Check the features; return the flat order, and which of its rows (N,) are hidden."""

@@ -76,8 +76,9 @@ class RaggedTensor:
     @classmethod
     def from_lengths(cls, values: Tensor, lengths: Tensor | Sequence[int]) -> RaggedTensor:
         """Frames from their ``lengths`` (B,), whose sum is the number of ``values`` (N, ...)."""
-        lengths = torch.as_tensor(lengths, dtype=torch.int64, device=values.device)
-        return cls(values, offsets_of(lengths))
+        if not isinstance(lengths, Tensor) or lengths.dtype != torch.int64:
+            lengths = torch.as_tensor(lengths, dtype=torch.int64)
+        return cls(values, offsets_of(lengths.to(values.device)))
 
     @property
     def lengths(self) -> Tensor:
