@@ -1,8 +1,8 @@
 """Frames per second of PPO on MineSweeper, end to end, and where the time goes.
 
 128 environments x 16 steps, minibatches of 1,024 frames, 3 epochs, 2 layers of 4 heads; the first
-20 updates, in which a frame has about 4.5 entities. The baseline is the same program without
-compiled code: the environment in Python, the network in plain torch. ``mlp_ratio=4`` is what the
+20 updates, in which a frame has about 5 entities. The baseline is the same program with the
+readable environment in Python and the layers and attention of torch. ``mlp_ratio=4`` is what the
 systems use that the targets come from; our own default is 2.
 """
 
@@ -24,7 +24,7 @@ from ppo_trainer.session import open_session
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.train import train_once
 
-UPDATES, REPEATS = 20, 5
+UPDATES, REPEATS = 20, 3
 TARGETS = {32: 20_000, 128: 3_800}
 NETWORK = ("inference", "forward", "backward", "optimizer")
 """Phases of network arithmetic; at least 85% of the time should go there."""
@@ -55,7 +55,7 @@ def rows() -> list[Row]:
             runs, plain = [], []
             for seed in range(REPEATS):
                 runs.append(_run(_config(dim, ratio, seed, plain=False)))
-                if seed < 2 and ratio == 4:
+                if seed == 0 and ratio == 4:
                     plain.append(_run(_config(dim, ratio, seed, plain=True)))
             found += _rows(f"D={dim}, mlp_ratio={ratio}", runs, plain, target)
     return found
@@ -103,7 +103,7 @@ def _rows(label: str, runs: list[Run], plain: list[Run], target: int) -> list[Ro
     table = Row(
         case=f"{label}, {np.mean([run.entities for run in runs]):.1f} entities per frame",
         ours=f"{rate:,.0f} frames/s ({rates[0]:,.0f} to {rates[-1]:,.0f})",
-        baseline=f"plain torch and Python: {slow:,.0f} frames/s" if slow else "",
+        baseline=f"torch's layers, Python's rows: {slow:,.0f} frames/s" if slow else "",
         ratio=rate / slow if slow else None,
         value=rate,
         target=target,
