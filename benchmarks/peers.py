@@ -1,9 +1,10 @@
 """Learning MineSweeper per CPU second, beside sb3-contrib's MaskablePPO.
 
-Both play the same native environment: 6 x 6 tiles, 5 mines, 2 robots, 128 environments. The time
-runs from making the network, after the kernels were loaded, until 95% and 99% of the last 1,000 training episodes were won. The
-peer reads planes of a fixed size with an MLP, which suits this one board best; its hyperparameters
-are the strongest known for it here.
+Both play the same native game: 6 x 6 tiles, 5 mines, 2 robots. The time runs from making the
+network, after kernels and libraries were loaded, until 95% and 99% of the last 1,000 training
+episodes were won. Ours is the recipe of ``env=minesweeper``. The peer reads planes of a fixed size
+with an MLP, which suits this one board best, with the strongest hyperparameters known for it here:
+128 environments x 16 steps, batches of 1,024, 3 epochs, gamma 0.97, entropy 0.02.
 """
 
 from __future__ import annotations
@@ -171,13 +172,15 @@ def _row(goal: float, ran: list[Reached], name: str, results: list[Reached]) -> 
     other = statistics.median(theirs) if theirs else float("inf")
     steps = statistics.median(run.steps[goal] for run in ran if goal in run.steps)
     return Row(
-        case=f"{goal:.0%} of the last {LAST:,} games won, {len(reached)} of {len(ran)} seeds",
+        case=f"{goal:.0%} of the last {LAST:,} games won, {len(reached)} of {len(ran)} seeds, "
+        f"within {TARGETS[goal]:g} CPU-s",
         ours=f"{median:.1f} CPU-s ({min(reached):.1f} to {max(reached):.1f}), {steps:,.0f} steps"
         if reached
         else "never",
         baseline=f"MaskablePPO, {name}: {other:.1f} CPU-s",
         ratio=other / median,
-        target=other / TARGETS[goal],
+        value=TARGETS[goal] / median,
+        target=1.0,
     )
 
 

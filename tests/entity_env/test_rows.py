@@ -495,7 +495,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("rows", OTHERS, ids=repr)
+@pytest.mark.parametrize("rows", OTHERS, ids=range(len(OTHERS)))
 def test_other_rows_are_no_plain_numbers(rows):
     assert number_rows(rows, 2) is None
 
