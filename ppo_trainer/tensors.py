@@ -16,14 +16,17 @@ __all__ = ["to_actions", "to_batch"]
 
 def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
     """The network's input: R frames, flat values and offsets."""
-    return EntityBatch(
+    batch = EntityBatch(
         entities={name: _ragged(buffer) for name, buffer in obs.features.items()},
         global_features=torch.from_numpy(obs.global_features),
         visible={
             name: torch.from_numpy(buffer.as_array()[:, 0]) for name, buffer in obs.visible.items()
         },
         actions={name: _actors(mask) for name, mask in obs.action_masks.items()},
-    ).to(device)
+    )
+    if device.type == "cuda":  # from page-locked memory, copies do not hold up the program
+        return batch.pin_memory().to(device, non_blocking=True)
+    return batch.to(device)
 
 
 def to_actions(output: NetOutput) -> dict[str, RaggedBufferI64]:
