@@ -155,6 +155,8 @@ class TrainConfig:
         precision: ``bfloat16`` runs the network under autocast.
         threads: CPU threads of torch; 0 leaves torch's default. More than 1 rarely pays for small
             networks, and costs dearly on a machine that is shared.
+        keep_memory: Let the C library keep up to 1 GiB of freed memory for the rest of the process,
+            where it can: a training step is a tenth faster.
         run_dir: Where run folders are made.
         run_name: Name of the run folder; made from environment, time and seed if left out.
         resume: Run folder to go on with.
@@ -168,6 +170,7 @@ class TrainConfig:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
     threads: int = 1
+    keep_memory: bool = True
     run_dir: str = "runs"
     run_name: str | None = None
     resume: str | None = None

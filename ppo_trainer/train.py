@@ -11,7 +11,8 @@ from pathlib import Path
 
 import torch
 
-from entity_env import Environment, VecObs
+from entity_env import VecObs
+from entity_env.registry import Factory
 from ppo_trainer.advantage import explained_variance
 from ppo_trainer.collect import Collected, collect
 from ppo_trainer.config import TrainConfig, config_from_dict
@@ -53,7 +54,7 @@ class TrainResult:
 
 def train(
     config: TrainConfig | None = None,
-    env: Callable[..., Environment] | None = None,
+    env: Factory | None = None,
     stop: Callable[[int], bool] | None = None,
 ) -> TrainResult:
     """Train, or with ``config.resume`` go on training.
@@ -61,14 +62,16 @@ def train(
     Args:
         config: All settings. With ``config.resume`` they take the place of those that the resumed
             run has; the function ``resume`` keeps them.
-        env: The environment's class, or a function that makes one; else ``config.env`` names it.
+        env: The environment's class, a function that makes one, or a ``VecEnv`` class that makes
+            all its rows; else ``config.env`` names it.
         stop: Called with the number of updates done; True ends the run as Ctrl-C would.
     """
     config = with_env(config or TrainConfig(), env)
     device = choose_device(config.device)
     if config.threads:
         torch.set_num_threads(config.threads)
-    keep_freed_memory()
+    if config.keep_memory:
+        keep_freed_memory()
     create_env = make_factory(config, env)
     if config.eval.scripted is not None:
         load_scripted(config.eval.scripted)  # a misspelt path stops here, not after the training
@@ -101,7 +104,7 @@ def train(
 
 def resume(
     run: str | Path,
-    env: Callable[..., Environment] | None = None,
+    env: Factory | None = None,
     stop: Callable[[int], bool] | None = None,
     **changes: object,
 ) -> TrainResult:

@@ -18,6 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from ragged_net import compiled, kernels
 from ragged_net.errors import DeviceError, ShapeError, UnknownNameError
 from ragged_net.frames import Frames
+from ragged_net.ragged import RaggedTensor
 
 __all__ = [
     "BACKENDS",
@@ -47,7 +48,17 @@ def ragged_attention(
 
     Returns:
         (N, H, D): for each row the softmax(q k / sqrt(D))-weighted mean of the values.
+
+    Raises:
+        ShapeError, DtypeError, DeviceError, UnknownNameError: Arguments that do not fit together.
     """
+    RaggedTensor(qkv, offsets)  # checks that they belong together
+    if hidden is not None and (hidden.shape != qkv.shape[:1] or hidden.dtype != torch.bool):
+        raise ShapeError(
+            "hidden does not have one boolean for each row",
+            expected=f"({qkv.shape[0]},) bool",
+            received=f"{tuple(hidden.shape)} {hidden.dtype}",
+        )
     return attend(qkv, Frames(offsets, qkv.shape[0], hidden), backend)
 
 

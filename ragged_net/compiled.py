@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from ragged_net import kernels
-from ragged_net.errors import DeviceError
+from ragged_net.errors import DeviceError, DtypeError
 from ragged_net.frames import Frames
 from ragged_net.ragged import RaggedTensor
 
@@ -149,7 +149,7 @@ class _Norm(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
         x = x.contiguous()
         y = torch.empty_like(x)
-        kernels.load("layers").norm_forward(_flat(x), _flat(gain), _flat(bias), _flat(y))
+        kernels.load("layers").norm_forward(_flat(x), *_arrays((gain, bias)), _flat(y))
         ctx.save_for_backward(x, gain)
         return y
 
@@ -195,7 +195,7 @@ class _Attention(torch.autograd.Function):
         rows, _, heads, width = qkv.shape
         qkv = qkv.contiguous()
         out = qkv.new_empty(rows, heads, width)
-        kept = torch.empty(int(frames.plan.kept[-1]) * heads)
+        kept = qkv.new_empty(int(frames.plan.kept[-1]) * heads)
         kernels.load("attention").attend_forward(
             _flat(qkv), frames.plan, heads, width, np.float32(scale), _hidden(frames),
             _flat(out), kept.numpy(),
@@ -223,7 +223,7 @@ class _Block(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, frames: Frames, heads: int, *weights: Tensor) -> Tensor:
         x, (rows, dim), inner = x.contiguous(), x.shape, weights[8].shape[0]
         between = [x.new_empty(rows * n) for n in (3 * dim, dim, dim, inner)]
-        between.append(torch.empty(int(frames.plan.kept[-1]) * heads))
+        between.append(x.new_empty(int(frames.plan.kept[-1]) * heads))
         y = _run_block(x, frames, heads, weights, _arrays(between))
         ctx.save_for_backward(x, *between, *weights)
         ctx.frames, ctx.heads = frames, heads
@@ -257,4 +257,11 @@ def _flat(tensor: Tensor) -> npt.NDArray[np.float32]:
 
 
 def _arrays(tensors: Sequence[Tensor]) -> tuple[npt.NDArray[np.float32], ...]:
+    for tensor in tensors:
+        if tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+            raise DtypeError(
+                "the weights of a layer do not fit its rows",
+                expected="float32 on the CPU",
+                received=f"{tensor.dtype} on {tensor.device}",
+            )
     return tuple(tensor.contiguous().numpy(force=True) for tensor in tensors)

@@ -35,6 +35,12 @@ class GrowingTensor:
         """Append the rows of ``part`` (N, ...)."""
         if self._rows is None:
             self._rows = self._room(part, part.shape[0] * self._parts)
+        elif _kind(part) != _kind(self._rows):
+            raise ShapeError(
+                "rows of different kinds cannot be concatenated",
+                expected=_kind(self._rows),
+                received=_kind(part),
+            )
         end = self._used + part.shape[0]
         if end > self._rows.shape[0]:
             larger = self._room(part, max(end, 2 * self._used))
@@ -45,12 +51,17 @@ class GrowingTensor:
 
     def all(self) -> Tensor:
         """All rows so far, in the memory that further parts would be added to."""
-        assert self._rows is not None, "at least one part was added"
+        if self._rows is None:
+            raise EmptyBatchError("nothing to concatenate", expected="at least one part")
         return self._rows[: self._used]
 
     @staticmethod
     def _room(part: Tensor, rows: int) -> Tensor:
         return part.new_empty(int(rows * _MARGIN), *part.shape[1:])
+
+
+def _kind(rows: Tensor) -> str:
+    return f"rows of shape {tuple(rows.shape[1:])}, {rows.dtype} on {rows.device}"
 
 
 class GrowingRagged:
@@ -81,7 +92,7 @@ class GrowingBatch:
 
     def __init__(self, parts: int = 1) -> None:
         self._parts = parts
-        self._first: EntityBatch | None = None
+        self._started = False
         self._features = GrowingTensor(parts)
         self._entities: dict[str, GrowingRagged] = {}
         self._visible: dict[str, GrowingTensor] = {}
@@ -89,11 +100,10 @@ class GrowingBatch:
 
     def add(self, batch: EntityBatch) -> None:
         """Append the frames of ``batch``, which has the entity types and actions of the others."""
-        if self._first is None:
+        if not self._started:
             self._begin(batch)
-        first = self._first = self._first or batch
-        check_names("entity type", "a batch to concatenate", batch.entities, first.entities)
-        check_names("action", "a batch to concatenate", batch.actions, first.actions)
+        check_names("entity type", "a batch to concatenate", batch.entities, self._entities)
+        check_names("action", "a batch to concatenate", batch.actions, self._actions)
         for name, rows in batch.entities.items():
             if name in batch.visible and name not in self._visible:
                 self._visible[name] = _all_true(self._entities[name].num_rows, rows, self._parts)
@@ -107,7 +117,7 @@ class GrowingBatch:
 
     def all(self) -> EntityBatch:
         """All frames so far."""
-        if self._first is None:
+        if not self._started:
             raise EmptyBatchError("no EntityBatch to concatenate", expected="at least one")
         return EntityBatch(
             {name: rows.all() for name, rows in self._entities.items()},
@@ -117,6 +127,7 @@ class GrowingBatch:
         )
 
     def _begin(self, batch: EntityBatch) -> None:
+        self._started = True
         self._entities = {name: GrowingRagged(self._parts) for name in batch.entities}
         self._actions = {
             name: _GrowingSelect(self._parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,11 +99,13 @@ class Layout:
         return torch.empty_like(source).index_copy(0, self._places, source)
 
     def _scatter_in_place(self, parts: Sequence[Tensor]) -> Tensor:
-        flat = parts[0].new_empty(self.num_rows, *parts[0].shape[1:])
+        # Under autocast, types with and without continuous features differ.
+        dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
+        flat = parts[0].new_empty(self.num_rows, *parts[0].shape[1:], dtype=dtype)
         start = 0
         for part in parts:
             end = start + part.shape[0]
-            flat.index_copy_(0, self._places[start:end], part)
+            flat.index_copy_(0, self._places[start:end], part.to(dtype))
             start = end
         return flat
 

@@ -111,8 +111,20 @@ class RaggedTensor:
     def gather_rows(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         """The rows (M,) that ``frames`` (K,) consist of, and their new offsets (K + 1,).
 
-        Raises IndexError for a frame that does not exist.
+        Raises:
+            IndexError: A frame that does not exist.
+            DtypeError, ShapeError: Frames that are not a list of whole numbers, such as a mask.
         """
+        if frames.dtype not in (torch.int64, torch.int32):
+            raise DtypeError(
+                "frames are selected by their numbers",
+                expected="int64 or int32; mask.nonzero().squeeze(1) turns a mask into numbers",
+                received=frames.dtype,
+            )
+        if frames.ndim != 1:
+            raise ShapeError(
+                "frames are selected by a list", expected="(K,)", received=tuple(frames.shape)
+            )
         if self._in_kernels:
             wanted = frames.to(torch.int64).contiguous().numpy()
             rows, new = kernels.load("indices").gather_rows(self.offsets.numpy(), wanted)

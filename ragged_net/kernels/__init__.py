@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-from pathlib import Path
 from types import ModuleType
 
 __all__ = ["available", "load", "need_compiling"]
@@ -15,12 +14,12 @@ __all__ = ["available", "load", "need_compiling"]
 
 @functools.cache
 def available() -> bool:
-    """Whether Numba can be imported; without it everything runs in plain torch."""
+    """Whether Numba is there and compiles; without it everything runs in plain torch."""
     try:
-        import numba  # noqa: F401
+        import numba
     except ImportError:
         return False
-    return True
+    return not numba.config.DISABLE_JIT
 
 
 @functools.cache
@@ -30,10 +29,5 @@ def load(name: str) -> ModuleType:
 
 
 def need_compiling() -> bool:
-    """Whether the first use will take some seconds: nothing in Numba's cache fits these kernels."""
-    if not available():
-        return False
-    path = Path(load("block").block_backward.stats.cache_path)
-    newest = max(source.stat().st_mtime for source in Path(__file__).parent.glob("*.py"))
-    cached = [file.stat().st_mtime for file in path.glob("block.block_backward-*.nbi")]
-    return not cached or max(cached) < newest
+    """Whether the first use in this process will take 10 to 20 seconds."""
+    return available() and not load("jit").is_cached(load("block").block_backward)

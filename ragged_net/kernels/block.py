@@ -11,6 +11,7 @@ import numpy as np
 from ragged_net.kernels.attention import attend_group, attend_group_backward, attention_scratch
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import (
+    CHUNK,
     add_bias_gradient,
     add_linear,
     add_weight_gradient,
@@ -110,7 +111,7 @@ def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, grad
     own, change = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     normal, d_normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     d_inner, d_qkv = np.empty(most * size, np.float32), np.empty(most * 3 * dim, np.float32)
-    columns = np.empty(most * 8, np.float32)
+    columns = np.empty(CHUNK * 8, np.float32)
     scratch = attention_scratch(plan, width)
     group = 0
     while group < plan.in_lanes.shape[0]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from numba import njit
 
-__all__ = ["kernel"]
+__all__ = ["is_cached", "kernel"]
 
 
 def _sources() -> str:
@@ -29,10 +29,19 @@ def kernel(function: Callable[..., Any]) -> Any:
     Numba's cache notices changes of the function's own file only. A kernel contains those that it
     calls, from other files: without more it would go on running their old versions.
     """
-    compiled = njit(cache=True, nogil=True)(function)
     try:
+        compiled = njit(cache=True, nogil=True)(function)
         file = compiled._cache._cache_file
         file._source_stamp = (*file._source_stamp, _SOURCES)
-    except AttributeError:  # another version of Numba: compile anew in each process
+    except (AttributeError, RuntimeError):
+        # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True)(function)
     return compiled
+
+
+def is_cached(compiled: Any) -> bool:
+    """Whether a kernel that ``kernel`` made was compiled for this machine before."""
+    try:
+        return bool(compiled._cache._cache_file._load_index())
+    except (AttributeError, OSError):
+        return False

@@ -6,6 +6,7 @@ import numpy as np
 
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import (
+    CHUNK,
     add_bias_gradient,
     add_linear,
     add_weight_gradient,
@@ -18,9 +19,6 @@ from ragged_net.kernels.linear import (
 from ragged_net.kernels.vector import LANES, load, store, where_positive
 
 __all__ = ["norm_backward", "norm_forward", "relu_linear_backward", "relu_linear_forward"]
-
-TILE = 64
-"""Rows that are worked on together, while they are in the cache."""
 
 
 @kernel
@@ -35,10 +33,10 @@ def relu_linear_forward(x, weight, bias, y):
     """
     columns, depth = weight.shape
     zero = np.int64(0)  # see ``block.py``
-    panels, active = pack(weight, True), np.empty(TILE * depth, np.float32)
+    panels, active = pack(weight, True), np.empty(CHUNK * depth, np.float32)
     total = x.shape[0] // depth
-    for first in range(0, total, TILE):
-        rows = min(TILE, total - first)
+    for first in range(0, total, CHUNK):
+        rows = min(CHUNK, total - first)
         _relu(x, first * depth, rows * depth, active)
         set_rows(y, first * columns, rows, columns, bias)
         add_linear(active, zero, rows, depth, panels, y, first * columns, columns)
@@ -49,11 +47,11 @@ def relu_linear_backward(d_y, x, weight, d_x, d_weight, d_bias):
     """The gradients of ``relu_linear_forward``: d_x is written, the others are added to."""
     columns, depth = weight.shape
     zero = np.int64(0)  # see ``block.py``
-    panels, active = pack(weight, False), np.empty(TILE * depth, np.float32)
-    change, scratch = np.empty(TILE * depth, np.float32), np.empty(TILE * 8, np.float32)
+    panels, active = pack(weight, False), np.empty(CHUNK * depth, np.float32)
+    change, scratch = np.empty(CHUNK * depth, np.float32), np.empty(CHUNK * 8, np.float32)
     total = x.shape[0] // depth
-    for first in range(0, total, TILE):
-        rows = min(TILE, total - first)
+    for first in range(0, total, CHUNK):
+        rows = min(CHUNK, total - first)
         _relu(x, first * depth, rows * depth, active)
         add_weight_gradient(
             d_y, first * columns, rows, columns, active, zero, depth, d_weight, scratch

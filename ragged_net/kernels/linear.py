@@ -10,6 +10,7 @@ from ragged_net.kernels.tile import PANEL, add_product
 from ragged_net.kernels.vector import LANES, fma, load, splat, store, total
 
 __all__ = [
+    "CHUNK",
     "add_bias_gradient",
     "add_linear",
     "add_weight_gradient",
@@ -23,6 +24,9 @@ __all__ = [
 
 EPSILON = 1e-5
 """What LayerNorm adds to the variance, as torch does."""
+CHUNK = 64
+"""Rows whose share in a gradient is summed up before it is added: one running sum over all rows
+would lose the small terms."""
 
 
 @kernel
@@ -65,34 +69,39 @@ def add_linear(x, x_start, rows, depth, panels, y, y_start, columns):
 def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient, scratch):
     """``gradient (columns, depth) += d_y (rows, columns).T @ x (rows, depth)``.
 
-    ``scratch`` holds 8 * rows floats: columns of a wide d_y lie too far apart for the cache.
+    ``scratch`` holds 8 * CHUNK floats: columns of a wide d_y lie too far apart for the cache.
     """
-    for j in range(0, columns, 8):
-        if depth > 2 * PANEL:
-            for i in range(rows):
-                for k in range(8):
-                    scratch[i * 8 + k] = d_y[d_start + i * columns + j + k]
-            for p in range(0, depth, PANEL):
-                add_product(
-                    32, 8, rows, scratch, 0, 1, 8, x, x_start + p, depth,
-                    gradient, j * depth + p, depth,
-                )  # fmt: skip
-        else:
-            for p in range(0, depth, PANEL):
-                add_product(
-                    32, 8, rows, d_y, d_start + j, 1, columns, x, x_start + p, depth,
-                    gradient, j * depth + p, depth,
-                )  # fmt: skip
+    for first in range(0, rows, CHUNK):
+        count = min(CHUNK, rows - first)
+        d_at, x_at = d_start + first * columns, x_start + first * depth
+        for j in range(0, columns, 8):
+            if depth > 2 * PANEL:
+                for i in range(count):
+                    for k in range(8):
+                        scratch[i * 8 + k] = d_y[d_at + i * columns + j + k]
+                for p in range(0, depth, PANEL):
+                    add_product(
+                        32, 8, count, scratch, 0, 1, 8, x, x_at + p, depth,
+                        gradient, j * depth + p, depth,
+                    )  # fmt: skip
+            else:
+                for p in range(0, depth, PANEL):
+                    add_product(
+                        32, 8, count, d_y, d_at + j, 1, columns, x, x_at + p, depth,
+                        gradient, j * depth + p, depth,
+                    )  # fmt: skip
 
 
 @kernel
 def add_bias_gradient(d_y, start, rows, columns, gradient):
     """``gradient (columns,) +=`` the sum of d_y (rows, columns) over its rows."""
-    for j in range(0, columns, LANES):
-        sums = load(gradient, j)
-        for at in range(start + j, start + j + rows * columns, columns):
-            sums = sums + load(d_y, at)
-        store(gradient, j, sums)
+    for first in range(0, rows, CHUNK):
+        begin, size = start + first * columns, min(CHUNK, rows - first) * columns
+        for j in range(0, columns, LANES):
+            sums = splat(np.float32(0))
+            for at in range(begin + j, begin + j + size, columns):
+                sums = sums + load(d_y, at)
+            store(gradient, j, load(gradient, j) + sums)
 
 
 @kernel
@@ -142,22 +151,29 @@ def normalize_backward(d_y, x, start, rows, dim, gain, d_x, d_gain, d_bias):
     """
     zero = splat(np.float32(0))
     share = splat(np.float32(1 / dim))
+    sums = np.zeros(2 * dim, np.float32)  # of d_gain, then of d_bias
     for i in range(rows):
-        at = start + i * dim
+        at, own = start + i * dim, i * dim
         mean, inverse = _moments(x, at, dim)
         sum_g, sum_gx = zero, zero
         for d in range(0, dim, LANES):
-            change, normal = load(d_y, i * dim + d), (load(x, at + d) - mean) * inverse
-            store(d_gain, d, fma(change, normal, load(d_gain, d)))
-            store(d_bias, d, load(d_bias, d) + change)
+            change, normal = load(d_y, own + d), (load(x, at + d) - mean) * inverse
+            store(sums, d, fma(change, normal, load(sums, d)))
+            store(sums, dim + d, load(sums, dim + d) + change)
             g = change * load(gain, d)
             sum_g, sum_gx = sum_g + g, fma(g, normal, sum_gx)
         mean_g, mean_gx = splat(total(sum_g)) * share, splat(total(sum_gx)) * share
         for d in range(0, dim, LANES):
             normal = (load(x, at + d) - mean) * inverse
-            g = load(d_y, i * dim + d) * load(gain, d)
-            to = i * dim + d
-            store(d_x, to, fma(g - mean_g - normal * mean_gx, inverse, load(d_x, to)))
+            g = load(d_y, own + d) * load(gain, d)
+            change = fma(g - mean_g - normal * mean_gx, inverse, load(d_x, own + d))
+            store(d_x, own + d, change)
+        if i % CHUNK == CHUNK - 1 or i == rows - 1:
+            for d in range(0, dim, LANES):
+                store(d_gain, d, load(d_gain, d) + load(sums, d))
+                store(d_bias, d, load(d_bias, d) + load(sums, dim + d))
+                store(sums, d, zero)
+                store(sums, dim + d, zero)
 
 
 @njit(inline="always")

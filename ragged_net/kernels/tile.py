@@ -105,8 +105,10 @@ class _Operands:
         a_rows = [builder.gep(a, [builder.mul(a_row, row)]) for row in row_numbers]
         c_rows = [builder.gep(c, [builder.mul(c_row, row)]) for row in row_numbers]
         places = [self._vector_at(row, start) for row in c_rows for start in self.starts]
+        # They start at 0, not at C: added term by term to a large C, small terms would be lost.
         # LLVM turns these stack slots into registers.
-        sums = [cgutils.alloca_once_value(builder, self._load(place)) for place in places]
+        zero = ir.Constant(self.vector, [0.0] * self.vector.count)
+        sums = [cgutils.alloca_once_value(builder, zero) for _ in places]
         with cgutils.for_range(builder, self.depth) as loop:
             b = builder.gep(self.b[0], [builder.mul(loop.index, self.b[1])])
             vectors = [self._load(self._vector_at(b, start)) for start in self.starts]
@@ -117,7 +119,7 @@ class _Operands:
                     total = builder.call(self.fma, [number, vector, builder.load(slot)])
                     builder.store(total, slot)
         for place, slot in zip(places, sums, strict=True):
-            builder.store(builder.load(slot), place).align = 4
+            builder.store(builder.fadd(self._load(place), builder.load(slot)), place).align = 4
 
     def _vector_at(self, row: Any, start: int) -> Any:
         address = self.builder.gep(row, [_INDEX(start)])

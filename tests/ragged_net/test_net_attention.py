@@ -134,6 +134,19 @@ def test_backends_refuse_what_they_cannot_run():
             ragged_attention(torch.zeros(2, 3, 1, 8, dtype=dtype), offsets, backend=backend)
 
 
+@pytest.mark.parametrize("backend", ["auto", "reference", *FAST])
+@pytest.mark.parametrize("offsets", [[0, 400_000], [0, 2], [0, 3, 2, 4], [1, 4], [0, -4, 4]])
+def test_offsets_that_do_not_fit_the_rows(offsets, backend):
+    with pytest.raises(ShapeError, match="do not fit its values"):
+        ragged_attention(torch.randn(4, 3, 2, 8), torch.tensor(offsets), backend=backend)
+
+
+@pytest.mark.parametrize("hidden", [torch.tensor([True]), torch.zeros(4), torch.zeros(4, 1).bool()])
+def test_hidden_rows_are_one_boolean_each(hidden):
+    with pytest.raises(ShapeError, match="one boolean for each row"):
+        ragged_attention(torch.randn(4, 3, 2, 8), torch.tensor([0, 4]), hidden)
+
+
 def test_longest_frame():
     assert Frames(torch.tensor([0, 3, 3, 4]), 4).longest == 3
     assert Frames(torch.tensor([0]), 0).longest == 0

@@ -1,7 +1,10 @@
 """The Numba kernels against plain torch."""
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +15,11 @@ from torch.testing import assert_close
 
 pytest.importorskip("numba")
 
-from ragged_net import NetConfig, compiled, ragged_attention
+from entity_env import spaces
+from ragged_net import NetConfig, compiled, kernels, ragged_attention
+from ragged_net.errors import DtypeError
 from ragged_net.frames import Frames
-from ragged_net.kernels import linear
+from ragged_net.kernels import jit, linear
 from ragged_net.kernels.tile import add_product
 from ragged_net.kernels.vector import LANES, exp, load, maximum, store, total, where_positive
 from ragged_net.ragged import offsets_of
@@ -23,6 +28,7 @@ from ragged_net.transformer import TransformerBlock
 from numba import njit  # isort: skip
 
 AGREE = {"rtol": 1e-5, "atol": 1e-5}
+_COMPILED = shutil.ignore_patterns("__pycache__")
 
 
 @njit
@@ -267,16 +273,54 @@ def test_autocast_runs_in_plain_torch():
         assert not compiled.can_run_block(x, 4)
 
 
+def test_weights_of_another_dtype_are_refused():
+    block, _ = blocks(32, 4)
+    block.mlp.double()
+    with pytest.raises(DtypeError, match="the weights of a layer do not fit its rows"):
+        block(torch.zeros(3, 32), Frames(torch.tensor([0, 3]), 3))
+
+
+def test_gradients_of_many_rows_are_exact():
+    # One running sum in float32 over 100,000 rows would be off by 1.5e-5 in the last bias.
+    fast, plain = blocks(32, 4)
+    plain.double()
+    plain.backend = "grouped"  # the reference takes quadratic time
+    torch.manual_seed(0)
+    frames = Frames(offsets_of(torch.tensor([5] * 20_000)), 100_000)
+    x, change = torch.randn(100_000, 32), torch.randn(100_000, 32) + 0.5
+    ours = run(fast, x, frames, change)
+    exact = run(plain, x.double(), frames, change.double())
+    for name, a, b in zip(["y", "x", *dict(fast.named_parameters())], ours, exact, strict=True):
+        errors = (a - b).detach().abs() / b.detach().abs().max()
+        if name == "x":  # a frame with a ReLU at its kink may fall on the other side of it
+            assert (errors.amax(1) > 1e-5).sum() <= 10
+        else:
+            assert errors.max() < (5e-6 if name in ("y", "mlp.2.bias", "out.bias") else 3e-5), name
+
+
+def test_the_default_dtype_does_not_matter():
+    torch.set_default_dtype(torch.float64)
+    try:
+        qkv, offsets = torch.randn(5, 3, 2, 8, dtype=torch.float32), torch.tensor([0, 5])
+        expected = ragged_attention(qkv, offsets, backend="reference")
+        assert_close(ragged_attention(qkv, offsets), expected, **AGREE)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_gelu_and_a_chosen_backend_run_in_plain_torch():
     assert TransformerBlock(NetConfig()).fused
     assert not TransformerBlock(NetConfig(activation="gelu")).fused
     assert not TransformerBlock(NetConfig(attention="grouped")).fused
 
 
-def test_without_numba_everything_runs_in_plain_torch():
-    code = """
+@pytest.mark.parametrize("how", ["missing", "switched off"])
+def test_without_numba_everything_runs_in_plain_torch(how):
+    prepare = 'sys.modules["numba"] = None' if how == "missing" else ""
+    switch = {"NUMBA_DISABLE_JIT": "1"} if how == "switched off" else {}
+    code = f"""
 import sys
-sys.modules["numba"] = None
+{prepare}
 import torch
 from ragged_net import NetConfig, compiled, kernels, ragged_attention
 from ragged_net.frames import Frames
@@ -291,5 +335,48 @@ except ValueError as error:
 else:
     raise SystemExit("no error")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    environment = os.environ | switch
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
     assert done.returncode == 0, done.stderr
+
+
+def test_kernels_are_compiled_again_when_one_of_them_changes(tmp_path):
+    package = tmp_path / "ragged_net"
+    shutil.copytree(Path(kernels.__file__).parents[1], package, ignore=_COMPILED)
+    shutil.copytree(Path(spaces.__file__).parent, tmp_path / "entity_env", ignore=_COMPILED)
+    code = (
+        "import numpy as np\n"
+        "from ragged_net import kernels\n"
+        "from ragged_net.kernels.layers import norm_forward\n"
+        "cold = not kernels.load('jit').is_cached(norm_forward)\n"
+        "x, y, one = np.arange(16, dtype=np.float32), np.empty(16, np.float32), np.ones(16)\n"
+        "norm_forward(x, one.astype(np.float32), 0 * x, y)\n"
+        "print(cold, y.std().round(2))\n"
+    )
+
+    def output():
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    assert output() == ["True", "1.0"]
+    assert output() == ["False", "1.0"]
+    # layers.py calls what is in linear.py: with a huge epsilon the rows shrink.
+    source = package / "kernels" / "linear.py"
+    source.write_text(source.read_text().replace("EPSILON = 1e-5", "EPSILON = 1e5"))
+    assert output() == ["True", "0.01"]
+
+
+def test_where_nothing_can_be_kept_kernels_are_compiled_anew(monkeypatch):
+    def refuse(**options):
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function 'f': no locator available")
+        return lambda function: function
+
+    monkeypatch.setattr(jit, "njit", refuse)
+    assert jit.kernel(len)([1, 2]) == 2
+    assert not jit.is_cached(len)

@@ -71,3 +71,13 @@ def test_parts_that_do_not_fit():
         grown.add(EntityBatch(batch.entities, batch.global_features, {}, swapped))
     with pytest.raises(UnknownNameError, match="lacks the action 'Move'"):
         grown.add(EntityBatch(batch.entities, batch.global_features, {}, {}))
+
+
+def test_rows_of_different_kinds_are_not_broadcast():
+    grown = GrowingTensor(2)
+    grown.add(torch.zeros(2, 3))
+    for other in (torch.zeros(2, 1), torch.zeros(2, 3).double(), torch.zeros(2, 3, device="meta")):
+        with pytest.raises(ShapeError, match="rows of different kinds"):
+            grown.add(other)
+    with pytest.raises(EmptyBatchError):
+        GrowingTensor().all()

@@ -89,3 +89,13 @@ def test_other_mistakes():
         RaggedTensor.cat([])
     with pytest.raises(ShapeError, match="different shapes"):
         RaggedTensor.cat([ragged([[1]]), RaggedTensor.from_lengths(torch.zeros(1, 2), [1])])
+
+
+def test_frames_are_selected_by_their_numbers():
+    tensor = RaggedTensor.from_lengths(torch.arange(3), [1, 1, 1])
+    assert tensor.select(torch.tensor([2, 0], dtype=torch.int32)).values.tolist() == [2, 0]
+    for wrong in (torch.tensor([True, False, True]), torch.tensor([0.9, 2.0])):
+        with pytest.raises(DtypeError, match="selected by their numbers"):
+            tensor.select(wrong)
+    with pytest.raises(ShapeError, match="selected by a list"):
+        tensor.select(torch.tensor([[0], [1]]))
