@@ -24,6 +24,7 @@ def main() -> None:
         print("\n" + json.dumps([dataclasses.asdict(row) for row in rows]))
         return
     collected: list[Row] = []
+    failed: list[str] = []
     for part in sys.argv[1:] or PARTS:
         start = time.perf_counter()
         print(f"{part} ...", end="", flush=True)
@@ -32,13 +33,18 @@ def main() -> None:
             env={**os.environ, **ONE_THREAD},
             stdout=subprocess.PIPE,
             text=True,
-            check=True,
         )
+        if done.returncode:
+            failed.append(part)
+            print(" failed", flush=True)
+            continue
         rows = [Row(**row) for row in json.loads(done.stdout.splitlines()[-1])]
         collected += [dataclasses.replace(row, case=f"{part}: {row.case}") for row in rows]
         print(f" {time.perf_counter() - start:.0f} s", flush=True)
     print()
     print_rows(collected)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ class Row:
         spread: The middle 80% of the repeats.
         target: The least ``ratio`` (or, without one, the least ``value``) to reach; None for none.
         value: Our figure as a number, where the target is about it.
+        note: Printed in a line of its own.
     """
 
     case: str
@@ -49,6 +50,7 @@ class Row:
     spread: tuple[float, float] | None = None
     target: float | None = None
     value: float | None = None
+    note: str = ""
 
     @property
     def verdict(self) -> str:
@@ -112,14 +114,19 @@ def speed_row(
 def print_rows(rows: Sequence[Row]) -> None:
     """Print a table."""
     lines = [("case", "ours", "baseline", "ratio", "80% of repeats", "target", "")]
+    notes = [""]
     for row in rows:
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}x"
         spread = "" if row.spread is None else f"{row.spread[0]:.2f} to {row.spread[1]:.2f}"
         target = "" if row.target is None else f"{row.target:,g}"
         lines.append((row.case, row.ours, row.baseline, ratio, spread, target, row.verdict))
+        notes.append(row.note)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)))
+    for line, note in zip(lines, notes, strict=True):
+        cells = [text.ljust(width) for text, width in zip(line, widths, strict=True)]
+        print("  ".join(cells).rstrip())
+        if note:
+            print(f"    {note}")
 
 
 def _figure(times: Times, per_call: float | None, unit: str) -> str:

@@ -133,7 +133,8 @@ def _scaling() -> list[Row]:
     points = ", ".join(f"{n:.0f}: {s * 1e3:.2f}" for n, s in zip(entities, seconds, strict=True))
     return [
         Row(
-            case="entity scaling, B=128, ms by entities " + points,
+            case="entity scaling, B=128",
+            note="ms by entities: " + points,
             ours=f"{start * 1e3:.2f} ms + {slope * 1e6:.2f} us an entity, R^2 {fit:.4f}",
             value=float(fit),
             target=0.99,

@@ -24,8 +24,10 @@ from ppo_trainer.session import open_session
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.train import train_once
 
-UPDATES, REPEATS = 20, 3
+UPDATES = 20
 TARGETS = {32: 20_000, 128: 3_800}
+CASES = ((32, 4, 5, True), (32, 2, 5, False), (128, 4, 3, True))
+"""Width, mlp_ratio, seeds, and whether the baseline runs in turn with ours."""
 NETWORK = ("inference", "forward", "backward", "optimizer")
 """Phases of network arithmetic; at least 85% of the time should go there."""
 
@@ -50,14 +52,13 @@ def rows() -> list[Row]:
     torch.set_num_threads(1)
     keep_freed_memory()
     found = []
-    for dim, target in TARGETS.items():
-        for ratio in (4, 2):
-            runs, plain = [], []
-            for seed in range(REPEATS):
-                runs.append(_run(_config(dim, ratio, seed, plain=False)))
-                if seed == 0 and ratio == 4:
-                    plain.append(_run(_config(dim, ratio, seed, plain=True)))
-            found += _rows(f"D={dim}, mlp_ratio={ratio}", runs, plain, target)
+    for dim, ratio, repeats, compared in CASES:
+        runs, plain = [], []
+        for seed in range(repeats):
+            runs.append(_run(_config(dim, ratio, seed, plain=False)))
+            if compared:
+                plain.append(_run(_config(dim, ratio, seed, plain=True)))
+        found += _rows(f"D={dim}, mlp_ratio={ratio}", runs, plain, TARGETS[dim])
     return found
 
 
@@ -100,11 +101,13 @@ def _rows(label: str, runs: list[Run], plain: list[Run], target: int) -> list[Ro
     rates = sorted(run.rate for run in runs)
     rate = float(np.median(rates))
     slow = float(np.median([run.rate for run in plain])) if plain else None
+    ratios = sorted(a.rate / b.rate for a, b in zip(runs, plain, strict=False))
     table = Row(
         case=f"{label}, {np.mean([run.entities for run in runs]):.1f} entities per frame",
         ours=f"{rate:,.0f} frames/s ({rates[0]:,.0f} to {rates[-1]:,.0f})",
         baseline=f"torch's layers, Python's rows: {slow:,.0f} frames/s" if slow else "",
-        ratio=rate / slow if slow else None,
+        ratio=float(np.median(ratios)) if ratios else None,
+        spread=(ratios[0], ratios[-1]) if ratios else None,
         value=rate,
         target=target,
     )

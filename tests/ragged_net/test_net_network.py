@@ -266,3 +266,21 @@ def test_a_bad_feature_leaves_the_statistics_of_all_types_untouched():
     with pytest.raises(ValueError, match="'x' is not finite in row 1"):
         net.update_statistics(batch)
     assert net.encoder.embedding.types[0].norm.count == 0
+
+
+@pytest.mark.parametrize("with_gradients", [False, True])
+def test_types_with_and_without_features_meet_under_autocast(with_gradients):
+    # A type vector stays float32 there, a projection of features becomes bfloat16.
+    space = ObsSpace(entities={"Hero": Entity(["x"]), "Wall": Entity([])})
+    net = RaggedNet(space, {}, NetConfig(dim=32, layers=1))
+    batch = EntityBatch(
+        {
+            "Hero": RaggedTensor.from_lengths(torch.randn(2, 1), [1, 1]),
+            "Wall": RaggedTensor.from_lengths(torch.zeros(3, 0), [3, 0]),
+        },
+        torch.zeros(2, 0),
+    )
+    expected = net(batch).value
+    with torch.set_grad_enabled(with_gradients), torch.autocast("cpu", dtype=torch.bfloat16):
+        value = net(batch).value
+    assert_close(value, expected, rtol=0.1, atol=0.1)
