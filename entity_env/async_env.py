@@ -34,6 +34,11 @@ from entity_env.worker_process import WorkerProcess, common_spaces, end_workers,
 
 __all__ = ["AsyncEnv", "Ready"]
 
+_LONGEST_WAIT = 3600.0
+"""Seconds that one system call waits: what it can take ends at some weeks."""
+_FOR_EVER = 1e12
+"""Seconds after which nobody asks."""
+
 
 class AsyncEnv:
     """Steps each row as soon as it has its actions, and returns the first M that are ready.
@@ -126,7 +131,7 @@ class AsyncEnv:
         """The M rows that became ready first and have not been returned; waits for them.
 
         Args:
-            timeout: Seconds to wait at most; None waits as long as it takes.
+            timeout: Seconds to wait at most; None or infinity waits as long as it takes.
 
         Raises:
             NotReadyError: The time is over. Nothing is lost: call it again.
@@ -211,9 +216,9 @@ class AsyncEnv:
 
     def _wait(self, end: float | None) -> None:
         """Note the rows that have become ready; waits for some of them."""
-        left = None if end is None else max(0.0, end - time.monotonic())
-        events = self._selector.select(left)
-        if not events:
+        left = _LONGEST_WAIT if end is None else max(0.0, end - time.monotonic())
+        events = self._selector.select(min(left, _LONGEST_WAIT))
+        if not events and end is not None and time.monotonic() >= end:
             raise NotReadyError(
                 "the time for recv is over",
                 expected=f"{self._batch_size} rows that are ready",
@@ -243,11 +248,13 @@ def _end_of(timeout: float | None) -> float | None:
     """The moment at which a call that begins now has to be over."""
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+    is_number = isinstance(timeout, int | float | np.integer | np.floating)
+    if isinstance(timeout, bool) or not is_number or not timeout >= 0:
         raise TimeoutValueError(
             "invalid timeout", expected="seconds >= 0, or None", received=shorten(timeout)
         )
-    return time.monotonic() + timeout
+    # Also infinity, and whole numbers that no float holds.
+    return None if timeout > _FOR_EVER else time.monotonic() + float(timeout)
 
 
 def _end(workers: list[WorkerProcess], selector: selectors.BaseSelector) -> None:

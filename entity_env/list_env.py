@@ -18,7 +18,6 @@ from entity_env.errors import (
     EntityEnvError,
     EnvironmentFailedError,
     ObservationError,
-    SpaceError,
     StateError,
     shorten,
 )
@@ -26,8 +25,9 @@ from entity_env.metrics import EpisodeTracker, metric_columns
 from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferI64
 from entity_env.rows import RowReader, Rows, ended_rows
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.vec_env import VecEnv, check_count
+from entity_env.shared_memory import Watch
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
+from entity_env.vec_env import VecEnv, check_count, check_saved_rows
 
 __all__ = ["ListEnv"]
 
@@ -36,7 +36,7 @@ class ListEnv(VecEnv):
     """Steps a list of environments in a loop.
 
     Observations are read when all rows have acted. An environment may use its arrays and lists
-    again in its next ``act`` or ``reset``, but must not share those that it changes with others.
+    again in its next ``act`` or ``reset``; to change some that others show is an ObservationError.
 
     Args:
         create_env: Makes one environment; called once for each row.
@@ -99,7 +99,8 @@ class ListEnv(VecEnv):
         if seed is not None:
             self._seed(check_seed(seed))
         self._step = 0
-        first = [self._call(row, "reset", env.reset) for row, env in enumerate(self._envs)]
+        first: list[Observation] = []
+        self._reset_rows(first, range(len(self)))
         obs = self._begin(first, "reset")
         for tracker, metrics in zip(self._trackers, self._rows.outcome.metrics, strict=True):
             tracker.begin(metrics)
@@ -121,8 +122,7 @@ class ListEnv(VecEnv):
     ) -> VecObs:
         """Start new episodes in the rows that are over, and in those that a limit cut off."""
         # What an episode ended with is read before its environment starts the next one.
-        ended: dict[int, tuple[float, Mapping[str, float]]] = {}
-        final: VecObs | None = None
+        ended, final = dict[int, tuple[float, Mapping[str, float]]](), None
         if over:
             own = [observations[row] for row in over]
             outcome = self._reader.outcome(own, self._places("act", over))
@@ -132,8 +132,10 @@ class ListEnv(VecEnv):
             last = self._reader.read(own, self._places("act", cut_off))
             ended.update(zip(cut_off, last.outcome.results(), strict=True))
             final = last.obs
-        for row in sorted(ended):
-            observations[row] = self._call(row, "reset", self._envs[row].reset)
+        kept = next((row for row in range(len(self)) if row not in ended), None)
+        watch = Watch(observations, kept, len(self))
+        self._reset_rows(observations, sorted(ended))
+        watch.check(self._places("act", new=ended))
         now = self._reader.read(observations, self._places("act", new=ended))
         self._check_unfinished(now, "reset")
         rewards, metrics = now.outcome.rewards.copy(), list(now.outcome.metrics)
@@ -156,6 +158,14 @@ class ListEnv(VecEnv):
             metrics=metric_columns(summaries),
             final=final,
         )
+
+    def _reset_rows(self, observations: list[Observation], rows: Sequence[int]) -> None:
+        """Put what ``rows`` show after a reset into ``observations``."""
+        for row in rows:
+            observations[row : row + 1] = [self._call(row, "reset", self._envs[row].reset)]
+            if row == rows[0]:
+                watch = Watch(observations, row, len(self))
+        watch.check(self._places("reset"))
 
     def _begin(self, observations: list[Observation], what: str) -> VecObs:
         """Read what ``reset`` or ``set_state`` returned in all rows."""
@@ -193,12 +203,7 @@ class ListEnv(VecEnv):
         ]
 
     def _set_state(self, state: list[Any]) -> VecObs:
-        if not isinstance(state, list) or len(state) != len(self._envs):
-            raise StateError(
-                "the saved state does not fit",
-                expected=f"a list of {len(self._envs)} rows",
-                received=f"{len(state)} rows" if isinstance(state, list) else shorten(state),
-            )
+        check_saved_rows(state, len(self))
         observations = []
         for row, saved in enumerate(state):
             env = self._envs[row]
@@ -213,6 +218,9 @@ class ListEnv(VecEnv):
                     received=shorten(saved),
                 ).located(self._where(row)) from error
             observations.append(self._call(row, "set_state", env.set_state, own))
+            if row == 0:
+                watch = Watch(observations, row, len(self))
+        watch.check(self._places("set_state"))
         return self._begin(observations, "set_state")
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
@@ -240,8 +248,11 @@ class ListEnv(VecEnv):
                 if note is not None:
                     note(self._first_row + row, self._step)
                 observations.append(env.act(own))
+                if row == 0:
+                    watch = Watch(observations, row, len(self))
         except Exception as error:
             self._blame(row, "act", error)
+        watch.check(self._places("act"))
         return observations
 
     def _call(
@@ -272,14 +283,7 @@ class ListEnv(VecEnv):
             }
             for row, env in enumerate(self._envs)
         ]
-        for row, own in enumerate(spaces):
-            for kind, space in own.items():
-                if space != spaces[0][kind]:
-                    raise SpaceError(
-                        f"the {kind} differs from that of the first environment",
-                        expected=shorten(spaces[0][kind]),
-                        received=shorten(space),
-                    ).located(self._where(row))
+        check_same_spaces(spaces, self._where)
         return RowReader(**spaces[0])
 
     def _where(self, row: int) -> str:

@@ -5,7 +5,7 @@ Plain frozen dataclasses without NumPy, so that the network can be built from th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Union
 
@@ -24,6 +24,7 @@ __all__ = [
     "ObsSpace",
     "SelectEntityActionSpace",
     "check_action_space",
+    "check_same_spaces",
     "feature_name",
 ]
 
@@ -209,6 +210,37 @@ def check_action_space(action_space: object) -> dict[ActionName, ActionSpace]:
                 received=shorten(space),
             )
     return dict(action_space)
+
+
+def check_same_spaces(spaces: Sequence[Mapping[str, Any]], where: Callable[[int], str]) -> None:
+    """Check that all environments have the same spaces, with all names in the same order.
+
+    Args:
+        spaces: The ``obs_space`` and ``action_space`` of each.
+        where: The place of the i-th environment, for the SpaceError.
+    """
+    for kind in ("obs_space", "action_space"):
+        first = spaces[0][kind]
+        for i, own in enumerate(space[kind] for space in spaces):
+            what, expected, received = "differs from", first, own
+            if own == first:  # equal dicts may differ in their order
+                what, expected, received = (
+                    "has the names in another order than",
+                    _order(first),
+                    _order(own),
+                )
+            if expected != received:
+                raise SpaceError(
+                    f"the {kind} {what} that of the first environment",
+                    expected=shorten(expected),
+                    received=shorten(received),
+                ).located(where(i))
+
+
+def _order(space: Any) -> list[Any] | None:
+    """The names of entity types or actions; None of what is neither space."""
+    names = space.entities if isinstance(space, ObsSpace) else space
+    return list(names) if isinstance(names, Mapping) else None
 
 
 def _check_name(kind: str, name: object) -> None:

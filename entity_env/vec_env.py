@@ -12,11 +12,11 @@ import numpy.typing as npt
 from entity_env.answer import check_actions
 from entity_env.batch import VecObs
 from entity_env.environment import Environment
-from entity_env.errors import ClosedError, NumEnvsError, ResetNeededError, shorten
+from entity_env.errors import ClosedError, NumEnvsError, ResetNeededError, StateError, shorten
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["VecEnv", "check_count"]
+__all__ = ["VecEnv", "check_count", "check_saved_rows"]
 
 
 class VecEnv(ABC):
@@ -138,6 +138,16 @@ class VecEnv(ABC):
 
     @abstractmethod
     def _close(self) -> None: ...
+
+
+def check_saved_rows(state: object, rows: int) -> None:
+    """Raise StateError unless ``state`` is a list of as many saved rows."""
+    if not isinstance(state, list) or len(state) != rows:
+        raise StateError(
+            "the saved state does not fit",
+            expected=f"a list of {rows} rows",
+            received=f"{len(state)} rows" if isinstance(state, list) else shorten(state),
+        )
 
 
 def check_count(what: str, count: object, most: int | None = None) -> int:

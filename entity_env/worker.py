@@ -22,11 +22,12 @@ from typing import Any
 
 from entity_env import errors
 from entity_env.channel import Channel
-from entity_env.errors import EntityEnvError, shorten
+from entity_env.errors import EntityEnvError
 from entity_env.list_env import ListEnv
 from entity_env.obs_format import ObsFormat
 from entity_env.row_loop import play_rows
 from entity_env.shared_block import SharedBlock
+from entity_env.spaces import check_same_spaces
 from entity_env.transport import read_actions
 
 __all__ = ["main", "revive"]
@@ -93,30 +94,15 @@ def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -
         env = ListEnv(create_env, rows, start["seed"], first_row=row, on_row=block.note)
         at_end.callback(env.close)
         envs.append(env)
-        _check_same_spaces(env, envs[0], row)
-    spaces = {
-        "obs_space": env.obs_space(),
-        "action_space": env.action_space(),
-        "has_state": env.has_state(),
-    }
-    channel.send(b"p", pickle.dumps(spaces))
+    spaces = [{"obs_space": env.obs_space(), "action_space": env.action_space()} for env in envs]
+    check_same_spaces(spaces, lambda i: f"environment {parts[i][0]}, step 0")
+    has_state = all(env.has_state() for env in envs)
+    # The first row's: all of them are packed in its order.
+    channel.send(b"p", pickle.dumps({**spaces[0], "has_state": has_state}))
     if start["apart"]:
         play_rows(channel, block, {row: env for (row, _), env in zip(parts, envs, strict=True)})
     else:
-        _play_together(channel, block, env)
-
-
-def _check_same_spaces(env: ListEnv, first: ListEnv, row: int) -> None:
-    for kind, own, other in (
-        ("obs_space", env.obs_space(), first.obs_space()),
-        ("action_space", env.action_space(), first.action_space()),
-    ):
-        if own != other:
-            raise errors.SpaceError(
-                f"the {kind} differs from that of the first environment",
-                expected=shorten(other),
-                received=shorten(own),
-            ).located(f"environment {row}, step 0")
+        _play_together(channel, block, envs[0])
 
 
 def _play_together(channel: Channel, block: SharedBlock, env: ListEnv) -> None:

@@ -20,11 +20,11 @@ from entity_env.environment import Environment, check_seed
 from entity_env.errors import (
     EnvironmentFailedError,
     NumEnvsError,
-    SpaceError,
     WorkerDiedError,
     shorten,
 )
 from entity_env.shared_block import SharedBlock
+from entity_env.spaces import check_same_spaces
 from entity_env.vec_env import check_count
 from entity_env.worker import revive
 
@@ -155,17 +155,9 @@ def common_spaces(workers: Sequence[WorkerProcess]) -> dict[str, Any]:
     Raises:
         SpaceError: Their environments have different spaces.
     """
-    answers = [worker.receive() for worker in workers]
-    first: dict[str, Any] = answers[0]
-    for kind in ("obs_space", "action_space"):
-        other = next((a[kind] for a in answers if repr(a[kind]) != repr(first[kind])), None)
-        if other is not None:
-            raise SpaceError(
-                f"the environments of different workers have a different {kind}",
-                expected=shorten(first[kind]),
-                received=shorten(other),
-            )
-    return first
+    answers: list[dict[str, Any]] = [worker.receive() for worker in workers]
+    check_same_spaces(answers, lambda i: f"environment {workers[i].first_row}, step 0")
+    return answers[0]
 
 
 def end_workers(workers: Sequence[WorkerProcess]) -> None:

@@ -15,28 +15,32 @@ class EnvConfigError(EntityEnvError):
     """An environment parameter of the wrong type, or one that leaves no game to play."""
 
 
-def check_whole(name: str, value: Any, minimum: int) -> int:
-    """Return parameter ``name`` if it is a whole number >= ``minimum``, else EnvConfigError."""
-    if not _is_whole(value) or value < minimum:
+def check_whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return parameter ``name`` if it is a whole number in this range, else EnvConfigError."""
+    if not _is_within(value, least, most):
         raise EnvConfigError(
-            f"invalid parameter {name}",
-            expected=f"a whole number >= {minimum}",
-            received=shorten(value),
+            f"invalid parameter {name}", expected=_range(least, most), received=shorten(value)
         )
     return int(value)
 
 
-def check_span(name: str, value: Any, minimum: int) -> tuple[int, int]:
-    """Parameter ``name`` as (least, most): a whole number >= ``minimum``, or a pair of them."""
+def check_span(name: str, value: Any, least: int, most: int | None = None) -> tuple[int, int]:
+    """Parameter ``name`` as (lower, upper): a whole number in this range, or a pair of them."""
     pair = tuple(value) if isinstance(value, list | tuple | np.ndarray) else (value, value)
-    if len(pair) != 2 or not all(map(_is_whole, pair)) or not minimum <= pair[0] <= pair[1]:
+    good = len(pair) == 2 and all(_is_within(n, least, most) for n in pair)
+    if not good or pair[0] > pair[1]:
         raise EnvConfigError(
             f"invalid parameter {name}",
-            expected=f"a whole number >= {minimum}, or a pair of them, the smaller one first",
+            expected=f"{_range(least, most)}, or a pair of them, the smaller one first",
             received=shorten(value),
         )
     return int(pair[0]), int(pair[1])
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+def _is_within(value: Any, least: int, most: int | None) -> bool:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_whole and bool(value >= least) and (most is None or bool(value <= most))
+
+
+def _range(least: int, most: int | None) -> str:
+    return f"a whole number >= {least}" + ("" if most is None else f" and <= {most}")

@@ -79,15 +79,15 @@ class MineSweeper(Environment):
         The grid world of the Entity Gym tutorials (github.com/entity-neural-network/entity-gym).
 
     Args:
-        width: Tiles from left to right. This and the next three are whole numbers of at least 1,
-            or pairs (least, most) from which each episode draws its own.
-        height: Tiles from bottom to top.
-        nmines: Mines at the start; on a board that is too small for the most of a pair, drawn from
-            as many as fit beside the robots.
+        width: Tiles from left to right, at most 1000. This and the next three are whole numbers of
+            at least 1, or pairs (least, most) from which each episode draws its own.
+        height: Tiles from bottom to top, at most 1000.
+        nmines: Mines at the start, as robots and cannons at most 10,000; on a board that is too
+            small for the most of a pair, drawn from as many as fit beside the robots.
         nrobots: Robots at the start.
         orbital_cannon: Whether there is a cannon, or the number of cannons.
-        cooldown_period: Steps that a cannon waits after a shot, and at the start.
-        max_steps: Steps until the episode is cut off.
+        cooldown_period: Steps that a cannon waits after a shot, and at the start, at most 10^7.
+        max_steps: Steps until the episode is cut off, at most 10^9.
 
     Raises:
         EnvConfigError: A parameter of the wrong type or range, or a smallest board without room for

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 
 from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from envs.jit import kernel
 from envs.minesweeper_kernels import F32, F64, HEIGHT, I32, I64, MINES, ROBOTS, WIDTH, Bools
 from envs.minesweeper_rules import MOVES
 
@@ -131,7 +131,7 @@ class FrameWriter:
         return counts
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _observe(
     facts: I32,
     mines: I32,

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from envs.jit import kernel
 from envs.minesweeper_rules import DEFUSE, STEPS, MineSweeperSettings
 
 __all__ = [
@@ -72,7 +73,7 @@ def rules_of(settings: MineSweeperSettings) -> I64:
     return np.array([*spans, settings.cooldown_period, settings.max_steps], np.int64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_legal(
     facts: I32,
     robots: I32,
@@ -109,7 +110,7 @@ def is_legal(
     return legal
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def advance(
     rules: I64,
     facts: I32,
@@ -235,7 +236,7 @@ def _keep_robots(mines: I32, robots: I32, row: int, nmines: int, nrobots: int) -
     return left
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def restart(
     rules: I64,
     facts: I32,
@@ -272,7 +273,7 @@ def restart(
         returns[row] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _between(streams: U64, row: int, least: int, most: int) -> int:
     """A number from ``least`` to ``most``, each as likely; draws nothing where there is only one.
 

@@ -16,10 +16,16 @@ import numpy.typing as npt
 
 from entity_env.batch import VecObs
 from entity_env.environment import Environment, check_seed
-from entity_env.errors import EntityEnvError, ObservationError, StateError, shorten
+from entity_env.errors import (
+    EntityEnvError,
+    ObservationError,
+    ResetNeededError,
+    StateError,
+    shorten,
+)
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.vec_env import VecEnv, check_count
+from entity_env.vec_env import VecEnv, check_count, check_saved_rows
 from envs.minesweeper import MineSweeper
 from envs.minesweeper_checks import Position, check_state
 from envs.minesweeper_frames import FrameWriter
@@ -166,6 +172,8 @@ class MineSweeperVec(VecEnv):
         restart(self._rules, *self._board, self._streams, self._returns, rows)
 
     def _get_state(self) -> list[Any]:
+        if not self._facts[:, WIDTH].all():  # no board yet
+            raise ResetNeededError("no episode has been started", hint="call reset() first")
         return [
             {
                 "env": self._single(row).get_state(),
@@ -181,12 +189,7 @@ class MineSweeperVec(VecEnv):
         ]
 
     def _set_state(self, state: list[Any]) -> VecObs:
-        if not isinstance(state, list) or len(state) != len(self):
-            raise StateError(
-                "the saved state does not fit",
-                expected=f"a list of {len(self)} rows",
-                received=f"{len(state)} rows" if isinstance(state, list) else shorten(state),
-            )
+        check_saved_rows(state, len(self))
         rows = []
         for row, saved in enumerate(state):
             try:

@@ -20,6 +20,10 @@ from envs.errors import EnvConfigError, check_span, check_whole
 __all__ = [
     "ACTION_SPACE",
     "DEFUSE",
+    "MOST_COOLDOWN",
+    "MOST_ENTITIES",
+    "MOST_STEPS",
+    "MOST_TILES",
     "MOVES",
     "OBS_SPACE",
     "STEPS",
@@ -34,6 +38,15 @@ STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 """What the first four choices of ``Move`` add to x and y."""
 DEFUSE = 4
 """The index of ``Defuse Mines``."""
+
+MOST_TILES = 1000
+"""The widest and the highest board; each row draws from an array of all tiles."""
+MOST_ENTITIES = 10_000
+"""The most mines, robots and cannons; each row has room for them."""
+MOST_STEPS = 1_000_000_000
+"""The longest episode: steps are counted in 32 bits."""
+MOST_COOLDOWN = 10_000_000
+"""The longest cooldown: a feature, and float32 holds each number up to it."""
 
 OBS_SPACE = ObsSpace(
     entities={
@@ -99,13 +112,13 @@ class MineSweeperSettings:
         if isinstance(orbital_cannon, bool | np.bool_):
             orbital_cannon = int(orbital_cannon)
         settings = cls(
-            check_span("width", width, 1),
-            check_span("height", height, 1),
-            check_span("nmines", nmines, 1),
-            check_span("nrobots", nrobots, 1),
-            check_whole("orbital_cannon", orbital_cannon, 0),
-            check_whole("cooldown_period", cooldown_period, 0),
-            check_whole("max_steps", max_steps, 1),
+            check_span("width", width, 1, MOST_TILES),
+            check_span("height", height, 1, MOST_TILES),
+            check_span("nmines", nmines, 1, MOST_ENTITIES),
+            check_span("nrobots", nrobots, 1, MOST_ENTITIES),
+            check_whole("orbital_cannon", orbital_cannon, 0, MOST_ENTITIES),
+            check_whole("cooldown_period", cooldown_period, 0, MOST_COOLDOWN),
+            check_whole("max_steps", max_steps, 1, MOST_STEPS),
         )
         # The mines are drawn last, from as many as the board then holds.
         tiles = settings.width[0] * settings.height[0]

@@ -15,7 +15,7 @@ from support.rows import rows_of
 from support.tiny_envs import Chain, Failing, Farm
 from support.workers import collected, pids, wait_until
 
-from entity_env import AsyncEnv, Entity, ListEnv, ObsSpace, errors
+from entity_env import AsyncEnv, Entity, ListEnv, ObsSpace, ParallelEnv, errors
 from envs.minesweeper import MineSweeper
 
 
@@ -283,6 +283,33 @@ def test_a_timeout_is_a_number_of_seconds(timeout):
             env.recv(timeout)
 
 
+@pytest.mark.parametrize(
+    "timeout",
+    [1e9, float("inf"), 10**400, np.float32(60), np.float64("inf"), np.int64(2**40), np.inf],
+)
+def test_any_number_of_seconds_is_a_timeout(timeout):
+    with AsyncEnv(Chain, 2, 1, 2) as env:
+        env.reset()
+        assert sorted(env.recv(timeout).rows.tolist()) == [0, 1]
+
+
+def test_a_long_wait_is_many_short_ones(monkeypatch):
+    waits = []
+    with AsyncEnv(Chain, 1, 1, 1) as env:
+        select = env._selector.select
+
+        def some_time(seconds):
+            waits.append(seconds)
+            return [] if len(waits) < 3 else select(seconds)
+
+        monkeypatch.setattr(env._selector, "select", some_time)
+        for timeout in (1e9, None):
+            env.reset()
+            env.recv(timeout)
+            assert waits[:2] == [3600.0] * 2, "one hour at a time, and not over after it"
+            waits.clear()
+
+
 def test_wrong_actions_are_refused_with_the_number_of_their_row():
     with AsyncEnv(Chain, 4, 1, 4) as env:
         env.reset()
@@ -317,22 +344,47 @@ def test_wrong_sizes_are_refused(arguments, error):
 
 
 def test_rows_need_the_same_spaces(tmp_path):
+    def second(name):
+        """Whether this is the second environment of this name."""
+        try:
+            (tmp_path / name).mkdir()
+        except FileExistsError:
+            return True
+        return False
+
     class Odd(Chain):
+        names = ("time",)
+
         def __init__(self):
             super().__init__()
-            try:
-                (tmp_path / "second").mkdir()
-                self.names = ["time"]
-            except FileExistsError:
-                self.names = ["clock"]
+            if second("odd"):
+                self.names = ("clock",)
 
         def obs_space(self):
             return ObsSpace(entities={"Walker": Entity(self.names)})
 
-    for processes in (1, 2):
-        with pytest.raises(errors.SpaceError, match="obs_space"):
-            AsyncEnv(Odd, 2, processes, 1)
-        (tmp_path / "second").rmdir()
+    class Turned(Chain):
+        def __init__(self):
+            super().__init__()
+            self.turned = second("turned")
+
+        def obs_space(self):
+            kinds = ["Walker", "Wall"]
+            return ObsSpace(entities=dict.fromkeys(kinds[:: -1 if self.turned else 1], Entity()))
+
+    for make, words in (
+        (lambda: AsyncEnv(Odd, 2, 1, 1), "obs_space differs"),
+        (lambda: AsyncEnv(Odd, 2, 2, 1), "obs_space differs"),
+        (lambda: ListEnv(Turned, 2), "obs_space has the names in another order"),
+        (lambda: ParallelEnv(Turned, 2, 2), "obs_space has the names in another order"),
+        (lambda: AsyncEnv(Turned, 2, 1, 1), "obs_space has the names in another order"),
+        (lambda: AsyncEnv(Turned, 2, 2, 1), "obs_space has the names in another order"),
+    ):
+        with pytest.raises(errors.SpaceError, match=words) as caught:
+            make()
+        assert caught.value.where == "environment 1, step 0"
+        for folder in tmp_path.iterdir():
+            folder.rmdir()
 
 
 # ------------------------------------------------------------------------------------- bad endings

@@ -486,7 +486,7 @@ def different_in_each_process(kind):
 @pytest.mark.parametrize("kind", ["obs_space", "action_space"])
 def test_workers_with_different_spaces_are_refused(kind):
     Odd = different_in_each_process(kind)
-    with pytest.raises(errors.SpaceError, match=f"different {kind}"):
+    with pytest.raises(errors.SpaceError, match=f"the {kind} differs"):
         ParallelEnv(Odd, 2, 2)
     ListEnv(Odd, 2).reset()  # one process, one space
 

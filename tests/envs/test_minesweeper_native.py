@@ -418,11 +418,30 @@ def test_a_small_board_has_at_most_as_many_mines_as_fit(shapes):
         ({"width": 0}, "width"),
         ({"nmines": 35}, "6 x 6"),
         ({"cooldown_period": -1}, "cooldown_period"),
+        # Too large to count or to hold.
+        ({"max_steps": 2**70}, "max_steps.*\n.*<= 1000000000"),
+        ({"max_steps": 10**9 + 1}, "max_steps"),
+        ({"orbital_cannon": 1, "cooldown_period": 2**40}, "cooldown_period"),
+        ({"width": 100_000, "height": 100_000}, "width"),
+        ({"height": [5, 1001]}, "height.*\n.*>= 1 and <= 1000,"),
+        ({"nmines": [1, 2**40]}, "nmines"),
+        ({"width": 1000, "height": 1000, "nrobots": 10_001}, "nrobots"),
+        ({"orbital_cannon": 2**70}, "orbital_cannon"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(make, settings, text):
     with pytest.raises(EnvConfigError, match=text):
         make(**settings)
+
+
+def test_the_largest_settings_can_be_played():
+    settings = {"width": 1000, "height": 1000, "nmines": 10_000, "nrobots": [1, 2]}
+    settings |= {"orbital_cannon": 1, "cooldown_period": 10**7, "max_steps": 10**9}
+    for env in (MineSweeperVec(1, **settings), ListEnv(lambda: MineSweeper(**settings), 1)):
+        obs = env.reset()
+        obs = env.act(random_policy(0)(obs))
+        assert obs.features["Orbital Cannon"].as_array().tolist() == [[10**7 - 1]]
+        assert not obs.truncated.any()
 
 
 def test_the_size_is_part_of_the_state_where_it_varies():
@@ -640,6 +659,8 @@ def test_acting_before_reset_and_after_close_is_refused():
     env = MineSweeperVec(2)
     with pytest.raises(errors.ResetNeededError):
         env.act({})
+    with pytest.raises(errors.ResetNeededError, match=r"call reset\(\) first"):
+        env.get_state()
     env.reset()
     env.close()
     env.close()

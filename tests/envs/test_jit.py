@@ -1,0 +1,92 @@
+"""Kernels are compiled once, and again when anything that they contain changes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import envs
+
+TREE = Path(envs.__file__).parent.parent
+PLAY = """
+import sys; sys.path.insert(0, sys.argv[1])
+import numpy as np
+import envs.minesweeper_kernels as kernels
+assert kernels.__file__.startswith(sys.argv[1])
+facts = np.array([[6, 6, 1, 1, 0, 0]], np.int32)
+mines, robots = np.array([[[5, 5]]], np.int32), np.array([[[2, 2]]], np.int32)
+reward, ends, metrics = np.zeros(1, np.float32), np.zeros((2, 1), bool), np.zeros((3, 1))
+kernels.advance(
+    np.array([6, 6, 6, 6, 1, 1, 1, 1, 5, 100]), facts, mines, robots,
+    np.zeros((1, 0), np.int32), np.zeros(1), np.array([[0]]), np.zeros((0, 1), np.int64),
+    reward, *ends, metrics,
+)
+hits = sum(kernels.advance.stats.cache_hits.values()) if len(sys.argv) > 2 else "-"
+print(robots.tolist(), hits)
+"""
+
+
+def play(folder, *args, **variables):
+    """Where a robot at (2, 2) stands after its first move, and what came from the cache."""
+    own = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    done = subprocess.run(
+        [sys.executable, "-c", PLAY, str(folder), *args],
+        env={**own, "PYTHONPATH": str(TREE), **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    return done.stdout.split("]]] ")[0] + "]]]", done.stdout.split()[-1]
+
+
+def test_a_changed_rule_is_compiled_anew(tmp_path):
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(TREE / "envs", tmp_path / "tree" / "envs", ignore=ignored)
+    variables = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    folder = tmp_path / "tree"
+    assert play(folder, "count", **variables) == ("[[[3, 2]]]", "0")
+    assert play(folder, "count", **variables) == ("[[[3, 2]]]", "1")
+    rules = folder / "envs" / "minesweeper_rules.py"
+    text = rules.read_text()
+    assert "STEPS = ((1, 0)," in text
+    rules.write_text(text.replace("STEPS = ((1, 0),", "STEPS = ((2, 1),"))
+    assert play(folder, "count", **variables) == ("[[[4, 3]]]", "0")
+
+
+def test_kernels_work_where_nothing_can_be_cached(tmp_path):
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(TREE / "envs", tmp_path / "envs", ignore=ignored)
+    # Of the places for a cache only one that needs an interactive session is left.
+    variables = {"NUMBA_CACHE_LOCATOR_CLASSES": "IPythonCacheLocator"}
+    assert play(tmp_path, **variables)[0] == "[[[3, 2]]]"
+
+
+DRAW = """
+import warnings; warnings.simplefilter("error")
+from envs.minesweeper_native import MineSweeperVec
+from entity_env.play import random_policy
+env = MineSweeperVec(4, 3, orbital_cannon=2, cooldown_period=1, max_steps=5)
+policy, obs, total = random_policy(1), env.reset(), 0.0
+for _ in range(12):
+    obs = env.act(policy(obs))
+    total += float(obs.features["Mine"].as_array().sum()) + float(obs.done.sum()) / 8
+print(total)
+"""
+
+
+def test_without_compiling_the_game_is_the_same():
+    told = []
+    for off in ("0", "1"):
+        done = subprocess.run(
+            [sys.executable, "-c", DRAW],
+            env={**os.environ, "PYTHONPATH": str(TREE), "NUMBA_DISABLE_JIT": off},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        told.append(done.stdout)
+    assert told[0] == told[1] != ""
