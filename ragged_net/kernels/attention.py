@@ -125,7 +125,7 @@ def attend_group_backward(
 
 @kernel
 def _places(plan, g, rows, first_row, stride):
-    """(16,) int64: where the frames of a group start; lanes without a frame repeat the last."""
+    """(LANES,) int64: where the frames of a group start; lanes without a frame repeat the last."""
     places = np.empty(LANES, np.int64)
     count = plan.groups[g + 1] - plan.groups[g]
     for lane in range(LANES):

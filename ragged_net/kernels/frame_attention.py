@@ -1,7 +1,7 @@
 """Attention within one frame of any length.
 
-A block of 16 or 32 queries of one head is worked on at once. Scores lie transposed, (keys, block),
-so that the softmax runs down the keys without ever adding up a vector.
+A block of one or two vectors of queries of one head is worked on at once. Scores lie transposed,
+(keys, block), so that the softmax runs down the keys without ever adding up a vector.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ragged_net.kernels.vector import LANES, exp, fma, load, maximum, splat, sto
 
 __all__ = ["attend_frame", "attend_frame_backward"]
 
+_TWO = 2 * LANES
 _UNSEEN = np.float32(-1e30)
 """The score of a key that a query may not see; the exponential makes it an exact 0."""
 
@@ -39,7 +40,7 @@ def attend_frame(
         softmax: Flat float32, written: (length, 2, H), the largest score of each row and head, and
             1 / the sum of the exponentials.
         at: Where that begins.
-        scratch: 2 * (width + length) * 32 floats.
+        scratch: 2 * (width + length) * 2 * LANES floats.
     """
     dim, block = heads * width, _block(length)
     one = np.int64(1)  # see ``block.py``
@@ -129,7 +130,7 @@ def attend_frame_backward(
 @njit(inline="always")
 def _block(length):
     """Queries that are worked on together: one vector of them, or two for longer frames."""
-    return LANES if length <= LANES else 2 * LANES
+    return LANES if length <= LANES else _TWO
 
 
 @njit(inline="always")
@@ -155,12 +156,14 @@ def _products(length, width, rows, at, stride, scratch, columns, result, block):
         store(scratch, j, splat(np.float32(0)))
     if block == LANES:
         add_product(
-            16, length, width, rows, at, stride, 1, scratch, columns, 16, scratch, result, 16
-        )
+            LANES, length, width, rows, at, stride, 1, scratch, columns, block,
+            scratch, result, block,
+        )  # fmt: skip
     else:
         add_product(
-            32, length, width, rows, at, stride, 1, scratch, columns, 32, scratch, result, 32
-        )
+            _TWO, length, width, rows, at, stride, 1, scratch, columns, block,
+            scratch, result, block,
+        )  # fmt: skip
 
 
 @njit(inline="always")

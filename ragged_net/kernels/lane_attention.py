@@ -1,4 +1,4 @@
-"""Attention within short frames: the lanes of a vector are 16 frames of one length.
+"""Attention within short frames: the lanes of a vector are frames of one length.
 
 Nothing is added up within a vector, no lane is idle, and no loop depends on a single frame.
 """
@@ -18,21 +18,21 @@ __all__ = ["attend_lanes", "attend_lanes_backward"]
 def attend_lanes(
     qkv, qkv_places, length, heads, width, scale, out, out_places, weights, at, scratch
 ):
-    """Attention of up to 16 frames of ``length`` rows.
+    """Attention of up to ``LANES`` frames of ``length`` rows.
 
     Args:
         qkv: Flat float32; rows of 3 * D, D = heads * width.
-        qkv_places: (16,) int64: where the first row of each frame starts. Lanes without a frame
+        qkv_places: (LANES,) int64: where the first row of each frame starts. Lanes without a frame
             repeat another one.
         length: Rows of each frame.
         heads: H.
         width: D / H, a multiple of 8.
         scale: float32, what a product of query and key is multiplied by.
         out: Flat float32, written; rows of D.
-        out_places: (16,) int64, as for qkv.
-        weights: Flat float32, written from ``at`` on: (H, length, length, 16) attention weights.
+        out_places: (LANES,) int64, as for qkv.
+        weights: Flat float32, written from ``at`` on: (H, length, length, LANES) attention weights.
         at: See ``weights``.
-        scratch: (7 * width + 2 * length) * length * 16 floats.
+        scratch: (7 * width + 2 * length) * length * LANES floats.
     """
     dim = heads * width
     size = length * width * LANES
@@ -106,7 +106,7 @@ def attend_lanes_backward(
 
 @kernel
 def _gather(rows, places, shift, stride, length, width, columns, start):
-    """(length, width, 16) columns from ``start`` on: row t of each frame starts t strides on."""
+    """(length, width, LANES) columns from ``start`` on: row t of each frame starts t strides on."""
     for t in range(length):
         for d in range(0, width, COLUMNS):
             to = start + (t * width + d) * LANES

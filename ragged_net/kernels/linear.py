@@ -124,7 +124,7 @@ def set_sum(y, start, rows, columns, bias, x, x_start):
 
 @kernel
 def set_zero(y, size):
-    """The first ``size`` numbers of y, a multiple of 16, become 0."""
+    """The first ``size`` numbers of y, a multiple of ``LANES``, become 0."""
     for i in range(0, size, LANES):
         store(y, i, splat(np.float32(0)))
 

@@ -26,7 +26,7 @@ class Plan(NamedTuple):
         starts: (F + 1,) int64: its first row in the sorted order.
         groups: (G + 1,) int64: the places at which the groups begin. All frames of a group have one
             length.
-        in_lanes: (G,) bool: up to 16 frames share vectors; else the group is a single frame.
+        in_lanes: (G,) bool: up to ``LANES`` frames share vectors; else the group is a single frame.
         kept: (G + 1,) int64: where the numbers that attention keeps of each group begin, counted in
             numbers for each head.
         longest: Of all frames; and of those in lanes.

@@ -14,13 +14,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ragged_net.kernels.machine import LANES, TILE_COLUMNS, TILE_ROWS
+
 __all__ = ["PANEL", "add_product"]
 
 PANEL = 32
-"""Columns of a panel of packed weights, and the widest tile."""
-_ROWS = 8
-"""Rows of a tile: 8 x 32 floats fill 16 of the 32 vector registers of AVX-512."""
-_LANES = 16
+"""Columns of a panel of packed weights, and the widest product."""
 _FLOAT, _INT32, _INDEX = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
 
@@ -68,14 +67,14 @@ def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
         b=(pointer(7, b, b_start), b_row),
         c=(pointer(10, c, c_start), c_row),
     )
-    whole = builder.udiv(rows, _INDEX(_ROWS))
+    whole = builder.udiv(rows, _INDEX(TILE_ROWS))
     with cgutils.for_range(builder, whole) as loop:
-        operands.tile(builder.mul(loop.index, _INDEX(_ROWS)), _ROWS)
-    size = _ROWS // 2
+        operands.tiles(builder.mul(loop.index, _INDEX(TILE_ROWS)), TILE_ROWS)
+    size = TILE_ROWS // 2
     while size:  # what is left over: 4 rows, 2, 1
         left = builder.and_(rows, _INDEX(size))
         with builder.if_then(builder.icmp_unsigned("!=", left, _INDEX(0))):
-            operands.tile(builder.and_(rows, _INDEX(-2 * size)), size)
+            operands.tiles(builder.and_(rows, _INDEX(-2 * size)), size)
         size //= 2
     return context.get_dummy_value()
 
@@ -85,8 +84,8 @@ class _Operands:
 
     def __init__(self, builder: Any, columns: int, depth: Any, a: Any, b: Any, c: Any) -> None:
         self.builder, self.depth, self.a, self.b, self.c = builder, depth, a, b, c
-        lanes = min(columns, _LANES)
-        self.starts = range(0, columns, lanes)
+        lanes = min(columns, LANES)
+        self.columns = columns
         self.vector = ir.VectorType(_FLOAT, lanes)
         self.undefined = ir.Constant(self.vector, ir.Undefined)
         self.splat = ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes)
@@ -96,22 +95,28 @@ class _Operands:
             f"llvm.fma.v{lanes}f32",
         )
 
-    def tile(self, first_row: Any, rows: int) -> None:
-        """Emit the rows from ``first_row`` on of the result; their sums stay in registers."""
+    def tiles(self, first_row: Any, rows: int) -> None:
+        """Emit the rows from ``first_row`` on of the result."""
+        for first in range(0, self.columns, TILE_COLUMNS):
+            end = min(first + TILE_COLUMNS, self.columns)
+            self._tile(first_row, rows, range(first, end, self.vector.count))
+
+    def _tile(self, first_row: Any, rows: int, starts: range) -> None:
+        """Emit the vectors that start at these columns; their sums stay in registers."""
         builder = self.builder
         a, a_row, a_column = self.a
         c, c_row = self.c
         row_numbers = [builder.add(first_row, _INDEX(i)) for i in range(rows)]
         a_rows = [builder.gep(a, [builder.mul(a_row, row)]) for row in row_numbers]
         c_rows = [builder.gep(c, [builder.mul(c_row, row)]) for row in row_numbers]
-        places = [self._vector_at(row, start) for row in c_rows for start in self.starts]
+        places = [self._vector_at(row, start) for row in c_rows for start in starts]
         # They start at 0, not at C: added term by term to a large C, small terms would be lost.
         # LLVM turns these stack slots into registers.
         zero = ir.Constant(self.vector, [0.0] * self.vector.count)
         sums = [cgutils.alloca_once_value(builder, zero) for _ in places]
         with cgutils.for_range(builder, self.depth) as loop:
             b = builder.gep(self.b[0], [builder.mul(loop.index, self.b[1])])
-            vectors = [self._load(self._vector_at(b, start)) for start in self.starts]
+            vectors = [self._load(self._vector_at(b, start)) for start in starts]
             shift = builder.mul(loop.index, a_column)
             for i, row in enumerate(a_rows):
                 number = self._broadcast(builder.load(builder.gep(row, [shift])))

@@ -1,4 +1,4 @@
-"""Vectors of 16 floats as values in Numba functions.
+"""Vectors of floats as values in Numba functions.
 
 Numba leaves vectors to LLVM's loop vectoriser, which gives up where it cannot rule out that two
 arrays overlap. With these, a kernel says what it keeps in registers.
@@ -16,9 +16,10 @@ from numba.core import cgutils
 from numba.core.datamodel import models
 from numba.extending import intrinsic, overload, register_model
 
+from ragged_net.kernels.machine import LANES
+
 __all__ = ["LANES", "exp", "fma", "load", "maximum", "splat", "store", "total", "where_positive"]
 
-LANES = 16
 _FLOAT, _INT32 = ir.FloatType(), ir.IntType(32)
 _VECTOR = ir.VectorType(_FLOAT, LANES)
 _INTEGERS = ir.VectorType(_INT32, LANES)
@@ -41,7 +42,7 @@ class _VectorModel(models.PrimitiveModel):
 
 @intrinsic
 def load(typing: Any, array: Any, start: Any) -> Any:
-    """The 16 floats of a flat ``array`` from ``start`` on."""
+    """The ``LANES`` floats of a flat ``array`` from ``start`` on."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         loaded = builder.load(_address(context, builder, signature, arguments))
@@ -65,7 +66,7 @@ def store(typing: Any, array: Any, start: Any, vector: Any) -> Any:
 
 @intrinsic
 def splat(typing: Any, number: Any) -> Any:
-    """16 times the same number."""
+    """``LANES`` times the same number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         undefined = ir.Constant(_VECTOR, ir.Undefined)
@@ -125,7 +126,7 @@ def maximum(typing: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def total(typing: Any, x: Any) -> Any:
-    """The sum of the 16 numbers, a float."""
+    """The sum of all lanes, a float."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(_FLOAT, [_FLOAT, _VECTOR])

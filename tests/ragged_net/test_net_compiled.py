@@ -84,12 +84,13 @@ def combine(x, y, z):
 
 
 def test_vectors_by_hand():
-    x = np.array([1, -2, 3, np.nan] * 4, np.float32)
-    y = np.array([2, 5, 1, 4] * 4, np.float32)
+    fours = LANES // 4
+    x = np.array([1, -2, 3, np.nan] * fours, np.float32)
+    y = np.array([2, 5, 1, 4] * fours, np.float32)
     z = np.empty(2 * LANES, np.float32)
-    assert combine(x, y, z) == 4 * (2 + 5 + 1 + 4)
+    assert combine(x, y, z) == fours * (2 + 5 + 1 + 4)
     assert z[:3].tolist() == [2, 5, 3]
-    assert z[LANES:].tolist() == [2, 0, 1, 4] * 4  # NaN counts as active: it must not vanish
+    assert z[LANES:].tolist() == [2, 0, 1, 4] * fours  # NaN counts as active: it must not vanish
     combine(y, x, z)
     assert np.isnan(z[3])
 
@@ -107,7 +108,7 @@ def test_packed_weights_multiply_like_the_weights(transposed):
 
 
 def test_attention_of_every_kind_of_length():
-    # Around the 16 queries that are worked on together, and beyond.
+    # Around the 8 to 32 queries that are worked on together, and beyond.
     for lengths in ([1], [0, 16, 0], [15, 17], [16, 1, 33], [100], [2, 0, 5]):
         offsets = offsets_of(torch.tensor(lengths))
         for heads, width in ((1, 8), (4, 8), (2, 16), (2, 24), (1, 32), (3, 5)):
@@ -207,8 +208,9 @@ def test_plan_by_hand():
     # One frame of length 1 and two of length 2 fill enough lanes; one of 5, or of 33, does not.
     assert plan.groups.tolist() == [0, 1, 3, 4, 5]
     assert plan.in_lanes.tolist() == [True, True, False, False]
-    # Kept for each head: 16 * 1 * 1; 16 * 2 * 2; 2 * 5; 2 * 33.
-    assert plan.kept.tolist() == [0, 16, 80, 90, 156]
+    # Kept for each head: 1 * 1 and 2 * 2 in every lane; 2 * 5; 2 * 33.
+    kept = [0, LANES, 5 * LANES, 5 * LANES + 10, 5 * LANES + 76]
+    assert plan.kept.tolist() == kept
     assert (plan.longest, plan.longest_in_lanes) == (33, 2)
 
 
@@ -218,9 +220,34 @@ def test_hidden_rows_keep_frames_out_of_lanes():
     assert not plan.in_lanes.any()
 
 
-def test_groups_hold_at_most_sixteen_frames():
-    plan = Frames(offsets_of(torch.tensor([3] * 35)), 105).plan
-    assert plan.groups.tolist() == [0, 16, 32, 35]
+def test_groups_hold_one_frame_for_each_lane():
+    frames = 2 * LANES + 3
+    plan = Frames(offsets_of(torch.tensor([3] * frames)), 3 * frames).plan
+    assert plan.groups.tolist() == [0, LANES, 2 * LANES, frames]
+
+
+OTHER = """
+import sys
+import pytest
+import ragged_net.kernels.machine as machine
+machine.LANES, machine.TILE_ROWS, machine.TILE_COLUMNS = map(int, sys.argv[1:4])
+sys.exit(pytest.main(["-v", "-p", "no:cacheprovider", sys.argv[4], "-k", sys.argv[5]]))
+"""
+
+
+@pytest.mark.slow
+def test_the_vectors_of_another_processor(tmp_path):
+    """AVX-512's on machines with narrower ones (LLVM splits them), and the other way round."""
+    other = (8, 4, 16) if LANES == 16 else (16, 8, 32)
+    some = "by_hand or packed or every_kind_of_length or (compiled_block_is and 32-4-4)"
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER, *map(str, other), __file__, some],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stdout
+    assert "passed" in done.stdout
 
 
 def test_a_frame_does_not_depend_on_its_neighbours():

@@ -1,0 +1,15 @@
+"""What the kernels know about the processor: how wide its vectors are, and how many it holds."""
+
+from __future__ import annotations
+
+from llvmlite import binding
+
+__all__ = ["LANES", "TILE_COLUMNS", "TILE_ROWS"]
+
+_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+
+LANES = 16 if _WIDE else 8
+"""Floats of a vector: what fills a register of AVX-512, or of AVX2 (two of a Neon)."""
+
+TILE_ROWS, TILE_COLUMNS = (8, 32) if _WIDE else (4, 16)
+"""The block of a product that stays in registers: 16 of the 32 of AVX-512, 8 of the 16 of AVX2."""
