@@ -24,8 +24,11 @@ from entity_env.batch import (
     VecSelectEntityActionMask,
     batch_obs,
 )
+from entity_env.dataclass_spaces import obs_space_from_dataclasses
+from entity_env.drawing import Drawer, draw_observation
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError
+from entity_env.feature_extraction import extract_features, extract_global_features
 from entity_env.list_env import ListEnv
 from entity_env.metrics import Metric
 from entity_env.observation import (
@@ -68,6 +71,7 @@ __all__ = [
     "CategoricalActionSpace",
     "Continuous",
     "Discrete",
+    "Drawer",
     "Entity",
     "EntityEnvError",
     "EntityID",
@@ -96,7 +100,11 @@ __all__ = [
     "VecSelectEntityActionMask",
     "batch_obs",
     "check_env",
+    "draw_observation",
+    "extract_features",
+    "extract_global_features",
     "make",
+    "obs_space_from_dataclasses",
     "register",
     "registered",
 ]

@@ -4,14 +4,14 @@ from entity_env import check_env
 check_env(MyEnv)
 
 python -m entity_env.check my_pkg.my_env.MyEnv
+python -m entity_env.check minesweeper width=8
 
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import functools
+import copy
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -21,18 +21,17 @@ import numpy as np
 from entity_env.batch import VecObs
 from entity_env.check_state import check_state
 from entity_env.check_tools import COPIES, Between, check_spaces, difference
+from entity_env.command_line import environment_from_words
 from entity_env.environment import Environment
 from entity_env.errors import (
     DeterminismError,
     EntityEnvError,
     EnvironmentFailedError,
     ObservationError,
-    SettingError,
     shorten,
 )
 from entity_env.list_env import ListEnv
 from entity_env.play import random_policy
-from entity_env.registry import alone, check_settings, resolve
 from entity_env.transport import pack_obs
 from entity_env.vec_env import VecEnv, check_count
 
@@ -45,7 +44,7 @@ _MOST_STEPS = 300
 CreateEnv = Callable[[], Environment]
 
 
-def check_env(create_env: CreateEnv, episodes: int = 3, seed: int = 0) -> None:
+def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) -> None:
     """Play random episodes and raise the first mistake that they show.
 
     Spaces are constant; observations and masks are valid; every allowed action is accepted; one
@@ -54,7 +53,8 @@ def check_env(create_env: CreateEnv, episodes: int = 3, seed: int = 0) -> None:
     twice is fine. Silent when all is well.
 
     Args:
-        create_env: Makes one environment; called several times.
+        env: A class or function that makes one environment, and is called several times; or an
+            environment, which is copied and itself left alone.
         episodes: The least number of episodes of each game.
         seed: Seeds the environment and the random actions.
 
@@ -62,25 +62,38 @@ def check_env(create_env: CreateEnv, episodes: int = 3, seed: int = 0) -> None:
         EntityEnvError: A subclass of it that names the mistake.
     """
     check_count("number of episodes", episodes)
+    create_env = _copies_of(env) if isinstance(env, Environment) else env
     made: list[Environment] = []
 
     def create() -> Environment:
         made.append(create_env())
         return made[-1]
 
-    with ListEnv(create, 1, seed) as env:
+    with ListEnv(create, 1, seed) as rows:
         before = made[0].obs_space(), made[0].action_space()
-        game = _play(env, episodes, seed)
-        _check_same(game, _play(env, episodes, seed), "reset with the same seed")
+        game = _play(rows, episodes, seed)
+        _check_same(game, _play(rows, episodes, seed), "reset with the same seed")
     _check_close(made[0])
-    with ListEnv(create, 1, seed) as env:
+    with ListEnv(create, 1, seed) as rows:
         check_spaces(before, made[-1])
-        _check_same(game, _play(env, episodes, seed), "made again with the same seed")
+        _check_same(game, _play(rows, episodes, seed), "made again with the same seed")
         _check_pictures(made[-1])
     _check_memory(create, game, episodes, seed)
     if made[0].has_state():
         for steps in sorted({0, 1, len(game) // 2}):
             check_state(create, steps, seed)
+
+
+def _copies_of(env: Environment) -> CreateEnv:
+    """Makes environments like ``env``."""
+    try:
+        untouched = copy.deepcopy(env)
+    except Exception as error:
+        raise EnvironmentFailedError(
+            f"{type(env).__name__} cannot be copied: {shorten(error)}",
+            hint="give its class or a function that makes one: check_env(MyEnv)",
+        ) from error
+    return lambda: copy.deepcopy(untouched)
 
 
 def _play(env: VecEnv, episodes: int, seed: int) -> list[VecObs]:
@@ -123,7 +136,9 @@ def _check_memory(create_env: CreateEnv, game: list[VecObs], episodes: int, seed
 
 def _check_pictures(env: Environment) -> None:
     """The picture and the text, where the environment draws them."""
-    if type(env).render is not Environment.render:
+    # A wrapper has methods to draw whether or not the environment inside has them.
+    kind: Any = type(getattr(env, "unwrapped", env))
+    if kind.render is not Environment.render:
         picture = _call("render", env.render)
         given = isinstance(picture, np.ndarray) and f"{picture.dtype} {picture.shape}"
         if not given or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
@@ -132,7 +147,7 @@ def _check_pictures(env: Environment) -> None:
                 expected="an array of uint8 with shape (H, W, 3)",
                 received=given or shorten(picture),
             )
-    if type(env).render_text is not Environment.render_text:
+    if kind.render_text is not Environment.render_text:
         text = _call("render_text", env.render_text)
         if not isinstance(text, str):
             raise ObservationError(
@@ -157,7 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m entity_env.check", description="Check an environment for mistakes."
     )
-    parser.add_argument("env", help="where it is, such as my_pkg.my_env.MyEnv")
+    parser.add_argument("env", help="a name such as minesweeper, or my_pkg.my_env.MyEnv")
     parser.add_argument(
         "settings", nargs="*", metavar="name=value", help="arguments of its constructor"
     )
@@ -165,25 +180,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     try:
-        factory, settings = alone(resolve(given.env)), dict(map(_setting, given.settings))
-        check_settings(factory, settings)
-        check_env(functools.partial(factory, **settings), given.episodes, given.seed)
+        create_env = environment_from_words(given.env, given.settings)
+        check_env(create_env, given.episodes, given.seed)
     except EntityEnvError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     print(f"{given.env}: no mistakes found")
     return 0
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """A name and its value: a Python literal, or else the text itself."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise SettingError(f"{text!r} is not a setting", expected="name=value, such as width=8")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, {"true": True, "false": False, "null": None}.get(value, value)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ __all__ = [
     "ActionMaskError",
     "ActionShapeError",
     "ActorError",
+    "CapacityError",
     "ClosedError",
     "DeterminismError",
     "DuplicateIdError",
@@ -30,9 +31,11 @@ __all__ = [
     "MaskTypeError",
     "MaskedActionError",
     "MetricError",
+    "MissingPackageError",
     "NotReadyError",
     "NumEnvsError",
     "ObservationError",
+    "RecordingError",
     "ResetNeededError",
     "RewardError",
     "RowsError",
@@ -215,6 +218,10 @@ class SettingError(EntityEnvError):
     """A constructor argument that an environment does not have."""
 
 
+class RecordingError(EntityEnvError):
+    """A file that is no recording, or is damaged, or a step that does not fit one."""
+
+
 class ResetNeededError(EntityEnvError):
     """``act`` before ``reset``."""
 
@@ -245,6 +252,14 @@ class EnvironmentFailedError(EntityEnvError):
 
 class DeterminismError(EntityEnvError):
     """An environment that plays different games from one seed."""
+
+
+class CapacityError(EntityEnvError):
+    """More entities or actors than padded arrays have room for."""
+
+
+class MissingPackageError(EntityEnvError):
+    """An optional package that is not installed."""
 
 
 class WorkerDiedError(EntityEnvError):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from entity_env.frame import Frame
 
-__all__ = ["EpisodeTracker", "Metric", "metric_columns"]
+__all__ = ["EpisodeTracker", "Metric", "complete_columns", "merge_columns", "metric_columns"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class EpisodeTracker:
     def __init__(self) -> None:
         self.reward = 0.0
         self.length = 0
-        self.last: dict[str, float] = {}
+        self._values: dict[str, list[float]] = {}  # last, count, sum, least, greatest
 
     def start(self, frame: Frame) -> None:
         """Begin an episode with its first frame."""
@@ -64,14 +64,15 @@ class EpisodeTracker:
 
     def begin(self, metrics: Mapping[str, float]) -> None:
         """``start`` with the metrics of the first frame."""
-        self.reward, self.length, self.last = 0.0, 0, dict(metrics)
+        self.reward, self.length, self._values = 0.0, 0, {}
+        self._note(metrics)
 
     def add(self, reward: float, metrics: Mapping[str, float]) -> None:
         """``step`` with the reward and the metrics of the frame."""
         self.reward += reward
         self.length += 1
         if metrics:
-            self.last.update(metrics)
+            self._note(metrics)
 
     @staticmethod
     def add_all(
@@ -85,25 +86,46 @@ class EpisodeTracker:
             tracker.length += 1
         if any(metrics):
             for tracker, own in zip(trackers, metrics, strict=True):
-                tracker.last.update(own)
+                tracker._note(own)
+
+    def _note(self, metrics: Mapping[str, float]) -> None:
+        for name, value in metrics.items():
+            known = self._values.get(name)
+            if known is None:
+                self._values[name] = [value, 1, value, value, value]
+            else:
+                _, count, total, least, greatest = known
+                known[:] = value, count + 1, total + value, min(least, value), max(greatest, value)
 
     def summary(self) -> dict[str, float]:
-        """``episodic_reward``, ``episodic_length``, and the last value of each own metric."""
-        return {
-            **self.last,
+        """``episodic_reward``, ``episodic_length``, and the environment's own metrics.
+
+        Each of those is there under its name with its last value. Of one that was given more than
+        once there are ``<name>.mean``, ``.min``, ``.max``, ``.sum`` and ``.count``, too.
+        """
+        summary: dict[str, float] = {}
+        for name, (_, count, total, least, greatest) in self._values.items():
+            if count > 1:
+                parts = (total / count, least, greatest, total, float(count))
+                summary |= {f"{name}.{part}": v for part, v in zip(_PARTS, parts, strict=True)}
+        # What an environment itself calls energy.mean is that.
+        summary |= {name: values[0] for name, values in self._values.items()}
+        return summary | {
             "episodic_reward": self.reward,
             "episodic_length": float(self.length),
         }
 
     def get_state(self) -> dict[str, object]:
         """The running episode as JSON values."""
-        return {"reward": self.reward, "length": self.length, "last": dict(self.last)}
+        values = {name: list(own) for name, own in self._values.items()}
+        return {"reward": self.reward, "length": self.length, "metrics": values}
 
     def set_state(self, state: Mapping[str, object]) -> None:
         """Go back to what ``get_state`` returned."""
         self.reward = float(state["reward"])  # type: ignore[arg-type]
         self.length = int(state["length"])  # type: ignore[call-overload]
-        self.last = dict(state["last"])  # type: ignore[call-overload]
+        values: Mapping[str, Sequence[float]] = state["metrics"]  # type: ignore[assignment]
+        self._values = {name: list(map(float, own)) for name, own in values.items()}
 
 
 def metric_columns(
@@ -117,3 +139,32 @@ def metric_columns(
                 column = columns.setdefault(name, np.full(len(summaries), np.nan))
                 column[row] = value
     return dict(sorted(columns.items()))
+
+
+def merge_columns(
+    steps: Sequence[Mapping[str, npt.NDArray[np.float64]]], rows: int
+) -> dict[str, Metric]:
+    """The summary of each metric over the columns of several steps. Shape of each: (rows,)."""
+    nothing = np.full(rows, np.nan)
+    names = dict.fromkeys(name for step in steps for name in step)
+    columns = {name: np.concatenate([s.get(name, nothing) for s in steps]) for name in names}
+    return {name: Metric.of(column) for name, column in complete_columns(columns).items()}
+
+
+def complete_columns(
+    columns: Mapping[str, npt.NDArray[np.float64]],
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Fill in the mean, sum, ... of metrics that were given once, where other episodes have them.
+
+    Without these the mean over episodes would be one over the longer episodes only.
+    """
+    completed = dict(columns)
+    for name, column in columns.items():
+        base, _, part = name.rpartition(".")
+        if part in _PARTS and base in columns:
+            once = np.isnan(column) & ~np.isnan(columns[base])
+            completed[name] = np.where(once, 1.0 if part == "count" else columns[base], column)
+    return completed
+
+
+_PARTS = ("mean", "min", "max", "sum", "count")

@@ -106,7 +106,8 @@ class Observation:
         global_features: Shape (G,), the features that each frame has once.
         visible: For each entity type a mask of shape (N,). Entities marked False are seen by the
             value function only. A type left out is visible.
-        metrics: Named numbers to log; the last ones of an episode count.
+        metrics: Named numbers to log. Of each its last value in an episode is kept, and of one that
+            is given more than once also mean, min, max, sum and count, as ``energy.mean``.
     """
 
     features: Mapping[EntityName, Features | None] | None = None

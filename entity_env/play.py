@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,49 +13,18 @@ from entity_env.actions import Action
 from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.environment import Environment, seed_environment
 from entity_env.list_env import ListEnv
-from entity_env.metrics import EpisodeTracker, metric_columns
+from entity_env.metrics import EpisodeTracker, complete_columns, metric_columns
 from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferI64
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.spaces import ActionName
 from entity_env.validate import FrameReader
 from entity_env.vec_env import VecEnv, check_count
+from entity_env.wrappers.time_limit import TimeLimit
 
 __all__ = ["Policy", "VecPolicy", "play_episodes", "play_rows", "play_scripted", "random_policy"]
 
 VecPolicy: TypeAlias = Callable[[VecObs], Mapping[ActionName, RaggedBufferI64]]
 Policy: TypeAlias = Callable[[Observation], Mapping[ActionName, Action]]
-
-
-class _Limited(Environment):
-    """An environment whose episodes are cut off after ``max_steps`` steps, if that is not 0."""
-
-    def __init__(self, create_env: Callable[[], Environment], max_steps: int) -> None:
-        self._env = create_env()
-        self._max_steps = max_steps
-        self._steps = 0
-
-    def obs_space(self) -> ObsSpace:
-        return self._env.obs_space()
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        return self._env.action_space()
-
-    def seed(self, seed: int) -> None:
-        seed_environment(self._env, seed)
-
-    def reset(self) -> Observation:
-        self._steps = 0
-        return self._env.reset()
-
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        observation = self._env.act(actions)
-        self._steps += 1
-        if self._steps == self._max_steps and not observation.done:
-            return replace(observation, done=True, truncated=True)
-        return observation
-
-    def close(self) -> None:
-        self._env.close()
 
 
 def play_episodes(
@@ -81,7 +49,7 @@ def play_episodes(
         rows: Environments that play at once.
         max_steps: Longer episodes are cut off; 0 lets them go on for ever.
     """
-    limited = functools.partial(_Limited, create_env, max_steps)
+    limited = functools.partial(_limited, create_env, max_steps)
     # The environments limit themselves: a row that is cut off goes on with its next episode.
     return play_rows(functools.partial(ListEnv, limited), policy, episodes, seed, rows=rows)
 
@@ -112,7 +80,7 @@ def play_rows(
         shares = left[left > 0]
         attempt += 1
         seed = int(np.random.SeedSequence(seed, spawn_key=(attempt,)).generate_state(1)[0])
-    return metric_columns(summaries)
+    return complete_columns(metric_columns(summaries))
 
 
 def _play_shares(
@@ -153,7 +121,7 @@ def play_scripted(
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Play episodes one after the other with a function from observation to actions."""
     check_count("number of episodes", episodes)
-    env = _Limited(create_env, max_steps)
+    env = _limited(create_env, max_steps)
     try:
         seed_environment(env, seed)
         reader = FrameReader(env.obs_space(), env.action_space())
@@ -168,7 +136,12 @@ def play_scripted(
             summaries.append(tracker.summary())
     finally:
         env.close()
-    return metric_columns(summaries)
+    return complete_columns(metric_columns(summaries))
+
+
+def _limited(create_env: Callable[[], Environment], max_steps: int) -> Environment:
+    """An environment whose episodes are cut off after ``max_steps`` steps, if that is not 0."""
+    return TimeLimit(create_env(), max_steps) if max_steps else create_env()
 
 
 def random_policy(seed: int) -> VecPolicy:

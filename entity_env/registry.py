@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeGuard, cast
 
 from entity_env.environment import Environment
 from entity_env.errors import SettingError, UnknownEnvironmentError, nearest, shorten
+from entity_env.plugins import ENVIRONMENTS, load_plugins
 from entity_env.vec_env import VecEnv
 
 __all__ = [
@@ -46,7 +47,12 @@ def registered() -> tuple[str, ...]:
 
 
 def resolve(name: str) -> Factory:
-    """The class or function behind a short name or a dotted path."""
+    """The class or function behind a short name or a dotted path.
+
+    Short names that nobody has registered yet are looked for in installed packages.
+    """
+    if isinstance(name, str) and name not in _FACTORIES and not {".", ":"} & set(name):
+        load_plugins(ENVIRONMENTS)
     path = _FACTORIES.get(name, name) if isinstance(name, str) else ""
     module_name, _, attribute = path.replace(":", ".").rpartition(".")
     if not module_name or module_name.startswith("."):

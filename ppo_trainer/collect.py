@@ -9,10 +9,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from entity_env import Metric, VecEnv, VecObs
+from entity_env.metrics import merge_columns
 from ppo_trainer.advantage import gae
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import NonFiniteError
@@ -54,7 +56,7 @@ def collect(
     record = _Record(config.rollout.steps)
     rewards = np.zeros((config.rollout.steps, len(env)), dtype=np.float32)
     dones = np.zeros((config.rollout.steps, len(env)), dtype=np.bool_)
-    metrics: dict[str, Metric] = {}
+    ended: list[Mapping[str, npt.NDArray[np.float64]]] = []
     for t in range(config.rollout.steps):
         with clock("batch"):
             batch = to_batch(obs, device)
@@ -70,13 +72,13 @@ def collect(
             with clock("inference"), autocast(device, config):
                 value = net.value(to_batch(obs.final, device)).cpu().numpy()
             rewards[t, obs.truncated] += config.ppo.gamma * value
-        for name, column in obs.metrics.items():
-            metrics[name] = metrics.get(name, Metric()).merge(Metric.of(column))
+        if obs.metrics:
+            ended.append(obs.metrics)
     with clock("inference"), autocast(device, config):
         last_value = net.value(to_batch(obs, device))
     with clock("advantage"):
         rollout = _rollout(record, rewards, dones, last_value, config)
-    return Collected(rollout, obs, metrics)
+    return Collected(rollout, obs, merge_columns(ended, len(obs)))
 
 
 def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManager[object]:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import envs  # noqa: F401  (registers the environments that come with the library)
-from entity_env import EntityEnvError, Environment, ListEnv, ParallelEnv, VecEnv
+from entity_env import EntityEnvError, Environment, ListEnv, ObsSpace, ParallelEnv, VecEnv
 from entity_env.errors import shorten
 from entity_env.registry import Factory, alone, check_settings, is_rows, resolve
+from entity_env.wrappers import VecFeatureFilter
+from entity_env.wrappers.feature_filter import filtered
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
 
@@ -38,10 +40,12 @@ class Game:
     Args:
         factory: The class or function behind the target.
         settings: Its arguments.
+        shown: What is to be seen of it; None for everything.
     """
 
     factory: Factory
     settings: Mapping[str, Any]
+    shown: ObsSpace | None = None
 
     def __call__(self) -> Environment:
         """One environment, to watch or to play with a script."""
@@ -50,7 +54,10 @@ class Game:
     @property
     def alone(self) -> CreateEnv:
         """What makes one environment, without anything of this package: workers load it."""
-        return functools.partial(alone(self.factory), **self.settings)
+        create_env = functools.partial(alone(self.factory), **self.settings)
+        if self.shown is None:
+            return create_env
+        return functools.partial(filtered, create_env, self.shown)
 
     @property
     def name(self) -> str:
@@ -68,7 +75,7 @@ class Game:
             return ListEnv(self.alone, num_envs, seed=seed)
         make: Any = self.factory
         rows: VecEnv = make(num_envs, seed=seed, **self.settings)
-        return rows
+        return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
 
 
 def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:

@@ -7,7 +7,7 @@ import importlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from ppo_trainer.device import choose_device
 from ppo_trainer.environments import CreateEnv, Game, make_factory, make_rows
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.saved_spaces import fit_game
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_actions, to_batch
 from ragged_net import RaggedNet
@@ -157,9 +158,9 @@ def evaluate_all(
     ]
     if config.eval.scripted is not None:
         scripted = load_scripted(config.eval.scripted)
-        metrics = play_scripted(
-            create_env, scripted, episodes, seed, max_steps=config.eval.max_steps
-        )
+        # A script knows the game, not what the network sees of it.
+        whole = replace(create_env, shown=None) if isinstance(create_env, Game) else create_env
+        metrics = play_scripted(whole, scripted, episodes, seed, max_steps=config.eval.max_steps)
         results.append(Evaluation("scripted player", metrics))
     metrics = _play(create_env, random_policy(seed), config, episodes, seed)
     return [*results, Evaluation("random play", metrics)]
@@ -206,14 +207,13 @@ def load_policy(
     """Load the newest checkpoint of a run; ``env`` only where its class cannot be imported."""
     run = RunFolder.open(path)
     config = run.read_config()
-    create_env = make_factory(config, env)
+    fitted = fit_game(run, make_factory(config, env))
     chosen = choose_device(device)
     if config.threads:
         torch.set_num_threads(config.threads)
-    with make_rows(create_env, 1, config.seed) as example:
-        net = RaggedNet(example.obs_space(), example.action_space(), config.net, config.value_net)
+    net = RaggedNet(fitted.obs_space, fitted.action_space, config.net, config.value_net)
     load_network(latest_checkpoint(run), net)
-    return LoadedRun(run, config, create_env, net.to(chosen), chosen)
+    return LoadedRun(run, config, fitted.game, net.to(chosen), chosen)
 
 
 def write_evaluation(run: RunFolder, steps: int, results: list[Evaluation]) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from entity_env import ActionSpace, ObsSpace
+from entity_env.errors import SpaceError
+from entity_env.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import RunFolderError
 
@@ -28,6 +33,11 @@ class RunFolder:
     def config_file(self) -> Path:
         """All settings, as YAML."""
         return self.path / "config.yaml"
+
+    @property
+    def spaces_file(self) -> Path:
+        """The spaces that the network was made for, as JSON; runs of old may lack it."""
+        return self.path / "spaces.json"
 
     @property
     def metrics_file(self) -> Path:
@@ -117,6 +127,24 @@ class RunFolder:
     def read_config(self) -> TrainConfig:
         """The settings."""
         return config_from_dict(self.read_values())
+
+    def read_spaces(self) -> tuple[ObsSpace, dict[str, ActionSpace]] | None:
+        """The spaces that the network was made for; None where the run does not know them."""
+        if not self.spaces_file.exists():
+            return None
+        try:
+            return spaces_from_json(json.loads(self.spaces_file.read_text()))
+        except (OSError, ValueError, RecursionError) as error:
+            what = error.what if isinstance(error, SpaceError) else str(error)
+            raise RunFolderError(
+                f"{self.spaces_file} cannot be read: {what}",
+                hint="without this file, the network is made for the spaces of the environment",
+            ) from error
+
+    def write_spaces(self, obs_space: ObsSpace, action_space: Mapping[str, ActionSpace]) -> None:
+        """Keep the spaces that the network is made for."""
+        text = json.dumps(spaces_to_json(obs_space, action_space), indent=1)
+        self.spaces_file.write_text(text + "\n")
 
     def write_config(self, config: TrainConfig) -> None:
         """Replace the settings in one step."""

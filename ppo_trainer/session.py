@@ -93,7 +93,10 @@ def open_session(
 ) -> tuple[Session, VecObs]:
     """Begin a run, or go on with ``config.resume``; also returns the first observation."""
     torch.manual_seed(derived_seed(config.seed, "network"))
-    net = RaggedNet(vec_env.obs_space(), vec_env.action_space(), config.net, config.value_net)
+    spaces = None if config.resume is None else RunFolder.open(config.resume).read_spaces()
+    # Those of the run come in its own order, which the optimizers number their tensors by.
+    obs_space, action_space = spaces or (vec_env.obs_space(), vec_env.action_space())
+    net = RaggedNet(obs_space, action_space, config.net, config.value_net)
     net.to(device)
     state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
     run = RunFolder.draft(config) if config.resume is None else RunFolder.open(config.resume)
@@ -107,6 +110,7 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
         obs = session.vec_env.reset()
         # Unscaled features of 1,000 would drown the first rollouts.
         session.state.net.update_statistics(to_batch(obs, session.device))
+        session.run.write_spaces(session.vec_env.obs_space(), session.vec_env.action_space())
         session.save()
         run = session.run.publish(session.config)
     except BaseException:

@@ -25,6 +25,7 @@ from ppo_trainer.memory import keep_freed_memory
 from ppo_trainer.progress import RunProgress
 from ppo_trainer.report import evaluate_now, finish
 from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.saved_spaces import fit_game
 from ppo_trainer.session import Session, open_session
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.update import update
@@ -73,6 +74,8 @@ def train(
     if config.keep_memory:
         keep_freed_memory()
     create_env = make_factory(config, env)
+    if config.resume is not None:
+        create_env = fit_game(RunFolder.open(config.resume), create_env).game
     if config.eval.scripted is not None:
         load_scripted(config.eval.scripted)  # a misspelt path stops here, not after the training
     with Interrupt() as interrupt, make_vec_env(config, create_env, config.seed) as vec_env:

@@ -1,6 +1,7 @@
 """Watch a run play: ``python -m ppo_trainer.watch <run> [--video game.gif]``.
 
-Shows every step in the terminal, or writes the episodes as a GIF or MP4.
+Shows every step in the terminal, or writes the episodes as a GIF or MP4. An environment without
+pictures of its own is drawn by ``entity_env.drawing``.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +20,14 @@ import torch
 
 from entity_env import Environment
 from entity_env.batch import batch_frames
+from entity_env.drawing import Drawer
 from entity_env.environment import seed_environment
 from entity_env.frame import Frame, typed_actions
 from entity_env.registry import Factory
+from entity_env.table_text import entity_table
 from entity_env.validate import FrameReader
 from entity_env.vec_env import check_count
 from ppo_trainer.cli import run_main
-from ppo_trainer.errors import VideoError
 from ppo_trainer.evaluation import LoadedRun, load_policy, network_policy
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.video import write_video
@@ -32,6 +35,7 @@ from ppo_trainer.video import write_video
 __all__ = ["Step", "main", "play", "record", "watch"]
 
 Picture = npt.NDArray[np.uint8]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,9 @@ class Step:
         total: Reward of the episode so far.
         done: The episode is over.
         text: The state in lines of text.
-        picture: The state as a picture, (H, W, 3) uint8, where it was asked for.
+        frame: The observation.
+        picture: The environment's own picture of the state, (H, W, 3) uint8, where it was asked for
+            and there is one.
     """
 
     episode: int
@@ -54,6 +60,7 @@ class Step:
     total: float
     done: bool
     text: str
+    frame: Frame
     picture: Picture | None
 
 
@@ -89,11 +96,15 @@ def record(
 ) -> Path:
     """Write episodes as a video; the ending of ``path``, .gif or .mp4, decides its kind."""
     loaded = load_policy(run, env)
+    steps = list(play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True))
+    drawer = Drawer(loaded.net.obs_space)
+    for step in steps:  # all of them first: the pictures then show one part of the plane
+        drawer.include_frame(step.frame)
     pictures = []
-    for step in play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True):
-        if step.picture is not None:
-            # The end of an episode stays on the screen for a moment.
-            pictures += [step.picture] * (max(1, round(fps)) if step.done else 1)
+    for step in steps:
+        picture = drawer.draw_frame(step.frame) if step.picture is None else step.picture
+        # The end of an episode stays on the screen for a moment.
+        pictures += [picture] * (max(1, round(fps)) if step.done else 1)
     return write_video(Path(path), _one_size(pictures), fps)
 
 
@@ -145,38 +156,19 @@ def _step(
     total: float,
     draw: bool,
 ) -> Step:
-    picture = None
-    if draw:
-        try:
-            picture = env.render()
-        except NotImplementedError as error:
-            raise VideoError(
-                f"{type(env).__name__} has no pictures to make a video of",
-                hint="write render(), which returns an (H, W, 3) uint8 array",
-            ) from error
+    picture = _own(env.render) if draw else None
+    text = _own(env.render_text)
+    if text is None:
+        text = entity_table(frame, reader.obs_space)
+    return Step(episode, step, frame.reward, total, frame.done, text, frame, picture)
+
+
+def _own(draw: Callable[[], T]) -> T | None:
+    """How the environment draws itself, if it does."""
     try:
-        text = env.render_text()
+        return draw()
     except NotImplementedError:
-        text = _table(reader, frame)
-    return Step(episode, step, frame.reward, total, frame.done, text, picture)
-
-
-def _table(reader: FrameReader, frame: Frame) -> str:
-    """The entities of a frame, for environments that do not draw themselves as text."""
-    lines = []
-    space = reader.obs_space
-    if space.global_names:
-        lines.append("  " + _features(space.global_names, frame.global_features))
-    names = [name for name, rows in frame.features.items() for _ in range(len(rows))]
-    rows = [row for rows in frame.features.values() for row in rows]
-    for name, row, entity_id in zip(names, rows, frame.ids, strict=True):
-        label = name if entity_id is None else f"{name} {entity_id!r}"
-        lines.append(f"  {label:<24} {_features(space.entities[name].names, row)}")
-    return "\n".join(lines) or "  (no entities)"
-
-
-def _features(names: Sequence[str], values: npt.NDArray[np.float32]) -> str:
-    return "  ".join(f"{name} {value:g}" for name, value in zip(names, values, strict=True))
+        return None
 
 
 def main(arguments: list[str] | None = None) -> None:

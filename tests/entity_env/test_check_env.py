@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from support.tiny_envs import BrokenAtBirth, Chain, Failing, Farm, row_seed
 
 from entity_env import (
+    CategoricalAction,
     CategoricalActionMask,
     CategoricalActionSpace,
     Entity,
@@ -293,6 +295,28 @@ class RefusesTheSecondChoice(Walk):
         if actions["Go"].indices.any():
             raise KeyError("right")
         return super().act(actions)
+
+
+def test_an_environment_itself_can_be_checked_and_is_left_alone():
+    env = Walk()
+    env.seed(3)
+    env.reset()
+    env.act({"Go": CategoricalAction(["a", "b"], np.array([1, 1]), ["left", "right"])})
+    before = env.get_state(), env.rng.bit_generator.state
+    check_env(env)
+    assert (env.get_state(), env.rng.bit_generator.state) == before
+    with pytest.raises(errors.DeterminismError):
+        check_env(GlobalRandomness())
+
+
+def test_an_environment_that_cannot_be_copied_is_asked_for_as_a_class():
+    class WithLock(Walk):
+        def __init__(self):
+            self.lock = threading.Lock()
+
+    check_env(WithLock)
+    with pytest.raises(errors.EnvironmentFailedError, match=r"check_env\(MyEnv\)"):
+        check_env(WithLock())
 
 
 BROKEN = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.tiny_envs import Chain
 
 from entity_env import Metric
-from entity_env.metrics import EpisodeTracker, metric_columns
+from entity_env.metrics import EpisodeTracker, merge_columns, metric_columns
 from entity_env.validate import FrameReader
 
 
@@ -55,8 +55,10 @@ def test_an_episode_sums_its_rewards_and_keeps_the_last_of_each_metric():
     tracker.start(first)
     for frame in rest:
         tracker.step(frame)
-    # 1 + 2 + 3; 2 * 3.
+    # 1 + 2 + 3; 0, 2, 4 and 6 for twice.
     expected = {"episodic_reward": 6.0, "episodic_length": 3.0, "twice": 6.0}
+    expected |= {"twice.mean": 3.0, "twice.min": 0.0, "twice.max": 6.0}
+    expected |= {"twice.sum": 12.0, "twice.count": 4.0}
     assert tracker.summary() == expected
     tracker.start(first)
     assert tracker.summary() == {"episodic_reward": 0.0, "episodic_length": 0.0, "twice": 0.0}
@@ -76,6 +78,42 @@ def test_a_tracker_continues_from_its_state_which_does_not_change():
     other.step(rest[1])
     assert other.summary() == tracker.summary()
     assert json.dumps(state) == text
+
+
+def test_what_an_environment_gives_itself_is_not_overwritten():
+    tracker = EpisodeTracker()
+    tracker.begin({})
+    for energy in (2.0, 4.0, 9.0):
+        tracker.add(0.0, {"energy": energy, "energy.mean": 7.0})
+    summary = tracker.summary()
+    assert summary["energy.mean"] == 7.0
+    assert (summary["energy"], summary["energy.sum"], summary["energy.count"]) == (9.0, 15.0, 3.0)
+
+
+def test_a_metric_that_is_given_once_is_one_number():
+    tracker = EpisodeTracker()
+    tracker.begin({})
+    tracker.add(1.0, {})
+    tracker.add(1.0, {"win": 1.0})
+    assert tracker.summary() == {"win": 1.0, "episodic_reward": 2.0, "episodic_length": 2.0}
+
+
+def test_episodes_that_give_a_metric_once_count_in_its_mean_over_steps():
+    trackers = [EpisodeTracker() for _ in range(3)]
+    trackers[0].begin({"speed": 1.0})
+    trackers[0].add(0.0, {"speed": 3.0})
+    trackers[1].begin({"speed": 8.0})
+    trackers[2].begin({})
+    steps = [metric_columns([t.summary(), None]) for t in trackers]
+    merged = merge_columns(steps, 2)
+    # Last values 3 and 8; means 2 and 8; sums 4 and 8; counts 2 and 1.
+    assert merged["speed"] == Metric(2, 11.0, 3.0, 8.0)
+    assert merged["speed.mean"] == Metric(2, 10.0, 2.0, 8.0)
+    assert merged["speed.min"] == Metric(2, 9.0, 1.0, 8.0)
+    assert merged["speed.sum"] == Metric(2, 12.0, 4.0, 8.0)
+    assert merged["speed.count"] == Metric(2, 3.0, 1.0, 2.0)
+    assert merged["episodic_length"].count == 3
+    assert merge_columns([], 2) == {}
 
 
 def test_columns_have_nan_where_a_row_has_no_value():

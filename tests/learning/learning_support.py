@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
+import ppo_trainer
 from entity_env import Environment
 from ppo_trainer import (
     CheckpointConfig,
@@ -19,11 +22,13 @@ from ppo_trainer import (
     TrainResult,
     train,
 )
+from ppo_trainer.config import config_from_dict
 from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.evaluation import Evaluation, evaluate
+from ppo_trainer.overrides import hydra_arguments, register_base
 from ragged_net import NetConfig
 
-__all__ = ["SMALL_NET", "small_config", "train_and_play"]
+__all__ = ["SMALL_NET", "recipe", "small_config", "train_and_play"]
 
 SMALL_NET = NetConfig(dim=32, layers=1, heads=2)
 
@@ -54,6 +59,17 @@ def small_config(
             **settings,
         }
     )
+
+
+def recipe(run_dir: Path, name: str, *settings: str) -> TrainConfig:
+    """What ``python -m ppo_trainer env=<name>`` trains with, and no evaluation of its own."""
+    register_base()
+    arguments = [f"env={name}", f"run_dir={run_dir}", "device=cpu", "eval.episodes=0", *settings]
+    conf = Path(ppo_trainer.__file__).parent / "conf"
+    with initialize_config_dir(version_base="1.3", config_dir=str(conf)):
+        composed = compose("config", hydra_arguments(arguments))
+    values = OmegaConf.to_container(composed, resolve=True)
+    return config_from_dict(values)  # type: ignore[arg-type]
 
 
 def train_and_play(

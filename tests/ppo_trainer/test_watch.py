@@ -85,7 +85,7 @@ def test_an_episode_is_shown_from_its_start_to_its_last_state(run):
 def test_without_a_text_of_its_own_an_environment_is_shown_as_a_table(run, capsys):
     watch(run, env=DrawnCountdown, episodes=1)
     text = capsys.readouterr().out
-    assert "episode 1, step 0, reward 0\n  left 3\n  Clock 'tick'" in text
+    assert "episode 1, step 0, reward 0\n  left 3\n  #  Clock  left\n  0  tick      3\n" in text
     assert "episode 1, step 3, reward 3   the end" in text
 
 
@@ -125,10 +125,40 @@ def test_an_mp4_can_have_odd_sizes(run, tmp_path):
     assert path.stat().st_size > 500
 
 
-def test_a_video_needs_pictures(tmp_path):
-    run = tiny_run(tmp_path, Countdown)
-    with pytest.raises(VideoError, match=r"Countdown has no pictures.*\n.*write render\(\)"):
-        record(run, tmp_path / "game.gif", env=Countdown)
+class Walking(Countdown):
+    """Nothing but places: a mark in the corner, and a walker that ends far away from it."""
+
+    def obs_space(self):
+        return ObsSpace(
+            global_features=["left"],
+            entities={"Mark": Entity(["x", "y"]), "Man": Entity(["x", "y"])},
+        )
+
+    def observe(self):
+        observation = super().observe()
+        observation.features = {"Mark": [[0, 0]], "Man": [[10 * (3 - self.left), 5]]}
+        observation.ids = {}
+        return observation
+
+
+def test_an_environment_without_pictures_is_drawn_and_the_view_stays(tmp_path):
+    run = tiny_run(tmp_path, Walking)
+    path = record(run, tmp_path / "game.gif", env=Walking, episodes=1)
+    marks, men = [], []
+    with Image.open(path) as image:
+        assert image.size == (580, 400)
+        assert image.n_frames == 4
+        for index in range(4):
+            image.seek(index)
+            plane = np.array(image.convert("RGB")).astype(int)[:, :400]
+            for places, color in ((marks, (0, 114, 178)), (men, (213, 94, 0))):
+                near = np.abs(plane - color).max(axis=2) < 20
+                places.append(np.argwhere(near).mean(axis=0).round().tolist())
+    assert marks == [marks[0]] * 4
+    across = np.diff([x for _, x in men])
+    # The walker takes steps of one length, to the right.
+    assert across.min() > 50
+    assert np.ptp(across) <= 2
 
 
 @pytest.mark.parametrize(

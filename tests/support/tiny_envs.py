@@ -168,6 +168,20 @@ class Chain(Environment):
         )
 
 
+def chain_metrics(length):
+    """The metrics of an episode of ``Chain``, which shows 0, 2, ... 2 * length as ``twice``."""
+    return {
+        "episodic_length": float(length),
+        "episodic_reward": length * (length + 1) / 2,
+        "twice": 2.0 * length,
+        "twice.count": length + 1.0,
+        "twice.max": 2.0 * length,
+        "twice.mean": float(length),
+        "twice.min": 0.0,
+        "twice.sum": float(length * (length + 1)),
+    }
+
+
 class Replay(Environment):
     """Shows given observations one after the other, and notes the actions that it receives."""
 

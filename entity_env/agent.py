@@ -1,0 +1,149 @@
+"""An agent acts in one environment at a time, and says how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action, GlobalCategoricalAction
+from entity_env.batch import VecObs
+from entity_env.environment import Environment
+from entity_env.errors import EntityEnvError, SpaceError, shorten
+from entity_env.frame import Frame, typed_actions
+from entity_env.play import random_policy
+from entity_env.plugins import AGENTS, load_plugins
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.wrappers.feature_filter import FeatureFilter
+from entity_env.wrappers.selection import Selection
+
+__all__ = [
+    "Agent",
+    "Decision",
+    "RandomAgent",
+    "decided_actions",
+    "fit_environment",
+    "load_agent",
+]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What an agent does in one frame.
+
+    Args:
+        chosen: For each action one number for each actor: the index of the choice or, for a
+            select-entity action, the index of the entity in its frame. Shape: (A,), int64.
+        probs: The probability of each choice, (A, C), or of each actee, (A, E), for the actions of
+            which the agent knows it. float32.
+        value: The return that the agent expects from here on, where it knows one.
+    """
+
+    chosen: Mapping[ActionName, npt.NDArray[np.int64]]
+    probs: Mapping[ActionName, npt.NDArray[np.float32]] = field(default_factory=dict)
+    value: float | None = None
+
+
+class Agent(Protocol):
+    """Whatever can play in the terminal."""
+
+    @property
+    def obs_space(self) -> ObsSpace:
+        """What it can see."""
+
+    @property
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """What it can do."""
+
+    def decide(self, obs: VecObs) -> Decision:
+        """What to do in the one row of ``obs``."""
+
+
+class RandomAgent:
+    """Picks evenly among the choices that the masks allow."""
+
+    def __init__(
+        self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace], seed: int
+    ) -> None:
+        self.obs_space = obs_space
+        self.action_space = action_space
+        self._policy = random_policy(seed)
+
+    def decide(self, obs: VecObs) -> Decision:
+        """Evenly among all that is allowed; says no probabilities."""
+        return Decision(
+            {name: buffer.as_array()[:, 0] for name, buffer in self._policy(obs).items()}
+        )
+
+
+def load_agent(path: str, seed: int) -> Agent:
+    """The agent at ``path``, such as a run folder, by a loader that some package installed.
+
+    Raises:
+        EntityEnvError: No loader is installed, or none can load it: then what the first one says.
+    """
+    failures: list[EntityEnvError] = []
+    for load in load_plugins(AGENTS):
+        try:
+            agent: Agent = load(path, seed)
+        except EntityEnvError as error:
+            failures.append(error)
+        else:
+            return agent
+    if failures:
+        raise failures[0]
+    raise EntityEnvError(
+        f"nothing is installed that loads the agent {path!r}",
+        expected=f"a package with an entry point in the group {AGENTS!r}",
+        hint="install this package itself: pip install -e .",
+    )
+
+
+def fit_environment(env: Environment, agent: Agent) -> Environment:
+    """The environment as the agent knows it: what it has never seen is left out.
+
+    Raises:
+        SpaceError: The environment lacks something that the agent knows, has it of another kind, or
+            has other actions.
+    """
+    try:
+        selection = Selection.of(env.obs_space(), agent.obs_space)
+        _check_actions(agent.action_space, env.action_space())
+    except SpaceError as error:
+        what = f"the agent was trained on another environment: {error.what}"
+        raise SpaceError.from_fields({**error.fields(), "what": what}) from error
+    return env if selection.is_whole else FeatureFilter(env, agent.obs_space)
+
+
+def decided_actions(
+    frame: Frame, decision: Decision, action_space: Mapping[ActionName, ActionSpace]
+) -> dict[ActionName, Action]:
+    """A decision as an environment receives it, with the probabilities that are known.
+
+    Args:
+        frame: The frame that the decision is about.
+        decision: As ``Agent.decide`` returns it.
+        action_space: The environment's action space.
+    """
+    actions = typed_actions(frame, decision.chosen, action_space)
+    for name, action in actions.items():
+        probs = decision.probs.get(name)
+        if probs is not None:
+            is_global = isinstance(action, GlobalCategoricalAction)
+            actions[name] = replace(action, probs=probs[0] if is_global else probs)
+    return actions
+
+
+def _check_actions(
+    known: Mapping[ActionName, ActionSpace], own: Mapping[ActionName, ActionSpace]
+) -> None:
+    for name in [*known, *own]:
+        if known.get(name) != own.get(name):
+            raise SpaceError(
+                f"action {name!r} differs",
+                expected=f"{shorten(known.get(name))}, as the agent knows",
+                received=f"{shorten(own.get(name))} in the environment",
+            )

@@ -1,0 +1,191 @@
+"""What an actor can choose in one frame: shown as text, and understood when somebody types it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import ActionIndexError, MaskedActionError, nearest, shorten
+from entity_env.frame import CategoricalActors, Frame, SelectActors
+from entity_env.observation import EntityID
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.table_text import entity_name, id_text
+
+__all__ = ["Choice", "Question", "percent", "pick", "questions", "write_choices"]
+
+_MOST_SHOWN = 60
+_MOST_OPTIONS = 12
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One thing that an actor can choose.
+
+    Args:
+        index: What the action receives: a place among the labels, or an entity index.
+        number: The number to type; empty where the names are numbers themselves.
+        names: What it is called; the first one is shown.
+        allowed: Whether the mask allows it.
+    """
+
+    index: int
+    number: str
+    names: Sequence[str]
+    allowed: bool = True
+
+    @property
+    def text(self) -> str:
+        """Number and name."""
+        return f"{self.number} {self.names[0]}".strip()
+
+
+@dataclass(frozen=True)
+class Question:
+    """What one actor has to decide.
+
+    Args:
+        action: The action.
+        row: The actor's place among the actors of the action.
+        actor: What the actor is called.
+        choices: What there is, forbidden choices too, in the order of its probabilities.
+        others: Entities of the frame that cannot be selected.
+    """
+
+    action: ActionName
+    row: int
+    actor: str
+    choices: Sequence[Choice]
+    others: Sequence[Choice] = ()
+
+
+def questions(
+    frame: Frame, obs_space: ObsSpace, name: ActionName, space: ActionSpace
+) -> list[Question]:
+    """What the actors of one action have to decide in a frame."""
+    actors = frame.actions.get(name)
+    if actors is None:
+        return []
+    if isinstance(actors, CategoricalActors):
+        choices = _labels(space, actors.mask)
+        others: list[Choice] = []
+    else:
+        choices, others = _actees(frame, obs_space, actors)
+    return [
+        Question(name, row, entity_name(frame, obs_space, actor), own, others)
+        for row, (actor, own) in enumerate(zip(actors.actors.tolist(), choices, strict=True))
+    ]
+
+
+def pick(text: str, question: Question) -> Choice:
+    """The choice that somebody means by its number, its name, or the beginning of its name.
+
+    Raises:
+        ActionIndexError: No choice of the question is called that, or several begin like that.
+        MaskedActionError: The mask forbids it.
+    """
+    given = text.strip().casefold()
+    every = [*question.choices, *question.others]
+    for matches in (
+        [choice for choice in every if given == choice.number],
+        [choice for choice in every if given in map(str.casefold, choice.names)],
+        [choice for choice in question.choices if choice.allowed and _begins(choice, given)],
+        [choice for choice in every if _begins(choice, given)],
+    ):
+        if len(matches) == 1:
+            if matches[0].allowed:
+                return matches[0]
+            raise MaskedActionError(
+                f"{matches[0].names[0]!r} is not allowed for {question.actor} now",
+                options=_options(question),
+            )
+        if matches:
+            raise ActionIndexError(
+                f"{text.strip()!r} can mean several choices",
+                received=", ".join(choice.text for choice in matches[:_MOST_OPTIONS]),
+                hint="type its number" if matches[0].number else "type more of it",
+            )
+    names = [name for choice in question.choices for name in choice.names]
+    raise ActionIndexError(
+        f"there is no choice {shorten(text.strip(), 60)}",
+        options=_options(question),
+        hint=nearest(text.strip(), names),
+    )
+
+
+def write_choices(
+    question: Question, probs: npt.NDArray[np.float32] | None = None, width: int = 100
+) -> str:
+    """The allowed choices with their numbers, and with the probabilities (C,) if there are any."""
+    shown = [(i, choice) for i, choice in enumerate(question.choices) if choice.allowed]
+    cells = [
+        choice.text if probs is None else f"{choice.text} {percent(probs[i])}"
+        for i, choice in shown[:_MOST_SHOWN]
+    ]
+    if len(shown) > _MOST_SHOWN:
+        cells.append(f"... and {len(shown) - _MOST_SHOWN:,} more")
+    lines = [""]
+    for cell in cells:
+        if lines[-1] and len(lines[-1]) + 3 + len(cell) > width:
+            lines.append("")
+        lines[-1] += ("   " if lines[-1] else "  ") + cell
+    return "\n".join(lines)
+
+
+def percent(prob: float) -> str:
+    """A probability in few characters; only what is certain is written 0% or 100%."""
+    if 0 < prob < 0.01:
+        return "<1%"
+    return ">99%" if 0.99 < prob < 1 else f"{100 * prob:.0f}%"
+
+
+def _labels(space: ActionSpace, mask: npt.NDArray[np.bool_]) -> list[list[Choice]]:
+    """For each actor the labels of a categorical or global action."""
+    labels: Sequence[str] = getattr(space, "index_to_label", ())
+    # A number 3 beside a label "3" that stands somewhere else would be a trap.
+    numbered = not any(label.strip().isdecimal() for label in labels)
+    return [
+        [
+            Choice(i, str(i) if numbered else "", (label,), allowed)
+            for i, (label, allowed) in enumerate(zip(labels, row, strict=True))
+        ]
+        for row in mask.tolist()
+    ]
+
+
+def _actees(
+    frame: Frame, obs_space: ObsSpace, actors: SelectActors
+) -> tuple[list[list[Choice]], list[Choice]]:
+    """For each actor the entities it may be about, and the entities that nobody can select."""
+    entities = [
+        Choice(i, str(i), _called(entity_name(frame, obs_space, i), own), allowed=False)
+        for i, own in enumerate(frame.ids)
+    ]
+    actees = actors.actees.tolist()
+    mask = actors.mask
+    if mask is None:
+        mask = np.ones((len(actors.actors), len(actees)), np.bool_)
+    choices = [
+        [replace(entities[i], allowed=ok) for i, ok in zip(actees, row, strict=True)]
+        for row in mask.tolist()
+    ]
+    selectable = set(actees)
+    return choices, [choice for choice in entities if choice.index not in selectable]
+
+
+def _called(name: str, entity_id: EntityID) -> tuple[str, ...]:
+    """What an entity answers to: its full name, and its id alone."""
+    return (name,) if entity_id is None else tuple(dict.fromkeys((name, id_text(entity_id))))
+
+
+def _begins(choice: Choice, given: str) -> bool:
+    return bool(given) and any(name.casefold().startswith(given) for name in choice.names)
+
+
+def _options(question: Question) -> list[str]:
+    options = [choice.text for choice in question.choices if choice.allowed]
+    if len(options) > _MOST_OPTIONS:
+        options[_MOST_OPTIONS:] = [f"... and {len(options) - _MOST_OPTIONS:,} more"]
+    return options

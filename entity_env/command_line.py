@@ -1,0 +1,40 @@
+"""What the programs of this package share: environments and their settings as words."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from entity_env.environment import Environment
+from entity_env.errors import SettingError
+from entity_env.registry import alone, check_settings, resolve
+
+__all__ = ["environment_from_words", "parse_setting"]
+
+
+def environment_from_words(name: str, words: Sequence[str]) -> Callable[[], Environment]:
+    """What makes the environment with a short name or a dotted path.
+
+    Args:
+        name: As ``minesweeper``, or ``my_pkg.my_env.MyEnv``.
+        words: Arguments of its constructor, each ``name=value``.
+
+    Raises:
+        EntityEnvError: There is no such environment, or it has no such setting.
+    """
+    factory, settings = alone(resolve(name)), dict(map(parse_setting, words))
+    check_settings(factory, settings)
+    return functools.partial(factory, **settings)
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """A name and its value: a Python literal, or else the text itself."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise SettingError(f"{text!r} is not a setting", expected="name=value, such as width=8")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, {"true": True, "false": False, "null": None}.get(value, value)

@@ -1,0 +1,54 @@
+"""Environments of Gymnasium and PettingZoo here, and environments from here there.
+
+================================  =============================================================
+``GymnasiumEnv("CartPole-v1")``   a Gymnasium environment as an ``Environment``
+``PettingZooEnv(...)``            one seat of a PettingZoo environment as an ``Environment``
+``EntityGymnasiumEnv(env, ...)``  an ``Environment`` as a ``gymnasium.Env``, padded
+``EntityVectorEnv(rows, ...)``    a ``VecEnv`` as a ``gymnasium.vector.VectorEnv``, padded
+================================  =============================================================
+
+Their packages are loaded when one of these names is used, and not before.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from entity_env.errors import MissingPackageError
+
+if TYPE_CHECKING:
+    from entity_env.interop.entity_gymnasium_env import EntityGymnasiumEnv
+    from entity_env.interop.entity_vector_env import EntityVectorEnv
+    from entity_env.interop.gymnasium_env import GymnasiumEnv
+    from entity_env.interop.pettingzoo_env import PettingZooEnv
+
+__all__ = ["EntityGymnasiumEnv", "EntityVectorEnv", "GymnasiumEnv", "PettingZooEnv"]
+
+_MODULES = {
+    "EntityGymnasiumEnv": "entity_gymnasium_env",
+    "EntityVectorEnv": "entity_vector_env",
+    "GymnasiumEnv": "gymnasium_env",
+    "PettingZooEnv": "pettingzoo_env",
+}
+_INSTALL = {
+    "gymnasium": "pip install gymnasium",
+    "pettingzoo": 'pip install "ragged-rl[pettingzoo]"',
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module of a name when it is used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _INSTALL:
+            raise
+        raise MissingPackageError(
+            f"{name} needs the package {package!r}, which is not installed",
+            hint=_INSTALL[package],
+        ) from error
+    return getattr(module, name)

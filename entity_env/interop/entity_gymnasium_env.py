@@ -1,0 +1,151 @@
+"""An ``Environment`` for programs that read Gymnasium's: padded, with masks.
+
+from sb3_contrib import MaskablePPO
+
+env = EntityGymnasiumEnv(
+    MineSweeper(),
+    max_entities={"Mine": 5, "Robot": 2, "Orbital Cannon": 0},
+    max_actors={"Move": 2, "Fire Orbital Cannon": 0},
+)
+MaskablePPO("MultiInputPolicy", env).learn(100_000)
+
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batch import batch_frames
+from entity_env.environment import Environment, seed_environment
+from entity_env.errors import ResetNeededError, SettingError, shorten
+from entity_env.frame import Frame, typed_actions
+from entity_env.interop.padded_spaces import PaddedSpaces, Room, check_render_mode
+from entity_env.interop.padding import choose, pad
+from entity_env.metrics import EpisodeTracker
+from entity_env.observation import Observation
+from entity_env.validate import FrameReader
+
+__all__ = ["EntityGymnasiumEnv"]
+
+PaddedObs = dict[str, npt.NDArray[Any]]
+
+
+class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
+    """An ``Environment`` as a ``gymnasium.Env`` with arrays of a fixed size.
+
+    The observation is a flat ``Dict`` of boxes; ``entity_env.interop.padded_spaces`` lists them.
+    Entities that are hidden from the policy keep their slot, and are not shown. The action is a
+    ``MultiDiscrete`` with one number for each actor's slot: the index of its choice, or for a
+    select-entity action the slot of the entity among all, those of the first type first. Numbers
+    of empty slots do not count. ``info`` holds ``action_mask`` and, at the end of an episode,
+    ``metrics``.
+
+    Args:
+        env: The environment.
+        max_entities: The most entities of each type, or one number for all types.
+        max_actors: The most actors of each action that entities take, or one number for all. With
+            None every entity may act, which makes long actions where few of them do.
+        strict: Whether a choice that the mask forbids is an error. Gymnasium has it that every
+            sample of the action space can be played: so else the next choice is taken that is
+            allowed, behind the last the first.
+        render_mode: ``rgb_array`` makes ``render`` return pictures.
+
+    Raises:
+        SettingError: Bad sizes; no environment.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 4}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        env: Environment,
+        max_entities: Room,
+        max_actors: Room | None = None,
+        *,
+        strict: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        if not isinstance(env, Environment):
+            raise SettingError(
+                "no environment to pad",
+                expected="an Environment, such as MineSweeper()",
+                received=shorten(env),
+            )
+        self.env = env
+        self.strict = strict
+        self.render_mode = check_render_mode(render_mode)
+        self._reader = FrameReader(env.obs_space(), env.action_space())
+        self._spaces = PaddedSpaces(
+            self._reader.obs_space, self._reader.action_space, max_entities, max_actors
+        )
+        space: Any = self._spaces.observation_space
+        self.observation_space = space
+        self.action_space = self._spaces.action_space
+        self._tracker = EpisodeTracker()
+        self._frame: Frame | None = None
+        self._closed = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[PaddedObs, dict[str, Any]]:
+        """Start an episode; with a seed, restart the environment's random numbers first.
+
+        There are no ``options``.
+        """
+        if seed is not None:
+            seed_environment(self.env, seed)
+        super().reset(seed=seed)
+        self._frame = None
+        frame = self._read(self.env.reset())
+        self._tracker.start(frame)
+        return self._show(frame)
+
+    def step(
+        self, action: npt.NDArray[np.int64]
+    ) -> tuple[PaddedObs, float, bool, bool, dict[str, Any]]:
+        """Play one step."""
+        if self._frame is None or self._frame.done:
+            raise ResetNeededError("there is no episode to play", hint="call reset() first")
+        before = self._frame
+        chosen = choose(action, self._padded, self._spaces, strict=self.strict)
+        self._frame = None  # a step that fails can only be followed by a reset
+        own = {name: buffer.as_array()[:, 0] for name, buffer in chosen.items()}
+        actions = typed_actions(before, own, self._reader.action_space)
+        frame = self._read(self.env.act(actions))
+        self._tracker.step(frame)
+        observation, info = self._show(frame)
+        if frame.done:
+            info["metrics"] = self._tracker.summary()
+        terminated = frame.done and not frame.truncated
+        return observation, float(frame.reward), terminated, frame.truncated, info
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """What each number of the action may be, one after the other. Shape: (sum of nvec,)."""
+        if self._frame is None:
+            raise ResetNeededError("there is no episode to play", hint="call reset() first")
+        masks: npt.NDArray[np.bool_] = self._padded.masks[0].copy()
+        return masks
+
+    def render(self) -> npt.NDArray[np.uint8] | None:
+        """A picture, (H, W, 3), with the render mode ``rgb_array``."""
+        return self.env.render() if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Close the environment; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self.env.close()
+
+    def _read(self, observation: Observation) -> Frame:
+        return self._reader.read(observation)
+
+    def _show(self, frame: Frame) -> tuple[PaddedObs, dict[str, Any]]:
+        obs = batch_frames([frame], self._reader.obs_space, self._reader.action_space)
+        self._padded = pad(obs, self._spaces)
+        self._frame = frame
+        arrays = {name: array[0] for name, array in self._padded.arrays.items()}
+        return arrays, {"action_mask": self._padded.masks[0].astype(np.int8)}

@@ -1,0 +1,155 @@
+"""A ``VecEnv`` for programs that read Gymnasium's vector environments: padded, with masks.
+
+rows = ListEnv(MineSweeper, 64)
+envs = EntityVectorEnv(rows, max_entities={"Mine": 5, "Robot": 2, "Orbital Cannon": 0})
+observations, infos = envs.reset(seed=1)
+
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from entity_env.batch import VecObs
+from entity_env.errors import ResetNeededError, SettingError, shorten
+from entity_env.interop.padded_spaces import PaddedSpaces, Room, check_render_mode
+from entity_env.interop.padding import PaddedFrames, choose, pad
+from entity_env.vec_env import VecEnv
+
+__all__ = ["EntityVectorEnv"]
+
+PaddedObs = dict[str, npt.NDArray[Any]]
+
+
+class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[Any]]):
+    """A ``VecEnv`` as a ``gymnasium.vector.VectorEnv``; each row is an ``EntityGymnasiumEnv``.
+
+    Rows reset themselves within the same step. ``infos["final_info"]`` is then there for every row
+    that ended, and ``infos["final_obs"]`` for those that a limit cut off: the value of their last
+    observation still counts. Rows that were terminated have none (None, and False in
+    ``infos["_final_obs"]``), as nobody needs it and a ``VecEnv`` does not keep it.
+
+    Args:
+        vec_env: The rows.
+        max_entities: The most entities of each type, or one number for all types.
+        max_actors: The most actors of each action that entities take, or one number for all.
+        strict: Whether a choice that the mask forbids is an error, or the next one is taken that
+            is allowed.
+        render_mode: ``rgb_array`` makes ``render`` return a picture of each row.
+
+    Raises:
+        SettingError: Bad sizes; no rows.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "autoreset_mode": AutoresetMode.SAME_STEP,
+        "render_modes": ["rgb_array"],
+        "render_fps": 4,
+    }
+
+    def __init__(
+        self,
+        vec_env: VecEnv,
+        max_entities: Room,
+        max_actors: Room | None = None,
+        *,
+        strict: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        if not isinstance(vec_env, VecEnv):
+            raise SettingError(
+                "no rows to pad",
+                expected="a VecEnv, such as ListEnv(MineSweeper, 64)",
+                received=shorten(vec_env),
+            )
+        self.vec_env = vec_env
+        self.strict = strict
+        self.render_mode = check_render_mode(render_mode)
+        self.num_envs = len(vec_env)
+        self._spaces = PaddedSpaces(
+            vec_env.obs_space(), vec_env.action_space(), max_entities, max_actors
+        )
+        self.single_observation_space = self._spaces.observation_space
+        self.single_action_space = self._spaces.action_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._padded: PaddedFrames | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[PaddedObs, dict[str, Any]]:
+        """Start an episode in each row; with a seed, restart the rows' random numbers first.
+
+        The rows get streams that are spawned from the seed, not ``seed + row``. There are no
+        ``options``.
+        """
+        self._padded = None
+        obs = self.vec_env.reset(seed)
+        super().reset(seed=seed)
+        return self._show(obs)
+
+    def step(
+        self, actions: npt.NDArray[np.int64]
+    ) -> tuple[PaddedObs, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]:
+        """Play one step in each row. Shape of ``actions``: (rows, numbers)."""
+        chosen = choose(actions, self._frames(), self._spaces, strict=self.strict)
+        self._padded = None  # a step that fails can only be followed by a reset
+        obs = self.vec_env.act(chosen)
+        arrays, infos = self._show(obs)
+        if obs.done.any():
+            infos |= self._final(obs)
+        terminated = obs.done & ~obs.truncated
+        return arrays, obs.reward.astype(np.float64), terminated, obs.truncated.copy(), infos
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """What each number of the actions may be. Shape: (rows, sum of nvec)."""
+        return self._frames().masks.copy()
+
+    def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
+        """A picture of each row with the render mode ``rgb_array``."""
+        return tuple(self.vec_env.render()) if self.render_mode == "rgb_array" else None
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the rows."""
+        self.vec_env.close()
+
+    def _frames(self) -> PaddedFrames:
+        if self._padded is None:
+            raise ResetNeededError("there are no episodes to play", hint="call reset() first")
+        return self._padded
+
+    def _show(self, obs: VecObs) -> tuple[PaddedObs, dict[str, Any]]:
+        self._padded = pad(obs, self._spaces)
+        return self._padded.arrays, _masks(self._padded.masks, np.ones(len(obs), np.bool_))
+
+    def _final(self, obs: VecObs) -> dict[str, Any]:
+        """What Gymnasium's own vector environments say of rows that ended."""
+        nobody = np.zeros_like(self._frames().masks)
+        nobody[obs.done] = self._spaces.nobody
+        metrics: dict[str, Any] = {}
+        for name, column in obs.metrics.items():
+            there = ~np.isnan(column)
+            metrics |= {name: np.where(there, column, 0.0), f"_{name}": there}
+        final_info = {
+            **_masks(nobody, obs.done),
+            "metrics": metrics,
+            "_metrics": obs.done.copy(),
+        }
+        infos = {"final_info": final_info, "_final_info": obs.done.copy()}
+        if obs.final is not None:
+            arrays = pad(obs.final, self._spaces).arrays
+            last = np.full(self.num_envs, None, dtype=object)
+            rows = np.flatnonzero(obs.truncated)
+            last[rows] = [{name: a[i] for name, a in arrays.items()} for i in range(len(rows))]
+            infos |= {"final_obs": last, "_final_obs": obs.truncated.copy()}
+        return infos
+
+
+def _masks(masks: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """Action masks as an info of Gymnasium, which ``rows`` have."""
+    return {"action_mask": masks.astype(np.int8), "_action_mask": rows.copy()}

@@ -1,0 +1,203 @@
+"""How large padded arrays are: room for so many entities and actors, and the Gymnasium spaces.
+
+Everything about a frame has a place of its own. Entities have slots, those of the first type
+first; the actors of an action have slots in the order of its mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from entity_env.errors import SettingError, nearest, shorten
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    Discrete,
+    Feature,
+    GlobalCategoricalActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+    check_action_space,
+)
+
+__all__ = ["ActionSlots", "PaddedSpaces", "Room", "check_render_mode"]
+
+Room: TypeAlias = Mapping[str, int] | int
+"""A number for each name, or one for all."""
+
+
+@dataclass(frozen=True)
+class ActionSlots:
+    """The actors of one action.
+
+    Args:
+        name: The action.
+        space: Its space.
+        count: K, the room for actors; 1 for a global action.
+        choices: C, what each of them chooses from: labels, or slots of entities.
+        first: Where its numbers start in the ``MultiDiscrete`` action.
+    """
+
+    name: ActionName
+    space: ActionSpace
+    count: int
+    choices: int
+    first: int
+
+    @property
+    def is_global(self) -> bool:
+        """Whether the player as a whole acts."""
+        return isinstance(self.space, GlobalCategoricalActionSpace)
+
+    @property
+    def selects(self) -> bool:
+        """Whether entities are selected."""
+        return isinstance(self.space, SelectEntityActionSpace)
+
+    @property
+    def numbers(self) -> slice:
+        """Its part of the ``MultiDiscrete`` action."""
+        return slice(self.first, self.first + self.count)
+
+
+class PaddedSpaces:
+    """Room for entities and actors, and the spaces that follow from it.
+
+    ``observation_space`` is a flat ``Dict``; parts without any number are left out:
+
+    ===================  ===========================================================  ============
+    ``global``           the global features                                          (G,) float32
+    ``<type>/features``  the entities, and zeros behind them                          (N, F) float32
+    ``<type>/present``   1 for a slot that holds an entity that the policy may see    (N,) int8
+    ``<action>/actors``  the entity slot of each actor, -1 behind them                (K,) int64
+    ``<action>/mask``    1 for what it may choose; a global action has no K           (K, C) int8
+    ===================  ===========================================================  ============
+
+    ``action_space`` is ``MultiDiscrete``, with a number for each slot of each action. ``nobody`` is
+    the mask of those numbers where nobody acts: 0 only.
+
+    Args:
+        obs_space: What observations may contain.
+        action_space: The actions by name.
+        max_entities: N of each entity type, or one for all.
+        max_actors: K of each action that entities take, or one for all; None has room for every
+            entity to act.
+
+    Raises:
+        SettingError: A number that is missing, unknown or out of range.
+    """
+
+    def __init__(
+        self,
+        obs_space: ObsSpace,
+        action_space: Mapping[ActionName, ActionSpace],
+        max_entities: Room,
+        max_actors: Room | None,
+    ) -> None:
+        self.obs_space = obs_space
+        self.limits = _limits("max_entities", "entity type", max_entities, obs_space.entities)
+        self.starts = np.cumsum([0, *self.limits.values()])
+        entities = int(self.starts[-1])
+        self.actions = _action_slots(check_action_space(action_space), max_actors, entities)
+        choices = [action.choices for action in self.actions for _ in range(action.count)]
+        if not choices:
+            raise SettingError(
+                "there is no room for any actor",
+                hint="raise max_entities or max_actors",
+                received=shorten((max_entities, max_actors)),
+            )
+        self.observation_space = spaces.Dict(self._boxes(entities))
+        self.action_space = spaces.MultiDiscrete(choices)
+        self.nobody = np.zeros(sum(choices), np.bool_)
+        self.nobody[np.cumsum([0, *choices[:-1]])] = True
+
+    def _boxes(self, entities: int) -> dict[str, spaces.Space[Any]]:
+        boxes: dict[str, spaces.Space[Any]] = {
+            "global": _feature_box(self.obs_space.global_features, ())
+        }
+        for name, entity in self.obs_space.entities.items():
+            limit = self.limits[name]
+            boxes[f"{name}/features"] = _feature_box(entity.features, (limit,))
+            boxes[f"{name}/present"] = spaces.Box(0, 1, (limit,), np.int8)
+        for action in self.actions:
+            rows = () if action.is_global else (action.count,)
+            boxes[f"{action.name}/mask"] = spaces.Box(0, 1, (*rows, action.choices), np.int8)
+            if not action.is_global:
+                actors = spaces.Box(-1, max(entities - 1, 0), rows, np.int64)
+                boxes[f"{action.name}/actors"] = actors
+        return {name: box for name, box in boxes.items() if np.prod(box.shape or 0)}
+
+
+def check_render_mode(render_mode: Any) -> str | None:
+    """Return the render mode if there is such a one, else raise SettingError."""
+    if render_mode not in (None, "rgb_array"):
+        raise SettingError(
+            "unknown render mode", received=shorten(render_mode), options=["rgb_array"]
+        )
+    mode: str | None = render_mode
+    return mode
+
+
+def _feature_box(features: Sequence[Feature], rows: tuple[int, ...]) -> spaces.Box:
+    """All that a checked observation can hold: finite numbers, and whole ones of discrete ones."""
+    most = float(np.finfo(np.float32).max)
+    low = [0.0 if isinstance(feature, Discrete) else -most for feature in features]
+    high = [feature.n - 1.0 if isinstance(feature, Discrete) else most for feature in features]
+    shape = (*rows, len(features))
+    return spaces.Box(_all(low, shape), _all(high, shape), dtype=np.float32)
+
+
+def _all(row: list[float], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    return np.broadcast_to(np.array(row, np.float32), shape).copy()
+
+
+def _action_slots(
+    action_space: Mapping[ActionName, ActionSpace], max_actors: Room | None, entities: int
+) -> list[ActionSlots]:
+    of_entities = [
+        name
+        for name, space in action_space.items()
+        if not isinstance(space, GlobalCategoricalActionSpace)
+    ]
+    room = entities if max_actors is None else max_actors
+    limits = _limits("max_actors", "action", room, of_entities)
+    slots: list[ActionSlots] = []
+    first = 0
+    for name, space in action_space.items():
+        count = limits.get(name, 1)
+        if isinstance(space, SelectEntityActionSpace):
+            count, choices = (count, entities) if entities else (0, 1)
+        else:
+            choices = len(space)
+        slots.append(ActionSlots(name, space, count, choices, first))
+        first += count
+    return slots
+
+
+def _limits(argument: str, kind: str, room: Any, names: Iterable[str]) -> dict[str, int]:
+    """The number of each name, in their order."""
+    names = list(names)
+    if not isinstance(room, Mapping):
+        room = dict.fromkeys(names, room)
+    for name in room:
+        if name not in names:
+            raise SettingError(
+                f"{argument} names an unknown {kind} {shorten(name)}",
+                options=names,
+                hint=nearest(name, names),
+            )
+    for name in names:
+        limit = room.get(name)
+        if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0:
+            raise SettingError(
+                f"{argument} of {kind} {name!r} is no room",
+                expected="a whole number >= 0",
+                received="nothing" if name not in room else shorten(limit),
+            )
+    return {name: int(room[name]) for name in names}

@@ -1,0 +1,234 @@
+"""Frames as padded arrays and actions back, for all rows at once and without a loop over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batch import VecActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.errors import (
+    ActionIndexError,
+    ActionShapeError,
+    CapacityError,
+    MaskedActionError,
+    shorten,
+)
+from entity_env.interop.padded_spaces import ActionSlots, PaddedSpaces
+from entity_env.ragged import RaggedBufferI64, lengths
+from entity_env.spaces import ActionName
+
+__all__ = ["PaddedFrames", "choose", "pad"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class PaddedFrames:
+    """Frames that were padded.
+
+    Args:
+        arrays: The observations. Shape of each: (R, ...).
+        masks: What each number of an action may be, one after the other; empty slots may only be
+            0. Shape: (R, sum of nvec).
+        allowed: The same for each action. Shape: (R, K, C).
+        taken: Which slots have an actor. Shape: (R, K).
+        starts: The index of each type's first entity in its frame, and behind the last the number
+            of all. Shape: (R, types + 1).
+    """
+
+    arrays: dict[str, npt.NDArray[Any]]
+    masks: Bools
+    allowed: Mapping[ActionName, Bools]
+    taken: Mapping[ActionName, Bools]
+    starts: Ints
+
+
+def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
+    """The frames with zeros where there is nothing. New arrays, which belong to the caller.
+
+    Raises:
+        CapacityError: More entities or actors than there is room for.
+    """
+    rows = len(obs)
+    arrays: dict[str, npt.NDArray[Any]] = {"global": obs.global_features.copy()}
+    starts = np.zeros((rows, len(spaces.limits) + 1), np.int64)
+    for i, (name, limit) in enumerate(spaces.limits.items()):
+        counts = lengths(obs.features[name])
+        _check_room("entity type", name, counts, limit, "max_entities")
+        starts[:, i + 1] = starts[:, i] + counts
+        at = places(counts)
+        values = obs.features[name].as_array()
+        present = np.zeros((rows, limit), np.int8)
+        present[at] = shown = _shown(obs, name)
+        features = np.zeros((rows, limit, values.shape[1]), np.float32)
+        features[at] = values * shown[:, None]  # hidden entities are not the policy's to see
+        arrays |= {f"{name}/features": features, f"{name}/present": present}
+    allowed, taken = {}, {}
+    for action in spaces.actions:
+        mask = obs.action_masks[action.name]
+        counts = lengths(mask.actors)
+        _check_room("action", action.name, counts, action.count, "max_actors")
+        at = places(counts)
+        mine = allowed[action.name] = np.zeros((rows, action.count, action.choices), np.bool_)
+        taken[action.name] = np.arange(action.count) < counts[:, None]
+        if len(at[0]):
+            _allow(mine, at, mask, starts, spaces)
+        arrays[f"{action.name}/mask"] = mine[:, 0] if action.is_global else mine
+        arrays[f"{action.name}/mask"] = arrays[f"{action.name}/mask"].astype(np.int8)
+        if not action.is_global:
+            actors = np.full((rows, action.count), -1)
+            actors[at] = _slots(at[0], mask.actors.as_array()[:, 0], starts, spaces)
+            arrays[f"{action.name}/actors"] = actors
+    return PaddedFrames(
+        arrays={name: arrays[name] for name in spaces.observation_space.spaces},
+        masks=np.concatenate([_or_first(allowed[a.name], rows) for a in spaces.actions], axis=1),
+        allowed=allowed,
+        taken=taken,
+        starts=starts,
+    )
+
+
+def choose(
+    actions: Any, frames: PaddedFrames, spaces: PaddedSpaces, *, strict: bool
+) -> dict[ActionName, RaggedBufferI64]:
+    """What each actor chose, as a ``VecEnv`` wants it.
+
+    Args:
+        actions: Shape: (R, numbers), whole numbers. Those of empty slots do not count.
+        frames: What they answer.
+        spaces: The spaces of both.
+        strict: Whether a choice that the mask forbids is an error. Else the next choice that is
+            allowed is taken, behind the last the first.
+
+    Raises:
+        ActionShapeError: Not as many numbers.
+        ActionIndexError: A number that is not in the action space.
+        MaskedActionError: A forbidden choice, with ``strict``.
+    """
+    numbers = _checked(actions, len(frames.masks), spaces)
+    chosen = {}
+    for action in spaces.actions:
+        taken = frames.taken[action.name]
+        allowed = frames.allowed[action.name][taken]  # (actors, C)
+        own = numbers[:, action.numbers][taken]
+        if strict:
+            _check_allowed(own, allowed, taken, action)
+        ahead = (np.arange(action.choices) - own[:, None]) % action.choices
+        own = np.where(allowed, ahead, action.choices).argmin(axis=1)
+        if action.selects:
+            own = _entities(np.nonzero(taken)[0], own, frames.starts, spaces)
+        counts = taken.sum(axis=1, dtype=np.int64)
+        chosen[action.name] = RaggedBufferI64.from_flattened(own[:, None], counts)
+    return chosen
+
+
+def places(counts: Ints) -> tuple[Ints, Ints]:
+    """The frame of each row of a ragged buffer, and its place in it. Shape of both: (N,)."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _shown(obs: VecObs, name: str) -> Bools:
+    """Which entities of a type the policy sees. Shape: (N,)."""
+    if name not in obs.visible:
+        return np.ones(obs.features[name].items(), np.bool_)
+    return obs.visible[name].as_array()[:, 0]
+
+
+def _allow(
+    allowed: Bools, at: tuple[Ints, Ints], mask: VecActionMask, starts: Ints, spaces: PaddedSpaces
+) -> None:
+    """Write the mask of an action into ``allowed`` (R, K, C)."""
+    if not isinstance(mask, VecSelectEntityActionMask):
+        allowed[at] = mask.mask.as_array()
+        return
+    actees = lengths(mask.actees)
+    slots = _slots(places(actees)[0], mask.actees.as_array()[:, 0], starts, spaces)
+    # All pairs, frame by frame and actor by actor: the order of the pair mask.
+    actor, nth = places(actees[at[0]])
+    rows = at[0][actor]
+    actee = slots[(np.cumsum(actees) - actees)[rows] + nth]
+    allowed[rows, at[1][actor], actee] = True if mask.mask is None else mask.mask.as_array()[:, 0]
+
+
+def _slots(rows: Ints, entities: Ints, starts: Ints, spaces: PaddedSpaces) -> Ints:
+    """The slots of entities that are given by their index in the frame. Shape of all: (N,)."""
+    types = (entities[:, None] >= starts[rows, 1:]).sum(axis=1)
+    slots: Ints = spaces.starts[types] + entities - starts[rows, types]
+    return slots
+
+
+def _entities(rows: Ints, slots: Ints, starts: Ints, spaces: PaddedSpaces) -> Ints:
+    """The other way round."""
+    types = np.searchsorted(spaces.starts, slots, side="right") - 1
+    entities: Ints = starts[rows, types] + slots - spaces.starts[types]
+    return entities
+
+
+def _or_first(allowed: Bools, rows: int) -> Bools:
+    """The mask of an action's numbers, (R, K * C): nothing but 0 where there is no actor."""
+    own = allowed.copy()
+    own[..., 0] |= ~own.any(axis=2)
+    return own.reshape(rows, allowed.shape[1] * allowed.shape[2])
+
+
+def _check_room(kind: str, name: str, counts: Ints, limit: int, argument: str) -> None:
+    if (counts > limit).any():
+        row = int(np.argmax(counts > limit))
+        what = "entities" if argument == "max_entities" else "actors"
+        raise CapacityError(
+            f"{kind} {name!r} has {counts[row]} {what}, more than there is room for",
+            expected=f"at most {limit}",
+            received=counts[row],
+            hint=f"raise it: {argument}={{{name!r}: {counts[row]}, ...}}",
+            where=_where(row, counts),
+        )
+
+
+def _checked(actions: Any, rows: int, spaces: PaddedSpaces) -> Ints:
+    nvec = spaces.action_space.nvec
+    try:
+        numbers = np.asarray(actions)
+    except ValueError:  # rows of different lengths
+        numbers = np.zeros(0)
+    if rows == 1 and numbers.ndim == 1:
+        numbers = numbers[None]
+    if numbers.shape != (rows, len(nvec)) or numbers.dtype.kind not in "iu":
+        raise ActionShapeError(
+            "the action has the wrong shape or type",
+            expected=f"{len(nvec)} whole numbers" + (f" for each of {rows} rows" * (rows > 1)),
+            received=shorten(actions),
+        )
+    outside = (numbers < 0) | (numbers >= nvec)
+    if outside.any():
+        row, place = np.argwhere(outside)[0]
+        raise ActionIndexError(
+            f"number {place} of the action does not exist",
+            expected=f"from 0 to {nvec[place] - 1}",
+            received=numbers[row, place],
+            where=_where(row, numbers),
+        )
+    return numbers.astype(np.int64)
+
+
+def _check_allowed(own: Ints, allowed: Bools, taken: Bools, action: ActionSlots) -> None:
+    forbidden = ~allowed[np.arange(len(own)), own]
+    if forbidden.any():
+        first = int(np.argmax(forbidden))
+        row, slot = np.argwhere(taken)[first]
+        raise MaskedActionError(
+            f"action {action.name!r}, actor {slot}: choice {own[first]} is masked",
+            expected=f"one of {shorten(np.flatnonzero(allowed[first]).tolist())}",
+            received=own[first],
+            where=_where(row, taken),
+        )
+
+
+def _where(row: int, rows: npt.NDArray[Any]) -> str | None:
+    """The place for an error; an environment on its own has no number."""
+    return f"environment {row}" if len(rows) > 1 else None

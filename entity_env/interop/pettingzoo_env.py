@@ -1,0 +1,243 @@
+"""One seat of a PettingZoo environment as an ``Environment``.
+
+env = PettingZooEnv("classic/tictactoe", seat="player_1")  # the other one plays at random
+observation = env.reset()
+
+python -m ppo_trainer env._target_=entity_env.interop.PettingZooEnv env.env=classic/connect_four
+
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pettingzoo
+from gymnasium import spaces
+
+from entity_env.actions import Action
+from entity_env.environment import Environment
+from entity_env.errors import (
+    MaskShapeError,
+    MissingPackageError,
+    ResetNeededError,
+    SettingError,
+    UnknownEnvironmentError,
+    nearest,
+    shorten,
+)
+from entity_env.interop.pettingzoo_seats import is_environment, take_seat
+from entity_env.interop.translation import Translation, split_mask
+from entity_env.observation import Observation
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["Others", "PettingZooEnv", "any_allowed"]
+
+Others: TypeAlias = Callable[[Any, Any, Any, spaces.Space[Any], np.random.Generator], Any]
+"""From (agent, observation, action mask or None, action space, random numbers) to an action."""
+
+
+class PettingZooEnv(Environment):
+    """A seat at a game of several agents, in which all others are part of the environment.
+
+    Entities:
+        As ``GymnasiumEnv``, from the seat's observation space. Of observations with the keys
+        ``observation`` and ``action_mask`` the first is shown and the second is the mask.
+    Actions:
+        As ``GymnasiumEnv``, from the seat's action space. Where agents take turns, the others move
+        until it is the seat's turn again.
+    Reward:
+        The seat's, added up since its last action. What it is paid before its first one is not
+        counted.
+    End:
+        When the seat is terminated, truncated or gone; the others do not play to the end.
+    Randomness:
+        The environment's, which the reset after ``seed`` seeds, and what ``others`` draw from
+        ``self.rng``.
+
+    Args:
+        env: An id of PettingZoo's registry, such as ``classic/tictactoe``; or the path of a module
+            with a function ``parallel_env`` or ``env``; or a function or class that makes an
+            environment; or an environment itself. Of a game that is there in both kinds, the one
+            where all agents move at once is taken.
+        seat: The agent that acts; None takes the first one.
+        others: How all other agents play. None draws evenly among what is allowed.
+        **kwargs: Arguments for what makes the environment. With ``render_mode="rgb_array"`` the
+            environment draws pictures.
+
+    Raises:
+        UnknownEnvironmentError: An id or a path that leads nowhere.
+        SettingError: A seat that does not exist.
+        SpaceError: A space that cannot be translated, with the part that is the reason.
+    """
+
+    def __init__(
+        self, env: Any, seat: Any = None, others: Others | None = None, **kwargs: Any
+    ) -> None:
+        self.env = _made(env, kwargs)
+        self.agent = _checked_seat(seat, list(self.env.possible_agents))
+        self.others = any_allowed if others is None else others
+        if not callable(self.others):
+            raise SettingError(
+                "others is not a function",
+                expected="a function of (agent, observation, action_mask, action_space, rng)",
+                received=shorten(others),
+            )
+        self._seat = take_seat(self.env, self.agent, self._move)
+        self._translation = Translation(
+            self.env.observation_space(self.agent), self.env.action_space(self.agent)
+        )
+        self._seed: int | None = None
+        self._playing = False
+        self._closed = False
+        if getattr(self.env, "render_mode", None) == "rgb_array":
+            # Only now: whoever looks at the class sees that not every environment draws itself.
+            self.render = self._render  # type: ignore[method-assign]
+
+    def obs_space(self) -> ObsSpace:
+        """What the seat's observation space was translated to."""
+        return self._translation.obs_space
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """What the seat's action space was translated to."""
+        return self._translation.action_space
+
+    def seed(self, seed: int) -> None:
+        """Seed the others now, and the environment at its next reset."""
+        super().seed(seed)
+        self._seed = seed
+
+    def reset(self) -> Observation:
+        """Start an episode."""
+        seed, self._seed = self._seed, None
+        turn = self._seat.reset(seed)
+        self._playing = True
+        return self._translation.observe(turn.observation, turn.info)
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play to the seat's next turn."""
+        if not self._playing:
+            raise ResetNeededError("there is no episode to play", hint="call reset() first")
+        turn = self._seat.step(self._translation.act(actions))
+        seen = self._translation.observe(
+            turn.observation, turn.info, turn.reward, turn.terminated, turn.truncated
+        )
+        self._playing = not seen.done
+        return seen
+
+    def close(self) -> None:
+        """Close the environment; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self.env.close()
+
+    def _move(self, agent: Any, observation: Any, info: Mapping[str, Any]) -> Any:
+        observation, mask = split_mask(observation, info)
+        return self.others(agent, observation, mask, self.env.action_space(agent), self.rng)
+
+    def _render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        return np.asarray(self.env.render(**kwargs), np.uint8)
+
+
+def any_allowed(
+    agent: Any,
+    observation: Any,
+    action_mask: Any,
+    action_space: spaces.Space[Any],
+    rng: np.random.Generator,
+) -> Any:
+    """An action drawn evenly among those that the mask allows."""
+    if isinstance(action_space, spaces.Discrete):
+        allowed = np.ones(action_space.n) if action_mask is None else np.asarray(action_mask)
+        if allowed.shape != (action_space.n,) or not allowed.any():
+            raise MaskShapeError(
+                f"the action mask of agent {agent!r} leaves nothing to draw from",
+                expected=f"({action_space.n},) with at least one choice",
+                received=shorten(action_mask),
+            )
+        return action_space.dtype.type(action_space.start + rng.choice(np.flatnonzero(allowed)))
+    # The space draws from numbers of its own: these now follow from ours.
+    action_space.seed(int(rng.integers(2**31)))
+    return action_space.sample(action_mask)
+
+
+def _checked_seat(seat: Any, agents: list[Any]) -> Any:
+    if not agents:
+        raise SettingError("the environment has no agents")
+    if seat is None:
+        return agents[0]
+    if seat not in agents:
+        raise SettingError(
+            f"there is no agent {shorten(seat)}",
+            options=map(str, agents),
+            hint=nearest(seat, map(str, agents)),
+        )
+    return seat
+
+
+def _made(env: Any, kwargs: dict[str, Any]) -> Any:
+    if is_environment(env):
+        if kwargs:
+            raise SettingError(
+                "an environment that is there already takes no arguments",
+                expected="its id, or what makes it",
+                received=shorten(kwargs),
+            )
+        return env
+    if not isinstance(env, str) and not callable(env):
+        raise SettingError(
+            "no PettingZoo environment is named",
+            expected="an id, such as env.env=classic/tictactoe, or what makes an environment",
+            received=shorten(env),
+        )
+    made = _by_name(env, kwargs) if isinstance(env, str) else env(**kwargs)
+    if not is_environment(made):
+        raise SettingError(
+            "what was made is no PettingZoo environment",
+            expected="a pettingzoo.AECEnv or ParallelEnv",
+            received=shorten(made),
+        )
+    return made
+
+
+def _by_name(name: str, kwargs: dict[str, Any]) -> Any:
+    """What an id of the registry (from PettingZoo 1.27 on) or the path of a module stands for."""
+    if hasattr(pettingzoo, "make") and ("/" in name or "." not in name):
+        return _by_id(name, kwargs)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and not name.startswith(error.name):
+            raise MissingPackageError(f"environment {name!r} needs more: {error}") from error
+        raise UnknownEnvironmentError(
+            f"there is no module {name!r}",
+            expected="an id such as classic/tictactoe, or the path of a module such as "
+            "pettingzoo.classic.tictactoe_v3",
+        ) from error
+    make = getattr(module, "parallel_env", None) or getattr(module, "env", None)
+    if make is None:
+        raise UnknownEnvironmentError(
+            f"module {name!r} holds no environment", expected="a function parallel_env or env"
+        )
+    return make(**kwargs)
+
+
+def _by_id(name: str, kwargs: dict[str, Any]) -> Any:
+    from pettingzoo.env_registry import exceptions
+
+    try:
+        try:
+            return pettingzoo.make("parallel", name, **kwargs)
+        except (exceptions.NameNotFound, exceptions.NamespaceNotFound):
+            return pettingzoo.make("aec", name, **kwargs)
+    except exceptions.FailedToImport as error:
+        raise MissingPackageError(f"environment {name!r} needs more: {error}") from error
+    except exceptions.PettingZooRegistryError as error:
+        known = {*pettingzoo.aec_registry, *pettingzoo.parallel_registry}
+        raise UnknownEnvironmentError(
+            f"PettingZoo does not know {name!r}: {str(error).partition(' Available')[0]}",
+            hint=nearest(name, sorted(known)),
+        ) from error

@@ -1,0 +1,243 @@
+"""Gymnasium observation spaces, read as global features and entity types.
+
+What has a fixed size becomes global features, what has any number of parts becomes entities:
+
+==================  ===============================================================================
+``Box``             continuous features, one for each number: ``speed``, ``speed[0]``, ``map[0,1]``
+``Discrete``        one discrete feature, counted from ``start``
+``MultiDiscrete``   as many discrete features
+``MultiBinary``     discrete features with two values
+``Dict``            its parts, named after their keys: ``arm/speed[0]``
+``Tuple``           its parts, named after their places: ``obs/0[1]``
+``Sequence``        an entity type whose entities are the elements
+``Graph``           the entity types ``nodes`` and ``edges``
+==================  ===============================================================================
+
+A node also has its ``index``. An edge has its own features, the indices ``from`` and ``to`` of its
+two nodes, and the features of both (``from/value[0]``): a network that attends to entities knows no
+positions in a list, and so finds the ends of an edge in the edge itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from entity_env.errors import ObservationError, SpaceError, shorten
+from entity_env.spaces import Discrete, Entity, EntityName, Feature, ObsSpace
+
+__all__ = ["ObservationReader", "names_of"]
+
+SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Dict, Tuple, Sequence and Graph"
+MOST_NUMBERS = 4096
+"""Larger boxes are pictures, and no lists of features."""
+Path = tuple[Any, ...]
+Array = npt.NDArray[Any]
+
+
+def names_of(name: str, shape: tuple[int, ...]) -> list[str]:
+    """One name for each number of an array: ``name``, ``name[2]``, ``name[0,2]``."""
+    if not shape:
+        return [name]
+    return [f"{name}[{','.join(map(str, place))}]" for place in np.ndindex(*shape)]
+
+
+class ObservationReader:
+    """Reads the observations of one Gymnasium space.
+
+    Args:
+        space: The space.
+
+    Raises:
+        SpaceError: A part of the space that is no list of features, with its name.
+    """
+
+    def __init__(self, space: spaces.Space[Any]) -> None:
+        self.space = space
+        parts = list(_parts(space, (), "", "obs"))
+        self._leaves = [part for part in parts if isinstance(part, _Leaf)]
+        self._lists = [part for part in parts if not isinstance(part, _Leaf)]
+        entities: dict[EntityName, Entity] = {}
+        for part in self._lists:
+            for name, features in part.types().items():
+                if name in entities:
+                    raise SpaceError(f"the space has two parts that are called {name!r}")
+                entities[name] = Entity(features)
+        self.obs_space = ObsSpace([f for leaf in self._leaves for f in leaf.features], entities)
+
+    def read(self, observation: Any) -> tuple[Array, dict[EntityName, Array]]:
+        """The global features, (G,), and the rows of each entity type, (N, F); all copies."""
+        try:
+            flat = [leaf.values(_at(observation, leaf.path)).ravel() for leaf in self._leaves]
+            rows: dict[EntityName, Array] = {}
+            for part in self._lists:
+                rows |= part.rows(_at(observation, part.path))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ObservationError(
+                f"the observation does not fit its space: {type(error).__name__}: {error}",
+                expected=shorten(self.space),
+                received=shorten(observation),
+            ) from error
+        return (np.concatenate(flat) if flat else np.zeros(0, np.float32)), rows
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """Numbers at one place: ``path`` leads there, ``start`` is what their counting begins with."""
+
+    path: Path
+    features: list[Feature]
+    start: Array | None = None
+
+    def values(self, given: Any) -> Array:
+        """The numbers, counted from 0 where they are discrete."""
+        array = np.asarray(given)
+        return array if self.start is None else array - self.start
+
+    def rows(self, given: Any, count: int) -> Array:
+        """The numbers of ``count`` elements. Shape: (count, F)."""
+        return self.values(given).reshape(count, len(self.features))
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """A ``Sequence``."""
+
+    path: Path
+    name: str
+    leaves: list[_Leaf]
+    stacked: bool
+
+    def types(self) -> dict[EntityName, list[Feature]]:
+        return {self.name: [feature for leaf in self.leaves for feature in leaf.features]}
+
+    def rows(self, elements: Any) -> dict[EntityName, Array]:
+        if self.stacked:
+            columns = [_at(elements, leaf.path) for leaf in self.leaves]
+        else:
+            columns = [[_at(one, leaf.path) for one in elements] for leaf in self.leaves]
+        count = len(columns[0]) if columns else len(elements)
+        parts = [
+            leaf.rows(column, count) for leaf, column in zip(self.leaves, columns, strict=True)
+        ]
+        return {self.name: np.concatenate([np.zeros((count, 0), np.float32), *parts], axis=1)}
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """A ``Graph``: its nodes, and its edges with the features of both ends."""
+
+    path: Path
+    prefix: str
+    node: _Leaf
+    edge: _Leaf | None
+
+    def types(self) -> dict[EntityName, list[Feature]]:
+        own = [] if self.edge is None else self.edge.features
+        ends = [_renamed(f, end) for end in ("from", "to") for f in self.node.features]
+        return {
+            f"{self.prefix}nodes": [*self.node.features, "index"],
+            f"{self.prefix}edges": [*own, "from", "to", *ends],
+        }
+
+    def rows(self, graph: Any) -> dict[EntityName, Array]:
+        nodes = self.node.rows(graph.nodes, len(graph.nodes))
+        given = graph.edge_links
+        links = np.zeros((0, 2), np.int64) if given is None else np.asarray(given).reshape(-1, 2)
+        if ((links < 0) | (links >= len(nodes))).any():
+            raise IndexError(f"an edge leads to one of {len(nodes)} nodes that is not there")
+        parts = [links, nodes[links[:, 0]], nodes[links[:, 1]]]
+        if self.edge is not None:
+            own = np.zeros(0) if graph.edges is None else graph.edges
+            parts.insert(0, self.edge.rows(own, len(links)))
+        index = np.arange(len(nodes))[:, None]
+        return {
+            f"{self.prefix}nodes": np.concatenate([nodes, index], axis=1),
+            f"{self.prefix}edges": np.concatenate(parts, axis=1),
+        }
+
+
+def _parts(
+    space: spaces.Space[Any], path: Path, name: str, root: str
+) -> Iterator[_Leaf | _Elements | _Nodes]:
+    """The parts of a space, in order. ``root`` stands for the name of what has none."""
+    where = name or root
+    if isinstance(space, spaces.Dict):
+        for key, inner in space.spaces.items():
+            yield from _parts(inner, (*path, key), f"{name}/{key}" if name else str(key), root)
+    elif isinstance(space, spaces.Tuple):
+        for place, inner in enumerate(space.spaces):
+            yield from _parts(inner, (*path, place), f"{where}/{place}", root)
+    elif isinstance(space, spaces.Sequence):
+        yield _Elements(path, where, _element(space.feature_space, where), space.stack)
+    elif isinstance(space, spaces.Graph):
+        edge = None if space.edge_space is None else _leaf(space.edge_space, (), "value")
+        prefix = f"{name}/" if name else ""
+        yield _Nodes(path, prefix, _leaf(space.node_space, (), "value"), edge)
+    else:
+        yield _leaf(space, path, where)
+
+
+def _element(space: spaces.Space[Any], where: str) -> list[_Leaf]:
+    """The features of a ``Sequence``'s elements."""
+    leaves = []
+    for part in _parts(space, (), "", "value"):
+        if not isinstance(part, _Leaf):
+            inner = "/".join(map(str, part.path))
+            raise SpaceError(
+                f"the elements of {where!r} hold lists themselves"
+                + (f", in their part {inner!r}" if inner else ""),
+                expected="a Sequence whose elements have a fixed size",
+                received=shorten(space),
+                hint="make two entity types of them, where the inner one names its outer one",
+            )
+        leaves.append(part)
+    if not leaves:
+        raise SpaceError(f"the elements of {where!r} hold no numbers", received=shorten(space))
+    return leaves
+
+
+def _leaf(space: spaces.Space[Any], path: Path, name: str) -> _Leaf:
+    if isinstance(space, spaces.Box):
+        size = int(np.prod(space.shape))
+        if size > MOST_NUMBERS:
+            raise SpaceError(
+                f"observation {name!r} is a Box of {size} numbers",
+                expected=f"at most {MOST_NUMBERS}",
+                received=shorten(space),
+                hint="a picture is no list of entities: put a wrapper around the environment that "
+                "says what is in it",
+            )
+        return _Leaf(path, list(names_of(name, space.shape)))
+    if isinstance(space, spaces.Discrete):
+        return _Leaf(path, [Discrete(name, int(space.n))], np.asarray(space.start))
+    if isinstance(space, spaces.MultiDiscrete):
+        each = zip(names_of(name, space.shape), space.nvec.ravel().tolist(), strict=True)
+        return _Leaf(path, [Discrete(part, n) for part, n in each], space.start)
+    if isinstance(space, spaces.MultiBinary):
+        return _Leaf(path, [Discrete(part, 2) for part in names_of(name, space.shape)])
+    raise SpaceError(
+        f"observation {name!r} is a {type(space).__name__}",
+        expected=SUPPORTED,
+        received=shorten(space),
+        hint="put a wrapper around the environment that leaves it out or makes numbers of it",
+    )
+
+
+def _renamed(feature: Feature, end: str) -> Feature:
+    if isinstance(feature, Discrete):
+        return Discrete(f"{end}/{feature.name}", feature.n)
+    return f"{end}/{feature}"
+
+
+def _at(observation: Any, path: Path) -> Any:
+    for key in path:
+        if isinstance(observation, Mapping) and key not in observation:
+            raise KeyError(f"the part {key!r} is missing")
+        observation = observation[key]
+    return observation

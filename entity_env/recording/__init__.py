@@ -1,0 +1,9 @@
+"""Recording what happens in a ``VecEnv``, and reading it again: episodes, steps, minibatches."""
+
+from __future__ import annotations
+
+from entity_env.recording.recorder import RecordEpisodes
+from entity_env.recording.recording import Recording
+from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
+
+__all__ = ["RecordEpisodes", "RecordedBatch", "RecordedEpisode", "RecordedStep", "Recording"]

@@ -1,0 +1,100 @@
+"""Arrays as one string of bytes: a JSON index, then the values, each array as narrow as it can be.
+
+The index says for each array its type, the type it is stored in and its number of values. The
+arrays follow one after the other, little-endian: of each the first bytes of all values, then their
+second bytes and so on, which compresses better than value by value.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Array", "pack_arrays", "unpack_arrays"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_BITS = "bits"
+# What an array of a type may be stored in, the smallest first: whatever gives the same bits back.
+_NARROWER: dict[str, tuple[str, ...]] = {
+    "<i8": ("|i1", "<i2", "<i4"),
+    "<f8": ("|i1", "<i2", "<f2", "<f4"),
+    "<f4": ("|i1", "<i2", "<f2"),
+    "|b1": (_BITS,),
+    "|u1": (),
+}
+_LENGTH = struct.Struct("<I")
+_PROBE = 64
+"""Most arrays that do not fit a narrower type show it in their first values."""
+
+
+def pack_arrays(arrays: Sequence[Array]) -> bytes:
+    """One string of bytes with arrays of one dimension: int64, float64, float32, bool or uint8."""
+    stored = [_narrowed(array) for array in arrays]
+    index = [
+        [array.dtype.str, kind, array.size] for array, (kind, _) in zip(arrays, stored, strict=True)
+    ]
+    text = json.dumps(index, separators=(",", ":")).encode()
+    return b"".join([_LENGTH.pack(len(text)), text, *(values.tobytes() for _, values in stored)])
+
+
+def unpack_arrays(packed: bytes, most_bytes: int) -> list[Array]:
+    """The arrays that ``pack_arrays`` was given.
+
+    Raises:
+        ValueError: Not written by ``pack_arrays``, or they would need more than ``most_bytes``.
+    """
+    if len(packed) < _LENGTH.size:
+        raise ValueError("no index")
+    start = _LENGTH.size + _LENGTH.unpack_from(packed)[0]
+    try:
+        index = json.loads(packed[_LENGTH.size : start])
+    except RecursionError as error:
+        raise ValueError("the index is no list of arrays") from error
+    arrays = []
+    for dtype, kind, count in index:
+        if kind != dtype and kind not in _NARROWER[dtype]:
+            raise ValueError(f"{dtype} is not stored as {kind}")
+        if type(count) is not int or count < 0:
+            raise ValueError(f"an array of {count} values")
+        most_bytes -= count * np.dtype(dtype).itemsize
+        if most_bytes < 0:
+            raise ValueError("larger than it says")
+        if kind == _BITS:
+            bits = np.frombuffer(packed, np.uint8, -(-count // 8), start)
+            arrays.append(np.unpackbits(bits, count=count).view(np.bool_))
+            start += bits.nbytes
+        else:
+            size = np.dtype(kind).itemsize
+            planes = np.frombuffer(packed, np.uint8, count * size, start).reshape(size, count)
+            arrays.append(planes.T.ravel().view(kind).astype(dtype))
+            start += planes.size
+    if start != len(packed):
+        raise ValueError("there is something after the last array")
+    return arrays
+
+
+def _narrowed(values: Array) -> tuple[str, Array]:
+    """The name of the narrowest type that holds ``values``, and their bytes in it."""
+    kind = values.dtype.str
+    for narrower in _NARROWER[kind]:
+        if narrower == _BITS:
+            return narrower, np.packbits(values)
+        with np.errstate(all="ignore"):  # what does not fit is found by comparing
+            if _survives(values[:_PROBE], narrower) and _survives(values, narrower):
+                kind = narrower
+                break
+    narrow = values.astype(kind, copy=False)
+    return kind, narrow.view(np.uint8).reshape(-1, narrow.itemsize).T
+
+
+def _survives(values: Array, kind: str) -> bool:
+    """Whether each bit comes back, those of NaN and -0.0 included."""
+    back = values.astype(kind).astype(values.dtype)
+    whole = f"u{values.itemsize}"
+    return np.array_equal(back.view(whole), values.view(whole))

@@ -1,0 +1,85 @@
+"""Checks the log-probabilities and logits that ``RecordEpisodes.act`` is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batch import VecCategoricalActionMask, VecObs
+from entity_env.errors import RecordingError, nearest, shorten
+
+__all__ = ["check_noted", "read_notes"]
+
+Notes = list[npt.NDArray[np.float32]]
+
+
+def check_noted(given: tuple[bool, bool], always: tuple[bool, bool] | None) -> None:
+    """Raise RecordingError unless a step gives what all steps before it gave."""
+    if always is None or given == always:
+        return
+    for what, now, before in zip(("log_probs", "logits"), given, always, strict=True):
+        if now != before:
+            raise RecordingError(
+                f"{what} are given for some steps only",
+                expected=f"{what} {'in every step' if before else 'in no step'}, as in the first",
+                received=f"a step {'with' if now else 'without'} {what}",
+            )
+
+
+def read_notes(log_probs: object, logits: object, obs: VecObs) -> Notes:
+    """Log-probabilities and then logits of all actions, flat; nothing of what is None."""
+    notes: Notes = []
+    if log_probs is not None:
+        shapes = {name: (_actors(mask),) for name, mask in obs.action_masks.items()}
+        notes += _read("log_probs", log_probs, shapes)
+    if logits is not None:
+        sizes = {name: _logits(mask) for name, mask in obs.action_masks.items()}
+        notes += _read("logits", logits, sizes)
+    return notes
+
+
+def _read(what: str, given: object, shapes: Mapping[str, tuple[int, ...]]) -> Notes:
+    if not isinstance(given, Mapping):
+        raise RecordingError(
+            f"{what} are not a mapping",
+            expected="a dict from action name to array",
+            received=shorten(given),
+        )
+    for name in given:
+        if name not in shapes:
+            raise RecordingError(
+                f"{what} of an unknown action {shorten(name)}",
+                options=shapes,
+                hint=nearest(name, shapes),
+            )
+    return [_flat(f"{what} of action {name!r}", given.get(name), s) for name, s in shapes.items()]
+
+
+def _flat(what: str, given: object, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    try:
+        # A copy: the caller may use its array again.
+        values = np.array([] if given is None else given, np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor with a gradient
+        raise RecordingError(f"{what} are not numbers", received=shorten(given)) from error
+    nobody = shape[0] == 0 and values.size == 0
+    if values.shape != shape and not nobody:
+        raise RecordingError(
+            f"{what} have the wrong shape",
+            expected=shape,
+            received="nothing" if given is None else values.shape,
+        )
+    return values.ravel()
+
+
+def _actors(mask: Any) -> int:
+    return int(mask.actors.items())
+
+
+def _logits(mask: Any) -> tuple[int, ...]:
+    """(A, C), or (P,) for the pairs of actors and actees."""
+    if isinstance(mask, VecCategoricalActionMask):
+        return _actors(mask), mask.mask.size2()
+    return (int((mask.actors.size1() * mask.actees.size1()).sum()),)

@@ -1,0 +1,162 @@
+"""``RecordEpisodes``: rows that write down what happens in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from entity_env.batch import VecObs
+from entity_env.errors import ObservationError
+from entity_env.ragged import RaggedBufferI64
+from entity_env.recording.chunk_file import (
+    AFTER_RESET,
+    CONTINUES,
+    HAS_LOG_PROBS,
+    HAS_LOGITS,
+)
+from entity_env.recording.notes import Notes, check_noted, read_notes
+from entity_env.recording.steps import Columns, StepFormat
+from entity_env.recording.writer import ChunkWriter
+from entity_env.spaces import ActionName
+from entity_env.vec_env import VecEnv, check_count
+from entity_env.wrappers.vec_wrapper import VecWrapper
+
+__all__ = ["RecordEpisodes"]
+
+_FULL = 64 << 20
+"""A chunk with as many bytes is written, however few steps it has."""
+
+
+class RecordEpisodes(VecWrapper):
+    """Rows that write observations, actions and what these led to into a file.
+
+    The file grows by a chunk each ``chunk_steps`` steps, at each ``reset``, and at ``close``: a
+    program that is killed loses the steps since then, nothing else. ``Recording`` reads it. The
+    recorder is the outermost wrapper: others do not pass log-probabilities on.
+
+    with RecordEpisodes(ListEnv(MyEnv, 16), "games.episodes") as env:
+        obs = env.reset()
+        for _ in range(1000):
+            obs = env.act(policy(obs))
+
+    Args:
+        env: The rows.
+        path: The file.
+        chunk_steps: Steps between two writes. More of them compress better and are lost together.
+        append: Go on with a recording in the same spaces; whatever a kill has cut off at its end is
+            removed. A file that does not exist is begun.
+        overwrite: Replace the file if there is one.
+
+    Raises:
+        RecordingError: The file exists and neither is set; what to go on with is no recording, has
+            other spaces, or is damaged elsewhere than at its end; or it cannot be written.
+    """
+
+    def __init__(
+        self,
+        env: VecEnv,
+        path: str | os.PathLike[str],
+        *,
+        chunk_steps: int = 256,
+        append: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        super().__init__(env)
+        self._chunk_steps = check_count("number of steps in a chunk", chunk_steps)
+        spaces = self.obs_space(), self.action_space()
+        self._writer = ChunkWriter(path, *spaces, append=append, overwrite=overwrite)
+        self._form = StepFormat(*spaces)
+        self._noted = self._writer.noted
+        self._given = False, False  # whether the step that is played has log_probs, and logits
+        self._notes: Notes = []  # those of it
+        self._flag = 0  # how the steps begin that are not written yet
+        self._first = b""  # the observation that they begin with
+        self._steps: list[tuple[Columns, bytes]] = []  # decisions, and the observations after them
+        self._size = 0  # of all these observations in bytes
+
+    def act(
+        self,
+        actions: Mapping[ActionName, RaggedBufferI64],
+        *,
+        log_probs: Mapping[ActionName, Any] | None = None,
+        logits: Mapping[ActionName, Any] | None = None,
+    ) -> VecObs:
+        """Play one step in each row and note it.
+
+        What is given for one step must be given for all, and is kept as float32. An action without
+        actors may be left out.
+
+        Args:
+            actions: As for every ``VecEnv``.
+            log_probs: For each action the log-probability of each actor's choice. Shape: (A,).
+            logits: For each action the logits of each actor's choices, shape (A, C); for a
+                select-entity action those of all actor-actee pairs, frame by frame and actor by
+                actor, shape (P,).
+
+        Raises:
+            RecordingError: Shapes that do not fit, and nothing is played; or the disk is full: then
+                the step is played, and written later if there is room again.
+        """
+        self._check_open()
+        if self._last is not None:
+            self._given = log_probs is not None, logits is not None
+            check_noted(self._given, self._noted)
+            self._notes = read_notes(log_probs, logits, self._last)
+        return super().act(actions)
+
+    def __enter__(self) -> RecordEpisodes:
+        """Use as a context manager that writes what is left, and closes, however it is left."""
+        return self
+
+    def flush(self) -> None:
+        """Write the steps so far as a chunk of their own, ``chunk_steps`` or not."""
+        self._check_open()
+        self._write()
+
+    def _reset(self, seed: int | None) -> VecObs:
+        return self._begin(super()._reset(seed), AFTER_RESET)
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        return self._begin(super()._set_state(state), 0)
+
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        obs = super()._act(chosen)
+        final = 0 if obs.final is None else len(obs.final)
+        if final != obs.truncated.sum():
+            raise ObservationError(
+                "the rows give other final observations than those of the truncated rows",
+                expected=f"{obs.truncated.sum()} frames in VecObs.final",
+                received=final,
+            )
+        choices = [buffer.as_array().ravel() for buffer in chosen.values()]
+        self._steps.append(([*choices, *self._notes], self._form.pack(obs)))
+        self._noted = self._given
+        self._size += len(self._steps[-1][1])
+        if len(self._steps) >= self._chunk_steps or self._size >= _FULL:
+            self._write()
+        return obs
+
+    def _begin(self, obs: VecObs, flag: int) -> VecObs:
+        """Go on from an observation that no step led to."""
+        self._write()
+        self._first, self._flag = self._form.pack(obs), flag
+        return obs
+
+    def _write(self) -> None:
+        if not self._steps:
+            return
+        messages = [self._first, *(message for _, message in self._steps)]
+        arrays = self._form.pack_steps(messages, [decision for decision, _ in self._steps])
+        has_log_probs, has_logits = self._noted or (False, False)
+        flags = self._flag | HAS_LOG_PROBS * has_log_probs | HAS_LOGITS * has_logits
+        self._writer.write(arrays, flags, len(self._steps), len(self))
+        # What could not be written is kept for the next time.
+        self._first, self._flag, self._steps, self._size = messages[-1], CONTINUES, [], 0
+
+    def _close(self) -> None:
+        try:
+            self._write()
+        finally:
+            self._writer.close()
+            super()._close()

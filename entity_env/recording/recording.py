@@ -1,0 +1,164 @@
+"""``Recording``: reads what ``RecordEpisodes`` wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from entity_env.environment import check_seed
+from entity_env.errors import EntityEnvError, RecordingError, shorten
+from entity_env.recording.arrays import unpack_arrays
+from entity_env.recording.chunk_file import (
+    AFTER_RESET,
+    CONTINUES,
+    Chunk,
+    read_chunks,
+    read_header,
+    read_payload,
+)
+from entity_env.recording.episodes import EpisodeCutter
+from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
+from entity_env.recording.shuffle import shuffled
+from entity_env.recording.steps import StepFormat, Steps
+from entity_env.vec_env import check_count
+
+__all__ = ["Recording"]
+
+
+class Recording:
+    """A file of recorded steps.
+
+    Opening it reads it once, to find the complete chunks; what a recorder adds later is not seen.
+    Everything is read from the disk again, a chunk at a time, when it is asked for.
+
+    for batch in Recording("games.episodes").minibatches(256, seed=1, epochs=3):
+        output = net(to_batch(batch.obs, device), given=...)
+
+    Args:
+        path: The file.
+
+    Attributes:
+        obs_space: What was observed.
+        action_space: What could be done.
+        num_steps: Steps of all rows.
+        num_frames: Observations that were acted on: steps times rows.
+        has_log_probs: Whether log-probabilities were recorded.
+        has_logits: Whether logits were recorded.
+        truncated_bytes: Bytes at the end that are not read, from the first chunk on that is
+            damaged, or that a killed program has not finished; else 0.
+
+    Raises:
+        RecordingError: It is not there, is no recording, or has a damaged header.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            self.path = Path(path)
+            with open(self.path, "rb") as file:
+                header = read_header(file, self.path)
+                self._chunks = read_chunks(file, header.end)
+                size = os.fstat(file.fileno()).st_size
+        except OSError as error:
+            raise RecordingError(f"{path} cannot be read: {error.strerror or error}") from error
+        except TypeError as error:
+            raise RecordingError("the path is not one", received=shorten(path)) from error
+        self.obs_space, self.action_space = header.obs_space, header.action_space
+        self.truncated_bytes = size - (self._chunks[-1].end if self._chunks else header.end)
+        self.num_steps = sum(chunk.steps for chunk in self._chunks)
+        self.num_frames = sum(chunk.frames for chunk in self._chunks)
+        noted = {chunk.noted for chunk in self._chunks} or {(False, False)}
+        if len(noted) > 1:
+            raise RecordingError(f"{path}: some chunks have log_probs or logits, and some have not")
+        self.has_log_probs, self.has_logits = noted.pop()
+        self._form = StepFormat(self.obs_space, self.action_space)
+
+    def __repr__(self) -> str:
+        lost = f", {self.truncated_bytes} bytes at its end unread" if self.truncated_bytes else ""
+        return (
+            f"Recording({str(self.path)!r}: {self.num_steps} steps, {self.num_frames} frames{lost})"
+        )
+
+    def steps(self) -> Iterator[RecordedStep]:
+        """All steps of all rows, in the order in which they were played."""
+        for chunk in self._chunks:
+            with self._reading(chunk):
+                steps = self._load(chunk)
+                shown = [self._form.observation(columns) for columns in steps.observations]
+                decided = [
+                    self._form.decided(obs, [columns], steps)
+                    for obs, columns in zip(shown, steps.decisions, strict=False)
+                ]
+            for i, decision in enumerate(decided):
+                yield RecordedStep(shown[i], *decision, next_obs=shown[i + 1])
+
+    def episodes(self) -> Iterator[RecordedEpisode]:
+        """Each episode of each row, in the order in which they end.
+
+        Episodes that did not end come when the rows are reset, or at the end of the recording.
+        """
+        cutter: EpisodeCutter | None = None
+        for chunk in self._chunks:
+            if cutter is None or not chunk.flags & CONTINUES or chunk.rows != cutter.rows:
+                if cutter is not None:
+                    yield from cutter.unfinished()
+                cutter = EpisodeCutter(self._form, chunk.rows, bool(chunk.flags & AFTER_RESET))
+            with self._reading(chunk):
+                episodes = cutter.cut(self._load(chunk))
+            yield from episodes
+        if cutter is not None:
+            yield from cutter.unfinished()
+
+    def minibatches(
+        self, size: int, seed: int, *, epochs: int = 1, window: int = 1 << 28
+    ) -> Iterator[RecordedBatch]:
+        """Frames at random, for supervised learning; each frame once in each epoch.
+
+        Where the recording fits into ``window``, it is read once and every order is equally likely.
+        Else chunks are read in random order, as many at a time as fit, and the frames of these are
+        shuffled among each other: a minibatch is then made of a part of the recording.
+
+        Args:
+            size: Frames in a minibatch; the last one of an epoch may have fewer.
+            seed: One seed gives one order.
+            epochs: How often each frame comes.
+            window: Bytes of unpacked chunks to hold at a time. The program needs some three times
+                as many.
+        """
+        check_count("size of a minibatch", size)
+        check_count("number of epochs", epochs)
+        check_count("window", window)
+        rng = np.random.default_rng(check_seed(seed))
+        sizes = [chunk.arrays for chunk in self._chunks]
+        return shuffled(self._form, self._join, sizes, size, epochs, window, rng)
+
+    def _join(self, numbers: list[int]) -> RecordedBatch:
+        """All frames of some chunks."""
+        parts = []
+        for number in numbers:
+            with self._reading(self._chunks[number]):
+                parts.append(self._load(self._chunks[number]))
+        with self._reading(self._chunks[numbers[0]]):
+            return self._form.batch(parts)
+
+    def _load(self, chunk: Chunk) -> Steps:
+        with open(self.path, "rb") as file:
+            payload = read_payload(file, chunk)
+        arrays = unpack_arrays(payload, chunk.arrays)
+        return self._form.unpack_steps(arrays, chunk.steps, chunk.rows, chunk.noted)
+
+    @contextlib.contextmanager
+    def _reading(self, chunk: Chunk) -> Iterator[None]:
+        """What goes wrong in a chunk whose checksum is right, is said in our words."""
+        try:
+            yield
+        except EntityEnvError:
+            raise
+        except Exception as error:  # a forged file may say anything
+            raise RecordingError(
+                f"{self.path}: the chunk at byte {chunk.start:,} cannot be read: {error}",
+                hint="somebody has changed the file, or a program of another kind has written it",
+            ) from error

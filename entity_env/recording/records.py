@@ -1,0 +1,187 @@
+"""What a recording gives back: steps of all rows, episodes of one row, frames at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batch import VecActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.obs_format import ObsFormat
+from entity_env.ragged import RaggedBufferF32, RaggedBufferI64, cat
+from entity_env.spaces import ActionName
+
+__all__ = ["RecordedBatch", "RecordedEpisode", "RecordedStep", "cat_batches", "select_frames"]
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """One step of all R rows: what was shown, what was done, and what it led to.
+
+    Args:
+        obs: What the rows showed, as the ``VecEnv`` returned it: its reward and end belong to the
+            step before.
+        actions: For each action of the space what the actors chose. Shape: (R, A, 1).
+        log_probs: The log-probabilities of that, or None. Shape: (R, A, 1).
+        logits: The logits of all choices, (R, A, C), or of all actor-actee pairs, actor by actor,
+            (R, A * E, 1); or None.
+        next_obs: What the ``VecEnv`` returned then: its reward and end belong to this step.
+    """
+
+    obs: VecObs
+    actions: Mapping[ActionName, RaggedBufferI64]
+    log_probs: Mapping[ActionName, RaggedBufferF32] | None
+    logits: Mapping[ActionName, RaggedBufferF32] | None
+    next_obs: VecObs
+
+    @property
+    def reward(self) -> npt.NDArray[np.float32]:
+        """What the step was worth. Shape: (R,)."""
+        return self.next_obs.reward
+
+    @property
+    def done(self) -> npt.NDArray[np.bool_]:
+        """The episodes that ended with it. Shape: (R,)."""
+        return self.next_obs.done
+
+    @property
+    def truncated(self) -> npt.NDArray[np.bool_]:
+        """Those that a limit ended. Shape: (R,)."""
+        return self.next_obs.truncated
+
+    @property
+    def metrics(self) -> Mapping[str, npt.NDArray[np.float64]]:
+        """Numbers of the episodes that ended with it, as in ``VecObs``. Shape: (R,)."""
+        return self.next_obs.metrics
+
+    @property
+    def final(self) -> VecObs | None:
+        """The last observations of the truncated rows, in row order."""
+        return self.next_obs.final
+
+
+@dataclass(frozen=True)
+class RecordedBatch:
+    """B frames, what was done in them, and what it led to.
+
+    Args:
+        obs: The frames, without metrics and final observations. As always, reward and end in it
+            belong to the step before.
+        actions: For each action what the actors chose. Shape: (B, A, 1).
+        log_probs: The log-probabilities of that, or None. Shape: (B, A, 1).
+        logits: The logits of all choices, (B, A, C), or of all actor-actee pairs, actor by actor,
+            (B, A * E, 1); or None.
+        reward: The reward of the actions. Shape: (B,), float32.
+        done: The episode ended with them. Shape: (B,), bool.
+        truncated: A limit ended it. Shape: (B,), bool.
+    """
+
+    obs: VecObs
+    actions: Mapping[ActionName, RaggedBufferI64]
+    log_probs: Mapping[ActionName, RaggedBufferF32] | None
+    logits: Mapping[ActionName, RaggedBufferF32] | None
+    reward: npt.NDArray[np.float32]
+    done: npt.NDArray[np.bool_]
+    truncated: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """The number of frames."""
+        return len(self.reward)
+
+    def select(self, frames: npt.NDArray[np.int64]) -> RecordedBatch:
+        """Some of the frames, in the order given. Shape of ``frames``: (B,)."""
+        return RecordedBatch(
+            obs=select_frames(self.obs, frames),
+            actions=_select(self.actions, frames),
+            log_probs=None if self.log_probs is None else _select(self.log_probs, frames),
+            logits=None if self.logits is None else _select(self.logits, frames),
+            reward=self.reward[frames],
+            done=self.done[frames],
+            truncated=self.truncated[frames],
+        )
+
+
+@dataclass(frozen=True)
+class RecordedEpisode:
+    """What one row did from the start of an episode to its end.
+
+    Args:
+        row: The row of the ``VecEnv``.
+        steps: Its L steps: frame i is what was shown before the i-th.
+        metrics: Numbers of the episode, its ``episodic_reward`` and ``episodic_length`` among them;
+            empty where it did not end.
+        next_obs: What followed the last step, one frame: the final observation of an episode that
+            a limit ended, or where the recording stops; None where the game itself ended.
+        is_whole: The recording has its first step and its last one.
+    """
+
+    row: int
+    steps: RecordedBatch
+    metrics: Mapping[str, float]
+    next_obs: VecObs | None
+    is_whole: bool
+
+    def __len__(self) -> int:
+        """The number of steps."""
+        return len(self.steps)
+
+    @property
+    def done(self) -> bool:
+        """Whether it ended; else the recording stopped, or the rows were reset."""
+        return bool(self.steps.done[-1])
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a limit ended it."""
+        return bool(self.steps.truncated[-1])
+
+
+def select_frames(obs: VecObs, frames: npt.NDArray[np.int64]) -> VecObs:
+    """Some frames of an observation, without its metrics and final observations."""
+    visible = _select(obs.visible, frames)
+    return VecObs(
+        features=_select(obs.features, frames),
+        action_masks={name: _masks(mask, frames) for name, mask in obs.action_masks.items()},
+        reward=obs.reward[frames],
+        done=obs.done[frames],
+        truncated=obs.truncated[frames],
+        global_features=obs.global_features[frames],
+        visible={name: shown for name, shown in visible.items() if not shown.as_array().all()},
+    )
+
+
+def cat_batches(form: ObsFormat, parts: Sequence[RecordedBatch]) -> RecordedBatch:
+    """All frames of several batches of the same spaces, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    return RecordedBatch(
+        obs=form.join([(form.pack(part.obs), 0) for part in parts]),
+        actions=_cat([part.actions for part in parts]),
+        log_probs=_cat([part.log_probs for part in parts]),
+        logits=_cat([part.logits for part in parts]),
+        reward=np.concatenate([part.reward for part in parts]),
+        done=np.concatenate([part.done for part in parts]),
+        truncated=np.concatenate([part.truncated for part in parts]),
+    )
+
+
+def _select(buffers: Mapping[str, Any], frames: npt.NDArray[np.int64]) -> dict[str, Any]:
+    return {name: buffer[frames] for name, buffer in buffers.items()}
+
+
+def _masks(mask: VecActionMask, frames: npt.NDArray[np.int64]) -> VecActionMask:
+    if not isinstance(mask, VecSelectEntityActionMask):
+        return replace(mask, actors=mask.actors[frames], mask=mask.mask[frames])
+    pairs = None if mask.mask is None else mask.mask[frames]
+    if pairs is not None and pairs.as_array().all():
+        pairs = None
+    return VecSelectEntityActionMask(mask.actors[frames], mask.actees[frames], pairs)
+
+
+def _cat(parts: Sequence[Mapping[str, Any] | None]) -> Any:
+    if parts[0] is None:
+        return None
+    return {name: cat([part[name] for part in parts if part is not None]) for name in parts[0]}

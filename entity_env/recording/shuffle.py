@@ -1,0 +1,73 @@
+"""Frames of a recording in random order, with no more of it in memory than asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.obs_format import ObsFormat
+from entity_env.recording.records import RecordedBatch, cat_batches
+
+__all__ = ["shuffled"]
+
+
+def shuffled(
+    form: ObsFormat,
+    load: Callable[[list[int]], RecordedBatch],
+    sizes: Sequence[int],
+    size: int,
+    epochs: int,
+    window: int,
+    rng: np.random.Generator,
+) -> Iterator[RecordedBatch]:
+    """Minibatches of ``size`` frames; the last one of an epoch may have fewer.
+
+    Args:
+        form: Of the recording's spaces.
+        load: Returns all frames of the chunks with these numbers.
+        sizes: Bytes of each chunk.
+        size: Frames in a minibatch.
+        epochs: How often each frame comes.
+        window: Bytes of the chunks that are loaded together, unless one alone has more.
+        rng: Draws the order.
+    """
+    if not sizes:
+        return
+    every = list(range(len(sizes)))
+    whole = load(every) if sum(sizes) <= window else None
+    for _ in range(epochs):
+        rest: RecordedBatch | None = None
+        for group in (
+            [every] if whole is not None else _groups(rng.permutation(every), sizes, window)
+        ):
+            batch = load(group) if whole is None else whole
+            order = rng.permutation(len(batch))
+            start = 0
+            if rest is not None:  # what the last window left over is filled up
+                start = size - len(rest)
+                rest = cat_batches(form, [rest, batch.select(order[:start])])
+                if len(rest) < size:
+                    continue
+                yield rest
+            end = start + (len(order) - start) // size * size
+            for first in range(start, end, size):
+                yield batch.select(order[first : first + size])
+            rest = batch.select(order[end:]) if end < len(order) else None
+        if rest is not None:
+            yield rest
+
+
+def _groups(order: npt.NDArray[np.int64], sizes: Sequence[int], window: int) -> Iterator[list[int]]:
+    """The numbers in ``order``, as many at a time as fit into the window, at least one."""
+    group: list[int] = []
+    total = 0
+    for number in order.tolist():
+        if group and total + sizes[number] > window:
+            yield group
+            group, total = [], 0
+        group.append(number)
+        total += sizes[number]
+    if group:
+        yield group

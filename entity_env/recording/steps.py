@@ -1,0 +1,190 @@
+"""What a chunk is made of: observations and decisions as columns, each with all steps together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batch import VecObs, VecSelectEntityActionMask
+from entity_env.obs_format import ObsFormat
+from entity_env.ragged import RaggedBufferF32, RaggedBufferI64, lengths
+from entity_env.recording.arrays import Array
+from entity_env.recording.records import RecordedBatch
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["Columns", "StepFormat", "Steps"]
+
+Columns: TypeAlias = list[Array | None]
+"""The flat arrays of one step; None where an observation leaves one out."""
+
+# Where the last columns of an observation are, whatever its spaces.
+_DONE, _TRUNCATED, _METRIC_NAMES, _FINAL = -4, -3, -2, -1
+
+
+@dataclass(frozen=True)
+class Steps:
+    """T steps of R rows.
+
+    Args:
+        observations: The columns of T + 1 observations: the i-th step leads from the i-th to the
+            next one.
+        decisions: The columns of T decisions: for each action its choices, then perhaps for each
+            action its log-probabilities, then its logits.
+        has_log_probs: Whether the decisions have log-probabilities.
+        has_logits: Whether they have logits.
+    """
+
+    observations: Sequence[Columns]
+    decisions: Sequence[Columns]
+    has_log_probs: bool
+    has_logits: bool
+
+    def __len__(self) -> int:
+        """The number of steps."""
+        return len(self.decisions)
+
+
+class StepFormat(ObsFormat):
+    """The columns of ``ObsFormat``, of many steps at once.
+
+    A chunk is a list of arrays: the number of values of each column in each observation, (T + 1, C)
+    with -1 for a column that is left out; for each column the values of all observations; then
+    the same of the decisions.
+    """
+
+    def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
+        super().__init__(obs_space, action_space)
+        self._metrics = self._ints
+        self._reward = self._ints + 1 + len(self._widths)
+        self._lengths = list(range(len(self._widths)))
+        place = len(self._widths)
+        for choices in self._choices.values():
+            self._lengths += [place] if choices is not None else [place, place + 2]
+            place += 2 if choices is not None else 4
+
+    def pack_steps(self, messages: Sequence[bytes], decisions: Sequence[Columns]) -> list[Array]:
+        """The arrays of a chunk: T + 1 packed observations and T decisions."""
+        arrays: list[Array] = []
+        for steps in ([self._read(message, 0) for message in messages], decisions):
+            counts = [[-1 if column is None else column.size for column in row] for row in steps]
+            arrays.append(np.array(counts, np.int64).ravel())
+            arrays += [_joined(column) for column in zip(*steps, strict=True)]
+        return arrays
+
+    def unpack_steps(
+        self, arrays: Sequence[Array], num_steps: int, num_rows: int, noted: tuple[bool, bool]
+    ) -> Steps:
+        """What ``pack_steps`` was given.
+
+        Args:
+            arrays: What it returned.
+            num_steps: T.
+            num_rows: R.
+            noted: Whether there are log-probabilities, and logits.
+
+        Raises:
+            ValueError: It contradicts itself.
+        """
+        tables = []
+        kinds = len(self._choices) * (1 + sum(noted))
+        for rows, width in ((num_steps + 1, len(self._dtypes)), (num_steps, kinds)):
+            tables.append(_split(arrays[0].reshape(rows, width), arrays[1 : 1 + width]))
+            arrays = arrays[1 + width :]
+        for columns in tables[0]:
+            self._check(columns, num_rows)
+        return Steps(tables[0], tables[1], *noted)
+
+    def observation(self, columns: Columns) -> VecObs:
+        """The observation whose columns these are."""
+        return self.join([(columns, 0)])
+
+    def batch(self, parts: Sequence[Steps]) -> RecordedBatch:
+        """All frames of several parts, step by step, without metrics and final observations."""
+        shown = [columns for part in parts for columns in part.observations[:-1]]
+        obs = self.join([(self._bare(columns), 0) for columns in shown])
+        results = [columns for part in parts for columns in part.observations[1:]]
+        decisions = [columns for part in parts for columns in part.decisions]
+        actions, log_probs, logits = self.decided(obs, decisions, parts[0])
+        return RecordedBatch(
+            obs=obs,
+            actions=actions,
+            log_probs=log_probs,
+            logits=logits,
+            reward=_joined([columns[self._reward] for columns in results]),
+            done=_joined([columns[_DONE] for columns in results]),
+            truncated=_joined([columns[_TRUNCATED] for columns in results]),
+        )
+
+    def decided(
+        self, obs: VecObs, decisions: Sequence[Columns], kinds: Steps
+    ) -> tuple[dict[str, RaggedBufferI64], Any, Any]:
+        """Choices, log-probabilities and logits (None where there are none) that answer ``obs``."""
+        columns = iter([_joined(column) for column in zip(*decisions, strict=True)])
+        counts = {name: lengths(mask.actors) for name, mask in obs.action_masks.items()}
+        actions = {
+            name: RaggedBufferI64.from_flattened(next(columns)[:, None], counts[name])
+            for name in self._choices
+        }
+        log_probs = logits = None
+        if kinds.has_log_probs:
+            log_probs = {
+                name: RaggedBufferF32.from_flattened(next(columns)[:, None], counts[name])
+                for name in self._choices
+            }
+        if kinds.has_logits:
+            logits = {}
+            for name, choices in self._choices.items():
+                mask, rows = obs.action_masks[name], counts[name]
+                if isinstance(mask, VecSelectEntityActionMask):
+                    rows = rows * lengths(mask.actees)
+                values = next(columns).reshape(int(rows.sum()), choices or 1)
+                logits[name] = RaggedBufferF32.from_flattened(values, rows)
+        return actions, log_probs, logits
+
+    def _read(self, memory: Any, start: int) -> Columns:
+        """As its parent; and columns that have been read already are a message, too."""
+        return memory if isinstance(memory, list) else super()._read(memory, start)
+
+    def _bare(self, columns: Columns) -> Columns:
+        """An observation without metrics and final observations."""
+        bare = columns.copy()
+        for place in (self._metrics, _METRIC_NAMES, _FINAL):
+            bare[place] = None
+        return bare
+
+    def _check(self, columns: Columns, num_rows: int) -> None:
+        """Refuse lengths that ragged buffers do not survive; NumPy finds all else."""
+        for place in self._lengths:
+            column = columns[place]
+            if column is None or len(column) != num_rows or (column < 0).any():
+                raise ValueError("impossible lengths")
+        for place in (self._reward, _DONE, _TRUNCATED):
+            column = columns[place]
+            if column is None or len(column) != num_rows:
+                raise ValueError("rows without an outcome")
+        final, truncated = columns[_FINAL], columns[_TRUNCATED]
+        if final is not None and truncated is not None:
+            self._check(self._read(final, 0), int(truncated.sum()))
+
+
+def _joined(column: Sequence[Array | None]) -> npt.NDArray[Any]:
+    parts = [part.ravel() for part in column if part is not None]
+    return np.concatenate(parts) if parts else np.zeros(0, np.uint8)
+
+
+def _split(counts: npt.NDArray[np.int64], arrays: Sequence[Array]) -> list[Columns]:
+    """For each step its part of each array."""
+    if counts.size and (counts < -1).any():
+        raise ValueError("impossible lengths")
+    columns = []
+    for own, array in zip(counts.T, arrays, strict=True):
+        ends = np.cumsum(np.maximum(own, 0))
+        if (ends[-1] if len(ends) else 0) != array.size:
+            raise ValueError("columns of other lengths than they say")
+        places = zip((ends - own).tolist(), ends.tolist(), (own < 0).tolist(), strict=True)
+        columns.append([None if none else array[start:end] for start, end, none in places])
+    return [list(step) for step in zip(*columns, strict=True)]

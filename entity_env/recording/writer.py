@@ -1,0 +1,159 @@
+"""The end of a file to which chunks are appended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from entity_env.errors import RecordingError, shorten
+from entity_env.recording.arrays import Array, pack_arrays
+from entity_env.recording.chunk_file import (
+    MOST_BYTES,
+    find_chunk,
+    read_chunks,
+    read_header,
+    write_chunk,
+    write_header,
+)
+from entity_env.space_json import spaces_to_json
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["ChunkWriter"]
+
+
+class ChunkWriter:
+    """Appends chunks to a new file, or to one that holds a recording in the same spaces.
+
+    Args:
+        path: The file.
+        obs_space: What is observed.
+        action_space: What can be done.
+        append: Go on with a file that exists; what a kill has cut off at its end is removed.
+        overwrite: Begin it anew.
+
+    Raises:
+        RecordingError: The file exists and neither is set; it has other spaces, or is damaged
+            elsewhere than at its end; or it cannot be opened.
+    """
+
+    noted: tuple[bool, bool] | None = None
+    """Whether the chunks that were there have log-probabilities, and logits; None without any."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        obs_space: ObsSpace,
+        action_space: Mapping[ActionName, ActionSpace],
+        *,
+        append: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        try:
+            self.path = Path(path)
+        except TypeError as error:
+            raise RecordingError("the path is not one", received=shorten(path)) from error
+        if append and overwrite:
+            raise RecordingError("append=True and overwrite=True exclude each other")
+        extra = os.O_CREAT | (0 if append else os.O_TRUNC if overwrite else os.O_EXCL)
+        try:
+            # Without buffers: a chunk is one call, and nothing is left to be written later.
+            self._file: BinaryIO = open(  # noqa: SIM115  (closed by close)
+                self.path,
+                "rb+",
+                buffering=0,
+                opener=lambda name, flags: os.open(name, flags | extra, 0o666),
+            )
+        except FileExistsError as error:
+            raise RecordingError(
+                f"{self.path} exists",
+                hint="append=True goes on with it, overwrite=True replaces it",
+            ) from error
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        try:
+            self._begin(obs_space, action_space)
+        except BaseException as error:
+            self._file.close()
+            if isinstance(error, OSError):
+                raise _unwritable(self.path, error) from error
+            raise
+
+    def write(self, arrays: Sequence[Array], flags: int, steps: int, rows: int) -> None:
+        """Append a chunk: when this returns, it is on the disk.
+
+        Args:
+            arrays: What it is made of.
+            flags: What ``Chunk`` says of it.
+            steps: T.
+            rows: R.
+
+        Raises:
+            RecordingError: It cannot be written; the file ends as it did before.
+        """
+        payload = pack_arrays(arrays)
+        size = sum(array.nbytes for array in arrays)
+        if max(size, len(payload)) > MOST_BYTES:
+            raise RecordingError(
+                "a step is too large to be recorded",
+                expected=f"at most {MOST_BYTES:,} bytes in all rows together",
+                received=f"{size:,} bytes",
+            )
+        try:
+            self._append(write_chunk(payload, size, flags, steps, rows))
+        except BaseException as error:  # Ctrl-C, too, may come between two writes
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._end)
+            if isinstance(error, OSError):
+                raise _unwritable(self.path, error) from error
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def _begin(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
+        """Write the header, or go to the end of what is there and fits."""
+        header = write_header(obs_space, action_space)
+        self._end = 0
+        self._file.seek(0)
+        start = self._file.read(len(header))
+        if len(start) < len(header) and header.startswith(start):
+            # It is new, or its program was killed before the first step.
+            self._file.truncate(0)
+            self._append(header)
+            return
+        self._file.seek(0)
+        known = read_header(self._file, self.path)
+        theirs = spaces_to_json(known.obs_space, known.action_space)
+        for kind, own in spaces_to_json(obs_space, action_space).items():
+            if own != theirs[kind]:
+                raise RecordingError(
+                    f"{self.path} was recorded in other spaces: the {kind} differ",
+                    expected=shorten(theirs[kind], 400),
+                    received=shorten(own, 400),
+                )
+        chunks = read_chunks(self._file, known.end)
+        self._end = chunks[-1].end if chunks else known.end
+        if find_chunk(self._file, self._end + 1):
+            raise RecordingError(
+                f"{self.path} is damaged at byte {self._end:,}, and complete chunks follow",
+                expected="damage at the end only, as a killed program leaves it",
+                hint="record to another file: appending would remove these chunks",
+            )
+        self.noted = chunks[-1].noted if chunks else None
+        self._file.truncate(self._end)
+
+    def _append(self, data: bytes) -> None:
+        self._file.seek(self._end)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        os.fsync(self._file.fileno())
+        self._end += len(data)
+
+
+def _unwritable(path: Path, error: OSError) -> RecordingError:
+    return RecordingError(f"{path} cannot be written: {error.strerror or error}")

@@ -1,0 +1,160 @@
+"""Spaces as JSON values, to be saved beside whatever was recorded or trained in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from entity_env.errors import SpaceError, nearest, shorten
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Continuous,
+    Discrete,
+    Entity,
+    EntityName,
+    Feature,
+    GlobalCategoricalActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+    check_action_space,
+)
+
+__all__ = ["spaces_from_json", "spaces_to_json"]
+
+
+def spaces_to_json(
+    obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
+) -> dict[str, Any]:
+    """The spaces as dicts, lists, strings and numbers.
+
+    Entity types and actions become lists, as their order means something and that of a JSON object
+    does not.
+
+    Raises:
+        SpaceError: One of the two is no space.
+    """
+    if not isinstance(obs_space, ObsSpace):
+        raise SpaceError("this is no ObsSpace", received=shorten(obs_space))
+    return {
+        "global_features": [_feature_to_json(feature) for feature in obs_space.global_features],
+        "entities": [
+            {"name": name, "features": [_feature_to_json(feature) for feature in entity.features]}
+            for name, entity in obs_space.entities.items()
+        ],
+        "actions": [
+            _action_to_json(name, space) for name, space in check_action_space(action_space).items()
+        ],
+    }
+
+
+def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace]]:
+    """The spaces that ``spaces_to_json`` wrote.
+
+    Raises:
+        SpaceError: The value was not written by it, or says something that is no space.
+    """
+    parts = _record("the spaces", value, ("global_features", "entities", "actions"))
+    entities: dict[EntityName, Entity] = {}
+    for entry in _entries("entities", parts["entities"]):
+        entity = _record("an entity type", entry, ("name", "features"))
+        features = _entries(f"the features of {shorten(entity['name'])}", entity["features"])
+        _add("entity type", entities, entity["name"], Entity(list(map(_feature, features))))
+    actions: dict[ActionName, ActionSpace] = {}
+    for entry in _entries("actions", parts["actions"]):
+        action = _kind_of("an action", entry, _ACTION_KEYS)
+        space = _ACTION_KINDS[action["kind"]](
+            *[action[key] for key in _ACTION_KEYS[action["kind"]][2:]]
+        )
+        _add("action", actions, action["name"], space)
+    own = _entries("global_features", parts["global_features"])
+    obs_space = ObsSpace(global_features=list(map(_feature, own)), entities=entities)
+    return obs_space, check_action_space(actions)
+
+
+_FEATURE_KEYS = {
+    "continuous": ("kind", "name", "mean", "std"),
+    "discrete": ("kind", "name", "n"),
+}
+_ACTION_KEYS = {
+    "categorical": ("kind", "name", "labels"),
+    "global_categorical": ("kind", "name", "labels"),
+    "select_entity": ("kind", "name"),
+}
+_ACTION_KINDS: dict[str, Callable[..., ActionSpace]] = {
+    "categorical": CategoricalActionSpace,
+    "global_categorical": GlobalCategoricalActionSpace,
+    "select_entity": SelectEntityActionSpace,
+}
+
+
+def _feature_to_json(feature: Feature) -> str | dict[str, Any]:
+    if isinstance(feature, str):
+        return feature
+    if isinstance(feature, Discrete):
+        return {"kind": "discrete", "name": feature.name, "n": feature.n}
+    return {
+        "kind": "continuous",
+        "name": feature.name,
+        "mean": feature.mean,
+        "std": feature.std,
+    }
+
+
+def _action_to_json(name: ActionName, space: ActionSpace) -> dict[str, Any]:
+    (kind,) = (kind for kind, own in _ACTION_KINDS.items() if type(space) is own)
+    value: dict[str, Any] = {"kind": kind, "name": name}
+    if not isinstance(space, SelectEntityActionSpace):
+        value["labels"] = list(space.index_to_label)
+    return value
+
+
+def _feature(value: Any) -> Feature:
+    if isinstance(value, str):
+        return value
+    parts = _kind_of("a feature", value, _FEATURE_KEYS)
+    if parts["kind"] == "discrete":
+        return Discrete(parts["name"], parts["n"])
+    return Continuous(parts["name"], parts["mean"], parts["std"])
+
+
+def _kind_of(what: str, value: Any, keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, Any]:
+    """``value``, if it has a known ``kind`` and the keys of that kind."""
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    if kind not in keys if isinstance(kind, str) else True:
+        raise SpaceError(
+            f"{what} in saved spaces is of an unknown kind",
+            received=shorten(value),
+            options=keys,
+            hint=nearest(kind, keys),
+        )
+    return _record(what, value, keys[str(kind)])
+
+
+def _record(what: str, value: Any, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    """``value``, if it is a mapping with exactly these keys."""
+    if not isinstance(value, Mapping) or set(value) != set(keys):
+        raise SpaceError(
+            f"{what} in saved spaces cannot be read",
+            expected="a dict with the keys " + ", ".join(keys),
+            received=shorten(value),
+        )
+    return value
+
+
+def _entries(what: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise SpaceError(
+            f"{what} in saved spaces cannot be read", expected="a list", received=shorten(value)
+        )
+    return value
+
+
+def _add(kind: str, known: dict[str, Any], name: Any, space: Any) -> None:
+    """Enter ``space`` under its name, once."""
+    if not isinstance(name, str):
+        raise SpaceError(f"{kind} name is not a string", received=shorten(name))
+    if name in known:
+        raise SpaceError(f"{kind} {name!r} is given twice in saved spaces", options=known)
+    known[name] = space

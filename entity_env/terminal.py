@@ -1,0 +1,112 @@
+"""Asks whoever sits at the terminal what the actors of a frame shall do."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.agent import Decision
+from entity_env.choices import Choice, Question, pick, questions, write_choices
+from entity_env.errors import EntityEnvError
+from entity_env.frame import Frame
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["Asker", "QuitError", "ask"]
+
+_HELP = """
+  a number or a name   that choice; the beginning of a name will do if no other begins like that
+  Enter                what is proposed in brackets; without an agent, a random allowed choice
+  .                    the same for all that is still to be decided in this step
+  q                    quit
+  Where an entity is selected, its number is the one in the table, and its name its type or its id.
+"""
+
+
+class QuitError(Exception):
+    """Whoever sits at the terminal has had enough."""
+
+
+def ask(prompt: str) -> str:
+    """What is typed, without space around it.
+
+    Raises:
+        QuitError: A q, or the end of the input.
+    """
+    try:
+        text = input(prompt).strip()
+    except EOFError:
+        raise QuitError from None
+    if not sys.stdin.isatty():  # a terminal shows what is typed, a pipe does not
+        print(text)
+    if text.casefold() in ("q", "quit"):
+        raise QuitError
+    return text
+
+
+class Asker:
+    """Decides frame by frame, with the proposals of an agent.
+
+    Args:
+        obs_space: The space of the frames.
+        action_space: The actions to decide on.
+        auto: Take every proposal without asking.
+    """
+
+    def __init__(
+        self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace], *, auto: bool
+    ) -> None:
+        self.obs_space = obs_space
+        self.action_space = action_space
+        self.auto = auto
+
+    def choose(self, frame: Frame, decision: Decision) -> dict[ActionName, npt.NDArray[np.int64]]:
+        """What each actor does, (A,) int64 for each action as in ``Decision``."""
+        chosen = {name: indices.copy() for name, indices in decision.chosen.items()}
+        if decision.value is not None:
+            print(f"\nthe agent expects a return of {decision.value:.3g} from here on")
+        to_decide = [
+            question
+            for name, space in self.action_space.items()
+            for question in questions(frame, self.obs_space, name, space)
+        ]
+        if not to_decide and not self.auto:
+            ask("\nnobody can act in this step [Enter to go on] ")
+        asks = not self.auto
+        for question in to_decide:
+            indices, probs = chosen[question.action], decision.probs.get(question.action)
+            own = None if probs is None else probs[question.row]
+            print(f"\n{question.action}, {question.actor}:")
+            if asks or own is not None:
+                print(write_choices(question, own))
+            proposed = _choice(question, int(indices[question.row]))
+            answer = _answer(question, proposed, own is not None) if asks else None
+            asks = answer is not None
+            choice = answer or proposed
+            indices[question.row] = choice.index
+            print(f"  -> {choice.names[0]}")
+        return chosen
+
+
+def _answer(question: Question, proposed: Choice, is_known: bool) -> Choice | None:
+    """What is chosen; None leaves this and all that is still to be decided to the proposals."""
+    while True:
+        text = ask(f"  [{proposed.names[0] if is_known else 'random'}] > ")
+        if text == ".":
+            return None
+        if not text:
+            return proposed
+        if text == "?":
+            print(_HELP)
+            continue
+        try:
+            return pick(text, question)
+        except EntityEnvError as error:
+            print(textwrap.indent(str(error), "  "))
+
+
+def _choice(question: Question, index: int) -> Choice:
+    return next(choice for choice in question.choices if choice.index == index)

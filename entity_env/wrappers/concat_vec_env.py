@@ -1,0 +1,134 @@
+"""Rows of several kinds as one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batch import VecObs
+from entity_env.environment import check_seed
+from entity_env.errors import EntityEnvError, SettingError, shorten
+from entity_env.obs_format import ObsFormat
+from entity_env.ragged import RaggedBufferI64
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
+from entity_env.transport import read_actions, split_actions
+from entity_env.vec_env import VecEnv, check_saved_rows
+from entity_env.wrappers.vec_wrapper import act_checked, check_rows
+
+__all__ = ["ConcatVecEnv"]
+
+
+class ConcatVecEnv(VecEnv):
+    """The rows of several ``VecEnv`` s with equal spaces, in order.
+
+    The parts may be of different kinds and sizes: other settings of one game, compiled rows beside
+    rows in Python. A seed gives each of them its own, spawned from it.
+
+    Args:
+        envs: The parts, at least one.
+
+    Raises:
+        SettingError: There are none, one of them is no ``VecEnv``, or one is there twice.
+        SpaceError: Their spaces differ.
+    """
+
+    def __init__(self, envs: Sequence[VecEnv]) -> None:
+        if isinstance(envs, str) or not isinstance(envs, Sequence) or not envs:
+            raise SettingError(
+                "ConcatVecEnv joins rows", expected="a list of VecEnvs", received=shorten(envs)
+            )
+        self.envs = [check_rows("ConcatVecEnv", env) for env in envs]
+        if len(set(map(id, self.envs))) != len(self.envs):
+            raise SettingError("ConcatVecEnv has the same rows twice", received=shorten(envs))
+        check_same_spaces(
+            [{"obs_space": e.obs_space(), "action_space": e.action_space()} for e in self.envs],
+            _part,
+        )
+        self._counts = [len(env) for env in self.envs]
+        self._format = ObsFormat(self.obs_space(), self.action_space())
+        self._inner: list[VecObs] = []  # what each part showed last
+
+    def obs_space(self) -> ObsSpace:
+        """What the rows observe."""
+        return self.envs[0].obs_space()
+
+    def action_space(self) -> dict[ActionName, ActionSpace]:
+        """What the rows can do."""
+        return self.envs[0].action_space()
+
+    def __len__(self) -> int:
+        """The number of rows of all parts."""
+        return sum(self._counts)
+
+    def has_state(self) -> bool:
+        """Whether all parts save and restore their state."""
+        return all(env.has_state() for env in self.envs)
+
+    def _reset(self, seed: int | None) -> VecObs:
+        seeds: list[int | None] = [None] * len(self.envs)
+        if seed is not None:
+            streams = np.random.SeedSequence(check_seed(seed)).spawn(len(self.envs))
+            seeds = [int(stream.generate_state(1)[0]) for stream in streams]
+        shown = []
+        for i, (env, own) in enumerate(zip(self.envs, seeds, strict=True)):
+            with _located(i):
+                shown.append(env.reset(own))
+        return self._joined(shown)
+
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        names, shown = list(chosen), []
+        for i, message in enumerate(split_actions(chosen, self._counts)):
+            own = read_actions(message, names, self._counts[i])
+            with _located(i):
+                shown.append(act_checked(self.envs[i], own, self._inner[i]))
+        return self._joined(shown)
+
+    def _joined(self, shown: list[VecObs]) -> VecObs:
+        self._inner = shown
+        return self._format.join([(self._format.pack(obs), 0) for obs in shown])
+
+    def _get_state(self) -> list[Any]:
+        state = []
+        for i, env in enumerate(self.envs):
+            with _located(i):
+                state += env.get_state()
+        return state
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        check_saved_rows(state, len(self))
+        shown = []
+        ends = np.cumsum(self._counts).tolist()
+        for i, (env, end) in enumerate(zip(self.envs, ends, strict=True)):
+            with _located(i):
+                shown.append(env.set_state(state[end - self._counts[i] : end]))
+        return self._joined(shown)
+
+    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
+        pictures = []
+        for i, env in enumerate(self.envs):
+            with _located(i):
+                pictures += env.render(**kwargs)
+        return pictures
+
+    def _close(self) -> None:
+        with contextlib.ExitStack() as stack:  # which closes the others even if one fails
+            for env in reversed(self.envs):
+                stack.callback(env.close)
+
+
+def _part(i: int) -> str:
+    return f"part {i}"
+
+
+@contextlib.contextmanager
+def _located(i: int) -> Iterator[None]:
+    """An error says in which part its environment is."""
+    try:
+        yield
+    except EntityEnvError as error:
+        error.where = f"{_part(i)}, {error.where}" if error.where else _part(i)
+        raise

@@ -1,0 +1,104 @@
+"""Index arithmetic on the entities of many rows: new numbers, and pairs of actor and actee."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batch import VecObs, VecSelectEntityActionMask
+from entity_env.wrappers.selection import Selection
+
+__all__ = ["Bools", "EntityOrder", "Ints", "Pairs", "rows_of"]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class EntityOrder:
+    """How the entities of each row are numbered in a space and in a part of it.
+
+    The index after the last entity is that of the player, before and after.
+
+    Args:
+        ends: The index after the last entity of each type. Shape: (R, types).
+        shift: What leads from an index to the new one. Shape: (R, types + 1).
+        stays: Which types are in the part; the player is. Shape: (types + 1,).
+        new_ends: As ``ends``, of the part. Shape: (R, types of the part).
+        back: As ``shift``, from the new index to the old one. Shape: (R, types of the part).
+    """
+
+    ends: Ints
+    shift: Ints
+    stays: Bools
+    new_ends: Ints
+    back: Ints
+
+    @classmethod
+    def of(cls, obs: VecObs, selection: Selection) -> EntityOrder:
+        """The numbers in ``obs``, which shows ``selection.whole``."""
+        names = list(selection.whole.entities)
+        lengths = np.zeros((len(obs), len(names)), np.int64)
+        for place, name in enumerate(names):
+            lengths[:, place] = obs.features[name].size1()
+        places = [names.index(name) for name in selection.part.entities]
+        ends, new_ends = np.cumsum(lengths, axis=1), np.cumsum(lengths[:, places], axis=1)
+        back = (ends[:, places] - new_ends).astype(np.int64, copy=False)
+        shift = np.zeros((len(obs), len(names) + 1), np.int64)
+        shift[:, places] = -back
+        shift[:, -1] = lengths[:, places].sum(axis=1) - lengths.sum(axis=1)
+        stays = np.isin(np.arange(len(names) + 1), [*places, len(names)])
+        return cls(ends, shift, stays, new_ends, back)
+
+    def renumbered(self, entities: Ints, rows: Ints) -> tuple[Bools, Ints]:
+        """Which of these entities of these rows stay, and the new index of those that do."""
+        types = (entities[:, None] >= self.ends[rows]).sum(axis=1)
+        return self.stays[types], entities + self.shift[rows, types]
+
+    def original(self, entities: Ints, rows: Ints) -> Ints:
+        """The old indices of entities that have new ones."""
+        types = (entities[:, None] >= self.new_ends[rows]).sum(axis=1)
+        old: Ints = entities + self.back[rows, types]
+        return old
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs of a select-entity action, row by row and actor by actor.
+
+    Args:
+        actor: The place of each pair's actor among the actors of all rows. Shape: (P,).
+        actee: The place of its actee among the actees of all rows. Shape: (P,).
+        allowed: Whether the actor can select the actee. Shape: (P,).
+    """
+
+    actor: Ints
+    actee: Ints
+    allowed: Bools
+
+    @classmethod
+    def of(cls, mask: VecSelectEntityActionMask) -> Pairs:
+        """The pairs of one mask."""
+        rows, actees = rows_of(mask.actors), mask.actees.size1()
+        counts = actees[rows]
+        actor = np.repeat(np.arange(len(rows)), counts)
+        first_actee = (np.cumsum(actees) - actees)[rows]
+        actee = np.arange(len(actor)) + (first_actee - np.cumsum(counts) + counts)[actor]
+        if mask.mask is None:
+            return cls(actor, actee, np.ones(len(actor), np.bool_))
+        return cls(actor, actee, mask.mask.as_array()[:, 0])
+
+    def first_allowed(self) -> Ints:
+        """For each actor the place of the first actee that it can select. Shape: (A,)."""
+        allowed = np.flatnonzero(self.allowed)
+        _, first = np.unique(self.actor[allowed], return_index=True)
+        places: Ints = self.actee[allowed[first]]
+        return places
+
+
+def rows_of(buffer: Any) -> Ints:
+    """The row of each item of a ragged buffer. Shape: (N,), int64."""
+    return np.repeat(np.arange(buffer.size0()), buffer.size1())

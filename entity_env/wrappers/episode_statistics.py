@@ -1,0 +1,110 @@
+"""The returns and lengths of the last episodes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from entity_env.actions import Action
+from entity_env.batch import VecObs
+from entity_env.environment import Environment
+from entity_env.observation import Observation
+from entity_env.outcome import read_reward
+from entity_env.ragged import RaggedBufferI64
+from entity_env.spaces import ActionName
+from entity_env.vec_env import VecEnv
+from entity_env.wrappers.checks import checked_whole
+from entity_env.wrappers.vec_wrapper import VecWrapper
+from entity_env.wrappers.wrapper import Wrapper
+
+__all__ = ["EpisodeStatistics", "VecEpisodeStatistics"]
+
+
+class EpisodeStatistics(Wrapper):
+    """Keeps the returns and lengths of the last episodes that ended.
+
+    A ``VecEnv`` gives these as metrics already; this is for environments that are played by hand.
+
+    Args:
+        env: The environment.
+        window: How many episodes are kept.
+
+    Attributes:
+        returns: The sum of rewards of each, the latest last.
+        lengths: The number of steps of each.
+
+    Raises:
+        SettingError: ``window`` is not a whole number of at least 1.
+    """
+
+    def __init__(self, env: Environment, window: int = 100) -> None:
+        super().__init__(env)
+        size = checked_whole("window of EpisodeStatistics", window)
+        self.returns: deque[float] = deque(maxlen=size)
+        self.lengths: deque[int] = deque(maxlen=size)
+        self._return, self._length = 0.0, 0
+
+    def reset(self) -> Observation:
+        """Start an episode; one that has not ended does not count."""
+        self._return, self._length = 0.0, 0
+        return super().reset()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play one step."""
+        observation = super().act(actions)
+        if isinstance(observation, Observation):
+            self._return += read_reward(observation.reward)
+            self._length += 1
+            if observation.done:
+                self.returns.append(self._return)
+                self.lengths.append(self._length)
+                self._return, self._length = 0.0, 0
+        return observation
+
+    def _own_state(self) -> dict[str, Any]:
+        return {
+            "return": self._return,
+            "length": self._length,
+            "returns": list(self.returns),
+            "lengths": list(self.lengths),
+        }
+
+    def _set_own_state(self, own: Mapping[str, Any]) -> None:
+        self._return, self._length = float(own["return"]), int(own["length"])
+        self.returns = deque(map(float, own["returns"]), self.returns.maxlen)
+        self.lengths = deque(map(int, own["lengths"]), self.lengths.maxlen)
+
+
+class VecEpisodeStatistics(VecWrapper):
+    """Keeps the returns and lengths of the last episodes that ended in any row.
+
+    Those of one step are in the order of the rows. They are not part of the saved state.
+
+    Args:
+        env: The rows.
+        window: How many episodes are kept.
+
+    Attributes:
+        returns: The sum of rewards of each, the latest last.
+        lengths: The number of steps of each.
+
+    Raises:
+        SettingError: ``window`` is not a whole number of at least 1.
+    """
+
+    def __init__(self, env: VecEnv, window: int = 100) -> None:
+        super().__init__(env)
+        size = checked_whole("window of VecEpisodeStatistics", window)
+        self.returns: deque[float] = deque(maxlen=size)
+        self.lengths: deque[int] = deque(maxlen=size)
+
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        obs = super()._act(chosen)
+        ended = np.flatnonzero(obs.done)
+        if len(ended):
+            self.returns.extend(obs.metrics["episodic_reward"][ended].tolist())
+            self.lengths.extend(map(int, obs.metrics["episodic_length"][ended]))
+        return obs

@@ -1,0 +1,184 @@
+"""An environment that shows less than it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action
+from entity_env.environment import Environment
+from entity_env.frame import CategoricalActors, Frame, SelectActors
+from entity_env.observation import (
+    ActionMask,
+    CategoricalActionMask,
+    EntityID,
+    GlobalCategoricalActionMask,
+    Observation,
+    SelectEntityActionMask,
+)
+from entity_env.spaces import ActionName, EntityName, ObsSpace
+from entity_env.validate import FrameReader
+from entity_env.wrappers.quick_filter import QuickFilter
+from entity_env.wrappers.selection import Selection
+from entity_env.wrappers.wrapper import Wrapper
+
+__all__ = ["FeatureFilter", "filtered"]
+
+
+class FeatureFilter(Wrapper):
+    """Shows only the entity types and features of a smaller space, in the order of that space.
+
+    Ids stay what they are. Entities of a type that is left out no longer act and can no longer be
+    selected: they leave the masks, and ``act`` of the environment gets the action without them. If
+    it needs their actions, it has to say so itself. An actor that could select nobody else has
+    nothing to do in that frame. The action space stays as it is.
+
+    Args:
+        env: The environment.
+        obs_space: What is to be seen of it; ``subspace`` makes one by names.
+
+    Raises:
+        SpaceError: The environment lacks a type or a feature of ``obs_space``, or has it of
+            another kind, such as ``Discrete("terrain", 4)`` instead of ``Discrete("terrain", 5)``.
+    """
+
+    def __init__(self, env: Environment, obs_space: ObsSpace) -> None:
+        super().__init__(env)
+        self._reader = FrameReader(env.obs_space(), env.action_space())
+        self._selection = Selection.of(self._reader.obs_space, obs_space)
+        self._quick = QuickFilter(self._selection)
+        self._has_new_ids = False
+
+    def obs_space(self) -> ObsSpace:
+        """The smaller space."""
+        return self._selection.part
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play one step."""
+        if self._has_new_ids:
+            actions = {name: _with_own_ids(action) for name, action in actions.items()}
+        return super().act(actions)
+
+    def _show(self, observation: Observation) -> Observation:
+        self._has_new_ids = False
+        quick = self._quick.filter(observation)
+        return self._read(observation) if quick is None else quick
+
+    def _read(self, observation: Observation) -> Observation:
+        """What is left of any observation; names all that is wrong with it."""
+        frame, kept = self._reader.read(observation), self._selection
+        part = _Part(frame, observation, list(kept.columns))
+        given: Mapping[ActionName, Any] = observation.actions or {}
+        masks = {name: part.mask(given[name], actors) for name, actors in frame.actions.items()}
+        self._has_new_ids = part.has_new_ids
+        return Observation(
+            features={
+                name: frame.features[name][:, columns] for name, columns in kept.columns.items()
+            },
+            ids=part.given_ids,
+            actions={name: mask for name, mask in masks.items() if mask is not None},
+            reward=frame.reward,
+            done=frame.done,
+            truncated=frame.truncated,
+            global_features=frame.global_features[kept.global_columns],
+            visible={name: shown for name, shown in frame.visible.items() if name in kept.columns},
+            metrics=frame.metrics,
+        )
+
+
+def filtered(create_env: Callable[[], Environment], obs_space: ObsSpace) -> FeatureFilter:
+    """A ``FeatureFilter`` around a new environment; for ``functools.partial`` and workers."""
+    return FeatureFilter(create_env(), obs_space)
+
+
+class _Part:
+    """What is left of one frame when only entities of the types ``kept`` stay."""
+
+    def __init__(self, frame: Frame, observation: Observation, kept: list[EntityName]) -> None:
+        given: Mapping[EntityName, Any] = observation.ids or {}
+        self.given_ids = {name: list(given[name]) for name in kept if given.get(name) is not None}
+        self.has_new_ids = False
+        self._left = [name for name in frame.features if name in kept]
+        self._types = [name for name, rows in frame.features.items() for _ in range(len(rows))]
+        self._stays = np.array([name in kept for name in self._types], np.bool_)
+
+    def mask(self, given: Any, read: CategoricalActors | SelectActors) -> ActionMask | None:
+        """The mask without the entities that have left; None where nobody can act.
+
+        Args:
+            given: As it is in the observation.
+            read: As it was read.
+        """
+        if isinstance(given, GlobalCategoricalActionMask):
+            return GlobalCategoricalActionMask(read.mask[0])  # type: ignore[index]
+        acts = self._stays[read.actors]
+        if isinstance(read, SelectActors):
+            return self._select(given, read, acts)
+        if not acts.any():
+            return None
+        ids, types = self._named(given.actor_ids, given.actor_types, read.actors, acts)
+        return CategoricalActionMask(actor_ids=ids, actor_types=types, mask=read.mask[acts])
+
+    def _select(
+        self, given: Any, read: SelectActors, acts: npt.NDArray[np.bool_]
+    ) -> SelectEntityActionMask | None:
+        selectable, mask = self._stays[read.actees], read.mask
+        if mask is not None:
+            acts = acts & mask[:, selectable].any(axis=1)
+        if not acts.any() or not selectable.any():
+            return None
+        actors = self._named(given.actor_ids, given.actor_types, read.actors, acts)
+        actees = self._named(given.actee_ids, given.actee_types, read.actees, selectable)
+        return SelectEntityActionMask(
+            actor_ids=actors[0],
+            actor_types=actors[1],
+            actee_ids=actees[0],
+            actee_types=actees[1],
+            mask=None if mask is None else mask[np.ix_(acts, selectable)],
+        )
+
+    def _named(
+        self,
+        ids: Sequence[EntityID] | None,
+        types: Sequence[EntityName] | None,
+        entities: npt.NDArray[np.int64],
+        remain: npt.NDArray[np.bool_],
+    ) -> tuple[Sequence[EntityID] | None, Sequence[EntityName] | None]:
+        """The ids or the types of those of ``entities`` that remain, in the way they were given."""
+        if ids is not None:
+            return [one for one, remains in zip(ids, remain, strict=True) if remains], None
+        if np.array_equal(remain, self._stays[entities]):
+            named = self._left if types is None else types
+            return None, [name for name in named if name in self._left]
+        return [self._id(entity) for entity in entities[remain].tolist()], None
+
+    def _id(self, entity: int) -> EntityID:
+        """The id of an entity; a new one where its type has none."""
+        name = self._types[entity]
+        if name not in self.given_ids:
+            self.given_ids[name] = [_Nameless(name, i) for i in range(self._types.count(name))]
+            self.has_new_ids = True
+        entity_id: EntityID = self.given_ids[name][entity - self._types.index(name)]
+        return entity_id
+
+
+@dataclass(frozen=True)
+class _Nameless:
+    """Stands for an entity without an id where only some of its type can act."""
+
+    type: EntityName
+    index: int
+
+
+def _with_own_ids(action: Action) -> Action:
+    """The action with None for entities to which the environment itself has given no id."""
+    changes: dict[str, Any] = {
+        part: [None if isinstance(one, _Nameless) else one for one in getattr(action, part)]
+        for part in ("actors", "actees")
+        if hasattr(action, part)
+    }
+    return replace(action, **changes)

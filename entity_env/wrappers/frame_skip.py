@@ -1,0 +1,97 @@
+"""Actions that are repeated for some steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from entity_env.actions import (
+    Action,
+    CategoricalAction,
+    GlobalCategoricalAction,
+    SelectEntityAction,
+)
+from entity_env.environment import Environment
+from entity_env.frame import CategoricalActors, Frame, SelectActors
+from entity_env.observation import Observation
+from entity_env.outcome import read_metrics, read_reward
+from entity_env.spaces import ActionName
+from entity_env.validate import FrameReader
+from entity_env.wrappers.checks import checked_whole
+from entity_env.wrappers.wrapper import Wrapper
+
+__all__ = ["FrameSkip"]
+
+
+class FrameSkip(Wrapper):
+    """Repeats actions for up to ``skip`` steps and adds up their rewards.
+
+    It stops early where the agent has to decide anew: when the episode ends, when an action asks
+    other actors than before (by id, in their order) or is no longer there, or when an actor may no
+    longer do what it has chosen. Actors without ids count as the same where they are as many; an
+    entity without an id that was selected cannot be found again, which is a reason to stop, too.
+    Of a metric that skipped steps give, the last value is shown.
+
+    Args:
+        env: The environment.
+        skip: The most steps, at least 1.
+
+    Raises:
+        SettingError: ``skip`` is not a whole number of at least 1.
+    """
+
+    def __init__(self, env: Environment, skip: int) -> None:
+        super().__init__(env)
+        self.skip = checked_whole("skip of FrameSkip", skip)
+        self._reader = FrameReader(env.obs_space(), env.action_space())
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play the steps."""
+        reward, metrics = 0.0, dict[str, float]()
+        for _ in range(self.skip - 1):
+            observation = self.env.act(actions)
+            frame = self._reader.read(observation)
+            reward += frame.reward
+            metrics |= frame.metrics
+            if frame.done or not self._asks_the_same(frame, actions):
+                return replace(observation, reward=reward, metrics=metrics)
+        observation = self.env.act(actions)
+        if self.skip == 1 or not isinstance(observation, Observation):
+            return observation
+        return replace(
+            observation,
+            reward=reward + read_reward(observation.reward),
+            metrics=metrics | read_metrics(observation.metrics or {}),
+        )
+
+    def _asks_the_same(self, frame: Frame, actions: Mapping[ActionName, Action]) -> bool:
+        return all(
+            _is_repeatable(frame, frame.actions.get(name), actions.get(name))
+            for name in self._reader.action_space
+        )
+
+
+def _is_repeatable(
+    frame: Frame, who: CategoricalActors | SelectActors | None, action: Action | None
+) -> bool:
+    """Whether the actors of ``action`` are asked again and may do the same."""
+    if action is None:
+        return who is None
+    if isinstance(action, GlobalCategoricalAction):
+        return isinstance(who, CategoricalActors) and bool(who.mask[0, action.index])
+    actors = [] if who is None else [frame.ids[actor] for actor in who.actors.tolist()]
+    if actors != list(action.actors):
+        return False
+    if isinstance(action, CategoricalAction) and isinstance(who, CategoricalActors):
+        return bool(who.mask[np.arange(len(actors)), action.indices].all())
+    if isinstance(action, SelectEntityAction) and isinstance(who, SelectActors):
+        place = {frame.ids[actee]: i for i, actee in enumerate(who.actees.tolist())}
+        return all(
+            actee is not None
+            and actee in place
+            and (who.mask is None or bool(who.mask[actor, place[actee]]))
+            for actor, actee in enumerate(action.actees)
+        )
+    return who is None

@@ -1,0 +1,106 @@
+"""The usual observations, filtered without reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from entity_env.observation import (
+    EntityID,
+    GlobalCategoricalActionMask,
+    Observation,
+    SelectEntityActionMask,
+)
+from entity_env.spaces import EntityName
+from entity_env.wrappers.selection import Selection
+
+__all__ = ["QuickFilter"]
+
+
+class QuickFilter:
+    """Filters an observation whose masks name nobody that is left out.
+
+    Nothing is checked that is not needed: whoever reads what is left finds mistakes there.
+
+    Args:
+        selection: What is to be seen.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        whole, part = selection.whole, selection.part
+        self._left_out = frozenset(whole.entities) - frozenset(part.entities)
+        self._is_ordered = selection.keeps_types
+        self._columns = {
+            name: (columns.tolist(), len(whole.entities[name].features))
+            for name, columns in selection.columns.items()
+        }
+        self._global_columns = selection.global_columns.tolist()
+        self._globals = len(whole.global_features)
+
+    def filter(self, observation: Observation) -> Observation | None:
+        """What is left of the observation; None where it must be read to know that."""
+        try:
+            return self._filter(observation) if self._is_usual(observation) else None
+        except Exception:  # whatever an odd object raises when it is looked at
+            return None
+
+    def _is_usual(self, observation: Observation) -> bool:
+        """Whether all masks stay as they are."""
+        ids: Mapping[EntityName, Any] = observation.ids or {}
+        gone = {one for name in self._left_out if ids.get(name) is not None for one in ids[name]}
+        for mask in (observation.actions or {}).values():
+            if isinstance(mask, GlobalCategoricalActionMask):
+                continue
+            if not self._stays(mask.actor_ids, mask.actor_types, gone):
+                return False
+            if isinstance(mask, SelectEntityActionMask) and not self._stays(
+                mask.actee_ids, mask.actee_types, gone
+            ):
+                return False
+        return True
+
+    def _stays(
+        self,
+        ids: Iterable[EntityID] | None,
+        types: Iterable[EntityName] | None,
+        gone: set[EntityID],
+    ) -> bool:
+        if ids is not None:
+            return not gone or gone.isdisjoint(ids)
+        # Neither means all entities, in the order of the space.
+        return self._is_ordered if types is None else self._left_out.isdisjoint(types)
+
+    def _filter(self, observation: Observation) -> Observation | None:
+        features = {}
+        for name, rows in (observation.features or {}).items():
+            if name in self._columns:
+                columns, width = self._columns[name]
+                features[name] = rows if rows is None else _some_columns(rows, columns, width)
+            elif name not in self._left_out:
+                return None
+        return replace(
+            observation,
+            features=features,
+            ids=self._kept(observation.ids),
+            visible=self._kept(observation.visible),
+            global_features=_some_columns(
+                [observation.global_features], self._global_columns, self._globals
+            )[0],
+        )
+
+    def _kept(self, part: Mapping[EntityName, Any] | None) -> dict[EntityName, Any]:
+        return {name: own for name, own in (part or {}).items() if name not in self._left_out}
+
+
+def _some_columns(rows: Any, columns: list[int], width: int) -> Any:
+    """Some values of each row, all of which must have ``width``; raises ValueError if not."""
+    if isinstance(rows, np.ndarray):
+        if rows.ndim != 2 or rows.shape[1] != width:
+            raise ValueError("rows of another width")
+        return rows[:, columns]
+    if not isinstance(rows, Sequence) or any(len(row) != width for row in rows):
+        raise ValueError("rows of another width")
+    return [[row[column] for column in columns] for row in rows]

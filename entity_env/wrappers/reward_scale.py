@@ -1,0 +1,111 @@
+"""Rewards on another scale, and within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batch import VecObs
+from entity_env.environment import Environment
+from entity_env.errors import SettingError
+from entity_env.observation import Observation
+from entity_env.outcome import read_reward
+from entity_env.ragged import RaggedBufferI64
+from entity_env.spaces import ActionName
+from entity_env.vec_env import VecEnv
+from entity_env.wrappers.checks import checked_number
+from entity_env.wrappers.vec_wrapper import VecWrapper
+from entity_env.wrappers.wrapper import Wrapper
+
+__all__ = ["RewardScale", "VecRewardScale"]
+
+
+class RewardScale(Wrapper):
+    """Multiplies rewards by ``scale``, then clips them to ``low`` and ``high``.
+
+    Args:
+        env: The environment.
+        scale: Any finite number.
+        low: The least reward, None for no limit.
+        high: The greatest reward, None for no limit.
+
+    Raises:
+        SettingError: A number that is not finite, or ``low > high``.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        scale: float = 1.0,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> None:
+        super().__init__(env)
+        self._change = _Change.of("RewardScale", scale, low, high)
+
+    def _show(self, observation: Observation) -> Observation:
+        reward = np.float64(read_reward(observation.reward))
+        return replace(observation, reward=float(self._change.of_rewards(reward)))
+
+
+class VecRewardScale(VecWrapper):
+    """The same for rows. The metrics, ``episodic_reward`` among them, stay those of the game.
+
+    Args:
+        env: The rows.
+        scale: Any finite number.
+        low: The least reward, None for no limit.
+        high: The greatest reward, None for no limit.
+
+    Raises:
+        SettingError: A number that is not finite, or ``low > high``.
+    """
+
+    def __init__(
+        self,
+        env: VecEnv,
+        scale: float = 1.0,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> None:
+        super().__init__(env)
+        self._change = _Change.of("VecRewardScale", scale, low, high)
+
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        # Not in _show: the zeros of a reset are no rewards.
+        return self._scaled(super()._act(chosen))
+
+    def _scaled(self, obs: VecObs) -> VecObs:
+        reward = self._change.of_rewards(obs.reward.astype(np.float64)).astype(np.float32)
+        final = None if obs.final is None else self._scaled(obs.final)
+        return replace(obs, reward=reward, final=final)
+
+
+@dataclass(frozen=True)
+class _Change:
+    scale: float
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, owner: str, scale: float, low: float | None, high: float | None) -> _Change:
+        limits = [
+            None if value is None else checked_number(f"{name} of {owner}", value)
+            for name, value in (("low", low), ("high", high))
+        ]
+        if None not in limits and limits[0] > limits[1]:  # type: ignore[operator]
+            raise SettingError(
+                f"{owner} has no rewards left",
+                expected="low <= high",
+                received=f"low={low}, high={high}",
+            )
+        return cls(checked_number(f"scale of {owner}", scale), *limits)
+
+    def of_rewards(self, rewards: npt.NDArray[np.float64] | np.float64) -> npt.NDArray[np.float64]:
+        scaled = rewards * self.scale
+        if self.low is None and self.high is None:
+            return np.asarray(scaled)
+        return np.clip(scaled, self.low, self.high)

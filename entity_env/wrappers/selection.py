@@ -1,0 +1,214 @@
+"""Which entity types and features of a space a smaller one keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import SpaceError, nearest, shorten
+from entity_env.spaces import (
+    Continuous,
+    Entity,
+    EntityName,
+    Feature,
+    ObsSpace,
+    feature_name,
+)
+
+__all__ = ["Selection", "subspace"]
+
+Names: TypeAlias = Collection[str] | None
+"""Names of features, or None for all."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Where the parts of a smaller space are in a larger one.
+
+    Args:
+        whole: The larger space.
+        part: The smaller one.
+        columns: For each entity type of ``part`` the columns of its features in ``whole``.
+            Shape: (F,), int64.
+        global_columns: The same of the global features. Shape: (G,), int64.
+    """
+
+    whole: ObsSpace
+    part: ObsSpace
+    columns: Mapping[EntityName, npt.NDArray[np.int64]]
+    global_columns: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, whole: ObsSpace, part: ObsSpace) -> Selection:
+        """Find ``part`` in ``whole``, by the names of types and features.
+
+        Raises:
+            SpaceError: ``part`` has a type or a feature that ``whole`` lacks, or that is of
+                another kind there.
+        """
+        for space in (whole, part):
+            if not isinstance(space, ObsSpace):
+                raise SpaceError("this is no observation space", received=shorten(space))
+        columns = {}
+        for name, entity in part.entities.items():
+            if name not in whole.entities:
+                raise SpaceError(
+                    f"the environment has no entity type {name!r}",
+                    options=whole.entities,
+                    hint=nearest(name, whole.entities),
+                )
+            owner = f"entity type {name!r}"
+            columns[name] = _columns(owner, whole.entities[name].features, entity.features)
+        return cls(
+            whole=whole,
+            part=part,
+            columns=columns,
+            global_columns=_columns(
+                "the environment", whole.global_features, part.global_features, "global feature"
+            ),
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether ``part`` is all of ``whole``, in its order."""
+        return (
+            list(self.part.entities) == list(self.whole.entities)
+            and all(
+                _is_all(own, self.whole.entities[name].features)
+                for name, own in self.columns.items()
+            )
+            and _is_all(self.global_columns, self.whole.global_features)
+        )
+
+    @property
+    def keeps_types(self) -> bool:
+        """Whether no entity type is left out, and their order is the same."""
+        return list(self.part.entities) == list(self.whole.entities)
+
+    def left_out(self) -> list[str]:
+        """What of ``whole`` is not in ``part``, in words."""
+        names = [
+            f"entity type {name!r}" for name in self.whole.entities if name not in self.columns
+        ]
+        for name, entity in self.part.entities.items():
+            every = self.whole.entities[name].names
+            names += [f"feature {own!r} of {name!r}" for own in every if own not in entity.names]
+        own_globals = self.part.global_names
+        every = self.whole.global_names
+        return names + [f"global feature {own!r}" for own in every if own not in own_globals]
+
+
+def subspace(
+    obs_space: ObsSpace,
+    *,
+    keep: Mapping[EntityName, Names] | Collection[EntityName] | None = None,
+    drop: Mapping[EntityName, Names] | Collection[EntityName] | None = None,
+    global_features: Names = None,
+) -> ObsSpace:
+    """A part of a space.
+
+    Args:
+        obs_space: The space.
+        keep: The entity types that stay, in this order, and the features of each: a dict from type
+            to feature names (None: all of them), or just types.
+        drop: Instead of ``keep``: the features that go, of types that stay, as a dict; a type with
+            None, or one of a list of types, goes as a whole.
+        global_features: The global features that stay, in this order; None keeps all.
+
+    Raises:
+        SpaceError: A name that the space does not have.
+    """
+    if not isinstance(obs_space, ObsSpace):
+        raise SpaceError("this is no observation space", received=shorten(obs_space))
+    if (keep is None) == (drop is None) and (keep is not None or global_features is None):
+        raise SpaceError(
+            "a part of a space is given by keep or by drop",
+            expected="one of them, or neither where only global_features are chosen",
+            received=f"keep={shorten(keep, 50)}, drop={shorten(drop, 50)}",
+        )
+    kept = {name: entity.features for name, entity in obs_space.entities.items()}
+    if keep is not None:
+        chosen = _chosen("keep", keep, kept)
+        kept = {name: _named(name, kept[name], names) for name, names in chosen.items()}
+    elif drop is not None:
+        for name, names in _chosen("drop", drop, kept).items():
+            gone = _named(name, kept[name], names)
+            left = [feature for feature in kept.pop(name) if feature not in gone]
+            if names is not None:
+                kept[name] = left
+        kept = {name: kept[name] for name in obs_space.entities if name in kept}
+    return ObsSpace(
+        global_features=_named("the frame", obs_space.global_features, global_features),
+        entities={name: Entity(features) for name, features in kept.items()},
+    )
+
+
+def _columns(
+    owner: str, whole: Sequence[Feature], part: Sequence[Feature], what: str = "feature"
+) -> npt.NDArray[np.int64]:
+    names = [feature_name(feature) for feature in whole]
+    columns = []
+    for feature in part:
+        name = feature_name(feature)
+        if name not in names:
+            raise SpaceError(
+                f"{owner} has no {what} {name!r}", options=names, hint=nearest(name, names)
+            )
+        columns.append(names.index(name))
+        if _kind(whole[columns[-1]]) != _kind(feature):
+            raise SpaceError(
+                f"{what} {name!r} of {owner} is of another kind",
+                expected=f"{shorten(whole[columns[-1]])}, as in the environment",
+                received=shorten(feature),
+            )
+    return np.array(columns, np.int64)
+
+
+def _kind(feature: Feature) -> Feature:
+    """A plain string says the same as ``Continuous`` without a scale."""
+    return Continuous(feature) if isinstance(feature, str) else feature
+
+
+def _is_all(columns: npt.NDArray[np.int64], features: Sequence[Feature]) -> bool:
+    return bool(np.array_equal(columns, np.arange(len(features))))
+
+
+def _chosen(argument: str, value: Any, types: Mapping[EntityName, Any]) -> dict[EntityName, Names]:
+    """``keep`` or ``drop`` as a dict from known types to feature names."""
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise SpaceError(
+            f"{argument} is not a dict from entity type to feature names",
+            expected=f"such as {argument}={{'Mine': ['x', 'y']}}, or a list of entity types",
+            received=shorten(value),
+        )
+    for name in value:
+        if name not in types:
+            raise SpaceError(
+                f"{argument} names an unknown entity type {shorten(name)}",
+                options=types,
+                hint=nearest(name, types),
+            )
+    return dict(value) if isinstance(value, Mapping) else dict.fromkeys(value)
+
+
+def _named(owner: str, features: Sequence[Feature], names: Any) -> list[Feature]:
+    """The features with these names, in their order; all of them for None."""
+    if names is None:
+        return list(features)
+    if isinstance(names, str) or not isinstance(names, Collection):
+        raise SpaceError(
+            f"the feature names of {owner} are not a list",
+            expected="a list of names, or None for all",
+            received=shorten(names),
+        )
+    of = {feature_name(feature): feature for feature in features}
+    for name in names:
+        if name not in of:
+            raise SpaceError(
+                f"{owner} has no feature {shorten(name)}", options=of, hint=nearest(name, of)
+            )
+    return [of[name] for name in names]

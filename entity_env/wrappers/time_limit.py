@@ -1,0 +1,57 @@
+"""Episodes that end after a number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from entity_env.actions import Action
+from entity_env.environment import Environment
+from entity_env.observation import Observation
+from entity_env.spaces import ActionName
+from entity_env.wrappers.checks import checked_whole
+from entity_env.wrappers.wrapper import Wrapper
+
+__all__ = ["TimeLimit"]
+
+
+class TimeLimit(Wrapper):
+    """Cuts episodes off: the observation after ``max_steps`` steps is done and truncated.
+
+    An episode that ends in its last step by itself is not truncated.
+
+    Args:
+        env: The environment.
+        max_steps: The most steps of an episode, at least 1.
+
+    Raises:
+        SettingError: ``max_steps`` is not a whole number of at least 1.
+    """
+
+    def __init__(self, env: Environment, max_steps: int) -> None:
+        super().__init__(env)
+        self.max_steps = checked_whole("max_steps of TimeLimit", max_steps)
+        self._steps = 0
+
+    def reset(self) -> Observation:
+        """Start an episode."""
+        self._steps = 0
+        return self.env.reset()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play one step."""
+        observation = self.env.act(actions)
+        self._steps += 1
+        return observation if self._steps < self.max_steps else self._shown(observation)
+
+    def _show(self, observation: Observation) -> Observation:
+        if self._steps < self.max_steps or observation.done:
+            return observation
+        return replace(observation, done=True, truncated=True)
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"steps": self._steps}
+
+    def _set_own_state(self, own: Mapping[str, Any]) -> None:
+        self._steps = int(own["steps"])

@@ -1,0 +1,213 @@
+"""Says what is wrong, for people who drive an environment by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from entity_env.actions import (
+    Action,
+    CategoricalAction,
+    GlobalCategoricalAction,
+    SelectEntityAction,
+)
+from entity_env.environment import Environment
+from entity_env.errors import (
+    ActionIndexError,
+    ActionShapeError,
+    ActorError,
+    MaskedActionError,
+    ObservationError,
+    ResetNeededError,
+    UnknownActionError,
+    nearest,
+    shorten,
+)
+from entity_env.frame import CategoricalActors, Frame, SelectActors
+from entity_env.observation import EntityID, Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    GlobalCategoricalActionSpace,
+    SelectEntityActionSpace,
+)
+from entity_env.validate import FrameReader
+from entity_env.wrappers.wrapper import Wrapper
+
+__all__ = ["Validate"]
+
+_ACTION_OF: dict[type, Any] = {
+    CategoricalActionSpace: CategoricalAction,
+    SelectEntityActionSpace: SelectEntityAction,
+    GlobalCategoricalActionSpace: GlobalCategoricalAction,
+}
+
+
+class Validate(Wrapper):
+    """Checks each observation against the spaces, and each action against the observation before.
+
+    A ``VecEnv`` makes these checks anyway. Actions must be what it hands out: one for each action
+    of the action space, with all actors in their order; a global action is there exactly where it
+    is available.
+
+    Args:
+        env: The environment.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        super().__init__(env)
+        self._reader = FrameReader(env.obs_space(), env.action_space())
+        self._frame: Frame | None = None
+
+    def reset(self) -> Observation:
+        """Start an episode.
+
+        Raises:
+            EntityEnvError: The class of it that names the mistake in the observation.
+        """
+        observation = super().reset()
+        if observation.done:
+            raise ObservationError(
+                "reset returned an observation that is done",
+                expected="done=False: a new episode has at least one step",
+            )
+        return observation
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play one step.
+
+        Raises:
+            ResetNeededError: No episode is running.
+            EntityEnvError: The class of it that names the mistake in the actions or the
+                observation.
+        """
+        if self._frame is None or self._frame.done:
+            when = "before reset" if self._frame is None else "after the end of the episode"
+            raise ResetNeededError(f"act was called {when}", hint="call reset() first")
+        self._check(actions, self._frame)
+        return super().act(actions)
+
+    def _shown(self, observation: Observation) -> Observation:
+        self._frame = None  # nothing is known of an environment whose observation is wrong
+        self._frame = self._reader.read(observation)
+        return observation
+
+    def _check(self, actions: Mapping[ActionName, Action], frame: Frame) -> None:
+        spaces = self._reader.action_space
+        if not isinstance(actions, Mapping):
+            raise ActionShapeError(
+                "actions are not a mapping",
+                expected="a dict from action name to action",
+                received=shorten(actions),
+            )
+        for name in actions:
+            if name not in spaces:
+                raise UnknownActionError(
+                    f"unknown action {shorten(name)}", options=spaces, hint=nearest(name, spaces)
+                )
+        for name, space in spaces.items():
+            _check_action(name, space, actions.get(name), frame.actions.get(name), frame.ids)
+
+
+def _check_action(
+    name: ActionName,
+    space: ActionSpace,
+    action: Any,
+    who: CategoricalActors | SelectActors | None,
+    ids: Sequence[EntityID],
+) -> None:
+    """Check one action: ``who`` may take it, if anybody."""
+    kind = _ACTION_OF[type(space)]
+    if action is None:
+        if kind is not GlobalCategoricalAction or who is not None:
+            raise UnknownActionError(
+                f"action {name!r} is missing",
+                expected=f"a {kind.__name__}, without actors where nobody can take it",
+            )
+        return
+    if not isinstance(action, kind):
+        raise ActionShapeError(
+            f"action {name!r} has the wrong type", expected=kind.__name__, received=shorten(action)
+        )
+    if isinstance(action, GlobalCategoricalAction):
+        if who is None:
+            raise UnknownActionError(
+                f"action {name!r} cannot be taken in this step", expected="to be left out"
+            )
+        _check_choices(name, space, [action.index], who)
+        return
+    actors = [] if who is None else [ids[actor] for actor in who.actors.tolist()]
+    if _listed(action.actors) != actors:
+        raise ActorError(
+            f"action {name!r} has the wrong actors",
+            expected=f"{shorten(actors)}, in this order",
+            received=shorten(action.actors),
+        )
+    if isinstance(action, CategoricalAction):
+        _check_choices(name, space, action.indices, who, actors)
+    else:
+        _check_selected(name, action.actees, who, actors, ids)
+
+
+def _check_choices(
+    name: ActionName, space: Any, indices: Any, who: Any, actors: Sequence[EntityID] | None = None
+) -> None:
+    """Check the indices that the actors chose; without ``actors``, that of the player."""
+    count = 1 if actors is None else len(actors)
+    try:
+        chosen = np.asarray(indices)
+    except ValueError:  # lists of different lengths
+        chosen = np.array(None)
+    if chosen.shape != (count,) or (count and chosen.dtype.kind not in "iu"):
+        raise ActionShapeError(
+            f"action {name!r} has no choice for each actor",
+            expected=f"whole numbers, shape ({count},)",
+            received=shorten(indices),
+        )
+    for i, index in enumerate(chosen.tolist()):
+        of = "" if actors is None else f" of actor {shorten(actors[i])}"
+        if not 0 <= index < len(space):
+            raise ActionIndexError(
+                f"action {name!r}: choice {index}{of} does not exist",
+                expected=f"a whole number from 0 to {len(space) - 1}",
+                received=index,
+            )
+        if not who.mask[i, index]:
+            allowed = [f"{j} ({space.index_to_label[j]})" for j in np.flatnonzero(who.mask[i])]
+            raise MaskedActionError(
+                f"action {name!r}: choice {index}{of} is masked",
+                expected="one of " + ", ".join(allowed),
+                received=f"{index} ({space.index_to_label[index]})",
+            )
+
+
+def _check_selected(
+    name: ActionName,
+    actees: Any,
+    who: SelectActors | Any,
+    actors: Sequence[EntityID],
+    ids: Sequence[EntityID],
+) -> None:
+    selected = _listed(actees)
+    if selected is None or len(selected) != len(actors):
+        raise ActionShapeError(
+            f"action {name!r} has no selected entity for each actor",
+            expected=f"{len(actors)} ids",
+            received=shorten(actees),
+        )
+    for i, actee in enumerate(selected):
+        options = [ids[entity] for entity in who.actees.tolist()]
+        allowed = [option for j, option in enumerate(options) if who.mask is None or who.mask[i, j]]
+        if actee not in allowed:
+            raise (MaskedActionError if actee in options else ActionIndexError)(
+                f"action {name!r}: actor {shorten(actors[i])} cannot select {shorten(actee)}",
+                expected=f"one of {shorten(allowed)}",
+                received=shorten(actee),
+            )
+
+
+def _listed(ids: Any) -> list[EntityID] | None:
+    return list(ids) if isinstance(ids, Sequence | np.ndarray) else None

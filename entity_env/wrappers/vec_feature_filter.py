@@ -1,0 +1,153 @@
+"""Rows that show less than they know, filtered all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from entity_env.batch import (
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+)
+from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.spaces import ActionName, ObsSpace
+from entity_env.vec_env import VecEnv
+from entity_env.wrappers.entity_order import Bools, EntityOrder, Ints, Pairs, rows_of
+from entity_env.wrappers.selection import Selection
+from entity_env.wrappers.vec_wrapper import VecWrapper
+
+__all__ = ["VecFeatureFilter"]
+
+
+class VecFeatureFilter(VecWrapper):
+    """Shows only the entity types and features of a smaller space, in the order of that space.
+
+    What is seen is what ``FeatureFilter`` around each single environment would show. Rows need a
+    choice for each actor, however: one of a type that is left out, or one that could select nobody
+    else, takes the first choice that its mask allows. Where it must do nothing instead, put
+    ``FeatureFilter`` around the single environments.
+
+    Args:
+        env: The rows.
+        obs_space: What is to be seen of them; ``subspace`` makes one by names.
+
+    Raises:
+        SpaceError: The rows lack a type or a feature of ``obs_space``, or have it of another kind.
+    """
+
+    def __init__(self, env: VecEnv, obs_space: ObsSpace) -> None:
+        super().__init__(env)
+        self._selection = Selection.of(self.env.obs_space(), obs_space)
+        self._answers: dict[ActionName, _Answer] = {}
+
+    def obs_space(self) -> ObsSpace:
+        """The smaller space."""
+        return self._selection.part
+
+    def _check(
+        self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
+    ) -> Mapping[ActionName, RaggedBufferI64]:
+        return VecEnv._check(self, actions, obs)
+
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        # Without answers nobody has left, and indices are what they were.
+        answers = {name: answer.of(chosen[name]) for name, answer in self._answers.items()}
+        return super()._act(answers or chosen)
+
+    def _show(self, obs: VecObs) -> VecObs:
+        shown, self._answers = self._filtered(obs)
+        return shown
+
+    def _filtered(self, obs: VecObs) -> tuple[VecObs, dict[ActionName, _Answer]]:
+        kept = self._selection
+        answers: dict[ActionName, _Answer] = {}
+        if not kept.keeps_types:
+            order = EntityOrder.of(obs, kept)
+            answers = {name: _answer(mask, order) for name, mask in obs.action_masks.items()}
+        shown = replace(
+            obs,
+            features={
+                name: RaggedBufferF32.from_flattened(
+                    obs.features[name].as_array().take(columns, axis=1), obs.features[name].size1()
+                )
+                for name, columns in kept.columns.items()
+            },
+            action_masks={name: answer.mask for name, answer in answers.items()}
+            or obs.action_masks,
+            global_features=obs.global_features.take(kept.global_columns, axis=1),
+            visible={name: obs.visible[name] for name in kept.columns if name in obs.visible},
+            final=None if obs.final is None else self._filtered(obs.final)[0],
+        )
+        return shown, answers
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """One action: what is left of its mask, and how to answer all of it.
+
+    Args:
+        mask: The mask that is shown.
+        acts: Which of all actors are left. Shape: (A,).
+        default: What each of all actors does if it is not. Shape: (A,).
+        lengths: The number of actors of each row, of all. Shape: (R,).
+        order: How selected entities are numbered; None where choices are.
+    """
+
+    mask: VecActionMask
+    acts: Bools
+    default: Ints
+    lengths: Ints
+    order: EntityOrder | None
+
+    def of(self, chosen: RaggedBufferI64) -> RaggedBufferI64:
+        """The choices of all actors, given those of the ones that are left."""
+        values = chosen.as_array()[:, 0]
+        if self.order is not None:
+            values = self.order.original(values, rows_of(chosen))
+        choices = self.default.copy()
+        choices[self.acts] = values
+        return RaggedBufferI64.from_flattened(choices[:, None], self.lengths)
+
+
+def _answer(mask: VecActionMask, order: EntityOrder) -> _Answer:
+    if isinstance(mask, VecSelectEntityActionMask):
+        return _select_answer(mask, order)
+    rows, lengths, allowed = rows_of(mask.actors), mask.actors.size1(), mask.mask.as_array()
+    acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
+    counts = _counts(rows[acts], len(lengths))
+    shown = VecCategoricalActionMask(
+        actors=RaggedBufferI64.from_flattened(actors[acts][:, None], counts),
+        mask=RaggedBufferBool.from_flattened(allowed[acts], counts),
+    )
+    return _Answer(shown, acts, allowed.argmax(axis=1), lengths, None)
+
+
+def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answer:
+    rows, lengths, pairs = rows_of(mask.actors), mask.actors.size1(), Pairs.of(mask)
+    actee_rows, entities = rows_of(mask.actees), mask.actees.as_array()[:, 0]
+    acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
+    selectable, actees = order.renumbered(entities, actee_rows)
+    # Who could only select what has gone has nothing to do.
+    usable = pairs.allowed & selectable[pairs.actee]
+    acts &= _counts(pairs.actor[usable], len(acts)) > 0
+    counts = _counts(rows[acts], len(lengths))
+    selectable &= counts[actee_rows] > 0
+    actee_counts = _counts(actee_rows[selectable], len(lengths))
+    left = pairs.allowed[acts[pairs.actor] & selectable[pairs.actee]]
+    shown = VecSelectEntityActionMask(
+        actors=RaggedBufferI64.from_flattened(actors[acts][:, None], counts),
+        actees=RaggedBufferI64.from_flattened(actees[selectable][:, None], actee_counts),
+        mask=None
+        if left.all()
+        else RaggedBufferBool.from_flattened(left[:, None], counts * actee_counts),
+    )
+    return _Answer(shown, acts, entities[pairs.first_allowed()], lengths, order)
+
+
+def _counts(numbers: Ints, size: int) -> Ints:
+    """How often each of ``0 .. size - 1`` is there. Shape: (size,)."""
+    return np.bincount(numbers, minlength=size).astype(np.int64, copy=False)

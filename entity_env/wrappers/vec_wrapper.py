@@ -1,0 +1,121 @@
+"""The base of everything that stands between rows and whoever plays them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batch import VecObs
+from entity_env.errors import ResetNeededError, SettingError, shorten
+from entity_env.ragged import RaggedBufferI64
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.vec_env import VecEnv
+
+__all__ = ["VecWrapper", "act_checked", "check_rows"]
+
+
+class VecWrapper(VecEnv):
+    """Passes everything on to another ``VecEnv``; a subclass changes what it wants to.
+
+    Most subclasses write ``_show`` alone, which may change what is observed. Actions are checked
+    once: by the rows inside, which may have a quick way to say yes.
+
+    Args:
+        env: The rows inside.
+
+    Raises:
+        SettingError: ``env`` is not a ``VecEnv``.
+    """
+
+    def __init__(self, env: VecEnv) -> None:
+        self.env = check_rows(type(self).__name__, env)
+        self._inner: VecObs | None = None  # what the rows inside showed last
+
+    @property
+    def unwrapped(self) -> VecEnv:
+        """The rows inside all wrappers."""
+        env = self.env
+        return env.unwrapped if isinstance(env, VecWrapper) else env
+
+    def obs_space(self) -> ObsSpace:
+        """What the rows observe."""
+        return self.env.obs_space()
+
+    def action_space(self) -> dict[ActionName, ActionSpace]:
+        """What the rows can do."""
+        return self.env.action_space()
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.env)
+
+    def has_state(self) -> bool:
+        """Whether the rows inside save and restore their state."""
+        return self.env.has_state()
+
+    def _show(self, obs: VecObs) -> VecObs:
+        """What to show in the place of ``obs``, after ``reset``, ``act`` and ``set_state``."""
+        return obs
+
+    def _check(
+        self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
+    ) -> Mapping[ActionName, RaggedBufferI64]:
+        return self.env._check(actions, obs)
+
+    def _reset(self, seed: int | None) -> VecObs:
+        self._inner = self.env.reset(seed)
+        return self._show(self._inner)
+
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        self._inner = act_checked(self.env, chosen, self._inner)
+        return self._show(self._inner)
+
+    def _get_state(self) -> list[Any]:
+        return self.env.get_state()
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        self._inner = self.env.set_state(state)
+        return self._show(self._inner)
+
+    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
+        return self.env.render(**kwargs)
+
+    def _close(self) -> None:
+        self.env.close()
+
+
+def check_rows(owner: str, env: object) -> VecEnv:
+    """Return ``env`` if it is a ``VecEnv``, else raise SettingError."""
+    if not isinstance(env, VecEnv):
+        raise SettingError(
+            f"{owner} goes around rows",
+            expected="an instance of a subclass of entity_env.VecEnv, such as ListEnv(...)",
+            received=shorten(env),
+        )
+    return env
+
+
+def act_checked(
+    env: VecEnv, chosen: Mapping[ActionName, RaggedBufferI64], shown: VecObs | None
+) -> VecObs:
+    """``env.act`` without its check of the actions.
+
+    Args:
+        env: Rows inside a wrapper.
+        chosen: One entry for each action, checked against ``shown``.
+        shown: The last observation that the wrapper saw of them.
+
+    Raises:
+        ResetNeededError: Somebody has played or reset the rows without the wrapper since then.
+    """
+    env._check_open()
+    if env._last is not shown or shown is None:
+        raise ResetNeededError(
+            "the rows inside a wrapper were used without it", hint="call reset() of the wrapper"
+        )
+    env._last = None
+    env._last = env._act(chosen)
+    return env._last

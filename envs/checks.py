@@ -1,0 +1,227 @@
+"""What the small games read from outside, actions and saved states, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from entity_env.actions import (
+    Action,
+    CategoricalAction,
+    GlobalCategoricalAction,
+    SelectEntityAction,
+)
+from entity_env.errors import (
+    ActionIndexError,
+    ActionMaskError,
+    ActorError,
+    MaskedActionError,
+    ResetNeededError,
+    StateError,
+    UnknownActionError,
+    nearest,
+    shorten,
+)
+from entity_env.observation import EntityID
+from entity_env.spaces import ActionName
+from envs.errors import EnvConfigError
+
+__all__ = [
+    "as_number",
+    "check_flag",
+    "check_running",
+    "check_started",
+    "read_choices",
+    "read_global_choice",
+    "read_selection",
+    "reading_state",
+    "refuse_state",
+]
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return parameter ``name`` if it is True or False, else EnvConfigError."""
+    if not isinstance(value, bool | np.bool_):
+        raise EnvConfigError(
+            f"invalid parameter {name}", expected="True or False", received=shorten(value)
+        )
+    return bool(value)
+
+
+def check_started(steps: int) -> None:
+    """Raise ResetNeededError before the first reset, where ``steps`` is -1."""
+    if steps < 0:
+        raise ResetNeededError("no episode has been started", hint="call reset() first")
+
+
+def check_running(steps: int, done: bool) -> None:
+    """Raise ResetNeededError where there is no episode to go on with."""
+    check_started(steps)
+    if done:
+        raise ResetNeededError("the episode is over", hint="call reset() first")
+
+
+def read_choices(
+    actions: Mapping[ActionName, Action],
+    name: ActionName,
+    actors: Sequence[EntityID],
+    labels: Sequence[str],
+    mask: Sequence[Sequence[bool]] | None = None,
+) -> list[int]:
+    """The choice of each actor, as an index.
+
+    Args:
+        actions: What ``act`` received.
+        name: The action to read; all of ``actors`` must take it.
+        actors: Ids, in the order of the result.
+        labels: The choices.
+        mask: What each actor may choose, True = allowed; None allows everything.
+
+    Raises:
+        EntityEnvError: The subclass for what is wrong with the action.
+    """
+    action = _of_kind(actions, name, CategoricalAction)
+    given, indices = list(action.actors), np.asarray(action.indices).tolist()
+    if not isinstance(indices, list) or len(given) != len(indices):
+        raise ActionIndexError(
+            f"action {name!r} does not give one choice for each actor",
+            expected=f"{len(given)} indices",
+            received=shorten(indices),
+        )
+    if given != list(actors):
+        indices = _in_order(name, given, indices, actors)
+    for i, index in enumerate(indices):
+        _check_index(f"actor {actors[i]!r}", name, index, labels, mask[i] if mask else None)
+    return indices
+
+
+def read_global_choice(
+    actions: Mapping[ActionName, Action],
+    name: ActionName,
+    labels: Sequence[str],
+    mask: Sequence[bool] | None = None,
+) -> int:
+    """The choice of the player as a whole, as an index; arguments as for ``read_choices``."""
+    index: Any = _of_kind(actions, name, GlobalCategoricalAction).index
+    if isinstance(index, np.integer):
+        index = int(index)
+    _check_index("the player", name, index, labels, mask)
+    return int(index)
+
+
+def read_selection(
+    actions: Mapping[ActionName, Action],
+    name: ActionName,
+    actor: EntityID,
+    actees: Collection[EntityID],
+) -> EntityID:
+    """The one of ``actees`` that the only actor selected; otherwise as ``read_choices``."""
+    action = _of_kind(actions, name, SelectEntityAction)
+    given, selected = list(action.actors), list(action.actees)
+    if given != [actor]:
+        raise ActorError(
+            f"action {name!r} is not taken by its actor",
+            expected=f"{actor!r} alone",
+            received=shorten(given),
+        )
+    if len(selected) != 1:
+        raise ActionIndexError(
+            f"action {name!r} does not give one actee for its actor",
+            expected="1 actee",
+            received=shorten(selected),
+        )
+    if selected[0] not in actees:
+        raise ActorError(
+            f"action {name!r} names an entity that cannot be selected",
+            expected=f"one of {shorten(list(actees))}",
+            received=shorten(selected[0]),
+        )
+    return selected[0]
+
+
+@contextmanager
+def reading_state(game: str, state: Any) -> Iterator[None]:
+    """Turn what reading a malformed ``state`` raises into a StateError."""
+    try:
+        yield
+    except StateError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise StateError(
+            f"this is not a state of {game}",
+            expected="what get_state returned",
+            received=shorten(state),
+            hint=f"{type(error).__name__}: {error}",
+        ) from error
+
+
+def refuse_state(game: str, state: Any, problems: Mapping[str, bool]) -> None:
+    """Raise StateError for the first of ``problems``, such as ``a negative step``, that is True."""
+    for what, is_so in problems.items():
+        if is_so:
+            raise StateError(
+                f"a state with {what}",
+                expected=f"a moment of {game} with the settings of this environment",
+                received=shorten(state),
+            )
+
+
+def as_number(value: Any) -> float:
+    """``value`` as a finite float, else TypeError or ValueError; for ``reading_state``."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{shorten(value)} is not a number")
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not finite")
+    return float(value)
+
+
+def _of_kind(actions: Mapping[ActionName, Action], name: ActionName, kind: type) -> Any:
+    if name not in actions:
+        raise UnknownActionError(
+            f"action {name!r} is left out",
+            expected=f"a {kind.__name__}",
+            options=actions,
+            hint=nearest(name, actions),
+        )
+    action = actions[name]
+    if not isinstance(action, kind):
+        raise ActionMaskError(
+            f"action {name!r} is of the wrong kind",
+            expected=kind.__name__,
+            received=shorten(action),
+        )
+    return action
+
+
+def _in_order(
+    name: ActionName, given: list[EntityID], indices: list[Any], actors: Sequence[EntityID]
+) -> list[Any]:
+    """The indices in the order of ``actors``, each of whom must be given once."""
+    if len(given) != len(actors) or any(actor not in given for actor in actors):
+        raise ActorError(
+            f"action {name!r} is not taken by its actors",
+            expected=f"each of {shorten(list(actors))} once",
+            received=shorten(given),
+        )
+    return [indices[given.index(actor)] for actor in actors]
+
+
+def _check_index(
+    who: str, name: ActionName, index: Any, labels: Sequence[str], allowed: Sequence[bool] | None
+) -> None:
+    if type(index) is not int or not 0 <= index < len(labels):
+        raise ActionIndexError(
+            f"{who} made a choice in {name!r} that does not exist",
+            expected=f"an index from 0 to {len(labels) - 1}",
+            received=shorten(index),
+        )
+    if allowed is not None and not allowed[index]:
+        raise MaskedActionError(
+            f"{who} made a choice in {name!r} that is not allowed",
+            received=f"{index} ({labels[index]})",
+            options=[label for label, ok in zip(labels, allowed, strict=True) if ok],
+        )

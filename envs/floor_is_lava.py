@@ -1,0 +1,202 @@
+"""FloorIsLava: a player steps from its tile to the one neighbour that is high ground.
+
+env = FloorIsLava(relative=True)
+observation = env.reset()
+observation = env.act(to_high_ground(observation))
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import index as whole
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from entity_env.actions import Action, CategoricalAction
+from entity_env.environment import Environment
+from entity_env.observation import CategoricalActionMask, Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Entity,
+    ObsSpace,
+)
+from envs.checks import (
+    check_flag,
+    check_running,
+    check_started,
+    read_choices,
+    reading_state,
+    refuse_state,
+)
+from envs.errors import check_span, check_whole
+
+__all__ = ["DIRECTIONS", "STEPS", "FloorIsLava", "to_high_ground"]
+
+DIRECTIONS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
+STEPS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))
+"""The way (x, y) of each direction; x grows to the east, y to the north."""
+
+Tile: TypeAlias = tuple[int, int]
+
+_OBS_SPACE = ObsSpace(
+    entities={
+        "Player": Entity(["x", "y"]),
+        "HighGround": Entity(["x", "y"]),
+        "Lava": Entity(["x", "y"]),
+    }
+)
+_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Move": CategoricalActionSpace(DIRECTIONS)}
+_MASK = {"Move": CategoricalActionMask(actor_types=["Player"])}
+_PLAYER = ["Player"]
+
+
+class FloorIsLava(Environment):
+    """A player steps from its tile to the one neighbour that is high ground.
+
+    What matters is where tiles are beside the player. In a world of 2001 tiles their absolute
+    coordinates differ by a thousandth of a deviation, which no network tells apart.
+
+    Entities:
+        ``Player`` [x, y], ``HighGround`` [x, y], ``Lava`` [x, y], x to the east, y to the north.
+        With ``relative`` all positions are relative to the player, who is then at (0, 0).
+        The id of the player is "Player"; the others have none.
+    Actions:
+        ``Move``: the player moves to one of the 8 tiles around it.
+    Reward:
+        1.0 for the high ground, else 0.0: for lava, and for a tile with nothing on it.
+    End:
+        After one move. The last observation has the metric ``win``, 1.0 or 0.0.
+    Randomness:
+        Only the start: x and y of the player, each from ``-world`` to ``world``; how many of the
+        tiles around it hold something; which ones, drawn as a permutation of the 8 directions. The
+        first is the high ground, the others are lava.
+    Source:
+        A task of the Entity Gym examples (github.com/entity-neural-network/enn-zoo).
+
+    Args:
+        relative: Whether positions are relative to the player.
+        world: The player starts within this many tiles of (0, 0) on each axis, at most 10^6.
+        tiles: Tiles with something on them, 1 to 8: a number, or a pair (least, most) from which
+            each episode draws its own.
+
+    Raises:
+        EnvConfigError: A parameter of the wrong type or range.
+    """
+
+    def __init__(
+        self,
+        relative: bool = True,
+        world: int = 1000,
+        tiles: int | tuple[int, int] | list[int] = (1, 8),
+    ) -> None:
+        self.relative = check_flag("relative", relative)
+        self.world = check_whole("world", world, 0, 1_000_000)
+        self.tiles = check_span("tiles", tiles, 1, 8)
+        self.player: Tile = (0, 0)
+        self.high_ground: Tile = (0, 1)
+        self.lava: list[Tile] = []
+        self.steps = -1  # before the first reset
+
+    def obs_space(self) -> ObsSpace:
+        """The player and the tiles around it."""
+        return _OBS_SPACE
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """``Move`` in 8 directions."""
+        return _ACTION_SPACE
+
+    @property
+    def won(self) -> bool:
+        """The player is on the high ground."""
+        return self.player == self.high_ground
+
+    def reset(self) -> Observation:
+        """Put the player somewhere, with high ground and lava around it."""
+        drawn = self.rng.random(3).tolist()  # several times as fast as three whole numbers
+        x, y = (int(share * (2 * self.world + 1)) - self.world for share in drawn[:2])
+        least, most = self.tiles
+        count = least + int(drawn[2] * (most - least + 1))
+        ways = self.rng.permutation(8)[:count].tolist()
+        around = [(x + STEPS[way][0], y + STEPS[way][1]) for way in ways]
+        self.player, self.high_ground, self.lava = (x, y), around[0], around[1:]
+        self.steps = 0
+        return self.observe()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Move the player, which ends the episode."""
+        check_running(self.steps, self.steps == 1)
+        (move,) = read_choices(actions, "Move", _PLAYER, DIRECTIONS)
+        (x, y), (dx, dy) = self.player, STEPS[move]
+        self.player = x + dx, y + dy
+        self.steps = 1
+        return self.observe()
+
+    def observe(self) -> Observation:
+        """The observation of the current state."""
+        check_started(self.steps)
+        x, y = self.player if self.relative else (0, 0)
+        done, won = self.steps == 1, self.won
+        return Observation(
+            features={
+                "Player": [(self.player[0] - x, self.player[1] - y)],
+                "HighGround": [(self.high_ground[0] - x, self.high_ground[1] - y)],
+                "Lava": [(tile_x - x, tile_y - y) for tile_x, tile_y in self.lava],
+            },
+            ids={"Player": _PLAYER},
+            actions=_MASK,
+            reward=float(won),
+            done=done,
+            metrics={"win": float(won)} if done else {},
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """All positions, and whether the player has moved."""
+        check_started(self.steps)
+        return {
+            "player": list(self.player),
+            "high_ground": list(self.high_ground),
+            "lava": [list(tile) for tile in self.lava],
+            "steps": self.steps,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go to a state of such a game and return its observation; else StateError."""
+        with reading_state("FloorIsLava", state):
+            player, high_ground, *lava = (
+                (whole(x), whole(y))
+                for x, y in (state["player"], state["high_ground"], *state["lava"])
+            )
+            steps = whole(state["steps"])
+        moves = [(x - player[0], y - player[1]) for x, y in (high_ground, *lava)]
+        problems = {
+            "a step that is not 0 or 1": steps not in (0, 1),
+            "two things on one tile": len(set(moves)) < len(moves),
+            "a tile that is not around the player": steps == 0 and not set(moves) <= set(STEPS),
+            "another number of tiles": not self.tiles[0] <= len(moves) <= self.tiles[1],
+        }
+        refuse_state("FloorIsLava", state, problems)
+        self.player, self.high_ground, self.lava = player, high_ground, lava
+        self.steps = steps
+        return self.observe()
+
+    def render_text(self) -> str:
+        """The tiles around the player with north up: P the player, H high ground, L lava."""
+        x, y = self.player
+        signs = {**dict.fromkeys(self.lava, "L"), self.high_ground: "H", self.player: "P"}
+        rows = [
+            " ".join(signs.get((x + dx, y + dy), ".") for dx in range(-2, 3))
+            for dy in range(2, -3, -1)
+        ]
+        return "\n".join([f"player at {x}, {y}", *rows])
+
+
+def to_high_ground(observation: Observation) -> dict[str, Action]:
+    """The perfect player: it gets 1.0."""
+    features: Any = observation.features
+    (x, y), (to_x, to_y) = features["Player"][0], features["HighGround"][0]
+    move = STEPS.index((int(to_x - x), int(to_y - y)))
+    return {"Move": CategoricalAction(_PLAYER, np.array([move]), DIRECTIONS)}

@@ -1,0 +1,228 @@
+"""Minefield: a vehicle drives to a target and around the mines on its way.
+
+env = Minefield(mines=(0, 10), relative=True)
+observation = env.reset()
+observation = env.act(drive_around(observation))  # from envs.minefield_script
+
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from operator import index as whole
+from typing import Any, TypeAlias
+
+from entity_env.actions import Action
+from entity_env.environment import Environment
+from entity_env.observation import CategoricalActionMask, Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Discrete,
+    Entity,
+    ObsSpace,
+)
+from envs.checks import (
+    as_number,
+    check_flag,
+    check_running,
+    check_started,
+    read_choices,
+    reading_state,
+    refuse_state,
+)
+from envs.errors import check_span, check_whole
+
+__all__ = ["DIRECTIONS", "FIELD", "MOVES", "RADIUS", "STRIDE", "Minefield"]
+
+FIELD = 200.0
+"""The width and the height of the field."""
+RADIUS = 5.0
+"""A mine or the target is reached from this distance or less."""
+STRIDE = 3.0
+"""How far one move goes."""
+DIRECTIONS = 16
+"""Direction d points pi/8 * d to the left of the x axis."""
+MOVES = ("Turn Left", "Move", "Turn Right")
+
+Point: TypeAlias = tuple[float, float]
+
+_STEPS = [
+    (STRIDE * math.cos(d * math.pi / 8), STRIDE * math.sin(d * math.pi / 8))
+    for d in range(DIRECTIONS)
+]
+_TARGET_APART, _MINES_APART = 20.0, 15.0
+_OBS_SPACE = ObsSpace(
+    entities={
+        "Vehicle": Entity(["x", "y", Discrete("direction", DIRECTIONS)]),
+        "Target": Entity(["x", "y"]),
+        "Mine": Entity(["x", "y"]),
+    }
+)
+_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Drive": CategoricalActionSpace(MOVES)}
+_MASK = {"Drive": CategoricalActionMask(actor_types=["Vehicle"])}
+_VEHICLE = ["Vehicle"]
+
+
+class Minefield(Environment):
+    """A vehicle drives to a target and around the mines on its way.
+
+    Entities:
+        ``Vehicle`` [x, y, direction], with the id "Vehicle"; ``Target`` [x, y]; ``Mine`` [x, y].
+        The field goes from (0, 0) to (200, 200); nothing keeps the vehicle in it. The direction is
+        a whole number d from 0 to 15, an angle of pi/8 * d from the x axis to the left. With
+        ``relative`` all positions are relative to the vehicle, which is then at (0, 0); the axes
+        do not turn with it.
+    Actions:
+        ``Drive``: turn by pi/8 to the left or to the right on the spot, or move 3 ahead.
+    Reward:
+        1.0 for a step that ends at most 5 from the target, else 0.0. A mine that is as near
+        comes first.
+    End:
+        At the target, or at most 5 from a mine. ``max_steps`` steps truncate the episode. The last
+        observation has the metric ``win``, 1.0 or 0.0.
+    Randomness:
+        Only the start: the vehicle, anywhere in the field, and its direction; the target, drawn
+        until it is at least 20 from the vehicle; how many mines; and each mine, drawn until it is
+        at least 15 from vehicle and target.
+    Source:
+        A task of the Entity Gym examples (github.com/entity-neural-network/enn-zoo).
+
+    Args:
+        mines: Mines at the start, 0 to 100: a number, or a pair (least, most) from which each
+            episode draws its own.
+        max_steps: Steps until the episode is cut off, at most 10^9.
+        relative: Whether positions are relative to the vehicle.
+
+    Raises:
+        EnvConfigError: A parameter of the wrong type or range.
+    """
+
+    def __init__(
+        self,
+        mines: int | tuple[int, int] | list[int] = (0, 10),
+        max_steps: int = 200,
+        relative: bool = True,
+    ) -> None:
+        self.mine_span = check_span("mines", mines, 0, 100)
+        self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000_000)
+        self.relative = check_flag("relative", relative)
+        self.vehicle: Point = (0.0, 0.0)
+        self.direction = 0
+        self.target: Point = (FIELD, FIELD)
+        self.mines: list[Point] = []
+        self.steps = -1  # before the first reset
+        self.done = False
+
+    def obs_space(self) -> ObsSpace:
+        """The vehicle, its target and the mines."""
+        return _OBS_SPACE
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """``Drive``."""
+        return _ACTION_SPACE
+
+    @property
+    def lost(self) -> bool:
+        """The vehicle is at a mine."""
+        return any(_is_near(self.vehicle, mine, RADIUS) for mine in self.mines)
+
+    def reset(self) -> Observation:
+        """Lay out vehicle, target and mines."""
+        self.vehicle = self._away_from([], 0.0)
+        self.direction = int(self.rng.integers(DIRECTIONS))
+        self.target = self._away_from([self.vehicle], _TARGET_APART)
+        count = int(self.rng.integers(self.mine_span[0], self.mine_span[1] + 1))
+        ends = [self.vehicle, self.target]
+        self.mines = [self._away_from(ends, _MINES_APART) for _ in range(count)]
+        self.steps = 0
+        return self.observe()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Turn, or move ahead."""
+        check_running(self.steps, self.done)
+        (move,) = read_choices(actions, "Drive", _VEHICLE, MOVES)
+        if MOVES[move] == "Move":
+            (x, y), (dx, dy) = self.vehicle, _STEPS[self.direction]
+            self.vehicle = x + dx, y + dy
+        else:
+            self.direction = (self.direction + (1 if move == 0 else -1)) % DIRECTIONS
+        self.steps += 1
+        return self.observe()
+
+    def observe(self) -> Observation:
+        """The observation of the current state."""
+        check_started(self.steps)
+        x, y = self.vehicle if self.relative else (0.0, 0.0)
+        lost = self.lost
+        won = not lost and _is_near(self.vehicle, self.target, RADIUS)
+        self.done = done = lost or won or self.steps >= self.max_steps
+        return Observation(
+            features={
+                "Vehicle": [(self.vehicle[0] - x, self.vehicle[1] - y, self.direction)],
+                "Target": [(self.target[0] - x, self.target[1] - y)],
+                "Mine": [(mine_x - x, mine_y - y) for mine_x, mine_y in self.mines],
+            },
+            ids={"Vehicle": _VEHICLE},
+            actions=_MASK,
+            reward=float(won),
+            done=done,
+            truncated=done and not (lost or won),
+            metrics={"win": float(won)} if done else {},
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """All positions, the direction and the step."""
+        check_started(self.steps)
+        return {
+            "vehicle": list(self.vehicle),
+            "direction": self.direction,
+            "target": list(self.target),
+            "mines": [list(mine) for mine in self.mines],
+            "steps": self.steps,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go to a state of such a game and return its observation; else StateError."""
+        with reading_state("Minefield", state):
+            vehicle, target, *mines = (
+                (as_number(x), as_number(y))
+                for x, y in (state["vehicle"], state["target"], *state["mines"])
+            )
+            direction, steps = whole(state["direction"]), whole(state["steps"])
+        problems = {
+            "a direction out of range": not 0 <= direction < DIRECTIONS,
+            "another number of mines": not self.mine_span[0] <= len(mines) <= self.mine_span[1],
+            "a negative step": steps < 0,
+        }
+        refuse_state("Minefield", state, problems)
+        self.vehicle, self.direction, self.target = vehicle, direction, target
+        self.mines, self.steps = mines, steps
+        return self.observe()
+
+    def render_text(self) -> str:
+        """The field in tiles of 10 x 5 with y up: V the vehicle, T the target, o mines."""
+        lines = [["."] * 20 for _ in range(40)]
+        marks = [(mine, "o") for mine in self.mines]
+        for (x, y), sign in (*marks, (self.target, "T"), (self.vehicle, "V")):
+            column, row = int(x // 10), int(y // 5)
+            if 0 <= column < 20 and 0 <= row < 40:
+                lines[row][column] = sign
+        board = "\n".join("".join(line) for line in reversed(lines))
+        (x, y), angle = self.vehicle, 22.5 * self.direction
+        step = f"step {max(self.steps, 0)} of {self.max_steps}"
+        return f"{step}, vehicle at ({x:.1f}, {y:.1f}), {angle:g} degrees\n{board}"
+
+    def _away_from(self, others: Sequence[Point], apart: float) -> Point:
+        """A point of the field at least so far from all others."""
+        while True:
+            x, y = self.rng.uniform(0.0, FIELD, 2).tolist()
+            if not any(_is_near((x, y), other, apart) for other in others):
+                return x, y
+
+
+def _is_near(point: Point, other: Point, distance: float) -> bool:
+    x, y = point[0] - other[0], point[1] - other[1]
+    return x * x + y * y <= distance * distance

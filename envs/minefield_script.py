@@ -1,0 +1,53 @@
+"""A scripted Minefield player: the baseline that a trained network is measured against."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from entity_env.actions import Action, CategoricalAction
+from entity_env.observation import Observation
+from envs.minefield import DIRECTIONS, MOVES, RADIUS, Point
+
+__all__ = ["drive_around"]
+
+_LOOK_AHEAD = 30.0
+_MARGIN = 0.5
+
+
+def drive_around(observation: Observation) -> dict[str, Action]:
+    """Of the directions without a mine ahead, drive in the one that points best to the target.
+
+    It looks 30 ahead, or to the target if that is nearer. If all ways are blocked it takes the best
+    direction all the same.
+    """
+    features: Any = observation.features
+    ((x, y, direction),) = features["Vehicle"]
+    ((to_x, to_y),) = features["Target"]
+    mines = [(mine_x - x, mine_y - y) for mine_x, mine_y in features["Mine"]]
+    bearing = math.atan2(to_y - y, to_x - x)
+    sight = min(_LOOK_AHEAD, math.hypot(to_x - x, to_y - y) - RADIUS)
+    clear = [d for d in range(DIRECTIONS) if not any(_blocks(mine, d, sight) for mine in mines)]
+    best = min(clear or range(DIRECTIONS), key=lambda d: abs(_turn(_angle(d) - bearing)))
+    left = (best - int(direction)) % DIRECTIONS
+    label = "Move" if left == 0 else "Turn Left" if left <= DIRECTIONS // 2 else "Turn Right"
+    return {"Drive": CategoricalAction(["Vehicle"], np.array([MOVES.index(label)]), MOVES)}
+
+
+def _blocks(mine: Point, direction: int, sight: float) -> bool:
+    """Whether a mine, relative to the vehicle, lies on the way in a direction."""
+    cos, sin = math.cos(_angle(direction)), math.sin(_angle(direction))
+    ahead, aside = mine[0] * cos + mine[1] * sin, mine[1] * cos - mine[0] * sin
+    nearest = min(max(ahead, 0.0), max(sight, 0.0))
+    return ahead > 0 and math.hypot(ahead - nearest, aside) <= RADIUS + _MARGIN
+
+
+def _angle(direction: int) -> float:
+    return direction * math.pi / 8
+
+
+def _turn(angle: float) -> float:
+    """The same angle from -pi to pi."""
+    return math.remainder(angle, math.tau)

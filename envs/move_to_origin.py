@@ -1,0 +1,188 @@
+"""MoveToOrigin: a spaceship with two thrusters flies to (0, 0) and stays there.
+
+env = MoveToOrigin()
+observation = env.reset()
+observation = env.act(fly_and_brake(observation))
+
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from operator import index as whole
+from typing import Any
+
+import numpy as np
+
+from entity_env.actions import Action, CategoricalAction
+from entity_env.environment import Environment
+from entity_env.observation import CategoricalActionMask, Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Entity,
+    ObsSpace,
+)
+from envs.checks import (
+    as_number,
+    check_running,
+    check_started,
+    read_choices,
+    reading_state,
+    refuse_state,
+)
+from envs.errors import check_whole
+
+__all__ = ["ACCELERATIONS", "THRUSTERS", "MoveToOrigin", "fly_and_brake"]
+
+ACCELERATIONS = (0.01, 0.001, 0.0, -0.001, -0.01)
+"""What each setting of a thruster adds to the velocity along its axis, for each step."""
+THRUSTERS: dict[ActionName, tuple[str, ...]] = {
+    "Horizontal Thruster": ("100% right", "10% right", "Off", "10% left", "100% left"),
+    "Vertical Thruster": ("100% up", "10% up", "Off", "10% down", "100% down"),
+}
+"""The labels of each thruster's settings, x first, in the order of ``ACCELERATIONS``."""
+
+_OBS_SPACE = ObsSpace(entities={"Spaceship": Entity(["x", "y", "x_velocity", "y_velocity"])})
+_ACTION_SPACE: dict[ActionName, ActionSpace] = {
+    name: CategoricalActionSpace(labels) for name, labels in THRUSTERS.items()
+}
+_MASK = {name: CategoricalActionMask(actor_types=["Spaceship"]) for name in THRUSTERS}
+_SHIP = ["Spaceship"]
+
+
+class MoveToOrigin(Environment):
+    """A spaceship with two thrusters flies to (0, 0) and stays there.
+
+    Entities:
+        ``Spaceship`` [x, y, x_velocity, y_velocity], with the id "Spaceship".
+    Actions:
+        ``Horizontal Thruster`` and ``Vertical Thruster``: each has the settings 100%, 10%, off, and
+        10% and 100% the other way. A setting adds 0.01, 0.001, 0, -0.001 or -0.01 to the velocity
+        along its axis, and then the velocity is added to the position.
+    Reward:
+        The decrease of the distance to (0, 0) in this step. The return is 1 minus the distance at
+        the end, so 1.0 is the most.
+    End:
+        ``max_steps`` steps truncate the flight; nothing else ends it.
+    Randomness:
+        Only the start: an angle. The ship stands still on the unit circle.
+    Source:
+        A task of the Entity Gym examples (github.com/entity-neural-network/enn-zoo).
+
+    Args:
+        max_steps: Steps until the flight is cut off, at most 10^9.
+
+    Raises:
+        EnvConfigError: A parameter of the wrong type or range.
+    """
+
+    def __init__(self, max_steps: int = 32) -> None:
+        self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000_000)
+        self.position = (1.0, 0.0)
+        self.velocity = (0.0, 0.0)
+        self.steps = -1  # before the first reset
+
+    def obs_space(self) -> ObsSpace:
+        """The spaceship."""
+        return _OBS_SPACE
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """One action for each thruster."""
+        return _ACTION_SPACE
+
+    @property
+    def distance(self) -> float:
+        """How far the ship is from (0, 0)."""
+        return math.hypot(*self.position)
+
+    def reset(self) -> Observation:
+        """Put the ship on the unit circle."""
+        angle = self.rng.uniform(0.0, 2.0 * math.pi)
+        self.position, self.velocity = (math.cos(angle), math.sin(angle)), (0.0, 0.0)
+        self.steps = 0
+        return self.observe()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Thrust, and fly on for one step."""
+        check_running(self.steps, self.steps >= self.max_steps)
+        thrust = [
+            ACCELERATIONS[read_choices(actions, name, _SHIP, labels)[0]]
+            for name, labels in THRUSTERS.items()
+        ]
+        before = self.distance
+        (x, y), (x_velocity, y_velocity) = self.position, self.velocity
+        x_velocity, y_velocity = x_velocity + thrust[0], y_velocity + thrust[1]
+        self.position, self.velocity = (x + x_velocity, y + y_velocity), (x_velocity, y_velocity)
+        self.steps += 1
+        return self.observe(before - self.distance)
+
+    def observe(self, reward: float = 0.0) -> Observation:
+        """The observation of the current state, after a step that paid ``reward``."""
+        check_started(self.steps)
+        done = self.steps >= self.max_steps
+        return Observation(
+            features={"Spaceship": [self.position + self.velocity]},
+            ids={"Spaceship": _SHIP},
+            actions=_MASK,
+            reward=reward,
+            done=done,
+            truncated=done,
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """Position, velocity and step."""
+        check_started(self.steps)
+        return {
+            "position": list(self.position),
+            "velocity": list(self.velocity),
+            "steps": self.steps,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go to a state of such a game and return its observation; else StateError."""
+        with reading_state("MoveToOrigin", state):
+            x, y = map(as_number, state["position"])
+            x_velocity, y_velocity = map(as_number, state["velocity"])
+            steps = whole(state["steps"])
+        refuse_state("MoveToOrigin", state, {"a negative step": steps < 0})
+        self.position, self.velocity, self.steps = (x, y), (x_velocity, y_velocity), steps
+        return self.observe()
+
+    def render_text(self) -> str:
+        """Position, velocity and distance."""
+        (x, y), (x_velocity, y_velocity) = self.position, self.velocity
+        return (
+            f"step {max(self.steps, 0)} of {self.max_steps}: at ({x:.3f}, {y:.3f}), "
+            f"velocity ({x_velocity:.3f}, {y_velocity:.3f}), distance {self.distance:.3f}"
+        )
+
+
+def fly_and_brake(observation: Observation) -> dict[str, Action]:
+    """A scripted player: each axis for itself takes the thrust that brakes to 0 in time.
+
+    Of all settings it takes the one after which the velocity is nearest to the one from which full
+    braking, 0.01 in each step, ends at 0.
+    """
+    features: Any = observation.features
+    x, y, x_velocity, y_velocity = features["Spaceship"][0]
+    axes = ((x, x_velocity), (y, y_velocity))
+    return {
+        name: CategoricalAction(_SHIP, np.array([_thrust(*axis)]), labels)
+        for (name, labels), axis in zip(THRUSTERS.items(), axes, strict=True)
+    }
+
+
+def _thrust(position: float, velocity: float) -> int:
+    """The index of the best setting along one axis."""
+
+    def miss(setting: int) -> float:
+        then = velocity + ACCELERATIONS[setting]
+        left = position + then
+        # Braking from v by a in each step takes v^2 / 2a - v / 2 more.
+        wanted = -math.copysign(math.sqrt(0.02 * abs(left)), left)
+        return abs(then - wanted)
+
+    return min(range(len(ACCELERATIONS)), key=miss)

@@ -1,0 +1,286 @@
+"""MultiSnake: snakes of different colours share a board, and each eats food of its own colour.
+
+env = MultiSnake(num_snakes=2)
+observation = env.reset()
+observation = env.act(crawl_to_food(observation))  # from envs.multi_snake_script
+
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from operator import index as whole
+from typing import Any, TypeAlias
+
+from entity_env.actions import Action
+from entity_env.environment import Environment
+from entity_env.errors import shorten
+from entity_env.observation import CategoricalActionMask, Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Discrete,
+    Entity,
+    Feature,
+    ObsSpace,
+)
+from envs.checks import (
+    check_running,
+    check_started,
+    read_choices,
+    reading_state,
+    refuse_state,
+)
+from envs.errors import EnvConfigError, check_whole
+
+__all__ = ["MOVES", "STEPS", "MultiSnake"]
+
+MOVES = ("Right", "Left", "Up", "Down")
+STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
+"""The way (x, y) of each move."""
+
+Tile: TypeAlias = tuple[int, int]
+Snake: TypeAlias = list[Tile]
+"""The tiles of a snake, head first."""
+
+
+class MultiSnake(Environment):
+    """Snakes of different colours share a board, and each eats food of its own colour.
+
+    Entities:
+        ``SnakeHead`` [x, y, snake], with the ids ("SnakeHead", 0), ("SnakeHead", 1), ...;
+        ``SnakeBody`` [x, y, snake], the other tiles of all snakes; ``Food`` [x, y, snake]. x goes
+        to the right, y up, (0, 0) is bottom left. ``snake`` is the number of the snake, which is
+        its colour.
+    Actions:
+        ``Move``: each head goes Right, Left, Up or Down; the mask forbids the way back into the
+        snake's own neck. All snakes move at once:
+
+        1. Each head moves one tile. A snake whose head is on its own food grows: its tail stays.
+           Of the others the tail follows. A snake starts with one tile.
+        2. A head off the board, on food of another colour, on the body of any snake, or on another
+           head ends the game. The tile that a tail has just left is free.
+        3. Food that was eaten appears anew on a free tile, until its snake is ``max_length`` long.
+           A snake of that length has no food; it only has to stay alive.
+    Reward:
+        1 / (num_snakes * (max_length - 1)) for each growth, 0.1 / num_snakes by default, also in
+        the step that ends the game. 1.0 in all is the most.
+    End:
+        A collision as above, or all snakes of full length. ``max_steps`` steps truncate the
+        episode. The last observation has the metric ``win``, 1.0 if all snakes are full-grown.
+    Randomness:
+        The start: heads and then food, all on different tiles. Each new food: one of the tiles
+        without snake and food, each as likely as any other.
+    Source:
+        A task of the Entity Gym examples (github.com/entity-neural-network/enn-zoo).
+
+    Args:
+        num_snakes: Snakes, 1 to 10.
+        board_size: Tiles from left to right and from bottom to top, at most 1000.
+        max_length: The length of a full-grown snake, 2 to 10,000.
+        max_steps: Steps until the episode is cut off, at most 10^9.
+
+    Raises:
+        EnvConfigError: A parameter of the wrong type or range, or a board too small for all snakes
+            of full length and their food.
+    """
+
+    def __init__(
+        self,
+        num_snakes: int = 2,
+        board_size: int = 10,
+        max_length: int = 11,
+        max_steps: int = 180,
+    ) -> None:
+        self.num_snakes = check_whole("num_snakes", num_snakes, 1, 10)
+        self.board_size = check_whole("board_size", board_size, 1, 1000)
+        self.max_length = check_whole("max_length", max_length, 2, 10_000)
+        self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000_000)
+        if board_size**2 < num_snakes * (max_length + 1):
+            raise EnvConfigError(
+                f"a board of {board_size} x {board_size} tiles is too small for {num_snakes} "
+                f"snakes of length {max_length} and their food",
+                expected=f"at least {num_snakes * (max_length + 1)} tiles",
+                received=f"{board_size**2} tiles",
+            )
+        self.snakes: list[Snake] = []
+        self.food: list[Tile | None] = []
+        self.crashed = False
+        self.steps = -1  # before the first reset
+        self.done = False
+        self._mask: list[tuple[bool, ...]] = []
+        features: list[Feature] = ["x", "y", Discrete("snake", self.num_snakes)]
+        self._obs_space = ObsSpace(
+            entities={name: Entity(features) for name in ("SnakeHead", "SnakeBody", "Food")}
+        )
+        self._action_space = {"Move": CategoricalActionSpace(MOVES)}
+        self._ids = [("SnakeHead", i) for i in range(self.num_snakes)]
+        self._growth = 1.0 / (self.num_snakes * (self.max_length - 1))
+
+    def obs_space(self) -> ObsSpace:
+        """Heads, bodies and food."""
+        return self._obs_space
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """``Move``."""
+        return self._action_space
+
+    @property
+    def won(self) -> bool:
+        """All snakes live and are full-grown."""
+        return not self.crashed and all(len(snake) == self.max_length for snake in self.snakes)
+
+    def reset(self) -> Observation:
+        """Lay out heads and food."""
+        size, count = self.board_size, self.num_snakes
+        drawn = self.rng.choice(size * size, 2 * count, replace=False).tolist()
+        tiles = [(tile % size, tile // size) for tile in drawn]
+        self.snakes = [[tile] for tile in tiles[:count]]
+        self.food = list(tiles[count:])
+        self.crashed = False
+        self.steps = 0
+        return self.observe()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Move all snakes."""
+        check_running(self.steps, self.done)
+        moves = read_choices(actions, "Move", self._ids, MOVES, self._mask)
+        self.steps += 1
+        eaten = []
+        for i, (snake, move) in enumerate(zip(self.snakes, moves, strict=True)):
+            head = snake[0][0] + STEPS[move][0], snake[0][1] + STEPS[move][1]
+            if head == self.food[i]:
+                eaten.append(i)
+                self.snakes[i] = [head, *snake]
+            else:
+                self.snakes[i] = [head, *snake[:-1]]
+        self.crashed = self._crashes()
+        for i in eaten:
+            self.food[i] = None
+        for i in eaten:
+            if len(self.snakes[i]) < self.max_length:
+                self.food[i] = self._free_tile()
+        return self.observe(len(eaten) * self._growth)
+
+    def observe(self, reward: float = 0.0) -> Observation:
+        """The observation of the current state, after a step that paid ``reward``."""
+        check_started(self.steps)
+        heads, bodies, food = [], [], []
+        for i, snake in enumerate(self.snakes):
+            heads.append((*snake[0], i))
+            bodies += [(x, y, i) for x, y in snake[1:]]
+            tile = self.food[i]
+            if tile is not None:
+                food.append((*tile, i))
+        won = self.won
+        self.done = done = self.crashed or won or self.steps >= self.max_steps
+        self._mask = [_ways(snake) for snake in self.snakes]
+        mask = CategoricalActionMask(actor_types=["SnakeHead"], mask=self._mask[:])
+        return Observation(
+            features={"SnakeHead": heads, "SnakeBody": bodies, "Food": food},
+            ids={"SnakeHead": self._ids[:]},
+            actions={"Move": mask},
+            reward=reward,
+            done=done,
+            truncated=done and not won and not self.crashed,
+            metrics={"win": float(won)} if done else {},
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """The tiles of the snakes, head first, the food (None: there is none), the step."""
+        check_started(self.steps)
+        return {
+            "snakes": [[list(tile) for tile in snake] for snake in self.snakes],
+            "food": [None if tile is None else list(tile) for tile in self.food],
+            "crashed": self.crashed,
+            "steps": self.steps,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go to a state of such a game and return its observation; else StateError."""
+        with reading_state("MultiSnake", state):
+            snakes = [[(whole(x), whole(y)) for x, y in snake] for snake in state["snakes"]]
+            food = [None if tile is None else _tile(tile) for tile in state["food"]]
+            crashed, steps = state["crashed"], whole(state["steps"])
+        refuse_state("MultiSnake", state, self._problems(snakes, food, crashed, steps))
+        self.snakes, self.food = snakes, food
+        self.crashed, self.steps = crashed, steps
+        return self.observe()
+
+    def render_text(self) -> str:
+        """The board with y up: A is the head of snake 0, a its body, 0 its food."""
+        size = self.board_size
+        signs: dict[Tile | None, str] = {tile: str(i) for i, tile in enumerate(self.food)}
+        for i, snake in enumerate(self.snakes):
+            signs.update(dict.fromkeys(snake[1:], "abcdefghij"[i]))
+        signs.update({snake[0]: "ABCDEFGHIJ"[i] for i, snake in enumerate(self.snakes)})
+        rows = [
+            " ".join(signs.get((x, y), ".") for x in range(size)) for y in reversed(range(size))
+        ]
+        lengths = ", ".join(str(len(snake)) for snake in self.snakes)
+        return "\n".join(
+            [f"step {max(self.steps, 0)} of {self.max_steps}, lengths {lengths}", *rows]
+        )
+
+    def _crashes(self) -> bool:
+        """Whether a head is where none may be, after all have moved."""
+        size = self.board_size
+        bodies = {tile for snake in self.snakes for tile in snake[1:]}
+        for i, snake in enumerate(self.snakes):
+            head = x, y = snake[0]
+            if not (0 <= x < size and 0 <= y < size) or head in bodies:
+                return True
+            if self.num_snakes > 1:
+                bodies.add(head)
+                if any(head == tile for other, tile in enumerate(self.food) if other != i):
+                    return True
+        return False
+
+    def _free_tile(self) -> Tile:
+        taken = {tile for snake in self.snakes for tile in snake} | set(self.food)
+        size = self.board_size
+        while True:
+            tile = int(self.rng.integers(size * size))
+            if (tile % size, tile // size) not in taken:
+                return tile % size, tile // size
+
+    def _problems(
+        self, snakes: list[Snake], food: list[Tile | None], crashed: Any, steps: int
+    ) -> dict[str, bool]:
+        """What is wrong with a state."""
+        size = self.board_size
+        tiles = [tile for snake in snakes for tile in snake]
+        places = tiles + [tile for tile in food if tile is not None]
+        grown = [len(snake) == self.max_length for snake in snakes]
+        return {
+            f"crashed = {shorten(crashed)}": not isinstance(crashed, bool),
+            "another number of snakes": not len(snakes) == len(food) == self.num_snakes,
+            "a snake of another length": any(not 0 < len(s) <= self.max_length for s in snakes),
+            "a snake in pieces": any(
+                abs(a[0] - b[0]) + abs(a[1] - b[1]) != 1
+                for snake in snakes
+                for a, b in itertools.pairwise(snake)
+            ),
+            "food for a full-grown snake, or none for another": any(
+                is_grown == (tile is not None) for is_grown, tile in zip(grown, food, strict=False)
+            ),
+            "two things on one tile": not crashed and len(set(places)) < len(places),
+            "something off the board": not crashed
+            and any(not (0 <= x < size and 0 <= y < size) for x, y in places),
+            "a negative step": steps < 0,
+        }
+
+
+def _ways(snake: Snake) -> tuple[bool, ...]:
+    """The moves that a head has: all but the one into its neck."""
+    if len(snake) == 1:
+        return True, True, True, True
+    (x, y), (neck_x, neck_y) = snake[:2]
+    return neck_x <= x, neck_x >= x, neck_y <= y, neck_y >= y
+
+
+def _tile(tile: Any) -> Tile:
+    x, y = tile
+    return whole(x), whole(y)

@@ -1,0 +1,154 @@
+"""NotHotdog: a player says whether the other entity is a hotdog.
+
+env = NotHotdog()
+observation = env.reset()
+observation = env.act(spot_hotdog(observation))
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from entity_env.actions import Action, CategoricalAction
+from entity_env.environment import Environment
+from entity_env.observation import CategoricalActionMask, Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Discrete,
+    Entity,
+    ObsSpace,
+)
+from envs.checks import check_running, check_started, read_choices, reading_state, refuse_state
+
+__all__ = ["ANSWERS", "THINGS", "NotHotdog", "spot_hotdog"]
+
+ANSWERS = ("hotdog", "not_hotdog")
+THINGS = ("object", "hotdog object", "hotdog")
+"""What the other entity may be: an ``Object`` that is none, one that is a hotdog, a ``Hotdog``."""
+
+_OBS_SPACE = ObsSpace(
+    entities={
+        "Player": Entity(),
+        "Object": Entity([Discrete("is_hotdog", 2)]),
+        "Hotdog": Entity(),
+    }
+)
+_ACTION_SPACE: dict[ActionName, ActionSpace] = {
+    "classify": CategoricalActionSpace(ANSWERS),
+    "unused_action": CategoricalActionSpace(("0", "1")),
+}
+_MASK = {
+    "classify": CategoricalActionMask(actor_types=["Player"]),
+    "unused_action": CategoricalActionMask(actor_types=[]),
+}
+_PLAYER = ("Player",)
+
+
+class NotHotdog(Environment):
+    """A player says whether the other entity is a hotdog.
+
+    Entity types come and go from frame to frame, and so do their features; an action is declared
+    that nobody ever takes.
+
+    Entities:
+        A ``Player`` without features, and either an ``Object`` [is_hotdog] or a ``Hotdog`` without
+        features. The id of the player is "Player"; the others have none.
+    Actions:
+        ``classify``: the player says hotdog or not_hotdog. ``unused_action`` never has an actor.
+    Reward:
+        1.0 for the right answer, else 0.0.
+    End:
+        After one step. The last observation has the metric ``win``, 1.0 or 0.0.
+    Randomness:
+        A number from 0 to 3: 0 and 1 are an ``Object`` that is no hotdog, 2 is one that is a
+        hotdog, 3 is a ``Hotdog``.
+    Source:
+        After an Entity Gym example (github.com/entity-neural-network/entity-gym).
+    """
+
+    def __init__(self) -> None:
+        self.thing = THINGS[0]
+        self.answer: str | None = None
+        self.steps = -1  # before the first reset
+
+    def obs_space(self) -> ObsSpace:
+        """The player and what it may see."""
+        return _OBS_SPACE
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """``classify``, and ``unused_action``."""
+        return _ACTION_SPACE
+
+    @property
+    def won(self) -> bool:
+        """The answer is given and right."""
+        return self.answer is not None and (self.answer == ANSWERS[0]) == (self.thing != THINGS[0])
+
+    def reset(self) -> Observation:
+        """Draw what the player sees."""
+        self.thing = THINGS[max(0, int(self.rng.integers(4)) - 1)]
+        self.answer, self.steps = None, 0
+        return self.observe()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Take the answer, which ends the episode."""
+        check_running(self.steps, self.steps == 1)
+        (index,) = read_choices(actions, "classify", _PLAYER, ANSWERS)
+        self.answer, self.steps = ANSWERS[index], 1
+        return self.observe()
+
+    def observe(self) -> Observation:
+        """The observation of the current state."""
+        check_started(self.steps)
+        done, won = self.steps == 1, self.won
+        is_object = self.thing != "hotdog"
+        return Observation(
+            features={
+                "Player": [()],
+                "Object": [[int(self.thing != THINGS[0])]] if is_object else [],
+                "Hotdog": [] if is_object else [()],
+            },
+            ids={"Player": _PLAYER},
+            actions=_MASK,
+            reward=float(won),
+            done=done,
+            metrics={"win": float(won)} if done else {},
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """One of THINGS, and one of ANSWERS or None."""
+        check_started(self.steps)
+        return {"thing": self.thing, "answer": self.answer}
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go to a state of such a game and return its observation; else StateError."""
+        with reading_state("NotHotdog", state):
+            thing, answer = state["thing"], state["answer"]
+        problems = {
+            f"a thing that is none of {THINGS}": thing not in THINGS,
+            f"an answer that is none of {ANSWERS}": answer not in (None, *ANSWERS),
+        }
+        refuse_state("NotHotdog", state, problems)
+        self.thing, self.answer, self.steps = thing, answer, int(answer is not None)
+        return self.observe()
+
+    def render_text(self) -> str:
+        """What there is, and the answer once it is given."""
+        return f"{self.thing}: {'?' if self.answer is None else self.answer}"
+
+
+def spot_hotdog(observation: Observation) -> dict[str, Action]:
+    """The perfect player: it gets 1.0."""
+    features: Any = observation.features
+    is_hotdog = len(features["Hotdog"]) > 0 or bool(features["Object"][0][0])
+    index = ANSWERS.index("hotdog" if is_hotdog else "not_hotdog")
+    return {
+        "classify": CategoricalAction(_PLAYER, np.array([index]), ANSWERS),
+        "unused_action": CategoricalAction([], np.array([], np.int64), ("0", "1")),
+    }

@@ -1,0 +1,155 @@
+"""RockPaperScissors: a throw against an opponent whom only the value function sees.
+
+env = RockPaperScissors(cheat=True)
+observation = env.reset()
+observation = env.act(throw_best(observation))
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import index as whole
+from typing import Any
+
+import numpy as np
+
+from entity_env.actions import Action, CategoricalAction
+from entity_env.environment import Environment
+from entity_env.observation import CategoricalActionMask, Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Discrete,
+    Entity,
+    ObsSpace,
+)
+from envs.checks import (
+    check_flag,
+    check_running,
+    check_started,
+    read_choices,
+    reading_state,
+    refuse_state,
+)
+
+__all__ = ["THROWS", "RockPaperScissors", "throw_best"]
+
+THROWS = ("rock", "paper", "scissors")
+"""Each beats the one before it, and rock beats scissors."""
+_ENDS = (0.5, 0.8)
+"""The opponent throws rock for numbers up to the first, and paper for those up to the second."""
+
+_OBS_SPACE = ObsSpace(entities={"Opponent": Entity([Discrete("throw", 3)]), "Player": Entity()})
+_ACTION_SPACE: dict[ActionName, ActionSpace] = {"throw": CategoricalActionSpace(THROWS)}
+_MASK = {"throw": CategoricalActionMask(actor_types=["Player"])}
+_PLAYER = ("Player",)
+
+
+class RockPaperScissors(Environment):
+    """A throw against an opponent whom only the value function sees.
+
+    Blind, the best player throws paper, which wins half of the games. The value function knows
+    which ones: the reward of such a player holds no surprise for it.
+
+    Entities:
+        An ``Opponent`` [throw], 0 for rock, 1 for paper and 2 for scissors, which the policy does
+        not see unless ``cheat`` is set; a ``Player`` without features. The id of the player is
+        "Player"; the opponent has none.
+    Actions:
+        ``throw``: the player throws rock, paper or scissors.
+    Reward:
+        2.0 for a win, 0.0 for a draw or a defeat.
+    End:
+        After one step. The last observation has the metric ``win``, 1.0 or 0.0.
+    Randomness:
+        The opponent's throw: rock with probability 0.5, paper 0.3, scissors 0.2, by one uniform
+        number.
+    Source:
+        After an Entity Gym example (github.com/entity-neural-network/entity-gym).
+
+    Args:
+        cheat: Whether the policy sees the opponent's throw, too.
+
+    Raises:
+        EnvConfigError: A parameter of the wrong type.
+    """
+
+    def __init__(self, cheat: bool = False) -> None:
+        self.cheat = check_flag("cheat", cheat)
+        self.opponent = 0
+        self.throw: int | None = None
+        self.steps = -1  # before the first reset
+
+    def obs_space(self) -> ObsSpace:
+        """The opponent and the player."""
+        return _OBS_SPACE
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """``throw``."""
+        return _ACTION_SPACE
+
+    @property
+    def won(self) -> bool:
+        """The player has thrown what beats the opponent's throw."""
+        return self.throw is not None and self.throw == (self.opponent + 1) % 3
+
+    def reset(self) -> Observation:
+        """Draw the opponent's throw."""
+        drawn = self.rng.random()
+        self.opponent = int(drawn >= _ENDS[0]) + int(drawn >= _ENDS[1])
+        self.throw, self.steps = None, 0
+        return self.observe()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Compare the throws, which ends the episode."""
+        check_running(self.steps, self.steps == 1)
+        (self.throw,) = read_choices(actions, "throw", _PLAYER, THROWS)
+        self.steps = 1
+        return self.observe()
+
+    def observe(self) -> Observation:
+        """The observation of the current state."""
+        check_started(self.steps)
+        done, won = self.steps == 1, self.won
+        return Observation(
+            features={"Opponent": [[self.opponent]], "Player": [()]},
+            ids={"Player": _PLAYER},
+            actions=_MASK,
+            visible={} if self.cheat else {"Opponent": [False]},
+            reward=2.0 * won,
+            done=done,
+            metrics={"win": float(won)} if done else {},
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """The opponent's throw, and the player's or None."""
+        check_started(self.steps)
+        return {"opponent": self.opponent, "throw": self.throw}
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go to a state of such a game and return its observation; else StateError."""
+        with reading_state("RockPaperScissors", state):
+            opponent = whole(state["opponent"])
+            throw = None if state["throw"] is None else whole(state["throw"])
+        known = range(len(THROWS))
+        problems = {
+            "an opponent's throw that is not 0, 1 or 2": opponent not in known,
+            "a throw that is not 0, 1 or 2": throw is not None and throw not in known,
+        }
+        refuse_state("RockPaperScissors", state, problems)
+        self.opponent, self.throw, self.steps = opponent, throw, int(throw is not None)
+        return self.observe()
+
+    def render_text(self) -> str:
+        """The player's throw, once it is there, and the opponent's."""
+        return f"{'?' if self.throw is None else THROWS[self.throw]} against {THROWS[self.opponent]}"
+
+
+def throw_best(observation: Observation) -> dict[str, Action]:
+    """The best player: 1.0 on average with paper, 2.0 where it sees the opponent's throw."""
+    features: Any = observation.features
+    is_hidden = "Opponent" in (observation.visible or {})
+    seen = THROWS.index("rock") if is_hidden else int(features["Opponent"][0][0])
+    return {"throw": CategoricalAction(_PLAYER, np.array([(seen + 1) % 3]), THROWS)}

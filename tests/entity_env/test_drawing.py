@@ -1,0 +1,349 @@
+"""Pictures of observations: who is drawn where, and that a sequence stays still."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.tiny_envs import Farm
+
+from entity_env import Discrete, Drawer, Entity, Observation, ObsSpace, draw_observation, errors
+from entity_env.drawing_plane import (
+    Extent,
+    Spread,
+    View,
+    check_bounds,
+    dot_radius,
+    find_places,
+    nice_step,
+)
+
+pytest.importorskip("PIL")
+
+BLUE, RED, GREEN = (0, 114, 178), (213, 94, 0), (0, 158, 115)
+SPACE = ObsSpace(
+    global_features=["time"],
+    entities={
+        "Ant": Entity(["hp", "x", "y"]),
+        "Bee": Entity(["at.x", "at.y"]),
+        "Cloud": Entity(["rain", Discrete("kind", 3)]),
+    },
+)
+
+
+def seen(time=0.0, ids=None, visible=None, **features):
+    return Observation(features=features, ids=ids, visible=visible, global_features=[time])
+
+
+def spots(picture, color, *, within=None):
+    """The pixels (x, y) of exactly this colour; ``within`` is a part of the picture's width."""
+    ys, xs = np.nonzero((picture == color).all(axis=2))
+    inside = xs < (within or picture.shape[1])
+    return np.stack([xs[inside], ys[inside]], axis=1)
+
+
+def plane(picture):
+    """The width of the part with the plane."""
+    return picture.shape[0]
+
+
+def middle(picture, color):
+    own = spots(picture, color, within=plane(picture))
+    return (own.min(axis=0) + own.max(axis=0)) / 2
+
+
+def test_a_picture_has_the_promised_form():
+    picture = draw_observation(seen(Ant=[[1, 2, 3]]), SPACE)
+    assert picture.dtype == np.uint8
+    assert picture.shape == (400, 580, 3)
+    assert draw_observation(seen(), SPACE, size=200).shape == (200, 290, 3)
+
+
+def test_dots_lie_where_the_features_say_with_y_up_and_equal_scale():
+    # Four corners of a rectangle 4 wide and 2 high: the first one alone is a bee.
+    ants = [[0, 4, 0], [0, 0, 2], [0, 4, 2]]
+    drawer = Drawer(SPACE, bounds=(0, 4, -1, 3))
+    bee = middle(drawer.draw(seen(Bee=[[0, 0]])), RED)
+    places = [middle(drawer.draw(seen(Ant=[ant])), BLUE) for ant in ants]
+    right, up, both = (place - bee for place in places)
+    # The plane is 364 pixels wide, less 2 * (364 / 22 + 6): 4 units are 318.9 pixels.
+    np.testing.assert_allclose(right, [318.9, 0], atol=1.5)
+    np.testing.assert_allclose(up, [0, -318.9 / 2], atol=1.5)
+    np.testing.assert_allclose(both, right + up, atol=1.5)
+
+
+def test_each_type_has_its_colour_and_the_legend_its_number():
+    picture = draw_observation(seen(Ant=[[0, 1, 1]], Bee=[[5, 5]]), SPACE)
+    for color in (BLUE, RED, GREEN):
+        assert len(spots(picture[:, plane(picture) :], color)) > 30  # the legend
+    assert len(spots(picture, BLUE, within=plane(picture))) > 100
+    assert len(spots(picture, RED, within=plane(picture))) > 100
+    assert not len(spots(picture, GREEN, within=plane(picture)))  # clouds have no place
+
+
+def test_what_is_beside_the_plane_is_written():
+    def panel(observation):
+        return draw_observation(observation, SPACE)[:, 400:]
+
+    still = panel(seen(Ant=[[0, 1, 1]]))
+    np.testing.assert_array_equal(still, panel(seen(Ant=[[0, 5, 9]])))
+    for other in (
+        seen(Ant=[[0, 1, 1]] * 2),
+        seen(time=1.0, Ant=[[0, 1, 1]]),
+        seen(Ant=[[0, 1, 1]], Cloud=[[0.5, 2]]),
+    ):
+        assert (panel(other) != still).any()
+    cloud = panel(seen(Cloud=[[0.5, 2]]))
+    assert (cloud != panel(seen(Cloud=[[0.5, 1]]))).any()
+
+
+def test_hidden_entities_are_hollow():
+    observation = seen(Ant=[[0, 1, 1]])
+    shown = draw_observation(observation, SPACE)
+    hidden = draw_observation(seen(Ant=[[0, 1, 1]], visible={"Ant": [False]}), SPACE)
+    count = [len(spots(picture, BLUE, within=400)) for picture in (shown, hidden)]
+    assert 0 < count[1] < count[0] / 2
+    # Both lie on the same spot.
+    np.testing.assert_allclose(middle(shown, BLUE), middle(hidden, BLUE), atol=1)
+
+
+def test_labels_tell_entities_apart():
+    ant = [[0, 1, 1]]
+    pictures = [
+        draw_observation(seen(Ant=ant, ids=ids), SPACE)
+        for ids in (None, {"Ant": [7]}, {"Ant": [("Ant", 8)]}, {"Ant": ["me"]}, {"Ant": ["ant7"]})
+    ]
+    a, seven, eight, me, long = pictures
+    assert (a != seven).any()
+    assert (seven != eight).any()
+    assert (me != a).any()
+    np.testing.assert_array_equal(seven, long)  # A7
+
+
+def test_a_sequence_does_not_jump_once_all_of_it_is_known():
+    near, far = seen(Ant=[[0, 1, 1]], Bee=[[0, 0]]), seen(Ant=[[0, 90, 40]], Bee=[[0, 0]])
+    drawer = Drawer(SPACE)
+    drawer.include(near)
+    drawer.include(far)
+    first, last = drawer.draw(near), drawer.draw(far)
+    np.testing.assert_array_equal(middle(first, RED), middle(last, RED))
+    # Without that the view grows, and never shrinks again.
+    drawer = Drawer(SPACE)
+    assert (middle(drawer.draw(near), BLUE) != middle(first, BLUE)).any()
+    drawer.draw(far)
+    np.testing.assert_array_equal(drawer.draw(near), first)
+
+
+def test_little_steps_inside_round_numbers_move_nothing_else():
+    drawer = Drawer(SPACE)
+    before = drawer.draw(seen(Ant=[[0, 0, 0], [0, 9.9, 9.9]], Bee=[[5, 5]]))
+    after = drawer.draw(seen(Ant=[[0, 0, 0], [0, 9.95, 9.99]], Bee=[[5, 5]]))
+    np.testing.assert_array_equal(middle(before, RED), middle(after, RED))
+
+
+def test_entities_outside_the_bounds_are_counted_only():
+    inside = seen(Ant=[[0, 1, 1]])
+    both = seen(Ant=[[0, 1, 1], [0, 1e30, -1e30]])
+    pictures = [draw_observation(o, SPACE, bounds=(0, 2, 0, 2)) for o in (inside, both)]
+    assert len(spots(pictures[1], BLUE, within=400)) == len(spots(pictures[0], BLUE, within=400))
+    assert (pictures[0][:, 400:] != pictures[1][:, 400:]).any()
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        seen(),
+        seen(Ant=[[0, 3, 3]]),
+        seen(Ant=[[0, 3, 3]] * 50),
+        seen(Ant=[[0, 1e38, -1e38], [0, -1e38, 1e38]]),
+        seen(Ant=[[0, 1e30, 1e30]]),
+        seen(Ant=[[0, 1e-40, 0], [0, 0, 0]]),
+        seen(Ant=[[0, 1e7, 1e7 + 1]], Bee=[[1e7, 1e7]]),
+        seen(Cloud=[[1e38, 0]] * 500),
+    ],
+    ids=range(8),
+)
+def test_nothing_is_too_odd_to_be_drawn(observation):
+    for size in (100, 401):
+        assert draw_observation(observation, SPACE, size=size).shape[0] == size
+
+
+def test_ten_thousand_entities_are_drawn():
+    rng = np.random.default_rng(0)
+    ants = rng.normal(size=(10_000, 3))
+    picture = draw_observation(seen(Ant=ants), SPACE)
+    assert len(spots(picture, BLUE, within=400)) > 1000
+    # All in one place: the first six, and how many there are.
+    assert len(spots(draw_observation(seen(Ant=ants * 0), SPACE), BLUE, within=400)) > 50
+
+
+def test_without_any_place_the_picture_is_a_table():
+    space = ObsSpace(entities={"Food": Entity(["w"]), "Rock": Entity([])})
+    empty = draw_observation(Observation(), space)
+    one = draw_observation(Observation(features={"Food": [[1.5]]}), space)
+    two = draw_observation(Observation(features={"Food": [[1.5], [2]]}), space)
+    assert empty.shape == one.shape == two.shape == (400, 580, 3)
+    # Each entity adds a line below the lines that are there.
+    lowest = [np.nonzero((p < 200).any(axis=2))[0].max() for p in (empty, one, two)]
+    assert len(spots(one, BLUE)) > 30
+    assert lowest == sorted(set(lowest))
+    many = draw_observation(Observation(features={"Food": np.ones((300, 1))}), space)
+    assert many.shape == two.shape
+    # What does not fit below goes on beside it.
+    assert (two[:, 200:] == 255).all()
+    assert (many[:, 200:] < 200).any()
+
+
+def test_wide_tables_show_what_fits():
+    wide = ObsSpace(entities={"Wide": Entity([f"a long feature name {i}" for i in range(40)])})
+    picture = draw_observation(Observation(features={"Wide": [[0.5] * 40]}), wide)
+    assert (picture[:, -5:] == 255).all()
+
+
+def test_an_environment_can_draw_itself_in_one_line():
+    class Drawn(Farm):
+        def __init__(self):
+            super().__init__()
+            self.drawer = Drawer(self.obs_space())
+
+        def render(self, **kwargs):
+            return self.drawer.draw(self._observe())
+
+    env = Drawn()
+    env.seed(0)
+    env.reset()
+    assert env.render().shape == (400, 580, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"size": 99}, ("size of a picture", "at least 100", "99")),
+        ({"size": 200.5}, ("size of a picture",)),
+        ({"size": True}, ("size of a picture",)),
+        ({"bounds": (0, 1, 2)}, ("no rectangle", "left < right", "(0, 1, 2)")),
+        ({"bounds": (1, 1, 0, 2)}, ("no rectangle",)),
+        ({"bounds": (0, 1, 2, 0)}, ("no rectangle",)),
+        ({"bounds": (0, float("inf"), 0, 1)}, ("no rectangle",)),
+        ({"bounds": "abcd"}, ("no rectangle",)),
+        ({"bounds": 3}, ("no rectangle",)),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_explained(arguments, words):
+    with pytest.raises(errors.SettingError) as caught:
+        draw_observation(seen(), SPACE, **arguments)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_wrong_observation_is_explained():
+    with pytest.raises(errors.FeatureShapeError, match="'Ant'"):
+        draw_observation(seen(Ant=[[1, 2]]), SPACE)
+    with pytest.raises(errors.FeatureValueError, match="not finite"):
+        draw_observation(seen(Ant=[[0, float("nan"), 0]]), SPACE)
+    with pytest.raises(errors.ObservationError, match="Observation"):
+        draw_observation({"Ant": []}, SPACE)
+    with pytest.raises(errors.ObservationError, match="not an observation space"):
+        Drawer(["x"])
+
+
+def test_without_pillow_an_error_says_what_to_install(monkeypatch):
+    from entity_env import drawing
+
+    drawing._pillow.cache_clear()
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    try:
+        with pytest.raises(errors.EntityEnvError, match="pip install pillow"):
+            draw_observation(seen(), SPACE)
+    finally:
+        monkeypatch.undo()
+        drawing._pillow.cache_clear()
+
+
+# Where things lie, without any picture.
+
+
+@pytest.mark.parametrize(
+    ("features", "columns"),
+    [
+        (["x", "y"], (0, 1)),
+        (["y", "z", "x"], (2, 0)),
+        (["v.x", "v.y", "x", "y"], (2, 3)),
+        (["at.x", "v.x", "v.y", "at.y"], (0, 3)),
+        ([Discrete("x", 3), Discrete("y", 3)], (0, 1)),
+        (["x", "at.y"], None),
+        (["x"], None),
+        (["ax", "ay"], None),
+        ([], None),
+    ],
+    ids=str,
+)
+def test_places_are_found_by_the_names_of_features(features, columns):
+    places = find_places(ObsSpace(entities={"A": Entity(features)}))
+    assert places == ({} if columns is None else {"A": columns})
+
+
+@pytest.mark.parametrize(
+    ("length", "parts", "step"),
+    [(10, 8, 2), (8, 8, 1), (7, 8, 1), (1, 8, 0.2), (30, 8, 5), (0.3, 8, 0.05), (64, 8, 10)],
+)
+def test_steps_are_round_numbers(length, parts, step):
+    # The least of 1, 2, 5, 10, ... that is not below length / parts: 10 / 8 = 1.25 gives 2.
+    assert nice_step(length, parts) == pytest.approx(step)
+
+
+def test_an_extent_grows_out_to_round_numbers():
+    points = np.array([[0.3, -2.2], [9.1, 4.0]])
+    extent = Extent.of(points)
+    assert extent == Extent(0.3, 9.1, -2.2, 4.0)
+    # 8.8 / 8 = 1.1 gives steps of 2.
+    assert extent.rounded() == Extent(0, 10, -4, 4)
+    assert extent.join(Extent(-1, 2, 3, 8)) == Extent(-1, 9.1, -2.2, 8)
+    assert extent.join(None) == extent
+    assert Extent.of(np.zeros((0, 2))) is None
+    assert check_bounds([0, 2, 1, 3]) == Extent(0.0, 2.0, 1.0, 3.0)
+
+
+def test_a_view_maps_the_middle_to_the_middle_and_turns_y_over():
+    view = View(Extent(0, 10, 0, 5), left=20, top=10, size=120, inset=10)
+    assert view.scale == 10  # 100 pixels for 10 units
+    pixels = view.pixels(np.array([[5, 2.5], [0, 0], [10, 5]]))
+    assert pixels.tolist() == [[80, 70], [30, 95], [130, 45]]
+    # 12 units are seen, from -1 to 11 and from -3.5 to 8.5: steps of 2.
+    assert [value for value, _ in view.ticks(0)] == [0, 2, 4, 6, 8, 10]
+    assert view.ticks(1) == [(-2, 115), (0, 95), (2, 75), (4, 55), (6, 35), (8, 15)]
+
+
+def test_dots_of_a_grid_do_not_touch_and_many_are_small():
+    view = View(Extent(0, 29, 0, 29), left=0, top=0, size=300, inset=5)
+    assert view.scale == 10
+    assert dot_radius(replace(view, is_grid=True), 4) == pytest.approx(4.2)
+    assert dot_radius(view, 4) == pytest.approx(300 / 22)
+    assert dot_radius(view, 900) == pytest.approx(3.0)  # 0.3 * 300 / 30
+    assert dot_radius(view, 10**6) == 1.5
+
+
+def test_a_grid_has_no_lines_between_whole_numbers():
+    view = View(Extent(0, 2, 0, 2), left=0, top=0, size=300, inset=20)
+    assert [value for value, _ in view.ticks(0)] == [0, 0.5, 1, 1.5, 2]
+    assert [value for value, _ in replace(view, is_grid=True).ticks(0)] == [0, 1, 2]
+
+
+def test_dots_of_one_place_stand_around_it():
+    pixels = np.array([[50.0, 50.0], [10.0, 10.0], [50.0, 50.0]] + [[90.0, 20.0]] * 8)
+    spread = Spread.of(pixels, 10.0)
+    assert spread.pixels[1].tolist() == [10, 10]
+    assert spread.radius[1] == 10
+    # Two stand left and right of their place, 0.72 radii away, and are 0.62 as large.
+    np.testing.assert_allclose(spread.pixels[[0, 2]], [[42.8, 50], [57.2, 50]])
+    np.testing.assert_allclose(spread.radius[[0, 2]], 6.2)
+    # Of eight, six are shown, a number says so, and no two of them are nearer than they are wide.
+    assert spread.shown.tolist() == [True] * 9 + [False] * 2
+    assert spread.crowds.tolist() == [[90, 20, 8]]
+    ring = spread.pixels[3:9]
+    apart = np.linalg.norm(ring[:, None] - ring[None], axis=2)[~np.eye(6, dtype=bool)].min()
+    assert apart >= 1.9 * spread.radius[3]
+    np.testing.assert_allclose(ring.mean(axis=0), [90, 20])

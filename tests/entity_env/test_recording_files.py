@@ -1,0 +1,496 @@
+"""Recordings that were cut, flipped, killed or forged: complete chunks load, nothing breaks."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zlib
+
+import numpy as np
+import pytest
+from support.recorded import RandomFrames, play, record
+from support.tiny_envs import Chain, Farm, assert_same_obs
+from support.workers import wait_until
+
+from entity_env import ListEnv
+from entity_env.errors import RecordingError
+from entity_env.recording import RecordEpisodes, Recording
+from entity_env.recording.arrays import pack_arrays, unpack_arrays
+from entity_env.recording.chunk_file import MOST_BYTES, write_chunk, write_header
+
+_MAGIC = b"CHNK"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A small recording: its bytes, where its header and each chunk end, and its observations."""
+    path = tmp_path_factory.mktemp("small") / "a"
+    with ListEnv(lambda: Chain(2), 2) as env:
+        seen = record(env, path, 5, chunk_steps=2, noted=("log_probs",))
+    data = path.read_bytes()
+    starts = [at for at in range(len(data)) if data.startswith(_MAGIC, at)]
+    return data, [*starts, len(data)], seen
+
+
+def steps_in(path, seen):
+    """The recording in a file, whose steps are the first of what was seen."""
+    recording = Recording(path)
+    steps = list(recording.steps())
+    assert len(steps) == recording.num_steps
+    for step, before, after in zip(steps, seen.shown, seen.shown[1:], strict=False):
+        assert_same_obs(step.obs, before)
+        assert_same_obs(step.next_obs, after)
+    return recording
+
+
+def test_a_file_that_is_cut_at_any_byte_has_its_complete_chunks(small, tmp_path):
+    data, ends, seen = small
+    assert len(ends) == 4  # 2 + 2 + 1 steps
+    path = tmp_path / "a"
+    for size in range(len(data) + 1):
+        path.write_bytes(data[:size])
+        if size < ends[0]:
+            with pytest.raises(RecordingError, match="empty" if size == 0 else "cut off"):
+                Recording(path)
+            continue
+        recording = steps_in(path, seen) if size % 40 == 0 or size in ends else Recording(path)
+        complete = sum(end <= size for end in ends[1:])
+        assert recording.num_steps == [0, 2, 4, 5][complete]
+        assert recording.truncated_bytes == size - ends[complete]
+        assert f"{recording.num_steps} steps" in repr(recording)
+        assert ("unread" in repr(recording)) == (recording.truncated_bytes > 0)
+
+
+def test_a_file_that_is_cut_anywhere_can_be_gone_on_with(small, tmp_path):
+    data, ends, seen = small
+    path = tmp_path / "a"
+    near = {end + by for end in ends for by in range(-2, 3)}
+    for size in sorted(near | set(range(0, len(data), 23))):
+        if size > len(data):
+            break
+        path.write_bytes(data[:size])
+        with ListEnv(lambda: Chain(2), 2) as env:
+            more = record(env, path, 1, append=True, noted=("log_probs",))
+        before = [0, 2, 4, 5][sum(end <= size for end in ends[1:])]
+        assert Recording(path).truncated_bytes == 0
+        steps = list(Recording(path).steps())
+        assert len(steps) == before + 1
+        for step, obs in zip(steps, [*seen.shown[:before], more.shown[0]], strict=True):
+            assert_same_obs(step.obs, obs)
+
+
+def test_a_flipped_bit_ends_the_recording_before_its_chunk(small, tmp_path):
+    data, ends, seen = small
+    rng = np.random.default_rng(0)
+    path = tmp_path / "a"
+    for place in range(len(data)):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        if place < ends[0]:
+            with pytest.raises(RecordingError):
+                Recording(path)
+            continue
+        recording = steps_in(path, seen) if place % 40 == 0 else Recording(path)
+        good = sum(end <= place for end in ends[1:])
+        assert recording.num_steps == [0, 2, 4][good]
+        assert recording.truncated_bytes == len(data) - ends[good]
+        if place % 40 == 0:
+            read_all(recording)
+
+
+def test_appending_does_not_remove_complete_chunks_behind_a_damaged_one(small, tmp_path):
+    data, ends, _ = small
+    for place in (ends[0], ends[0] + 10, ends[1] - 1):
+        damaged = bytearray(data)
+        damaged[place] ^= 1
+        (tmp_path / "a").write_bytes(damaged)
+        with (
+            ListEnv(lambda: Chain(2), 2) as env,
+            pytest.raises(RecordingError, match=f"damaged at byte {ends[0]}, and complete"),
+        ):
+            RecordEpisodes(env, tmp_path / "a", append=True)
+        assert (tmp_path / "a").read_bytes() == damaged
+
+
+def test_appending_removes_what_a_crash_left_of_the_last_chunk(small, tmp_path):
+    data, ends, _ = small
+    (tmp_path / "a").write_bytes(data[: ends[2] + 30] + bytes(100_000))
+    with ListEnv(lambda: Chain(2), 2) as env:
+        record(env, tmp_path / "a", 1, append=True, noted=("log_probs",))
+    recording = Recording(tmp_path / "a")
+    assert (recording.num_steps, recording.truncated_bytes) == (5, 0)
+
+
+def header(text, version=1, crc=None):
+    head = struct.pack("<8sII", b"\x89EPS\r\n\x1a\n", version, len(text))
+    own = zlib.crc32(text, zlib.crc32(head)) if crc is None else crc
+    return head + struct.pack("<I", own) + text
+
+
+def spaces(**changes):
+    space = Farm().obs_space(), Farm().action_space()
+    value = json.loads(write_header(*space)[20:])
+    return json.dumps({**value, **changes}).encode()
+
+
+BROKEN_HEADERS = [
+    (b"", "is empty"),
+    (b"hello, this is a text", "is not a recording"),
+    (b"\x89EPS\n\x1a\n" + spaces(), "is not a recording"),  # went through a text mode
+    (b"\x89PNG\r\n\x1a\n" + bytes(50), "is not a recording"),
+    (header(spaces(), version=2), "written by a newer version"),
+    (header(spaces(), crc=7), "header of .* is damaged"),
+    (header(spaces())[:-1], "cut off in its header"),
+    (header(spaces())[:-1] + b" ", "header of .* is damaged"),
+    (struct.pack("<8sIII", b"\x89EPS\r\n\x1a\n", 1, 2**32 - 1, 0), "cut off in its header"),
+    (header(b"\xff\xfe"), "spaces in .* are damaged"),
+    (header(b"[1, 2"), "spaces in .* are damaged"),
+    (header(b"[" * 100_000), "spaces in .* are damaged"),
+    (header(b"{}"), "spaces in .* are damaged"),
+    (header(spaces(actions=[])), "spaces in .* are damaged"),
+    (header(spaces(entities=[{"name": "A", "features": ["x", "x"]}])), "x.*given twice"),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), BROKEN_HEADERS)
+def test_what_is_no_recording_is_refused(data, message, tmp_path):
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(RecordingError, match=message):
+        Recording(tmp_path / "a")
+
+
+@pytest.mark.parametrize("path", ["no_such_file", ".", 3, None])
+def test_what_is_no_file_is_refused(path, tmp_path):
+    with pytest.raises(RecordingError, match=r"cannot be read|path"):
+        Recording(tmp_path / path if isinstance(path, str) else path)
+
+
+def forged(path, arrays=None, payload=None, flags=8, steps=1, rows=1, array_bytes=None, **head):
+    """A ``Chain`` recording of one chunk whose checksum is right, whatever it says."""
+    payload = pack_arrays(arrays) if payload is None else payload
+    size = sum(array.nbytes for array in arrays) if array_bytes is None else array_bytes
+    chunk = bytearray(write_chunk(payload, size, flags, steps, rows))
+    if head:
+        numbers = list(struct.unpack_from("<4sIIIQQQ", chunk))
+        for name, value in head.items():
+            numbers[["magic", "flags", "steps", "rows", "stored", "unpacked"].index(name)] = value
+        struct.pack_into("<4sIIIQQQ", chunk, 0, *numbers)
+        struct.pack_into("<I", chunk, 40, zlib.crc32(chunk[44:], zlib.crc32(chunk[:40])))
+    space = Chain()
+    path.write_bytes(write_header(space.obs_space(), space.action_space()) + chunk)
+    return Recording(path)
+
+
+def read_all(recording):
+    list(recording.steps())
+    list(recording.episodes())
+    list(recording.minibatches(2, seed=1))
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    """The arrays of one step of one row."""
+    with ListEnv(lambda: Chain(1, truncates=True), 1) as env:
+        record(env, tmp_path / "good", 1)
+    (chunk,) = Recording(tmp_path / "good")._chunks
+    data = (tmp_path / "good").read_bytes()[chunk.start :]
+    return unpack_arrays(zlib.decompress(data), chunk.arrays)
+
+
+def test_a_forged_chunk_that_is_right_is_read(arrays, tmp_path):
+    recording = forged(tmp_path / "a", arrays)
+    assert recording.num_steps == 1
+    read_all(recording)
+
+
+def test_chunks_that_contradict_themselves_are_refused(arrays, tmp_path):
+    """Each number of each array is changed, and each array is dropped, doubled or retyped."""
+    refused = total = 0
+    variants = []
+    for i, array in enumerate(arrays):
+        for place, value in itertools.product(range(array.size), (-2, 200)):
+            changed = array.copy()
+            with np.errstate(all="ignore"):
+                changed[place] = np.array(value).astype(array.dtype)
+            variants.append([*arrays[:i], changed, *arrays[i + 1 :]])
+        variants.append([*arrays[:i], *arrays[i + 1 :]])
+        variants.append([*arrays[:i], array, *arrays[i:]])
+        variants.append([*arrays[:i], array[:-1], *arrays[i + 1 :]])
+        for dtype in ("<i8", "<f8", "<f4", "|b1", "|u1"):
+            variants.append([*arrays[:i], array.astype(dtype), *arrays[i + 1 :]])
+    for variant in variants:
+        try:
+            read_all(forged(tmp_path / "a", variant))
+        except RecordingError:
+            refused += 1
+        total += 1
+    # What is left changes features, rewards, masks and the like: another game, but a game.
+    assert total > 200
+    assert refused > 60
+
+
+@pytest.mark.parametrize("column", [1, 2])
+def test_lengths_below_zero_are_refused(column, tmp_path):
+    with ListEnv(Chain, 2) as env:
+        record(env, tmp_path / "good", 1)
+    (chunk,) = Recording(tmp_path / "good")._chunks
+    data = (tmp_path / "good").read_bytes()[chunk.start :]
+    arrays = unpack_arrays(zlib.decompress(data), chunk.arrays)
+    assert arrays[column].tolist() == [1, 1, 1, 1]  # walkers, or those that go, of 2 rows
+    arrays[column][:2] = 3, -1
+    with pytest.raises(RecordingError, match="impossible lengths"):
+        read_all(forged(tmp_path / "a", arrays, rows=2))
+
+
+@pytest.mark.parametrize("rows", [0, 2, 2**32 - 1])
+def test_a_chunk_with_other_rows_than_it_says_is_refused(rows, arrays, tmp_path):
+    with pytest.raises(RecordingError, match="chunk at byte"):
+        read_all(forged(tmp_path / "a", arrays, rows=rows))
+
+
+@pytest.mark.parametrize("steps", [2, 2**32 - 1])
+def test_a_chunk_with_other_steps_than_it_says_is_refused(steps, arrays, tmp_path):
+    with pytest.raises(RecordingError, match="chunk at byte"):
+        read_all(forged(tmp_path / "a", arrays, steps=steps))
+
+
+def index(entries, values=b""):
+    text = json.dumps(entries).encode() if isinstance(entries, list) else entries
+    return struct.pack("<I", len(text)) + text + values
+
+
+HUGE = [
+    {"payload": b""},
+    {"payload": b"\xff\xff\xff\xff"},
+    {"payload": index(b"[" * 100_000)},
+    {"payload": index(b"7")},
+    {"payload": index([["<i8", "<i8", 1 << 62]])},
+    {"payload": index([["<i8", "|i1", 1 << 40]])},
+    {"payload": index([["|b1", "bits", 1 << 33]])},
+    {"payload": index([["<i8", "<i8", -1]])},
+    {"payload": index([["<i8", "<i8", 1.5]])},
+    {"payload": index([["<i8", "<i8", True]])},
+    {"payload": index([["|O", "|O", 1]], bytes(8))},
+    {"payload": index([["<i8", "|O", 1]], bytes(8))},
+    {"payload": index([["<i8", "<f4", 1]], bytes(8))},
+    {"payload": index([["<i8"]])},
+    {"payload": index([["<i8", "<i8", 0]], b"more")},
+    {"payload": bytes(1 << 20), "unpacked": 1000},
+    {"payload": bytes(200 << 20), "unpacked": 1000},
+    {"payload": b"short", "unpacked": 1 << 29},
+    {"payload": index([["|b1", "bits", 1 << 26]], bytes(1 << 23)), "array_bytes": 1000},
+]
+
+
+@pytest.mark.parametrize("forgery", HUGE)
+def test_sizes_in_a_file_are_not_believed(forgery, tmp_path):
+    recording = forged(tmp_path / "a", **{"array_bytes": 1 << 20, **forgery})
+    del forgery
+    assert recording.num_steps == 1
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordingError, match="chunk at byte"):
+            next(recording.steps())
+        assert tracemalloc.get_traced_memory()[1] < 30 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"unpacked": MOST_BYTES + 1},
+        {"unpacked": 2**64 - 1},
+        {"array_bytes": MOST_BYTES + 1},
+        {"stored": 2**64 - 1},
+        {"stored": 1 << 40},
+        {"stored": 0},
+        {"steps": 0},
+        {"magic": b"CHUN"},
+    ],
+)
+def test_a_chunk_that_cannot_be_is_not_read(head, arrays, tmp_path):
+    recording = forged(tmp_path / "a", arrays, **head)
+    assert recording.num_steps == 0
+    assert recording.truncated_bytes > 100
+    read_all(recording)
+
+
+def test_chunks_with_and_without_log_probs_are_no_recording(small, tmp_path):
+    data, _, _ = small
+    with ListEnv(lambda: Chain(2), 2) as env:
+        record(env, tmp_path / "b", 1)
+    other = (tmp_path / "b").read_bytes()
+    (tmp_path / "a").write_bytes(data + other[other.index(_MAGIC) :])
+    with pytest.raises(RecordingError, match="some have not"):
+        Recording(tmp_path / "a")
+
+
+def test_a_file_that_changes_while_it_is_read_is_noticed(small, tmp_path):
+    data, ends, _ = small
+    path = tmp_path / "a"
+    path.write_bytes(data)
+    recording = Recording(path)
+    for changed in (data[: ends[1]], data[:-5] + b"other", b""):
+        path.write_bytes(changed)
+        with pytest.raises(RecordingError, match="has changed since"):
+            list(recording.steps())
+    path.unlink()
+    with pytest.raises(RecordingError, match="No such file"):
+        next(recording.minibatches(3, seed=1))
+
+
+def test_a_file_can_be_read_while_it_is_written(tmp_path):
+    with RecordEpisodes(ListEnv(Chain, 1), tmp_path / "a", chunk_steps=4) as env:
+        play(env, 6)
+        assert Recording(tmp_path / "a").num_steps == 4
+        env.flush()
+        assert Recording(tmp_path / "a").num_steps == 6
+        env.flush()
+        assert Recording(tmp_path / "a").num_steps == 6
+
+
+def test_large_steps_are_written_before_the_chunk_is_full(tmp_path, monkeypatch):
+    monkeypatch.setattr("entity_env.recording.recorder._FULL", 1500)
+    with RecordEpisodes(ListEnv(Chain, 8), tmp_path / "a") as env:
+        play(env, 5)  # observations of 600 to 900 bytes
+        assert Recording(tmp_path / "a").num_steps in (2, 3, 4)
+
+
+def test_a_step_that_no_reader_would_read_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("entity_env.recording.writer.MOST_BYTES", 500)
+    env = RecordEpisodes(ListEnv(Chain, 8), tmp_path / "a", chunk_steps=1)
+    with pytest.raises(RecordingError, match="too large"):
+        play(env, 1)
+    with pytest.raises(RecordingError, match="too large"):
+        env.close()
+    env.close()
+    assert Recording(tmp_path / "a").num_steps == 0
+
+
+KILLED = """
+import sys
+sys.path.insert(0, {tests!r})
+from support.recorded import RandomFrames, play
+from entity_env import ListEnv
+from entity_env.recording import RecordEpisodes
+env = RecordEpisodes(ListEnv(RandomFrames, 4, seed=7), {path!r}, chunk_steps=3)
+play(env, 1_000_000)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_that_is_killed_leaves_its_chunks(tmp_path):
+    path = tmp_path / "a"
+    tests = os.path.dirname(os.path.dirname(__file__))
+    program = KILLED.format(tests=tests, path=str(path))
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=os.path.dirname(tests))
+    try:
+        assert wait_until(lambda: path.exists() and path.stat().st_size > 20_000)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    recording = Recording(path)
+    assert recording.num_steps >= 9
+    assert recording.num_steps % 3 == 0
+    with ListEnv(RandomFrames, 4, seed=7) as env:  # the same game again
+        seen = record(env, tmp_path / "b", recording.num_steps)
+    steps_in(path, seen)
+    with ListEnv(RandomFrames, 4, seed=7) as env:
+        record(env, path, 2, append=True)
+    after = Recording(path)
+    assert (after.num_steps, after.truncated_bytes) == (recording.num_steps + 2, 0)
+
+
+DTYPES = ["<i8", "<f8", "<f4", "|b1", "|u1"]
+
+
+def random_array(rng, dtype):
+    """Any bits, or values that fit narrower types, or almost fit."""
+    size = int(rng.integers(0, 200))
+    if dtype == "|b1":
+        return rng.random(size) < rng.random()
+    if rng.random() < 0.3:
+        return rng.integers(0, 256, size * np.dtype(dtype).itemsize, np.uint8).view(dtype)
+    most = int(rng.choice([1, 127, 128, 129, 32767, 32769, 65536, 2**31 - 1, 2**31 + 1]))
+    values = rng.integers(0 if dtype == "|u1" else -most, most, size).astype(dtype)
+    if size and dtype[1] == "f":
+        odd = rng.choice([0.5, 1 / 3, -0.0, np.nan, np.inf, -np.inf, 1e-30, 70000.25])
+        values[int(rng.integers(size))] = odd
+    return values
+
+
+def test_arrays_come_back_bit_for_bit():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        arrays = [random_array(rng, rng.choice(DTYPES)) for _ in range(rng.integers(0, 5))]
+        packed = pack_arrays(arrays)
+        back = unpack_arrays(packed, sum(array.nbytes for array in arrays))
+        assert [own.dtype for own in back] == [own.dtype for own in arrays]
+        assert [own.tobytes() for own in back] == [own.tobytes() for own in arrays]
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "size"),
+    [
+        ([-128, 127], "<i8", 2),
+        ([-129, 127], "<i8", 4),
+        ([0, 32768], "<i8", 8),
+        ([0, 2**31], "<i8", 16),
+        ([1.0, -5.0], "<f4", 2),
+        ([1.0, 300.0], "<f4", 4),
+        ([0.5, 1.0], "<f4", 4),
+        ([-0.0, 1.0], "<f4", 4),
+        ([0.1, 1.0], "<f4", 8),
+        ([np.nan, 9.0], "<f8", 4),
+        ([0.1, 9.0], "<f8", 16),
+        ([True] * 17, "|b1", 3),
+        ([1, 2], "|u1", 2),
+    ],
+)
+def test_arrays_are_stored_as_narrowly_as_they_can_be(values, dtype, size):
+    packed = pack_arrays([np.array(values, dtype)])
+    assert len(packed) - 4 - struct.unpack_from("<I", packed)[0] == size
+
+
+def test_a_recording_is_nothing_but_its_bytes(small, tmp_path):
+    """The format as it is written down: by hand, without the classes that read it."""
+    data, ends, seen = small
+    magic, version, length = struct.unpack_from("<8sII", data)
+    assert (magic, version) == (b"\x89EPS\r\n\x1a\n", 1)
+    assert list(json.loads(data[20 : 20 + length])) == ["global_features", "entities", "actions"]
+    assert ends[0] == 20 + length
+    parts = struct.unpack_from("<4sIIIQQQI", data, ends[0])
+    magic, flags, steps, rows, stored, unpacked, _, crc = parts
+    # Log-probabilities, after a reset; 2 steps of 2 rows.
+    assert (magic, flags, steps, rows) == (b"CHNK", 1 + 8, 2, 2)
+    body = data[ends[0] + 44 : ends[1]]
+    assert len(body) == stored
+    assert zlib.crc32(data[ends[0] : ends[0] + 40] + body) == crc
+    payload = zlib.decompress(body)
+    assert len(payload) == unpacked
+    (length,) = struct.unpack_from("<I", payload)
+    found = json.loads(payload[4 : 4 + length])
+    # The last arrays: counts of the decisions, the choices of 2 * 2 actors, log-probabilities.
+    assert found[-3:] == [["<i8", "|i1", 4], ["<i8", "|i1", 4], ["<f4", "<f4", 4]]
+    choices = [int(a) for t in (0, 1) for a in seen.actions[t]["Go"].as_array()[:, 0]]
+    assert list(payload[-20:-16]) == choices
+    assert struct.unpack_from("<II", data, ends[1] + 4) == (1 + 4, 2)  # goes on
+
+
+def test_a_recording_of_one_kind_is_one_file(tmp_path):
+    """Nothing is left beside it, and one game gives one file."""
+    for name in ("a", "b"):
+        with ListEnv(RandomFrames, 3, seed=1) as env:
+            record(env, tmp_path / name, 9, chunk_steps=4)
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert dataclasses.is_dataclass(next(Recording(tmp_path / "a").steps()))

@@ -1,0 +1,151 @@
+"""Spaces survive a trip through JSON, and nothing else passes for them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.random_obs import ACTION_SPACE, OBS_SPACE
+from support.tiny_envs import Farm
+
+from entity_env import (
+    CategoricalActionSpace,
+    Continuous,
+    Discrete,
+    Entity,
+    GlobalCategoricalActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+from entity_env.errors import SpaceError
+from entity_env.space_json import spaces_from_json, spaces_to_json
+from envs.minesweeper import MineSweeper
+
+EVERYTHING = (
+    ObsSpace(
+        global_features=[Continuous("hour", 12, 3.5), "day"],
+        entities={
+            "Zebra": Entity(["x", Discrete("kind", 3), Continuous("hp", mean=50, std=20)]),
+            "Ant": Entity([Continuous("y")]),
+            "Rock": Entity(),
+        },
+    ),
+    {
+        "Walk": CategoricalActionSpace(["left", "right"]),
+        "Eat": SelectEntityActionSpace(),
+        "Pass": GlobalCategoricalActionSpace(["yes"]),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("obs_space", "action_space"),
+    [
+        EVERYTHING,
+        (OBS_SPACE, ACTION_SPACE),
+        (Farm().obs_space(), Farm().action_space()),
+        (MineSweeper().obs_space(), MineSweeper().action_space()),
+        (ObsSpace(), {"Go": SelectEntityActionSpace()}),
+    ],
+)
+@pytest.mark.parametrize("sort_keys", [False, True])
+def test_a_round_trip_changes_nothing_not_even_the_order(obs_space, action_space, sort_keys):
+    text = json.dumps(spaces_to_json(obs_space, action_space), sort_keys=sort_keys)
+    again, actions = spaces_from_json(json.loads(text))
+    assert (again, actions) == (obs_space, dict(action_space))
+    assert list(again.entities) == list(obs_space.entities)
+    assert list(actions) == list(action_space)
+
+
+def test_what_is_written_is_this():
+    assert spaces_to_json(*EVERYTHING) == {
+        "global_features": [
+            {"kind": "continuous", "name": "hour", "mean": 12, "std": 3.5},
+            "day",
+        ],
+        "entities": [
+            {
+                "name": "Zebra",
+                "features": [
+                    "x",
+                    {"kind": "discrete", "name": "kind", "n": 3},
+                    {"kind": "continuous", "name": "hp", "mean": 50, "std": 20},
+                ],
+            },
+            {
+                "name": "Ant",
+                "features": [{"kind": "continuous", "name": "y", "mean": None, "std": None}],
+            },
+            {"name": "Rock", "features": []},
+        ],
+        "actions": [
+            {"kind": "categorical", "name": "Walk", "labels": ["left", "right"]},
+            {"kind": "select_entity", "name": "Eat"},
+            {"kind": "global_categorical", "name": "Pass", "labels": ["yes"]},
+        ],
+    }
+
+
+def entity(**changes):
+    return [{**{"name": "Ant", "features": ["x"]}, **changes}]
+
+
+def action(**changes):
+    return [{**{"kind": "categorical", "name": "Go", "labels": ["a"]}, **changes}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (None, "dict with the keys global_features, entities, actions"),
+        ({"actions": []}, "empty"),
+        ({"actions": {}}, "expected: a list"),
+        ({"entities": {"Ant": ["x"]}}, "expected: a list"),
+        ({"global_features": "time"}, "expected: a list"),
+        ({"entities": ["Ant"]}, "dict with the keys name, features"),
+        ({"entities": entity(extra=1)}, "dict with the keys name, features"),
+        ({"entities": entity(name=3)}, "name"),
+        ({"entities": entity(name="")}, "non-empty"),
+        ({"entities": entity() * 2}, "'Ant' is given twice"),
+        ({"entities": entity(features="x")}, "'Ant'"),
+        ({"entities": entity(features=["x", "x"])}, "given twice"),
+        ({"entities": entity(features=[7])}, "unknown kind"),
+        ({"entities": entity(features=[{"kind": "discret", "name": "k", "n": 2}])}, "'discrete'"),
+        ({"entities": entity(features=[{"kind": ["discrete"], "name": "k"}])}, "unknown kind"),
+        ({"entities": entity(features=[{"kind": "discrete", "name": "k"}])}, "kind, name, n"),
+        ({"entities": entity(features=[{"kind": "discrete", "name": "k", "n": 0}])}, "n, a whole"),
+        (
+            {"entities": entity(features=[{"kind": "discrete", "name": "k", "n": 2.0}])},
+            "n, a whole",
+        ),
+        (
+            {"global_features": [{"kind": "continuous", "name": "k", "mean": 1, "std": None}]},
+            "only one of mean and std",
+        ),
+        (
+            {"global_features": [{"kind": "continuous", "name": "k", "mean": "1", "std": 2}]},
+            "finite number",
+        ),
+        ({"actions": action(kind="categorial")}, "did you mean 'categorical'?"),
+        ({"actions": action(kind="select_entity")}, "kind, name"),
+        ({"actions": action(labels=[])}, "no choices"),
+        ({"actions": action(labels="ab")}, "not a list"),
+        ({"actions": action(labels=[1])}, "label"),
+        ({"actions": action(name=None)}, "name"),
+        ({"actions": action() * 2}, "'Go' is given twice"),
+    ],
+)
+def test_what_is_no_space_is_refused(changes, words):
+    valid = {"global_features": [], "entities": entity(), "actions": action()}
+    spaces_from_json(valid)
+    with pytest.raises(SpaceError) as caught:
+        spaces_from_json(changes if changes is None else {**valid, **changes})
+    assert words in str(caught.value)
+    with pytest.raises(SpaceError):
+        spaces_from_json([valid])
+
+
+@pytest.mark.parametrize("spaces", [({}, ACTION_SPACE), (OBS_SPACE, {}), (OBS_SPACE, {"Go": 3})])
+def test_what_is_no_space_is_not_written(spaces):
+    with pytest.raises(SpaceError):
+        spaces_to_json(*spaces)

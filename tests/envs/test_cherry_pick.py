@@ -1,0 +1,151 @@
+import json
+
+import numpy as np
+import pytest
+from game_support import assert_bad_states_are_refused, plain
+from select_support import assert_bad_selections_are_refused, select
+
+from entity_env import check_env, make
+from entity_env.errors import ResetNeededError
+from entity_env.play import play_episodes, play_scripted, random_policy
+from envs.cherry_pick import CherryPick, pick_best
+from envs.errors import EnvConfigError
+
+
+def pick(cherry):
+    return select("Pick Cherry", ("Cherry", cherry))
+
+
+def game(*qualities, picks=2):
+    env = CherryPick(len(qualities), picks)
+    env.set_state({"cherries": [[i, q] for i, q in enumerate(qualities)], "steps": 0})
+    return env
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_cherries": 3, "num_picks": 3}])
+def test_the_environment_is_sound(settings):
+    check_env(lambda: CherryPick(**settings))
+    env = make("cherry_pick", **settings)
+    assert (env.num_cherries, env.num_picks) == tuple(settings.values() or (32, 16))
+
+
+def test_a_game():
+    env = game(0.25, -1.0, 0.75, 0.5)
+    first = env.act(pick(2))
+    assert plain(first) == {
+        "features": {"Cherry": [[0.25], [-1.0], [0.5]], "Player": [[]]},
+        "global_features": [],
+        "masks": {"Pick Cherry": None},
+        "reward": 0.75,
+        "done": False,
+        "truncated": False,
+        "metrics": {},
+    }
+    # the ids of the others stay
+    assert first.ids == {"Cherry": [("Cherry", i) for i in (0, 1, 3)], "Player": ["Player"]}
+    assert list(first.actions["Pick Cherry"].actor_types) == ["Player"]
+    assert list(first.actions["Pick Cherry"].actee_types) == ["Cherry"]
+    last = env.act(pick(1))
+    assert (last.reward, last.done, last.truncated) == (-1.0, True, False)
+    assert last.features["Cherry"] == [(0.25,), (0.5,)]
+
+
+@pytest.mark.parametrize(("cherries", "picks"), [(32, 16), (5, 2), (4, 4), (1, 1)])
+def test_the_best_sum_to_1(cherries, picks):
+    env = CherryPick(cherries, picks)
+    env.seed(0)
+    for _ in range(20):
+        qualities = sorted(quality for (quality,) in env.reset().features["Cherry"])
+        assert len(qualities) == cherries
+        assert sum(qualities[-picks:]) == pytest.approx(1.0)
+
+
+def test_qualities_are_normal_and_shifted():
+    # 500 games of 32: deviation 1, and of the estimate 1 / (2 * 16,000)**0.5 = 0.006
+    env = CherryPick()
+    env.seed(0)
+    drawn = np.array([env.reset().features["Cherry"] for _ in range(500)])[:, :, 0]
+    assert drawn.std(axis=1, ddof=1).mean() == pytest.approx(1.0, abs=0.03)
+
+
+def test_actions_that_do_not_fit_are_refused_and_change_nothing():
+    env = game(0.25, -1.0, 0.75, 0.5)
+    env.act(pick(2))
+    others = [("Cherry", 2), ("Cherry", 4), "Player"]
+    assert_bad_selections_are_refused(env, pick(0), "Pick Cherry", others)
+
+
+def test_only_a_running_episode_is_played():
+    env = CherryPick()
+    for call in (lambda: env.act(pick(0)), env.get_state):
+        with pytest.raises(ResetNeededError, match="started"):
+            call()
+    env = game(0.5, 0.5, picks=1)
+    env.act(pick(0))
+    with pytest.raises(ResetNeededError, match="over"):
+        env.act(pick(1))
+    assert not env.reset().done
+
+
+def test_a_saved_game_comes_back():
+    env = game(0.25, -1.0, 0.75, 0.5)
+    observation = env.act(pick(1))
+    state = json.loads(json.dumps(env.get_state()))
+    assert state == {"cherries": [[0, 0.25], [2, 0.75], [3, 0.5]], "steps": 1}
+    other = CherryPick(4, 2)
+    back = other.set_state(state)
+    assert (back.features, back.ids) == (observation.features, observation.ids)
+    assert (back.reward, back.done) == (0.0, False)
+    last = other.act(pick(3))
+    assert (last.reward, last.done) == (0.5, True)
+
+
+def test_states_that_do_not_fit_are_refused_and_change_nothing():
+    env = game(0.25, -1.0, 0.75)
+    env.act(pick(1))
+    changes = [
+        ({"steps": 3}, "number of picks"),
+        ({"steps": -1}, "number of picks"),
+        ({"steps": 0}, "number of cherries"),
+        ({"cherries": [[0, 0.25]]}, "number of cherries"),
+        ({"cherries": [[0, 0.25], [0, 0.75]]}, "twice"),
+        ({"cherries": [[0, 0.25], [3, 0.75]]}, "unknown"),
+        ({"cherries": [[0, 0.25], [2, float("nan")]]}, "not a state"),
+        ({"cherries": [[0, 0.25], [2, "ripe"]]}, "not a state"),
+    ]
+    assert_bad_states_are_refused(env, changes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"num_cherries": 0}, "num_cherries"),
+        ({"num_cherries": 10_001}, "num_cherries"),
+        ({"num_cherries": 32.0}, "num_cherries"),
+        ({"num_picks": 0}, "num_picks"),
+        ({"num_picks": 33}, "num_picks"),
+        ({"num_cherries": 8}, "num_picks"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings, text):
+    with pytest.raises(EnvConfigError, match=text):
+        CherryPick(**settings)
+
+
+def test_the_script_gets_1():
+    returns = play_scripted(CherryPick, pick_best, 50, seed=1)["episodic_reward"]
+    assert returns == pytest.approx(np.ones(50))
+
+
+def test_random_play_gets_what_all_cherries_are_worth_on_average():
+    # Half of a mean of 32 * (1 / 16 - 0.78) per episode, where 0.78 is the mean of the better half
+    # of 32 standard normal numbers: 16 * (1 / 16 - 0.78) = -11.5. The deviation of a sum of 16 of
+    # 32 drawn numbers is 2.8, that of the mean of 500 games 0.13.
+    returns = play_episodes(CherryPick, random_policy(1), 500, seed=1)["episodic_reward"]
+    assert returns.mean() == pytest.approx(-11.5, abs=0.5)
+
+
+def test_text():
+    env = game(0.25, -1.0, 0.75)
+    env.act(pick(0))
+    assert env.render_text() == "1 of 2 picks, left: 0.75 -1.00"

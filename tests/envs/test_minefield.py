@@ -1,0 +1,234 @@
+import functools
+import math
+
+import pytest
+from game_support import (
+    assert_bad_choices_are_refused,
+    assert_bad_states_are_refused,
+    assert_needs_reset,
+    choose,
+    plain,
+)
+
+from entity_env import Discrete, check_env, make
+from entity_env.play import play_scripted
+from envs.errors import EnvConfigError
+from envs.minefield import MOVES, Minefield
+from envs.minefield_script import drive_around
+
+LEFT, MOVE, RIGHT = range(3)
+
+
+def drive(index):
+    return choose("Drive", ["Vehicle"], [index], MOVES)
+
+
+def game(vehicle=(100.0, 100.0), direction=0, target=(0.0, 0.0), mines=(), steps=0, **settings):
+    env = Minefield(**settings)
+    state = {"vehicle": vehicle, "direction": direction, "target": target, "mines": mines}
+    return env, env.set_state({**state, "steps": steps})
+
+
+def test_positions_are_relative_to_the_vehicle():
+    _, observation = game((10.0, 20.0), 3, (40.0, 10.0), [(10.0, 50.0), (0.0, 0.0)])
+    assert plain(observation) == {
+        "features": {
+            "Vehicle": [[0, 0, 3]],
+            "Target": [[30, -10]],
+            "Mine": [[0, 30], [-10, -20]],
+        },
+        "global_features": [],
+        "masks": {"Drive": None},
+        "reward": 0.0,
+        "done": False,
+        "truncated": False,
+        "metrics": {},
+    }
+    assert observation.ids == {"Vehicle": ["Vehicle"]}
+
+
+def test_or_absolute():
+    _, observation = game((10.0, 20.0), 3, (40.0, 10.0), [(10.0, 50.0)], relative=False)
+    assert plain(observation)["features"] == {
+        "Vehicle": [[10, 20, 3]],
+        "Target": [[40, 10]],
+        "Mine": [[10, 50]],
+    }
+    assert Minefield().obs_space().entities["Vehicle"].features[2] == Discrete("direction", 16)
+
+
+@pytest.mark.parametrize(
+    ("direction", "step"),
+    [
+        (0, (3.0, 0.0)),
+        (4, (0.0, 3.0)),
+        (8, (-3.0, 0.0)),
+        (12, (0.0, -3.0)),
+        (2, (4.5**0.5, 4.5**0.5)),  # 45 degrees: 2 * 4.5 = 3 * 3
+        (1, (3 * math.cos(math.pi / 8), 3 * math.sin(math.pi / 8))),
+    ],
+)
+def test_a_move_goes_3_ahead(direction, step):
+    env, _ = game((50.0, 60.0), direction)
+    env.act(drive(MOVE))
+    assert env.vehicle == pytest.approx((50.0 + step[0], 60.0 + step[1]))
+    assert env.direction == direction
+
+
+@pytest.mark.parametrize(("turn", "directions"), [(LEFT, [15, 0, 1]), (RIGHT, [13, 12, 11])])
+def test_a_turn_changes_the_direction_only(turn, directions):
+    env, _ = game((50.0, 60.0), 14)
+    assert [(env.act(drive(turn)), env.direction)[1] for _ in range(3)] == directions
+    assert env.vehicle == (50.0, 60.0)
+
+
+def test_16_turns_lead_back():
+    for turn in (LEFT, RIGHT):
+        env, _ = game(direction=5)
+        for _ in range(16):
+            env.act(drive(turn))
+        assert env.direction == 5
+
+
+def test_at_most_5_from_the_target_wins():
+    env, _ = game((0.0, 0.0), 0, (8.0, 0.0))  # one move, to (3, 0), is exactly 5 away
+    observation = env.act(drive(MOVE))
+    assert (observation.reward, observation.done, observation.truncated) == (1.0, True, False)
+    assert observation.metrics == {"win": 1.0}
+    env, _ = game((0.0, 0.0), 0, (8.01, 0.0))
+    observation = env.act(drive(MOVE))
+    assert (observation.reward, observation.done, observation.metrics) == (0.0, False, {})
+
+
+def test_at_most_5_from_a_mine_loses():
+    env, _ = game((0.0, 0.0), 4, (90.0, 0.0), [(50.0, 50.0), (4.0, 6.0)])
+    # from (0, 3) the second mine is 4 to the right and 3 up, 5 away
+    observation = env.act(drive(MOVE))
+    assert (observation.reward, observation.done, observation.truncated) == (0.0, True, False)
+    assert observation.metrics == {"win": 0.0}
+    env, _ = game((0.0, 0.0), 4, (90.0, 0.0), [(4.01, 6.0)])
+    assert not env.act(drive(MOVE)).done
+
+
+def test_a_mine_at_the_target_comes_first():
+    env, _ = game((0.0, 0.0), 0, (8.0, 0.0), [(6.0, 4.0)])  # both 5 from (3, 0)
+    observation = env.act(drive(MOVE))
+    assert (observation.reward, observation.done) == (0.0, True)
+
+
+def test_nothing_stops_the_vehicle_at_the_edge():
+    env, _ = game((199.0, 100.0), 0)
+    assert not env.act(drive(MOVE)).done
+    assert env.vehicle == (202.0, 100.0)
+
+
+def test_the_limit_truncates():
+    env, _ = game(steps=198)
+    assert not env.act(drive(LEFT)).done
+    last = env.act(drive(LEFT))
+    assert (last.done, last.truncated, last.reward, last.metrics) == (True, True, 0.0, {"win": 0.0})
+    env, _ = game((0.0, 0.0), 0, (8.0, 0.0), steps=199)
+    last = env.act(drive(MOVE))
+    assert (last.done, last.truncated, last.reward) == (True, False, 1.0)
+
+
+def test_a_start_keeps_its_distances():
+    env = Minefield(mines=(0, 10), relative=False)
+    env.seed(1)
+    counts, directions = set(), set()
+    for _ in range(300):
+        features = env.reset().features
+        ((x, y, direction),), (target,) = features["Vehicle"], features["Target"]
+        assert math.dist((x, y), target) > 20.0
+        for mine in features["Mine"]:
+            assert math.dist((x, y), mine) > 15.0
+            assert math.dist(target, mine) > 15.0
+        places = [(x, y), target, *features["Mine"]]
+        assert all(0.0 <= value <= 200.0 for place in places for value in place)
+        counts.add(len(features["Mine"]))
+        directions.add(direction)
+    assert counts == set(range(11))
+    assert directions == set(range(16))
+
+
+def test_the_scripted_player_hardly_loses():
+    for relative in (True, False):
+        env = functools.partial(Minefield, relative=relative)
+        assert play_scripted(env, drive_around, 20, seed=1)["win"].mean() > 0.9
+
+
+def test_the_scripted_player_drives_around_a_mine():
+    env, observation = game((0.0, 100.0), 0, (100.0, 100.0), [(50.0, 100.0)])
+    while not observation.done:
+        observation = env.act(drive_around(observation))
+    assert observation.reward == 1.0
+
+
+def test_straight_ahead_hits_that_mine():
+    env, observation = game((0.0, 100.0), 0, (100.0, 100.0), [(50.0, 100.0)])
+    while not observation.done:
+        observation = env.act(drive(MOVE))
+    # 15 moves to x = 45
+    assert (observation.reward, env.steps, env.vehicle) == (0.0, 15, (45.0, 100.0))
+
+
+def test_it_passes_the_check_and_has_a_name():
+    assert isinstance(make("minefield", mines=3), Minefield)
+    check_env(functools.partial(Minefield, max_steps=40))
+    check_env(functools.partial(Minefield, relative=False, mines=0, max_steps=5))
+
+
+def test_the_text_shows_the_field():
+    env, _ = game((1.0, 1.0), 4, (199.0, 199.0), [(15.0, 1.0)], steps=2)
+    lines = env.render_text().splitlines()
+    assert lines[0] == "step 2 of 200, vehicle at (1.0, 1.0), 90 degrees"
+    assert lines[1] == "." * 19 + "T"
+    assert lines[-1] == "Vo" + "." * 18
+    assert len(lines) == 41
+    game((-50.0, 300.0))[0].render_text()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mines": -1},
+        {"mines": 101},
+        {"mines": (5, 4)},
+        {"mines": 2.0},
+        {"max_steps": 0},
+        {"relative": "yes"},
+    ],
+)
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(EnvConfigError, match=next(iter(settings))):
+        Minefield(**settings)
+
+
+def test_bad_actions_are_refused():
+    env, _ = game()
+    assert_bad_choices_are_refused(env, drive(MOVE), "Drive")
+
+
+def test_a_game_needs_a_reset():
+    def end(env):
+        while not env.observe().done:
+            env.act(drive(LEFT))
+
+    assert_needs_reset(functools.partial(Minefield, max_steps=3), drive(LEFT), end)
+
+
+def test_bad_states_are_refused():
+    env, _ = game(mines=[(30.0, 30.0)])
+    assert_bad_states_are_refused(
+        env,
+        [
+            ({"vehicle": [1.0]}, "not a state"),
+            ({"target": [math.nan, 1.0]}, "not a state"),
+            ({"mines": [[1.0, None]]}, "not a state"),
+            ({"direction": 1.5}, "not a state"),
+            ({"direction": 16}, "direction"),
+            ({"direction": -1}, "direction"),
+            ({"mines": [[30.0, 30.0]] * 11}, "number of mines"),
+            ({"steps": -1}, "negative step"),
+        ],
+    )

@@ -1,0 +1,110 @@
+import pytest
+from game_support import (
+    assert_bad_choices_are_refused,
+    assert_bad_states_are_refused,
+    assert_needs_reset,
+    choose,
+    plain,
+)
+
+from entity_env import check_env, make
+from entity_env.errors import SettingError
+from entity_env.play import play_episodes, play_scripted, random_policy
+from envs.xor import OUTPUTS, Xor, output_xor
+
+
+def output(index):
+    return choose("output", ["Player"], [index], OUTPUTS)
+
+
+def at(first, second):
+    env = Xor()
+    env.set_state({"bits": [first, second], "output": None})
+    return env
+
+
+def test_the_environment_is_sound():
+    check_env(Xor)
+    assert isinstance(make("xor"), Xor)
+
+
+def test_what_is_seen():
+    observation = at(0, 1).observe()
+    assert plain(observation) == {
+        "features": {"Bit": [[0], [1]], "Player": [[]]},
+        "global_features": [],
+        "masks": {"output": None},
+        "reward": 0.0,
+        "done": False,
+        "truncated": False,
+        "metrics": {},
+    }
+    assert list(observation.ids["Player"]) == ["Player"]
+    assert list(observation.actions["output"].actor_types) == ["Player"]
+
+
+@pytest.mark.parametrize(
+    ("bits", "right"), [((0, 0), 0), ((0, 1), 1), ((1, 0), 1), ((1, 1), 0)], ids=str
+)
+def test_the_truth_table(bits, right):
+    for given in (0, 1):
+        last = at(*bits).act(output(given))
+        assert last.done
+        assert not last.truncated
+        assert last.reward == last.metrics["win"] == float(given == right)
+
+
+def test_all_bits_are_as_likely():
+    # 4,000 games: 1,000 of each pair expected, standard deviation 27
+    env = Xor()
+    env.seed(0)
+    pairs = [sum(env.reset().features["Bit"], []) for _ in range(4000)]
+    counts = [pairs.count(pair) for pair in ([0, 0], [0, 1], [1, 0], [1, 1])]
+    assert counts == pytest.approx([1000] * 4, abs=120)
+
+
+def test_actions_that_do_not_fit_are_refused_and_change_nothing():
+    env = at(0, 1)
+    assert_bad_choices_are_refused(env, output(1), "output")
+    assert env.act(output(1)).reward == 1.0
+
+
+def test_only_a_running_episode_is_played():
+    assert_needs_reset(Xor, output(0), end=lambda env: env.act(output(0)))
+
+
+def test_a_saved_game_comes_back():
+    env = at(1, 0)
+    assert env.get_state() == {"bits": [1, 0], "output": None}
+    last = env.act(output(1))
+    assert env.get_state() == {"bits": [1, 0], "output": 1}
+    assert plain(Xor().set_state(env.get_state())) == plain(last)
+
+
+def test_states_that_do_not_fit_are_refused_and_change_nothing():
+    changes = [
+        ({"bits": [0]}, "number of bits"),
+        ({"bits": [0, 2]}, "a bit"),
+        ({"bits": [0, 0.5]}, "not a state"),
+        ({"output": 2}, "an output"),
+    ]
+    assert_bad_states_are_refused(at(1, 1), changes)
+
+
+def test_there_are_no_settings():
+    with pytest.raises(SettingError, match="width"):
+        make("xor", width=3)
+
+
+def test_the_script_is_always_right_and_random_play_half_of_the_time():
+    assert play_scripted(Xor, output_xor, 200, seed=1)["win"].mean() == 1.0
+    # 2,000 games: standard deviation 0.011
+    won = play_episodes(Xor, random_policy(1), 2000, seed=1)["win"]
+    assert won.mean() == pytest.approx(0.5, abs=0.045)
+
+
+def test_text():
+    env = at(1, 0)
+    assert env.render_text() == "1 xor 0 = ?"
+    env.act(output(0))
+    assert env.render_text() == "1 xor 0 = 0"

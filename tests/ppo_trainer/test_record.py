@@ -1,0 +1,200 @@
+"""Recording a trained agent, and learning from a recording."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from support.diagnostic_envs import SelectMatching, SeveralActors
+from support.trainer_envs import Foraging
+from support.trainer_runs import small_config
+
+from entity_env import EntityEnvError, ListEnv, RaggedBufferI64
+from entity_env.play import play_episodes
+from entity_env.recording import RecordEpisodes, Recording
+from ppo_trainer import EvalConfig, TrainConfig, train
+from ppo_trainer.errors import RunFolderError
+from ppo_trainer.evaluation import load_policy, network_policy
+from ppo_trainer.record import main, record_run
+from ppo_trainer.tensors import to_batch
+from ragged_net import NetConfig, RaggedNet
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run of a few updates."""
+    return trained(tmp_path_factory.mktemp("runs"), Foraging)
+
+
+def trained(folder, env, **changes):
+    """The folder of a run of a few updates."""
+    return train(small_config(run_dir=str(folder), **changes), env=env).run
+
+
+def given(batch):
+    """The recorded choices as the network takes them."""
+    return {
+        name: torch.from_numpy(own.as_array().reshape(-1)) for name, own in batch.actions.items()
+    }
+
+
+def log_probs_of(net, batch):
+    """What the network says about the recorded choices, and about all choices."""
+    with torch.no_grad():
+        output = net(to_batch(batch.obs, CPU), given=given(batch))
+    return output.actions
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_a_recorded_agent_is_the_agent(run, tmp_path, greedy):
+    made = record_run(run, tmp_path / "a", episodes=10, rows=4, logits=True, greedy=greedy)
+    recording = Recording(tmp_path / "a")
+    assert (recording.has_log_probs, recording.has_logits) == (True, True)
+    episodes = list(recording.episodes())
+    ended = [episode for episode in episodes if episode.done]
+    assert len(ended) == made.rewards.count == 12  # 3 each: episodes have 5 steps
+    assert all(episode.is_whole for episode in ended)
+    rewards = [float(episode.steps.reward.sum(dtype=np.float64)) for episode in ended]
+    assert made.rewards.mean == pytest.approx(np.mean(rewards))
+    assert made.frames == recording.num_frames == 60
+    assert made.size == (tmp_path / "a").stat().st_size
+    net = load_policy(run).net
+    for batch in recording.minibatches(16, seed=1):
+        for name, own in log_probs_of(net, batch).items():
+            log_probs = batch.log_probs[name].as_array().reshape(-1)
+            np.testing.assert_allclose(log_probs, own.log_prob, atol=1e-5)
+            logits = batch.logits[name].as_array()
+            probs = own.probs if isinstance(own.probs, torch.Tensor) else own.probs.values
+            np.testing.assert_allclose(np.exp(logits).ravel(), probs.ravel(), atol=1e-5)
+            if greedy and name == "Move" and len(logits):
+                np.testing.assert_allclose(log_probs, logits.max(axis=1), atol=1e-6)
+
+
+class Narrow(Foraging):
+    """Foraging whose robots must not go right, and must not pick the last piece of food."""
+
+    def _observe(self, reward):
+        seen = super()._observe(reward)
+        robots, food = self.counts
+        moves, picks = seen.actions["Move"], seen.actions["Pick"]
+        allowed = np.tile([True, True, False], (robots, 1))
+        pairs = np.tile(np.arange(food) < max(food - 1, 1), (robots, 1))
+        object.__setattr__(moves, "mask", allowed)
+        if robots and food:
+            object.__setattr__(picks, "mask", pairs)
+        return seen
+
+
+def test_forbidden_choices_have_logit_minus_infinity(tmp_path):
+    run = trained(tmp_path, Narrow)
+    record_run(run, tmp_path / "a", Narrow, episodes=8, rows=8, logits=True)
+    seen = set()
+    for step in Recording(tmp_path / "a").steps():
+        for name, mask in step.obs.action_masks.items():
+            logits = step.logits[name].as_array()
+            allowed = np.ones_like(logits, np.bool_) if mask.mask is None else mask.mask.as_array()
+            assert (np.isneginf(logits) == ~allowed).all()
+            seen |= {(name, bool(one)) for one in allowed.ravel()}
+    assert len(seen) == 4
+
+
+def test_one_seed_is_one_recording(run, tmp_path):
+    for name, seed in (("a", 3), ("b", 3), ("c", 4), ("d", None), ("e", None)):
+        record_run(run, tmp_path / name, episodes=4, rows=2, seed=seed)
+    a, b, c, d, e = ((tmp_path / name).read_bytes() for name in "abcde")
+    assert a == b
+    assert d == e
+    assert len({a, c, d}) == 3
+
+
+def test_endless_games_end(tmp_path):
+    class Endless(Foraging):
+        def _observe(self, reward):
+            self.length = self.step + 2
+            return super()._observe(reward)
+
+    run = trained(tmp_path, Endless, eval=EvalConfig(episodes=0, max_steps=7))
+    made = record_run(run, tmp_path / "a", Endless, episodes=6, rows=3)
+    assert (made.rewards.count, made.frames) == (0, 2 * 7 * 3)
+    assert "0 episodes, 42 frames" in str(made)
+
+
+def test_the_command_says_what_it_wrote(run, tmp_path, capsys):
+    path = str(tmp_path / "a")
+    main([str(run), path, "--episodes", "6", "--rows", "3", "--logits", "--greedy", "--seed", "5"])
+    printed = capsys.readouterr().out
+    assert "6 episodes of mean reward" in printed
+    assert "30 frames" in printed
+    with pytest.raises(EntityEnvError, match="append=True goes on with it"):
+        main([str(run), path])
+    main([str(run), path, "--episodes", "3", "--rows", "3", "--append", "--logits"])
+    assert Recording(path).num_frames == 45
+    main([str(run), path, "--episodes", "1", "--overwrite"])
+    assert (Recording(path).num_frames, Recording(path).has_logits) == (5, False)
+
+
+@pytest.mark.parametrize("wrong", [{"episodes": 0}, {"rows": 0}, {"rows": 2.5}, {"seed": -1}])
+def test_what_cannot_be_recorded_is_refused(wrong, run, tmp_path):
+    with pytest.raises(EntityEnvError):
+        record_run(run, tmp_path / "a", **wrong)
+    with pytest.raises(RunFolderError):
+        record_run(tmp_path, tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def taught(kind):
+    """A class of ``kind`` that remembers what it showed."""
+
+    class Taught(kind):
+        def reset(self):
+            self.shown = super().reset()
+            return self.shown
+
+    return Taught
+
+
+def teach(envs, name):
+    """What the teacher of each environment does, as a ``VecEnv`` takes it."""
+    chosen = []
+    for env in envs:
+        action = env.best_actions(env.shown)[name]
+        if hasattr(action, "indices"):
+            chosen.append(list(action.indices))
+        else:
+            order = [one for own in env.obs_space().entities for one in env.shown.ids[own]]
+            chosen.append([order.index(actee) for actee in action.actees])
+    flat = np.array([one for own in chosen for one in own], np.int64)
+    return {name: RaggedBufferI64.from_flattened(flat[:, None], np.array(list(map(len, chosen))))}
+
+
+@pytest.mark.learning
+@pytest.mark.parametrize(
+    ("kind", "name"), [(SeveralActors, "Go"), (SelectMatching, "Select")], ids=["go", "select"]
+)
+def test_a_network_learns_from_a_recorded_teacher(kind, name, tmp_path):
+    made = []
+    create = taught(kind)
+    inner = ListEnv(lambda: made.append(create()) or made[-1], 32, seed=1)
+    with RecordEpisodes(inner, tmp_path / "a", chunk_steps=16) as env:
+        env.reset()
+        for _ in range(64):
+            env.act(teach(made, name))
+    recording = Recording(tmp_path / "a")
+    assert all(float(e.steps.reward[0]) == 1.0 for e in recording.episodes() if e.done)
+
+    torch.manual_seed(0)
+    net = RaggedNet(
+        recording.obs_space, recording.action_space, NetConfig(dim=32, layers=1, heads=2)
+    )
+    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
+    for batch in recording.minibatches(64, seed=1, epochs=10):
+        output = net(to_batch(batch.obs, CPU), given=given(batch))
+        optimizer.zero_grad()
+        (-output.actions[name].log_prob.mean()).backward()
+        optimizer.step()
+
+    policy = network_policy(net, TrainConfig(), torch.Generator().manual_seed(0), greedy=True)
+    played = play_episodes(kind, policy, episodes=300, seed=2)["episodic_reward"].mean()
+    assert kind.random_return < kind.without_mechanism < 0.97 < played

@@ -1,0 +1,233 @@
+"""A network reads an environment that shows more than it was trained with."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.richer_envs import Richer
+from support.trainer_envs import SavedForaging
+from support.trainer_runs import assert_same, checkpoints, metrics, parameters, small_config
+
+from entity_env import (
+    CategoricalActionSpace,
+    Discrete,
+    Entity,
+    GlobalCategoricalActionSpace,
+    Observation,
+    ObsSpace,
+)
+from entity_env.space_json import spaces_from_json
+from envs.minesweeper import MineSweeper
+from envs.minesweeper_native import MineSweeperVec
+from ppo_trainer import EvalConfig, train
+from ppo_trainer.environments import make_rows
+from ppo_trainer.errors import CheckpointError, RunFolderError
+from ppo_trainer.evaluate import evaluate_run
+from ppo_trainer.evaluation import evaluate, load_policy
+from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.watch import play
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.setattr("ppo_trainer.report.draw_curve", lambda run: None)
+    return small_config(run_dir=str(tmp_path))
+
+
+@pytest.fixture
+def run(config):
+    """A run that was stopped in the middle."""
+    return train(config, env=SavedForaging, stop=lambda update: update == 3).run
+
+
+def test_a_run_keeps_its_spaces(run):
+    saved = json.loads((run / "spaces.json").read_text())
+    env = SavedForaging()
+    assert spaces_from_json(saved) == (env.obs_space(), env.action_space())
+    assert RunFolder.open(run).read_spaces() == (env.obs_space(), env.action_space())
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_resumed_run_in_a_richer_environment_is_the_same_run(config, run, processes, capsys):
+    whole = train(config, env=SavedForaging)
+    rollout = replace(config.rollout, processes=processes)
+    resumed = train(replace(config, resume=str(run), rollout=rollout), env=Richer)
+    assert_same(parameters(resumed.net), parameters(whole.net))
+    assert metrics(resumed.run) == metrics(whole.run)
+    assert resumed.net.obs_space == SavedForaging().obs_space()
+    told = capsys.readouterr().out
+    left_out = "entity type 'Rock', feature 'weight' of 'Food', global feature 'time'"
+    assert f"not seen, as the network does not know it: {left_out}" in told
+
+
+def test_a_network_is_evaluated_and_watched_in_a_richer_environment(config, run):
+    a, b = (
+        load_policy(run, env=SavedForaging, device="cpu"),
+        load_policy(run, env=Richer, device="cpu"),
+    )
+    assert_same(parameters(a.net), parameters(b.net))
+    results = [
+        evaluate(loaded.net, loaded.create_env, config, loaded.device, 20, greedy=False)
+        for loaded in (a, b)
+    ]
+    assert results[0].metrics.keys() == results[1].metrics.keys()
+    for name, column in results[0].metrics.items():
+        np.testing.assert_array_equal(column, results[1].metrics[name])
+    steps = [list(play(loaded, episodes=2, greedy=True)) for loaded in (a, b)]
+    assert [step.reward for step in steps[0]] == [step.reward for step in steps[1]]
+    assert "weight" not in steps[1][0].text
+
+
+def test_the_same_environment_is_not_filtered(run, capsys):
+    loaded = load_policy(run, env=SavedForaging, device="cpu")
+    assert type(loaded.create_env()) is SavedForaging
+    assert "not seen" not in capsys.readouterr().out
+
+
+class Reordered(SavedForaging):
+    def obs_space(self) -> ObsSpace:
+        return ObsSpace(entities=dict(reversed(super().obs_space().entities.items())))
+
+
+def test_another_order_is_put_right_without_a_word(config, run, capsys):
+    whole = train(config, env=SavedForaging)
+    resumed = train(replace(config, resume=str(run)), env=Reordered)
+    assert_same(parameters(resumed.net), parameters(whole.net))
+    assert "not seen" not in capsys.readouterr().out
+
+
+def walks(obs: Observation) -> Mapping[str, Any]:
+    """A script that reads what the network does not know."""
+    assert "Rock" in (obs.features or {})
+    return {"Move": SimpleActions([]), "Pick": SimpleActions([])}
+
+
+class SimpleActions(list):  # type: ignore[type-arg]
+    """An action without actors."""
+
+    indices: tuple[int, ...] = ()
+    actees: tuple[int, ...] = ()
+
+
+def test_a_script_sees_the_whole_game(config, run):
+    scripted = EvalConfig(episodes=0, scripted=f"{__name__}.walks", max_steps=20)
+    values = RunFolder.open(run)
+    values.write_config(replace(values.read_config(), eval=scripted))
+    players = [result.player for result in evaluate_run(run, Richer, episodes=3)]
+    assert players == ["agent, greedy", "agent, sampled", "scripted player", "random play"]
+
+
+class RicherRows(MineSweeperVec):
+    """Compiled rows whose robots have one more feature in front: their number of neighbours, 0."""
+
+    def obs_space(self) -> ObsSpace:
+        space = super().obs_space()
+        robot = Entity(["neighbours", *space.entities["Robot"].features])
+        return ObsSpace(entities={**space.entities, "Robot": robot})
+
+    def _reset(self, seed: Any) -> Any:
+        return self._more(super()._reset(seed))
+
+    def _act(self, chosen: Any) -> Any:
+        return self._more(super()._act(chosen))
+
+    def _set_state(self, state: Any) -> Any:
+        return self._more(super()._set_state(state))
+
+    def _more(self, obs: Any) -> Any:
+        robots = obs.features["Robot"]
+        wider = np.pad(robots.as_array(), ((0, 0), (1, 0)))
+        features = {**obs.features, "Robot": robots.from_flattened(wider, robots.size1())}
+        final = None if obs.final is None else self._more(obs.final)
+        return replace(obs, features=features, final=final)
+
+
+def test_compiled_rows_are_filtered_as_a_whole(config, capsys):
+    config = replace(
+        config, env={"_target_": "minesweeper", "orbital_cannon": True, "max_steps": 7}
+    )
+    whole = train(config)
+    stopped = train(config, stop=lambda update: update == 3)
+    resumed = train(replace(config, resume=str(stopped.run)), env=RicherRows)
+    assert_same(parameters(resumed.net), parameters(whole.net))
+    assert "feature 'neighbours' of 'Robot'" in capsys.readouterr().out
+    loaded = load_policy(stopped.run, env=RicherRows, device="cpu")
+    with make_rows(loaded.create_env, 2, 0) as rows:
+        assert rows.obs_space() == MineSweeper().obs_space()
+    assert len(evaluate_run(stopped.run, RicherRows, episodes=4)) >= 3
+
+
+class Blind(SavedForaging):
+    def obs_space(self) -> ObsSpace:
+        return ObsSpace(entities={"Robot": Entity(["x"]), "Food": Entity(["x"])})
+
+
+class Foodless(SavedForaging):
+    def obs_space(self) -> ObsSpace:
+        return ObsSpace(entities={"Robot": Entity(["x", "step"]), "Foods": Entity(["x"])})
+
+
+class Stepwise(SavedForaging):
+    def obs_space(self) -> ObsSpace:
+        return ObsSpace(
+            entities={"Robot": Entity(["x", Discrete("step", 9)]), "Food": Entity(["x"])}
+        )
+
+
+class Idle(SavedForaging):
+    def action_space(self) -> dict[str, Any]:
+        return {"Move": super().action_space()["Move"]}
+
+
+class Jumping(SavedForaging):
+    def action_space(self) -> dict[str, Any]:
+        return super().action_space() | {"Jump": GlobalCategoricalActionSpace(["yes", "no"])}
+
+
+class Upward(SavedForaging):
+    def action_space(self) -> dict[str, Any]:
+        return super().action_space() | {"Move": CategoricalActionSpace(["left", "stay", "up"])}
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        (Blind, "entity type 'Robot' has no feature 'step'"),
+        (Foodless, "the environment has no entity type 'Food'"),
+        (Foodless, "did you mean 'Foods'?"),
+        (Stepwise, "feature 'step' of entity type 'Robot' is of another kind"),
+        (Stepwise, "Discrete(name='step', n=9), as in the environment"),
+        (Idle, "the environment has no action 'Pick'"),
+        (Jumping, "the network has no action 'Jump'"),
+        (Upward, "action 'Move' is another one"),
+    ],
+)
+def test_what_the_network_knows_and_the_environment_lacks_is_named(config, run, env, words):
+    for use in (
+        lambda: load_policy(run, env=env, device="cpu"),
+        lambda: train(replace(config, resume=str(run)), env=env),
+    ):
+        with pytest.raises(CheckpointError) as caught:
+            use()
+        assert words in str(caught.value)
+        assert str(run) in str(caught.value)
+    assert len(checkpoints(run)) == 2
+
+
+def test_a_run_of_old_takes_the_spaces_of_its_environment(config, run):
+    (run / "spaces.json").unlink()
+    resumed = train(replace(config, resume=str(run)), env=SavedForaging)
+    assert_same(parameters(resumed.net), parameters(train(config, env=SavedForaging).net))
+    for other in (Richer, Reordered):
+        with pytest.raises(CheckpointError, match="belongs to another network"):
+            load_policy(run, env=other, device="cpu")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "[" * 9999, b"\xff\xfe", '{"entities": []}'])
+def test_damaged_spaces_are_an_error_that_names_the_file(run, text):
+    (run / "spaces.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(RunFolderError, match=r"spaces\.json cannot be read"):
+        load_policy(run, env=SavedForaging, device="cpu")
