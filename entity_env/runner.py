@@ -20,13 +20,13 @@ import numpy as np
 from entity_env.agent import Agent, RandomAgent, fit_environment, load_agent
 from entity_env.batch import batch_frames
 from entity_env.command_line import environment_from_words
+from entity_env.drawing import entity_table
 from entity_env.environment import Environment, check_seed, seed_environment
 from entity_env.errors import EntityEnvError, EnvironmentFailedError, ObservationError, shorten
 from entity_env.frame import RESERVED_METRICS, Frame, typed_actions
 from entity_env.metrics import EpisodeTracker
+from entity_env.player.terminal import Asker, QuitError, ask
 from entity_env.spaces import SelectEntityActionSpace
-from entity_env.table_text import entity_table
-from entity_env.terminal import Asker, QuitError, ask
 from entity_env.validate import FrameReader
 from entity_env.vec_env import check_count
 

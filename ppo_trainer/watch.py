@@ -20,11 +20,10 @@ import torch
 
 from entity_env import Environment
 from entity_env.batch import batch_frames
-from entity_env.drawing import Drawer
+from entity_env.drawing import Drawer, entity_table
 from entity_env.environment import seed_environment
 from entity_env.frame import Frame, typed_actions
 from entity_env.registry import Factory
-from entity_env.table_text import entity_table
 from entity_env.validate import FrameReader
 from entity_env.vec_env import check_count
 from ppo_trainer.cli import run_main

@@ -10,7 +10,7 @@ import pytest
 from support.tiny_envs import Farm
 
 from entity_env import Discrete, Drawer, Entity, Observation, ObsSpace, draw_observation, errors
-from entity_env.drawing_plane import (
+from entity_env.drawing.plane import (
     Extent,
     Spread,
     View,
@@ -251,16 +251,16 @@ def test_a_wrong_observation_is_explained():
 
 
 def test_without_pillow_an_error_says_what_to_install(monkeypatch):
-    from entity_env import drawing
+    from entity_env.drawing import drawer
 
-    drawing._pillow.cache_clear()
+    drawer._pillow.cache_clear()
     monkeypatch.setitem(sys.modules, "PIL", None)
     try:
         with pytest.raises(errors.EntityEnvError, match="pip install pillow"):
             draw_observation(seen(), SPACE)
     finally:
         monkeypatch.undo()
-        drawing._pillow.cache_clear()
+        drawer._pillow.cache_clear()
 
 
 # Where things lie, without any picture.

@@ -32,9 +32,9 @@ from entity_env import (
 )
 from entity_env.agent import Decision, RandomAgent, decided_actions, fit_environment, load_agent
 from entity_env.check import main as check_main
-from entity_env.choices import Choice, Question, percent, pick, questions, write_choices
+from entity_env.drawing.table_text import entity_name, entity_table, id_text
+from entity_env.player.choices import Choice, Question, percent, pick, questions, write_choices
 from entity_env.runner import main, play_in_terminal
-from entity_env.table_text import entity_name, entity_table, id_text
 from entity_env.validate import FrameReader
 
 OBS_SPACE = ObsSpace(

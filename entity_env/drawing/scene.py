@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.drawing_plane import Spread, View
+from entity_env.drawing.plane import Spread, View
+from entity_env.drawing.table_text import Block, entity_blocks, feature_text, id_text
 from entity_env.frame import Frame
 from entity_env.observation import EntityID
 from entity_env.spaces import EntityName, ObsSpace, feature_name
-from entity_env.table_text import Block, entity_blocks, feature_text, id_text
 
 if TYPE_CHECKING:
-    from entity_env.drawing import Canvas
+    from entity_env.drawing.drawer import Canvas
 
 __all__ = ["Color", "Panel", "Shape", "draw_plane"]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.drawing.table_text import entity_name, id_text
 from entity_env.errors import ActionIndexError, MaskedActionError, nearest, shorten
 from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.observation import EntityID
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.table_text import entity_name, id_text
 
 __all__ = ["Choice", "Question", "percent", "pick", "questions", "write_choices"]
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.drawing_plane import Extent, View, check_bounds, dot_radius, find_places
-from entity_env.drawing_scene import Color, Panel, Shape, draw_plane
+from entity_env.drawing.plane import Extent, View, check_bounds, dot_radius, find_places
+from entity_env.drawing.scene import Color, Panel, Shape, draw_plane
 from entity_env.errors import EntityEnvError, SettingError, shorten
 from entity_env.frame import Frame
 from entity_env.observation import Observation
