@@ -293,6 +293,6 @@ def _checked_labels(labels: object) -> tuple[str, ...]:
 
 
 def _check_unique(kind: str, names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise SpaceError(f"{kind} {name!r} is given twice", received=shorten(names))
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SpaceError(f"{kind} {twice!r} is given twice", received=shorten(names))
