@@ -53,7 +53,7 @@ _STEPS = [
     (STRIDE * math.cos(d * math.pi / 8), STRIDE * math.sin(d * math.pi / 8))
     for d in range(DIRECTIONS)
 ]
-_TARGET_APART, _MINES_APART = 20.0, 15.0
+_NEAREST_TARGET, _FARTHEST_TARGET, _MINES_APART = 10.0, 150.0, 15.0
 _OBS_SPACE = ObsSpace(
     entities={
         "Vehicle": Entity(["x", "y", Discrete("direction", DIRECTIONS)]),
@@ -84,9 +84,10 @@ class Minefield(Environment):
         At the target, or at most 5 from a mine. ``max_steps`` steps truncate the episode. The last
         observation has the metric ``win``, 1.0 or 0.0.
     Randomness:
-        Only the start: the vehicle, anywhere in the field, and its direction; the target, drawn
-        until it is at least 20 from the vehicle; how many mines; and each mine, drawn until it is
-        at least 15 from vehicle and target.
+        Only the start: the vehicle, anywhere in the field, and its direction; the target, at a
+        distance from 10 to 150, each as likely as any other, and in any direction, drawn until it
+        is in the field; how many mines; and each mine, drawn until it is at least 15 from vehicle
+        and target.
     Source:
         A task of the Entity Gym examples (github.com/entity-neural-network/enn-zoo).
 
@@ -133,7 +134,7 @@ class Minefield(Environment):
         """Lay out vehicle, target and mines."""
         self.vehicle = self._away_from([], 0.0)
         self.direction = int(self.rng.integers(DIRECTIONS))
-        self.target = self._away_from([self.vehicle], _TARGET_APART)
+        self.target = self._some_way_from(self.vehicle)
         count = int(self.rng.integers(self.mine_span[0], self.mine_span[1] + 1))
         ends = [self.vehicle, self.target]
         self.mines = [self._away_from(ends, _MINES_APART) for _ in range(count)]
@@ -214,6 +215,18 @@ class Minefield(Environment):
         (x, y), angle = self.vehicle, 22.5 * self.direction
         step = f"step {max(self.steps, 0)} of {self.max_steps}"
         return f"{step}, vehicle at ({x:.1f}, {y:.1f}), {angle:g} degrees\n{board}"
+
+    def _some_way_from(self, start: Point) -> Point:
+        """A place for the target.
+
+        Anywhere in the field, it would hardly ever be so near that random play meets it.
+        """
+        while True:
+            distance = self.rng.uniform(_NEAREST_TARGET, _FARTHEST_TARGET)
+            angle = self.rng.uniform(0.0, math.tau)
+            x, y = start[0] + distance * math.cos(angle), start[1] + distance * math.sin(angle)
+            if 0.0 <= x <= FIELD and 0.0 <= y <= FIELD:
+                return x, y
 
     def _away_from(self, others: Sequence[Point], apart: float) -> Point:
         """A point of the field at least so far from all others."""

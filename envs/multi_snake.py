@@ -27,6 +27,7 @@ from entity_env.spaces import (
     ObsSpace,
 )
 from envs.checks import (
+    check_flag,
     check_running,
     check_started,
     read_choices,
@@ -53,7 +54,8 @@ class MultiSnake(Environment):
         ``SnakeHead`` [x, y, snake], with the ids ("SnakeHead", 0), ("SnakeHead", 1), ...;
         ``SnakeBody`` [x, y, snake], the other tiles of all snakes; ``Food`` [x, y, snake]. x goes
         to the right, y up, (0, 0) is bottom left. ``snake`` is the number of the snake, which is
-        its colour.
+        its colour. With ``relative`` the places of bodies and food are relative to the head of
+        their own snake; those of heads are not.
     Actions:
         ``Move``: each head goes Right, Left, Up or Down; the mask forbids the way back into the
         snake's own neck. All snakes move at once:
@@ -81,6 +83,7 @@ class MultiSnake(Environment):
         board_size: Tiles from left to right and from bottom to top, at most 1000.
         max_length: The length of a full-grown snake, 2 to 10,000.
         max_steps: Steps until the episode is cut off, at most 10^9.
+        relative: Whether bodies and food are relative to the head of their snake.
 
     Raises:
         EnvConfigError: A parameter of the wrong type or range, or a board too small for all snakes
@@ -93,11 +96,13 @@ class MultiSnake(Environment):
         board_size: int = 10,
         max_length: int = 11,
         max_steps: int = 180,
+        relative: bool = True,
     ) -> None:
         self.num_snakes = check_whole("num_snakes", num_snakes, 1, 10)
         self.board_size = check_whole("board_size", board_size, 1, 1000)
         self.max_length = check_whole("max_length", max_length, 2, 10_000)
         self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000_000)
+        self.relative = check_flag("relative", relative)
         if board_size**2 < num_snakes * (max_length + 1):
             raise EnvConfigError(
                 f"a board of {board_size} x {board_size} tiles is too small for {num_snakes} "
@@ -170,10 +175,11 @@ class MultiSnake(Environment):
         heads, bodies, food = [], [], []
         for i, snake in enumerate(self.snakes):
             heads.append((*snake[0], i))
-            bodies += [(x, y, i) for x, y in snake[1:]]
+            from_x, from_y = snake[0] if self.relative else (0, 0)
+            bodies += [(x - from_x, y - from_y, i) for x, y in snake[1:]]
             tile = self.food[i]
             if tile is not None:
-                food.append((*tile, i))
+                food.append((tile[0] - from_x, tile[1] - from_y, i))
         won = self.won
         self.done = done = self.crashed or won or self.steps >= self.max_steps
         self._mask = [_ways(snake) for snake in self.snakes]

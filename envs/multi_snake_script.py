@@ -19,14 +19,14 @@ def crawl_to_food(observation: Observation, board_size: int = 10) -> dict[str, A
 
     Heads decide one after the other, so that no two go to one tile. Without a way to its food a
     head goes to the free tile from which it can reach the most others. It knows the size of the
-    board and does not look further ahead, so it can trap itself.
+    board and does not look further ahead, so it can trap itself. For ``relative=True``.
     """
     features: Any = observation.features
     ids: Any = observation.ids
     mask: Any = (observation.actions or {})["Move"]
     heads = [(int(x), int(y)) for x, y, _ in features["SnakeHead"]]
-    taken = {(int(x), int(y)) for x, y, _ in features["SnakeBody"]} | set(heads)
-    food = {int(snake): (int(x), int(y)) for x, y, snake in features["Food"]}
+    taken = {_tile(row, heads) for row in features["SnakeBody"]} | set(heads)
+    food = {int(row[2]): _tile(row, heads) for row in features["Food"]}
     moves = []
     for i, head in enumerate(heads):
         walls = taken | {tile for snake, tile in food.items() if snake != i}
@@ -67,6 +67,12 @@ def _distances(start: Tile, walls: set[Tile], size: int) -> dict[Tile, int]:
                 reached[near] = reached[tile] + 1
                 waiting.append(near)
     return reached
+
+
+def _tile(row: Any, heads: list[Tile]) -> Tile:
+    """The tile of a body or food, from its place relative to the head of its snake."""
+    x, y = heads[int(row[2])]
+    return x + int(row[0]), y + int(row[1])
 
 
 def _is_free(tile: Tile, walls: set[Tile], size: int) -> bool:

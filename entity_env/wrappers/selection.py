@@ -76,7 +76,7 @@ class Selection:
     def is_whole(self) -> bool:
         """Whether ``part`` is all of ``whole``, in its order."""
         return (
-            list(self.part.entities) == list(self.whole.entities)
+            self.keeps_types
             and all(
                 _is_all(own, self.whole.entities[name].features)
                 for name, own in self.columns.items()

@@ -139,7 +139,7 @@ def test_a_start_keeps_its_distances():
     for _ in range(300):
         features = env.reset().features
         ((x, y, direction),), (target,) = features["Vehicle"], features["Target"]
-        assert math.dist((x, y), target) > 20.0
+        assert math.dist((x, y), target) > 10.0
         for mine in features["Mine"]:
             assert math.dist((x, y), mine) > 15.0
             assert math.dist(target, mine) > 15.0

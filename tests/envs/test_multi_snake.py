@@ -37,7 +37,8 @@ LONG = [(4, 4), (3, 4), (3, 5), (4, 5), (5, 5)]
 
 
 def test_what_two_snakes_show():
-    _, observation = game([[(2, 3), (2, 2), (1, 2)], [(7, 7)]], [(0, 9), (5, 5)])
+    snakes = [[(2, 3), (2, 2), (1, 2)], [(7, 7)]]
+    _, observation = game(snakes, [(0, 9), (5, 5)], relative=False)
     assert plain(observation) == {
         "features": {
             "SnakeHead": [[2, 3, 0], [7, 7, 1]],
@@ -55,6 +56,15 @@ def test_what_two_snakes_show():
     assert observation.ids == {"SnakeHead": [("SnakeHead", 0), ("SnakeHead", 1)]}
     entities = MultiSnake(num_snakes=3).obs_space().entities
     assert all(entity.features[2] == Discrete("snake", 3) for entity in entities.values())
+
+
+def test_bodies_and_food_are_relative_to_the_head_of_their_snake():
+    _, observation = game([[(2, 3), (2, 2), (1, 2)], [(7, 7), (7, 8)]], [(0, 9), (5, 5)])
+    assert plain(observation)["features"] == {
+        "SnakeHead": [[2, 3, 0], [7, 7, 1]],
+        "SnakeBody": [[0, -1, 0], [-1, -1, 0], [0, 1, 1]],
+        "Food": [[-2, 6, 0], [-2, -2, 1]],
+    }
 
 
 @pytest.mark.parametrize(
@@ -187,8 +197,8 @@ def test_all_snakes_must_be_full_grown():
     env, _ = game([straight(5, 3), straight(2, 1)], [(3, 5), (5, 2)], max_length=4)
     observation = env.act(go(RIGHT, RIGHT))
     assert not observation.done
-    # A full-grown snake has no food, and moves on without growing.
-    assert observation.features["Food"] == [(5, 2, 1)]
+    # A full-grown snake has no food, and moves on without growing. The other's is 4 to the right.
+    assert observation.features["Food"] == [(4, 0, 1)]
     env.act(go(RIGHT, RIGHT))
     assert len(env.snakes[0]) == 4
 
@@ -210,7 +220,7 @@ def test_the_limit_truncates():
 
 
 def test_a_start_lays_out_heads_and_food_on_different_tiles():
-    env = MultiSnake(num_snakes=3, board_size=6)
+    env = MultiSnake(num_snakes=3, board_size=6, relative=False)
     env.seed(1)
     seen = set()
     for _ in range(300):
@@ -266,7 +276,7 @@ def test_the_scripted_player_takes_an_allowed_move_where_none_is_good():
 def test_it_passes_the_check_and_has_a_name():
     assert isinstance(make("multi_snake", num_snakes=1), MultiSnake)
     check_env(MultiSnake)
-    check_env(functools.partial(MultiSnake, num_snakes=1, max_steps=8))
+    check_env(functools.partial(MultiSnake, num_snakes=1, max_steps=8, relative=False))
 
 
 def test_a_state_is_json_and_goes_on():
@@ -300,6 +310,7 @@ def test_the_text_shows_the_board():
         ({"board_size": 0}, "board_size"),
         ({"max_length": 1}, "max_length"),
         ({"max_steps": 0}, "max_steps"),
+        ({"relative": 0}, "relative"),
         ({"num_snakes": 1, "board_size": 3, "max_length": 9}, "too small"),
         ({"num_snakes": 10}, "too small"),
     ],
