@@ -121,7 +121,8 @@ def read_selection(
 ) -> EntityID:
     """The one of ``actees`` that the only actor selected; otherwise as ``read_choices``."""
     action = _of_kind(actions, name, SelectEntityAction)
-    given, selected = list(action.actors), list(action.actees)
+    given = list(action.actors)
+    selected: list[EntityID] = list(action.actees)
     if given != [actor]:
         raise ActorError(
             f"action {name!r} is not taken by its actor",

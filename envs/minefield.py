@@ -33,7 +33,7 @@ from envs.checks import (
     reading_state,
     refuse_state,
 )
-from envs.errors import check_span, check_whole
+from envs.errors import EnvConfigError, check_span, check_whole
 
 __all__ = ["DIRECTIONS", "FIELD", "MOVES", "RADIUS", "STRIDE", "Minefield"]
 
@@ -49,10 +49,7 @@ MOVES = ("Turn Left", "Move", "Turn Right")
 
 Point: TypeAlias = tuple[float, float]
 
-_STEPS = [
-    (STRIDE * math.cos(d * math.pi / 8), STRIDE * math.sin(d * math.pi / 8))
-    for d in range(DIRECTIONS)
-]
+_AHEAD = [(math.cos(d * math.pi / 8), math.sin(d * math.pi / 8)) for d in range(DIRECTIONS)]
 _NEAREST_TARGET, _FARTHEST_TARGET, _MINES_APART = 10.0, 150.0, 15.0
 _OBS_SPACE = ObsSpace(
     entities={
@@ -73,8 +70,8 @@ class Minefield(Environment):
         ``Vehicle`` [x, y, direction], with the id "Vehicle"; ``Target`` [x, y]; ``Mine`` [x, y].
         The field goes from (0, 0) to (200, 200); nothing keeps the vehicle in it. The direction is
         a whole number d from 0 to 15, an angle of pi/8 * d from the x axis to the left. With
-        ``relative`` all positions are relative to the vehicle, which is then at (0, 0); the axes
-        do not turn with it.
+        ``relative`` all positions are relative to the vehicle, which is then at (0, 0), and with
+        ``rotated``, too, x points ahead of it and y to its left; else the axes do not turn with it.
     Actions:
         ``Drive``: turn by pi/8 to the left or to the right on the spot, or move 3 ahead.
     Reward:
@@ -96,9 +93,10 @@ class Minefield(Environment):
             episode draws its own.
         max_steps: Steps until the episode is cut off, at most 10^9.
         relative: Whether positions are relative to the vehicle.
+        rotated: Whether relative positions are turned into the vehicle's direction.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        EnvConfigError: A parameter of the wrong type or range, or ``rotated`` without ``relative``.
     """
 
     def __init__(
@@ -106,10 +104,18 @@ class Minefield(Environment):
         mines: int | tuple[int, int] | list[int] = (0, 10),
         max_steps: int = 200,
         relative: bool = True,
+        rotated: bool = True,
     ) -> None:
         self.mine_span = check_span("mines", mines, 0, 100)
         self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000_000)
         self.relative = check_flag("relative", relative)
+        self.rotated = check_flag("rotated", rotated)
+        if rotated and not relative:
+            raise EnvConfigError(
+                "positions can only be rotated where they are relative",
+                expected="rotated=False, or relative=True",
+                received=f"relative={relative}, rotated={rotated}",
+            )
         self.vehicle: Point = (0.0, 0.0)
         self.direction = 0
         self.target: Point = (FIELD, FIELD)
@@ -146,8 +152,8 @@ class Minefield(Environment):
         check_running(self.steps, self.done)
         (move,) = read_choices(actions, "Drive", _VEHICLE, MOVES)
         if MOVES[move] == "Move":
-            (x, y), (dx, dy) = self.vehicle, _STEPS[self.direction]
-            self.vehicle = x + dx, y + dy
+            (x, y), (cos, sin) = self.vehicle, _AHEAD[self.direction]
+            self.vehicle = x + STRIDE * cos, y + STRIDE * sin
         else:
             self.direction = (self.direction + (1 if move == 0 else -1)) % DIRECTIONS
         self.steps += 1
@@ -156,15 +162,15 @@ class Minefield(Environment):
     def observe(self) -> Observation:
         """The observation of the current state."""
         check_started(self.steps)
-        x, y = self.vehicle if self.relative else (0.0, 0.0)
         lost = self.lost
         won = not lost and _is_near(self.vehicle, self.target, RADIUS)
         self.done = done = lost or won or self.steps >= self.max_steps
+        (vehicle, target), mines = self._seen([self.vehicle, self.target]), self._seen(self.mines)
         return Observation(
             features={
-                "Vehicle": [(self.vehicle[0] - x, self.vehicle[1] - y, self.direction)],
-                "Target": [(self.target[0] - x, self.target[1] - y)],
-                "Mine": [(mine_x - x, mine_y - y) for mine_x, mine_y in self.mines],
+                "Vehicle": [(*vehicle, self.direction)],
+                "Target": [target],
+                "Mine": mines,
             },
             ids={"Vehicle": _VEHICLE},
             actions=_MASK,
@@ -215,6 +221,17 @@ class Minefield(Environment):
         (x, y), angle = self.vehicle, 22.5 * self.direction
         step = f"step {max(self.steps, 0)} of {self.max_steps}"
         return f"{step}, vehicle at ({x:.1f}, {y:.1f}), {angle:g} degrees\n{board}"
+
+    def _seen(self, points: Sequence[Point]) -> list[Point]:
+        """Points as an observation shows them."""
+        if not self.relative:
+            return list(points)
+        x, y = self.vehicle
+        moved = [(point_x - x, point_y - y) for point_x, point_y in points]
+        if not self.rotated:
+            return moved
+        cos, sin = _AHEAD[self.direction]
+        return [(cos * dx + sin * dy, cos * dy - sin * dx) for dx, dy in moved]
 
     def _some_way_from(self, start: Point) -> Point:
         """A place for the target.

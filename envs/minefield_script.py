@@ -15,24 +15,24 @@ __all__ = ["drive_around"]
 
 _LOOK_AHEAD = 30.0
 _MARGIN = 0.5
+_ALL = range(DIRECTIONS)
 
 
 def drive_around(observation: Observation) -> dict[str, Action]:
     """Of the directions without a mine ahead, drive in the one that points best to the target.
 
     It looks 30 ahead, or to the target if that is nearer. If all ways are blocked it takes the best
-    direction all the same.
+    direction all the same. For ``rotated=True``, where the vehicle looks along x.
     """
     features: Any = observation.features
-    ((x, y, direction),) = features["Vehicle"]
-    ((to_x, to_y),) = features["Target"]
-    mines = [(mine_x - x, mine_y - y) for mine_x, mine_y in features["Mine"]]
-    bearing = math.atan2(to_y - y, to_x - x)
-    sight = min(_LOOK_AHEAD, math.hypot(to_x - x, to_y - y) - RADIUS)
-    clear = [d for d in range(DIRECTIONS) if not any(_blocks(mine, d, sight) for mine in mines)]
-    best = min(clear or range(DIRECTIONS), key=lambda d: abs(_turn(_angle(d) - bearing)))
-    left = (best - int(direction)) % DIRECTIONS
-    label = "Move" if left == 0 else "Turn Left" if left <= DIRECTIONS // 2 else "Turn Right"
+    ((x, y),), mines = features["Target"], features["Mine"]
+    bearing = math.atan2(y, x)
+    sight = min(_LOOK_AHEAD, math.hypot(x, y) - RADIUS)
+    clear = [d for d in _ALL if not any(_blocks(mine, d, sight) for mine in mines)]
+    # Turning costs a little, so that two equally good directions do not make it waver.
+    cost = {d: abs(_turn(_angle(d) - bearing)) + 0.01 * abs(_turn(_angle(d))) for d in _ALL}
+    best = min(clear or _ALL, key=lambda d: cost[d])
+    label = "Move" if best == 0 else "Turn Left" if best <= DIRECTIONS // 2 else "Turn Right"
     return {"Drive": CategoricalAction(["Vehicle"], np.array([MOVES.index(label)]), MOVES)}
 
 

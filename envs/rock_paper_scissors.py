@@ -144,7 +144,9 @@ class RockPaperScissors(Environment):
 
     def render_text(self) -> str:
         """The player's throw, once it is there, and the opponent's."""
-        return f"{'?' if self.throw is None else THROWS[self.throw]} against {THROWS[self.opponent]}"
+        return (
+            f"{'?' if self.throw is None else THROWS[self.throw]} against {THROWS[self.opponent]}"
+        )
 
 
 def throw_best(observation: Observation) -> dict[str, Action]:

@@ -25,7 +25,7 @@ def at(beans, allowed=tuple(range(10))):
     return env
 
 
-@pytest.mark.parametrize("masked_choices", [1, 2, 9, 10])
+@pytest.mark.parametrize("masked_choices", [9, 10])
 def test_the_environment_is_sound(masked_choices):
     check_env(lambda: Count(masked_choices))
     assert make("count", masked_choices=masked_choices).masked_choices == masked_choices

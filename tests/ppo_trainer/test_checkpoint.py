@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from copy import deepcopy
 from dataclasses import replace
 from itertools import count
@@ -373,12 +374,18 @@ def test_opening_a_run_never_unpickles(tmp_path, monkeypatch):
             kinds.add(path.name.partition(".")[2] or path.name)
     assert {"safetensors", "json", "jsonl", "yaml", "png"} <= kinds
 
-    def forbidden(*args, **kwargs):
-        raise AssertionError("a pickle was opened")
+    def guarded(original):
+        def call(*args, **kwargs):
+            # Numba's cache of compiled kernels lies beside the code, not in the run.
+            caller = sys._getframe(1).f_globals["__name__"]
+            assert caller.startswith("numba."), "a pickle was opened"
+            return original(*args, **kwargs)
+
+        return call
 
     for module, names in ((torch, ["load"]), (pickle, ["load", "loads", "Unpickler"])):
         for name in names:
-            monkeypatch.setattr(module, name, forbidden)
+            monkeypatch.setattr(module, name, guarded(getattr(module, name)))
     longer = replace(config, resume=str(done.run), total_timesteps=168)
     assert train(longer, env=SavedForaging).steps == 168
 
