@@ -82,9 +82,7 @@ class Trained:
 def main() -> None:
     """Train, evaluate, and print one row for each game as soon as it is done."""
     names = sys.argv[1:]
-    print(
-        "| game | least | steps | CPU-s | seeds 1, 2, 3 | explained | random | scripted |"
-    )
+    print("| game | least | steps | CPU-s | seeds 1, 2, 3 | explained | random | scripted |")
     print("|---|---|---|---|---|---|---|---|")
     missed = []
     for game in GAMES:

@@ -181,7 +181,7 @@ class MineSweeperVec(VecEnv):
                 "episode": {
                     "reward": float(self._returns[row]),
                     "length": int(self._facts[row, LENGTH]),
-                    "last": {},
+                    "metrics": {},
                 },
                 "step": self._step,
             }

@@ -37,7 +37,6 @@ from entity_env.validate import FrameReader
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter, VecValidate, subspace
 from entity_env.wrappers.feature_filter import filtered
 from envs.minesweeper import MineSweeper
-from envs.minesweeper_native import MineSweeperVec
 
 # Robots come first, without their kind, then mines, with y before x; rocks and cannons go.
 PART = ObsSpace(
@@ -356,7 +355,8 @@ def assert_contiguous(obs):
 def test_rows_that_play_minesweeper_show_robots_without_x():
     part = ObsSpace(entities={"Robot": Entity(["y"]), "Mine": Entity(["x", "y"])})
     settings = {"nmines": (1, 5), "nrobots": (1, 3), "max_steps": 6, "orbital_cannon": True}
-    whole, some = (MineSweeperVec(16, seed=1, **settings) for _ in range(2))
+    native = pytest.importorskip("envs.minesweeper_native")
+    whole, some = (native.MineSweeperVec(16, seed=1, **settings) for _ in range(2))
     env, policy, ends = VecFeatureFilter(some, part), random_policy(1), 0
     before, obs = whole.reset(), env.reset()
     for _ in range(30):

@@ -40,7 +40,6 @@ from entity_env.wrappers import (
     subspace,
 )
 from envs.minesweeper import MineSweeper
-from envs.minesweeper_native import MineSweeperVec
 
 SOME = subspace(Farm().obs_space(), drop=["Rock"])
 WRAPPERS = {
@@ -286,7 +285,8 @@ def test_a_seed_gives_each_part_its_own():
 
 def test_compiled_rows_beside_rows_in_python_and_in_workers():
     settings = {"max_steps": 5, "orbital_cannon": True}
-    native = MineSweeperVec(3, seed=1, **settings)
+    rows = pytest.importorskip("envs.minesweeper_native")
+    native = rows.MineSweeperVec(3, seed=1, **settings)
     plain = ListEnv(lambda: MineSweeper(**settings), 2, seed=2)
     workers = ParallelEnv(lambda: MineSweeper(**settings), 2, 2, seed=3)
     with VecValidate(ConcatVecEnv([native, plain, workers])) as env:

@@ -162,7 +162,7 @@ def test_both_go_on_the_same_from_any_state(seed):
         for row in start:
             row["env"] = anything(rng, settings)
             row["episode"] = {"reward": float(rng.integers(3)), "length": int(rng.integers(50))}
-            row["episode"]["last"] = {}
+            row["episode"]["metrics"] = {}
         random = [row["rng"] for row in listed.get_state()]
         obs = listed.set_state([{**row, "rng": r} for row, r in zip(start, random, strict=True)])
         assert_same_obs(native.set_state(start), obs)

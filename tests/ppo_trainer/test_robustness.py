@@ -644,7 +644,10 @@ def test_what_next_of_a_class_with_a_path_is_for_the_shell(config, capsys):
     ("arguments", "parts"),
     [
         (["env=orchard.Orchard"], ["env=orchard.Orchard", "env._target_=orchard.Orchard"]),
-        (["env=minesweper"], ["did you mean 'minesweeper'?", "'custom', 'minesweeper'"]),
+        (
+            ["env=minesweper"],
+            ["did you mean 'minesweeper'?", "'minesweeper', 'minesweeper_boards'"],
+        ),
         (["seed=3", "env=minesweper"], ["env=minesweper does not exist"]),
         (["-m", "env=minesweeper,minesweper"], ["env=minesweper does not exist"]),
         (["experiment=minesweper"], ["did you mean 'minesweeper'?"]),

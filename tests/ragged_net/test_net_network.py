@@ -272,7 +272,8 @@ def test_a_bad_feature_leaves_the_statistics_of_all_types_untouched():
 def test_types_with_and_without_features_meet_under_autocast(with_gradients):
     # A type vector stays float32 there, a projection of features becomes bfloat16.
     space = ObsSpace(entities={"Hero": Entity(["x"]), "Wall": Entity([])})
-    net = RaggedNet(space, {}, NetConfig(dim=32, layers=1))
+    actions = {"Go": CategoricalActionSpace(["on"])}
+    net = RaggedNet(space, actions, NetConfig(dim=32, layers=1))
     batch = EntityBatch(
         {
             "Hero": RaggedTensor.from_lengths(torch.randn(2, 1), [1, 1]),
@@ -280,7 +281,7 @@ def test_types_with_and_without_features_meet_under_autocast(with_gradients):
         },
         torch.zeros(2, 0),
     )
-    expected = net(batch).value
+    expected = net.value(batch)
     with torch.set_grad_enabled(with_gradients), torch.autocast("cpu", dtype=torch.bfloat16):
-        value = net(batch).value
+        value = net.value(batch)
     assert_close(value, expected, rtol=0.1, atol=0.1)
