@@ -56,7 +56,7 @@ GAMES = (
     Game("not_hotdog", 0.99),
     Game("pick_matching_balls", 0.95),
     Game("cherry_pick", 0.97),
-    Game("rock_paper_scissors", 0.95),
+    Game("rock_paper_scissors", 0.95),  # at most 1.05; the value should explain 0.95
     Game("rock_paper_scissors", 1.95, ("env.cheat=true",)),
     Game("floor_is_lava", 0.97),
     Game("move_to_origin", 0.9),

@@ -136,8 +136,9 @@ def metric_columns(
     for row, summary in enumerate(summaries):
         if summary:
             for name, value in summary.items():
-                column = columns.setdefault(name, np.full(len(summaries), np.nan))
-                column[row] = value
+                if name not in columns:
+                    columns[name] = np.full(len(summaries), np.nan)
+                columns[name][row] = value
     return dict(sorted(columns.items()))
 
 
