@@ -20,6 +20,7 @@ from entity_env.spaces import (
     ActionName,
     ActionSpace,
     CategoricalActionSpace,
+    Continuous,
     Discrete,
     Entity,
     ObsSpace,
@@ -51,13 +52,6 @@ Point: TypeAlias = tuple[float, float]
 
 _AHEAD = [(math.cos(d * math.pi / 8), math.sin(d * math.pi / 8)) for d in range(DIRECTIONS)]
 _NEAREST_TARGET, _FARTHEST_TARGET, _MINES_APART = 10.0, 150.0, 15.0
-_OBS_SPACE = ObsSpace(
-    entities={
-        "Vehicle": Entity(["x", "y", Discrete("direction", DIRECTIONS)]),
-        "Target": Entity(["x", "y"]),
-        "Mine": Entity(["x", "y"]),
-    }
-)
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"Drive": CategoricalActionSpace(MOVES)}
 _MASK = {"Drive": CategoricalActionMask(actor_types=["Vehicle"])}
 _VEHICLE = ["Vehicle"]
@@ -116,6 +110,13 @@ class Minefield(Environment):
                 expected="rotated=False, or relative=True",
                 received=f"relative={relative}, rotated={rotated}",
             )
+        self._obs_space = ObsSpace(
+            entities={
+                "Vehicle": Entity(["x", "y", Discrete("direction", DIRECTIONS)]),
+                "Target": self._place(20.0),
+                "Mine": self._place(10.0),
+            }
+        )
         self.vehicle: Point = (0.0, 0.0)
         self.direction = 0
         self.target: Point = (FIELD, FIELD)
@@ -125,7 +126,7 @@ class Minefield(Environment):
 
     def obs_space(self) -> ObsSpace:
         """The vehicle, its target and the mines."""
-        return _OBS_SPACE
+        return self._obs_space
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
         """``Drive``."""
@@ -221,6 +222,12 @@ class Minefield(Environment):
         (x, y), angle = self.vehicle, 22.5 * self.direction
         step = f"step {max(self.steps, 0)} of {self.max_steps}"
         return f"{step}, vehicle at ({x:.1f}, {y:.1f}), {angle:g} degrees\n{board}"
+
+    def _place(self, std: float) -> Entity:
+        """Coordinates; relative ones with a scale for what is near, where a little matters."""
+        if not self.relative:
+            return Entity(["x", "y"])
+        return Entity([Continuous("x", mean=0.0, std=std), Continuous("y", mean=0.0, std=std)])
 
     def _seen(self, points: Sequence[Point]) -> list[Point]:
         """Points as an observation shows them."""

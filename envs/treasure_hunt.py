@@ -18,6 +18,7 @@ from entity_env.observation import GlobalCategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
+    Continuous,
     Entity,
     GlobalCategoricalActionSpace,
     ObsSpace,
@@ -43,10 +44,9 @@ STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 Tile: TypeAlias = tuple[int, int]
 
 _SIZE = 2 * EDGE + 1
-_OBS_SPACE = ObsSpace(
-    global_features=["x", "y"],
-    entities={"Trap": Entity(["x", "y"]), "Treasure": Entity(["x", "y"])},
-)
+# Next to the hunter a tile more or less is everything, and 20 tiles away it is nothing.
+_NEAR = Entity([Continuous("x", mean=0.0, std=2.0), Continuous("y", mean=0.0, std=2.0)])
+_ANYWHERE = Entity(["x", "y"])
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"Move": GlobalCategoricalActionSpace(MOVES)}
 _TREASURE, _TRAP = 1.0, -0.5
 
@@ -97,6 +97,9 @@ class TreasureHunt(Environment):
         self.trap_ends = check_flag("trap_ends", trap_ends)
         self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000_000)
         self.relative = check_flag("relative", relative)
+        place = _NEAR if self.relative else _ANYWHERE
+        entities = {"Trap": place, "Treasure": place}
+        self._obs_space = ObsSpace(global_features=["x", "y"], entities=entities)
         self.hunter: Tile = (0, 0)
         self.traps: list[Tile] = []
         self.treasures: list[Tile] = []
@@ -105,7 +108,7 @@ class TreasureHunt(Environment):
 
     def obs_space(self) -> ObsSpace:
         """Traps, treasures, and the place of the hunter."""
-        return _OBS_SPACE
+        return self._obs_space
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
         """``Move``, a global action."""
