@@ -114,7 +114,7 @@ class Minefield(Environment):
             entities={
                 "Vehicle": Entity(["x", "y", Discrete("direction", DIRECTIONS)]),
                 "Target": self._place(20.0),
-                "Mine": self._place(10.0),
+                "Mine": self._place(5.0),
             }
         )
         self.vehicle: Point = (0.0, 0.0)
