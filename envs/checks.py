@@ -28,11 +28,9 @@ from entity_env.errors import (
 )
 from entity_env.observation import EntityID
 from entity_env.spaces import ActionName
-from envs.errors import EnvConfigError
 
 __all__ = [
     "as_number",
-    "check_flag",
     "check_running",
     "check_started",
     "read_choices",
@@ -41,15 +39,6 @@ __all__ = [
     "reading_state",
     "refuse_state",
 ]
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """Return parameter ``name`` if it is True or False, else EnvConfigError."""
-    if not isinstance(value, bool | np.bool_):
-        raise EnvConfigError(
-            f"invalid parameter {name}", expected="True or False", received=shorten(value)
-        )
-    return bool(value)
 
 
 def check_started(steps: int) -> None:

@@ -8,11 +8,20 @@ import numpy as np
 
 from entity_env.errors import EntityEnvError, shorten
 
-__all__ = ["EnvConfigError", "check_span", "check_whole"]
+__all__ = ["EnvConfigError", "check_flag", "check_span", "check_whole"]
 
 
 class EnvConfigError(EntityEnvError):
     """An environment parameter of the wrong type, or one that leaves no game to play."""
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return parameter ``name`` if it is True or False, else EnvConfigError."""
+    if not isinstance(value, bool | np.bool_):
+        raise EnvConfigError(
+            f"invalid parameter {name}", expected="True or False", received=shorten(value)
+        )
+    return bool(value)
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> int:

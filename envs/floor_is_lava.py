@@ -25,14 +25,13 @@ from entity_env.spaces import (
     ObsSpace,
 )
 from envs.checks import (
-    check_flag,
     check_running,
     check_started,
     read_choices,
     reading_state,
     refuse_state,
 )
-from envs.errors import check_span, check_whole
+from envs.errors import check_flag, check_span, check_whole
 
 __all__ = ["DIRECTIONS", "STEPS", "FloorIsLava", "to_high_ground"]
 

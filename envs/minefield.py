@@ -27,14 +27,13 @@ from entity_env.spaces import (
 )
 from envs.checks import (
     as_number,
-    check_flag,
     check_running,
     check_started,
     read_choices,
     reading_state,
     refuse_state,
 )
-from envs.errors import EnvConfigError, check_span, check_whole
+from envs.errors import EnvConfigError, check_flag, check_span, check_whole
 
 __all__ = ["DIRECTIONS", "FIELD", "MOVES", "RADIUS", "STRIDE", "Minefield"]
 

@@ -27,14 +27,13 @@ from entity_env.spaces import (
     ObsSpace,
 )
 from envs.checks import (
-    check_flag,
     check_running,
     check_started,
     read_choices,
     reading_state,
     refuse_state,
 )
-from envs.errors import EnvConfigError, check_whole
+from envs.errors import EnvConfigError, check_flag, check_whole
 
 __all__ = ["MOVES", "STEPS", "MultiSnake"]
 

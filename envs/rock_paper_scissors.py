@@ -26,13 +26,13 @@ from entity_env.spaces import (
     ObsSpace,
 )
 from envs.checks import (
-    check_flag,
     check_running,
     check_started,
     read_choices,
     reading_state,
     refuse_state,
 )
+from envs.errors import check_flag
 
 __all__ = ["THROWS", "RockPaperScissors", "throw_best"]
 

@@ -24,14 +24,13 @@ from entity_env.spaces import (
     ObsSpace,
 )
 from envs.checks import (
-    check_flag,
     check_running,
     check_started,
     read_global_choice,
     reading_state,
     refuse_state,
 )
-from envs.errors import check_whole
+from envs.errors import check_flag, check_whole
 
 __all__ = ["EDGE", "MOVES", "STEPS", "TreasureHunt"]
 

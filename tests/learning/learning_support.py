@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 import ppo_trainer
 from entity_env import Environment
+from entity_env.registry import resolve
 from ppo_trainer import (
     CheckpointConfig,
     EvalConfig,
@@ -28,7 +29,7 @@ from ppo_trainer.evaluation import Evaluation, evaluate
 from ppo_trainer.overrides import hydra_arguments, register_base
 from ragged_net import NetConfig
 
-__all__ = ["SMALL_NET", "recipe", "small_config", "train_and_play"]
+__all__ = ["SMALL_NET", "played_by", "recipe", "small_config", "train_and_play"]
 
 SMALL_NET = NetConfig(dim=32, layers=1, heads=2)
 
@@ -82,3 +83,9 @@ def train_and_play(
     greedy = evaluate(result.net, create_env, config, device, episodes, greedy=True)
     sampled = evaluate(result.net, create_env, config, device, episodes, greedy=False)
     return greedy, sampled, result
+
+
+def played_by(run_dir: Path, name: str, *settings: str) -> tuple[float, TrainResult]:
+    """The mean return of the greedy player that an environment's recipe leads to, and the run."""
+    greedy, _, result = train_and_play(recipe(run_dir, name, *settings), resolve(name))
+    return greedy.mean("episodic_reward"), result

@@ -6,19 +6,12 @@ The thresholds are those that each game is known for; what plays without learnin
 from __future__ import annotations
 
 import pytest
-from learning_support import recipe, train_and_play
+from learning_support import played_by
 
-from entity_env.registry import resolve
 from ppo_trainer.logger import read_metrics
 from ppo_trainer.run_folder import RunFolder
 
 pytestmark = pytest.mark.learning
-
-
-def played_by(run_dir, name, *settings):
-    """The mean return of the greedy player that the recipe leads to, and the run."""
-    greedy, _, result = train_and_play(recipe(run_dir, name, *settings), resolve(name))
-    return greedy.mean("episodic_reward"), result
 
 
 def test_the_arm_that_pays_is_found(tmp_path):
