@@ -14,25 +14,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pettingzoo
 from gymnasium import spaces
 
-from entity_env.actions import Action
-from entity_env.environment import Environment
 from entity_env.errors import (
     MaskShapeError,
     MissingPackageError,
-    ResetNeededError,
     SettingError,
     UnknownEnvironmentError,
     nearest,
     shorten,
 )
-from entity_env.interop.pettingzoo_seats import is_environment, take_seat
+from entity_env.interop.pettingzoo_seats import KINDS, take_seat
+from entity_env.interop.translated_env import TranslatedEnv, make_or_take
 from entity_env.interop.translation import Translation, split_mask
 from entity_env.observation import Observation
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["Others", "PettingZooEnv", "any_allowed"]
 
@@ -40,7 +36,7 @@ Others: TypeAlias = Callable[[Any, Any, Any, spaces.Space[Any], np.random.Genera
 """From (agent, observation, action mask or None, action space, random numbers) to an action."""
 
 
-class PettingZooEnv(Environment):
+class PettingZooEnv(TranslatedEnv):
     """A seat at a game of several agents, in which all others are part of the environment.
 
     Entities:
@@ -77,8 +73,8 @@ class PettingZooEnv(Environment):
     def __init__(
         self, env: Any, seat: Any = None, others: Others | None = None, **kwargs: Any
     ) -> None:
-        self.env = _made(env, kwargs)
-        self.agent = _checked_seat(seat, list(self.env.possible_agents))
+        made = make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", _by_name, KINDS)
+        self.agent = _checked_seat(seat, list(made.possible_agents))
         self.others = any_allowed if others is None else others
         if not callable(self.others):
             raise SettingError(
@@ -86,60 +82,25 @@ class PettingZooEnv(Environment):
                 expected="a function of (agent, observation, action_mask, action_space, rng)",
                 received=shorten(others),
             )
-        self._seat = take_seat(self.env, self.agent, self._move)
-        self._translation = Translation(
-            self.env.observation_space(self.agent), self.env.action_space(self.agent)
+        self._seat = take_seat(made, self.agent, self._move)
+        super().__init__(
+            made,
+            Translation(made.observation_space(self.agent), made.action_space(self.agent)),
         )
-        self._seed: int | None = None
-        self._playing = False
-        self._closed = False
-        if getattr(self.env, "render_mode", None) == "rgb_array":
-            # Only now: whoever looks at the class sees that not every environment draws itself.
-            self.render = self._render  # type: ignore[method-assign]
 
-    def obs_space(self) -> ObsSpace:
-        """What the seat's observation space was translated to."""
-        return self._translation.obs_space
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """What the seat's action space was translated to."""
-        return self._translation.action_space
-
-    def seed(self, seed: int) -> None:
-        """Seed the others now, and the environment at its next reset."""
-        super().seed(seed)
-        self._seed = seed
-
-    def reset(self) -> Observation:
-        """Start an episode."""
-        seed, self._seed = self._seed, None
+    def _begin(self, seed: int | None) -> Observation:
         turn = self._seat.reset(seed)
-        self._playing = True
         return self._translation.observe(turn.observation, turn.info)
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Play to the seat's next turn."""
-        if not self._playing:
-            raise ResetNeededError("there is no episode to play", hint="call reset() first")
-        turn = self._seat.step(self._translation.act(actions))
-        seen = self._translation.observe(
+    def _step(self, action: Any) -> Observation:
+        turn = self._seat.step(action)
+        return self._translation.observe(
             turn.observation, turn.info, turn.reward, turn.terminated, turn.truncated
         )
-        self._playing = not seen.done
-        return seen
-
-    def close(self) -> None:
-        """Close the environment; a second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            self.env.close()
 
     def _move(self, agent: Any, observation: Any, info: Mapping[str, Any]) -> Any:
         observation, mask = split_mask(observation, info)
         return self.others(agent, observation, mask, self.env.action_space(agent), self.rng)
-
-    def _render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        return np.asarray(self.env.render(**kwargs), np.uint8)
 
 
 def any_allowed(
@@ -176,31 +137,6 @@ def _checked_seat(seat: Any, agents: list[Any]) -> Any:
             hint=nearest(seat, map(str, agents)),
         )
     return seat
-
-
-def _made(env: Any, kwargs: dict[str, Any]) -> Any:
-    if is_environment(env):
-        if kwargs:
-            raise SettingError(
-                "an environment that is there already takes no arguments",
-                expected="its id, or what makes it",
-                received=shorten(kwargs),
-            )
-        return env
-    if not isinstance(env, str) and not callable(env):
-        raise SettingError(
-            "no PettingZoo environment is named",
-            expected="an id, such as env.env=classic/tictactoe, or what makes an environment",
-            received=shorten(env),
-        )
-    made = _by_name(env, kwargs) if isinstance(env, str) else env(**kwargs)
-    if not is_environment(made):
-        raise SettingError(
-            "what was made is no PettingZoo environment",
-            expected="a pettingzoo.AECEnv or ParallelEnv",
-            received=shorten(made),
-        )
-    return made
 
 
 def _by_name(name: str, kwargs: dict[str, Any]) -> Any:

@@ -14,7 +14,10 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from entity_env.errors import ObservationError, shorten
 
-__all__ = ["ParallelSeat", "Seat", "Turn", "TurnSeat", "is_environment", "take_seat"]
+__all__ = ["KINDS", "ParallelSeat", "Seat", "Turn", "TurnSeat", "take_seat"]
+
+KINDS = (AECEnv, ParallelEnv)
+"""Agents take turns, or all move at once."""
 
 Move: TypeAlias = Callable[[Any, Any, Mapping[str, Any]], Any]
 """From (agent, observation, info) to an action: how the others play."""
@@ -145,11 +148,6 @@ def take_seat(env: Any, agent: Any, move: Move) -> Seat:
     """The seat of ``agent``, whose environment is of one kind or the other."""
     kind = ParallelSeat if isinstance(env, ParallelEnv) else TurnSeat
     return kind(env, agent, move)
-
-
-def is_environment(env: Any) -> bool:
-    """Whether this is an environment of PettingZoo."""
-    return isinstance(env, AECEnv | ParallelEnv)
 
 
 def _absent(agent: Any, agents: Any) -> ObservationError:

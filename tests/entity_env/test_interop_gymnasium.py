@@ -478,7 +478,7 @@ def test_pictures_need_their_render_mode():
         ("CartPole-v1", {"sutons": 1}, SettingError, ["sutons"]),
         (None, {}, SettingError, ["env.env=CartPole-v1"]),
         (3, {}, SettingError, ["3"]),
-        (dict, {}, SettingError, ["a gymnasium.Env"]),
+        (dict, {}, SettingError, ["gymnasium.Env"]),
         (Told(), {"size": 3}, SettingError, ["takes no arguments"]),
         ("MountainCarContinuous-v0", {}, SpaceError, ["Box"]),
     ],
