@@ -18,7 +18,7 @@ from entity_env.transport import pack_obs
 
 __all__ = ["COPIES", "Between", "check_spaces", "difference"]
 
-COPIES = "return copies: numpy.array(...) or list(...)"
+COPIES = "return copies: numpy.array(...) or list(...); tuples and read-only arrays may be shared"
 """The hint for all mistakes with shared memory."""
 
 
@@ -56,14 +56,15 @@ class Between(Environment):
 
     Args:
         env: The environment.
-        damage: Whether to damage the last observation during the call, and to repair it after
-            it: then an environment that works with what it has returned plays another game.
-            Without it, an environment that changes what it has returned is refused.
+        damage: Whether to damage each observation before the next call: then an environment that
+            goes on with what it has returned plays another game. Without it, an environment that
+            changes what it has returned is refused.
     """
 
     def __init__(self, env: Environment, damage: bool) -> None:
         self.env, self.damage = env, damage
         self.last: Observation | None = None
+        self.repairs: list[Callable[[], None]] = []
         self.spaces = env.obs_space(), env.action_space()
 
     def obs_space(self) -> ObsSpace:
@@ -87,19 +88,22 @@ class Between(Environment):
         return self._around(self.env.act, actions)
 
     def close(self) -> None:
-        """Close the environment."""
+        """Repair what was damaged, which may be shared with the whole program, and close."""
+        while self.repairs:
+            self.repairs.pop()()
         self.env.close()
 
     def _around(self, call: Callable[..., Observation], *args: Any) -> Observation:
         last, before = self.last, copy.deepcopy(self.last)
-        repairs = _damage(last) if self.damage and last is not None else []
+        ids = _ids(last)
+        if self.damage and last is not None:
+            self.repairs += _damage(last)
         self.last = call(*args)
-        for repair in repairs:
-            repair()
         check_spaces(self.spaces, self.env)
-        if last is not None and before is not None:
+        if not self.damage and last is not None and before is not None:
             packed = [pack_obs(batch_obs([obs], *self.spaces)) for obs in (before, last)]
-            part = difference("", *packed)
+            # The copies of ids may be other ids: of some objects each is only equal to itself.
+            part = difference("", *packed) or ("ids" if _ids(last) != ids else None)
             if part is not None:
                 raise ObservationError(
                     f"the environment changes {part} of an observation that it has returned",
@@ -108,11 +112,25 @@ class Between(Environment):
         return self.last
 
 
+def _id_lists(obs: Observation) -> list[Any]:
+    """All lists of ids and of entity types; None where one is left out."""
+    masks = (obs.actions or {}).values()
+    names = ("actor_ids", "actor_types", "actee_ids", "actee_types")
+    named = [getattr(mask, name, None) for mask in masks for name in names]
+    return [*(obs.ids or {}).values(), *named]
+
+
+def _ids(obs: Observation | None) -> list[list[Any]]:
+    return [] if obs is None else [list(ids) for ids in _id_lists(obs) if ids is not None]
+
+
 def _damage(obs: Observation) -> list[Callable[[], None]]:
-    """Overwrite all numbers in an observation; returns what brings them back."""
-    parts = [*(obs.features or {}).values(), *(obs.visible or {}).values()]
+    """Overwrite all numbers in an observation and empty all lists; returns what undoes it."""
     masks = [getattr(mask, "mask", None) for mask in (obs.actions or {}).values()]
-    return [r for part in [*parts, *masks, obs.global_features, obs.metrics] for r in _spoil(part)]
+    values = [*(obs.features or {}).values(), *(obs.visible or {}).values(), *masks]
+    wholes = [obs.features, obs.ids, obs.actions, obs.visible, obs.metrics]
+    parts = [*values, *_id_lists(obs), obs.global_features, *wholes]
+    return [repair for part in parts for repair in _spoil(part)]
 
 
 def _spoil(part: Any) -> list[Callable[[], None]]:

@@ -32,7 +32,7 @@ MOST_CHERRIES = 10_000
 
 _OBS_SPACE = ObsSpace(entities={"Cherry": Entity(["quality"]), "Player": Entity()})
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"Pick Cherry": SelectEntityActionSpace()}
-_MASK = {"Pick Cherry": SelectEntityActionMask(actor_types=["Player"], actee_types=["Cherry"])}
+_MASKS = {"Pick Cherry": SelectEntityActionMask(actor_types=("Player",), actee_types=("Cherry",))}
 
 
 class CherryPick(Environment):
@@ -125,7 +125,7 @@ class CherryPick(Environment):
                 "Player": [()],
             },
             ids={"Cherry": self._ids(), "Player": ["Player"]},
-            actions=_MASK,
+            actions=dict(_MASKS),
             reward=reward,
             done=self.steps == self.num_picks,
         )

@@ -49,8 +49,8 @@ _OBS_SPACE = ObsSpace(
     }
 )
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"Move": CategoricalActionSpace(DIRECTIONS)}
-_MASK = {"Move": CategoricalActionMask(actor_types=["Player"])}
-_PLAYER = ["Player"]
+_MASKS = {"Move": CategoricalActionMask(actor_types=("Player",))}
+_PLAYER = ("Player",)
 
 
 class FloorIsLava(Environment):
@@ -146,7 +146,7 @@ class FloorIsLava(Environment):
                 "Lava": [(tile_x - x, tile_y - y) for tile_x, tile_y in self.lava],
             },
             ids={"Player": _PLAYER},
-            actions=_MASK,
+            actions=dict(_MASKS),
             reward=float(won),
             done=done,
             metrics={"win": float(won)} if done else {},

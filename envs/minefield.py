@@ -52,8 +52,8 @@ Point: TypeAlias = tuple[float, float]
 _AHEAD = [(math.cos(d * math.pi / 8), math.sin(d * math.pi / 8)) for d in range(DIRECTIONS)]
 _NEAREST_TARGET, _FARTHEST_TARGET, _MINES_APART = 10.0, 150.0, 15.0
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"Drive": CategoricalActionSpace(MOVES)}
-_MASK = {"Drive": CategoricalActionMask(actor_types=["Vehicle"])}
-_VEHICLE = ["Vehicle"]
+_MASKS = {"Drive": CategoricalActionMask(actor_types=("Vehicle",))}
+_VEHICLE = ("Vehicle",)
 
 
 class Minefield(Environment):
@@ -173,7 +173,7 @@ class Minefield(Environment):
                 "Mine": mines,
             },
             ids={"Vehicle": _VEHICLE},
-            actions=_MASK,
+            actions=dict(_MASKS),
             reward=float(won),
             done=done,
             truncated=done and not (lost or won),

@@ -39,8 +39,9 @@ from envs.minesweeper_rules import (
 
 __all__ = ["DEFUSE", "MOVES", "STEPS", "MineSweeper"]
 
-_NOBODY_FIRES = SelectEntityActionMask(actor_types=[], actee_types=["Mine", "Robot"])
-_ALL_FIRE = SelectEntityActionMask(actor_types=["Orbital Cannon"], actee_types=["Mine", "Robot"])
+_TARGETS = ("Mine", "Robot")
+_NOBODY_FIRES = SelectEntityActionMask(actor_types=(), actee_types=_TARGETS)
+_ALL_FIRE = SelectEntityActionMask(actor_types=("Orbital Cannon",), actee_types=_TARGETS)
 
 
 class MineSweeper(Environment):
@@ -279,7 +280,7 @@ class MineSweeper(Environment):
         if len(ready) == self.ncannons:
             return _ALL_FIRE
         return SelectEntityActionMask(
-            actor_ids=[self._cannon_ids[i] for i in ready], actee_types=["Mine", "Robot"]
+            actor_ids=[self._cannon_ids[i] for i in ready], actee_types=_TARGETS
         )
 
 

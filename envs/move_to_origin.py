@@ -49,8 +49,8 @@ _OBS_SPACE = ObsSpace(entities={"Spaceship": Entity(["x", "y", "x_velocity", "y_
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {
     name: CategoricalActionSpace(labels) for name, labels in THRUSTERS.items()
 }
-_MASK = {name: CategoricalActionMask(actor_types=["Spaceship"]) for name in THRUSTERS}
-_SHIP = ["Spaceship"]
+_MASKS = {name: CategoricalActionMask(actor_types=("Spaceship",)) for name in THRUSTERS}
+_SHIP = ("Spaceship",)
 
 
 class MoveToOrigin(Environment):
@@ -126,7 +126,7 @@ class MoveToOrigin(Environment):
         return Observation(
             features={"Spaceship": [self.position + self.velocity]},
             ids={"Spaceship": _SHIP},
-            actions=_MASK,
+            actions=dict(_MASKS),
             reward=reward,
             done=done,
             truncated=done,

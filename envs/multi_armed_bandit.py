@@ -31,7 +31,7 @@ PULLS = 32
 
 _OBS_SPACE = ObsSpace(global_features=["step"])
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"pull": GlobalCategoricalActionSpace(ARMS)}
-_MASK = {"pull": GlobalCategoricalActionMask()}
+_MASKS = {"pull": GlobalCategoricalActionMask()}
 
 
 class MultiArmedBandit(Environment):
@@ -97,7 +97,7 @@ class MultiArmedBandit(Environment):
     def _observe(self, reward: float) -> Observation:
         return Observation(
             global_features=[self.steps],
-            actions=_MASK,
+            actions=dict(_MASKS),
             reward=reward,
             done=self.steps == PULLS,
         )

@@ -43,9 +43,9 @@ _ACTION_SPACE: dict[ActionName, ActionSpace] = {
     "classify": CategoricalActionSpace(ANSWERS),
     "unused_action": CategoricalActionSpace(("0", "1")),
 }
-_MASK = {
-    "classify": CategoricalActionMask(actor_types=["Player"]),
-    "unused_action": CategoricalActionMask(actor_types=[]),
+_MASKS = {
+    "classify": CategoricalActionMask(actor_types=("Player",)),
+    "unused_action": CategoricalActionMask(actor_types=()),
 }
 _PLAYER = ("Player",)
 
@@ -115,7 +115,7 @@ class NotHotdog(Environment):
                 "Hotdog": [] if is_object else [()],
             },
             ids={"Player": _PLAYER},
-            actions=_MASK,
+            actions=dict(_MASKS),
             reward=float(won),
             done=done,
             metrics={"win": float(won)} if done else {},

@@ -43,7 +43,7 @@ _ENDS = (0.5, 0.8)
 
 _OBS_SPACE = ObsSpace(entities={"Opponent": Entity([Discrete("throw", 3)]), "Player": Entity()})
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"throw": CategoricalActionSpace(THROWS)}
-_MASK = {"throw": CategoricalActionMask(actor_types=["Player"])}
+_MASKS = {"throw": CategoricalActionMask(actor_types=("Player",))}
 _PLAYER = ("Player",)
 
 
@@ -116,7 +116,7 @@ class RockPaperScissors(Environment):
         return Observation(
             features={"Opponent": [[self.opponent]], "Player": [()]},
             ids={"Player": _PLAYER},
-            actions=_MASK,
+            actions=dict(_MASKS),
             visible={} if self.cheat else {"Opponent": [False]},
             reward=2.0 * won,
             done=done,

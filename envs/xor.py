@@ -33,7 +33,7 @@ OUTPUTS = ("0", "1")
 
 _OBS_SPACE = ObsSpace(entities={"Bit": Entity([Discrete("is_set", 2)]), "Player": Entity()})
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"output": CategoricalActionSpace(OUTPUTS)}
-_MASK = {"output": CategoricalActionMask(actor_types=["Player"])}
+_MASKS = {"output": CategoricalActionMask(actor_types=("Player",))}
 _PLAYER = ("Player",)
 
 
@@ -91,7 +91,7 @@ class Xor(Environment):
         return Observation(
             features={"Bit": [[bit] for bit in self.bits], "Player": [()]},
             ids={"Player": _PLAYER},
-            actions=_MASK,
+            actions=dict(_MASKS),
             reward=float(won),
             done=done,
             metrics={"win": float(won)} if done else {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import subprocess
 import sys
@@ -168,6 +169,42 @@ class AliasedList(Walk):
     get_state = Environment.get_state
 
 
+class SameWalls(Walk):
+    """Shows an array that it never changes, and that whoever sees it can."""
+
+    def reset(self):
+        self.walls = np.zeros(1)
+        return super().reset()
+
+    def observe(self):
+        return dataclasses.replace(super().observe(), global_features=self.walls)
+
+
+class SameIds(Walk):
+    names = ("a", "b")
+
+    def reset(self):
+        self.ids = list(self.names)
+        return super().reset()
+
+    def observe(self):
+        return dataclasses.replace(super().observe(), ids={"Walker": self.ids})
+
+
+class ReversesIds(SameIds):
+    def act(self, actions):
+        self.ids.reverse()
+        return super().act(actions)
+
+
+class SameActors(SameIds):
+    def observe(self):
+        observation = super().observe()
+        mask = CategoricalActionMask(actor_ids=self.ids, mask=self.mask.copy())
+        ids = {"Walker": list(self.ids)}
+        return dataclasses.replace(observation, ids=ids, actions={"Go": mask})
+
+
 class ReusedBuffer(Walk):
     """Fills one array anew for each observation."""
 
@@ -328,6 +365,10 @@ BROKEN = [
     (GrowingActions, errors.SpaceError, ("action_space", "same at every call", "far")),
     (Aliased, errors.ObservationError, ("memory that it has returned", "features.Walker")),
     (AliasedList, errors.ObservationError, ("memory that it has returned", "copies")),
+    (SameWalls, errors.ObservationError, ("memory that it has returned", "global_features")),
+    (SameIds, errors.ObservationError, ("memory that it has returned", "copies")),
+    (ReversesIds, errors.ObservationError, ("changes ids", "has returned", "copies")),
+    (SameActors, errors.ObservationError, ("memory that it has returned", "copies")),
     (ReusedBuffer, errors.ObservationError, ("changes features.Walker", "has returned", "copies")),
     (ChangesItsMask, errors.ObservationError, ("changes masks.Go.mask", "copies")),
     (ForgetsTheTime, errors.StateError, ("global_features differs", "saved after step 1")),
@@ -396,7 +437,21 @@ def test_an_environment_that_never_ends_is_checked_for_a_while():
     check_env(Endless, episodes=1)
 
 
-def test_arrays_that_never_change_may_be_shared_and_are_left_as_they_were():
+def test_what_nobody_can_change_may_be_shared():
+    mask = np.ones((2, 2), np.bool_)
+    mask.setflags(write=False)
+
+    class Constant(Walk):
+        def observe(self):
+            observation = super().observe()
+            observation.actions["Go"] = CategoricalActionMask(actor_types=("Walker",), mask=mask)
+            observation.ids["Walker"] = ("a", "b")
+            return observation
+
+    check_env(Constant)
+
+
+def test_what_was_damaged_is_repaired():
     mask = np.ones((2, 2), np.bool_)
 
     class Constant(Walk):
@@ -405,7 +460,8 @@ def test_arrays_that_never_change_may_be_shared_and_are_left_as_they_were():
             observation.actions["Go"] = CategoricalActionMask(actor_types=["Walker"], mask=mask)
             return observation
 
-    check_env(Constant)
+    with pytest.raises(errors.ObservationError, match="has returned"):
+        check_env(Constant)
     assert mask.all()
 
 

@@ -40,7 +40,7 @@ def test_positions_are_relative_to_the_player():
         "truncated": False,
         "metrics": {},
     }
-    assert observation.ids == {"Player": ["Player"]}
+    assert observation.ids == {"Player": ("Player",)}
 
 
 def test_or_absolute():

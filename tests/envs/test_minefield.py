@@ -44,7 +44,7 @@ def test_positions_are_relative_to_the_vehicle():
         "truncated": False,
         "metrics": {},
     }
-    assert observation.ids == {"Vehicle": ["Vehicle"]}
+    assert observation.ids == {"Vehicle": ("Vehicle",)}
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,8 @@ def test_one_robot_without_cannon():
             "Move": {"actor_ids": None, "actor_types": ["Robot"], "mask": [[True] * 5]},
             "Fire Orbital Cannon": {
                 "actor_ids": None,
-                "actor_types": [],
-                "actee_types": ["Mine", "Robot"],
+                "actor_types": (),
+                "actee_types": ("Mine", "Robot"),
                 "actee_ids": None,
                 "mask": None,
             },
@@ -124,8 +124,8 @@ def test_a_ready_cannon():
     assert observed["actions"]["Move"]["mask"] == [[False, True, True, False, True]]
     assert observed["actions"]["Fire Orbital Cannon"] == {
         "actor_ids": None,
-        "actor_types": ["Orbital Cannon"],
-        "actee_types": ["Mine", "Robot"],
+        "actor_types": ("Orbital Cannon",),
+        "actee_types": ("Mine", "Robot"),
         "actee_ids": None,
         "mask": None,
     }
@@ -157,7 +157,7 @@ def test_only_the_ready_ones_of_several_cannons_fire():
     assert mask.actor_types is None
     assert list(mask.actor_ids) == [("Orbital Cannon", 0), ("Orbital Cannon", 2)]
     env = MineSweeper.from_state([(2, 1)], [(2, 0)], [2, 3, 1])
-    assert env.observe().actions["Fire Orbital Cannon"].actor_types == []
+    assert env.observe().actions["Fire Orbital Cannon"].actor_types == ()
 
 
 def test_observations_stay_as_they_were_when_the_game_goes_on():
@@ -302,7 +302,7 @@ def test_a_cannon_starts_with_its_full_cooldown_and_fires_every_period_plus_1_st
     assert env.cooldowns == [3]
     fired = []
     for step in range(1, 13):
-        ready = observation.actions["Fire Orbital Cannon"].actor_types == ["Orbital Cannon"]
+        ready = observation.actions["Fire Orbital Cannon"].actor_types == ("Orbital Cannon",)
         assert ready == (env.cooldowns == [0])
         if ready:
             fired.append(step)

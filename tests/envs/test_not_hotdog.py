@@ -36,8 +36,8 @@ def test_the_environment_is_sound():
 def test_what_is_seen(thing, objects, hotdogs):
     observation = at(thing).observe()
     assert observation.features == {"Player": [()], "Object": objects, "Hotdog": hotdogs}
-    assert observation.actions["classify"].actor_types == ["Player"]
-    assert observation.actions["unused_action"].actor_types == []
+    assert observation.actions["classify"].actor_types == ("Player",)
+    assert observation.actions["unused_action"].actor_types == ()
 
 
 @pytest.mark.parametrize(
