@@ -61,7 +61,7 @@ GAMES = (
     Game("floor_is_lava", 0.97),
     Game("move_to_origin", 0.9),
     Game("minefield", 0.95),
-    Game("multi_snake", 0.7, ("env.num_snakes=1",)),
+    Game("multi_snake", 0.7, ("env.num_snakes=1", "total_timesteps=400_000")),
     Game("multi_snake", 0.5, ("env.num_snakes=2",)),
     Game("treasure_hunt", 0.0),
     Game("minesweeper_cannon", 0.97, metric="win"),

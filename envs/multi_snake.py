@@ -21,9 +21,6 @@ from entity_env.spaces import (
     ActionName,
     ActionSpace,
     CategoricalActionSpace,
-    Discrete,
-    Entity,
-    Feature,
     ObsSpace,
 )
 from envs.checks import (
@@ -34,6 +31,7 @@ from envs.checks import (
     refuse_state,
 )
 from envs.errors import EnvConfigError, check_flag, check_whole
+from envs.multi_snake_views import Tile, show_board, show_views, snake_entities
 
 __all__ = ["MOVES", "STEPS", "MultiSnake"]
 
@@ -41,7 +39,6 @@ MOVES = ("Right", "Left", "Up", "Down")
 STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
 """The way (x, y) of each move."""
 
-Tile: TypeAlias = tuple[int, int]
 Snake: TypeAlias = list[Tile]
 """The tiles of a snake, head first."""
 
@@ -53,8 +50,10 @@ class MultiSnake(Environment):
         ``SnakeHead`` [x, y, snake], with the ids ("SnakeHead", 0), ("SnakeHead", 1), ...;
         ``SnakeBody`` [x, y, snake], the other tiles of all snakes; ``Food`` [x, y, snake]. x goes
         to the right, y up, (0, 0) is bottom left. ``snake`` is the number of the snake, which is
-        its colour. With ``relative`` the places of bodies and food are relative to the head of
-        their own snake; those of heads are not.
+        its colour. With ``relative`` all but the heads are there once for each snake, as its head
+        sees them: ``SnakeBody`` and ``Food`` [x, y, viewer, own], ``OtherHead`` [x, y, viewer],
+        where (x, y) is the way from the head of snake ``viewer``, and ``own`` is 1 for what is
+        its own.
     Actions:
         ``Move``: each head goes Right, Left, Up or Down; the mask forbids the way back into the
         snake's own neck. All snakes move at once:
@@ -82,7 +81,7 @@ class MultiSnake(Environment):
         board_size: Tiles from left to right and from bottom to top, at most 1000.
         max_length: The length of a full-grown snake, 2 to 10,000.
         max_steps: Steps until the episode is cut off, at most 10^9.
-        relative: Whether bodies and food are relative to the head of their snake.
+        relative: Whether each snake has its own view of bodies, food and other heads.
 
     Raises:
         EnvConfigError: A parameter of the wrong type or range, or a board too small for all snakes
@@ -115,10 +114,7 @@ class MultiSnake(Environment):
         self.steps = -1  # before the first reset
         self.done = False
         self._mask: list[tuple[bool, ...]] = []
-        features: list[Feature] = ["x", "y", Discrete("snake", self.num_snakes)]
-        self._obs_space = ObsSpace(
-            entities={name: Entity(features) for name in ("SnakeHead", "SnakeBody", "Food")}
-        )
+        self._obs_space = ObsSpace(entities=snake_entities(self.num_snakes, self.relative))
         self._action_space = {"Move": CategoricalActionSpace(MOVES)}
         self._ids = [("SnakeHead", i) for i in range(self.num_snakes)]
         self._growth = 1.0 / (self.num_snakes * (self.max_length - 1))
@@ -171,20 +167,13 @@ class MultiSnake(Environment):
     def observe(self, reward: float = 0.0) -> Observation:
         """The observation of the current state, after a step that paid ``reward``."""
         check_started(self.steps)
-        heads, bodies, food = [], [], []
-        for i, snake in enumerate(self.snakes):
-            heads.append((*snake[0], i))
-            from_x, from_y = snake[0] if self.relative else (0, 0)
-            bodies += [(x - from_x, y - from_y, i) for x, y in snake[1:]]
-            tile = self.food[i]
-            if tile is not None:
-                food.append((tile[0] - from_x, tile[1] - from_y, i))
+        show = show_views if self.relative else show_board
         won = self.won
         self.done = done = self.crashed or won or self.steps >= self.max_steps
         self._mask = [_ways(snake) for snake in self.snakes]
         mask = CategoricalActionMask(actor_types=["SnakeHead"], mask=self._mask[:])
         return Observation(
-            features={"SnakeHead": heads, "SnakeBody": bodies, "Food": food},
+            features=show(self.snakes, self.food),
             ids={"SnakeHead": self._ids[:]},
             actions={"Move": mask},
             reward=reward,

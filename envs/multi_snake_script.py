@@ -9,7 +9,8 @@ import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
 from entity_env.observation import Observation
-from envs.multi_snake import MOVES, STEPS, Tile
+from envs.multi_snake import MOVES, STEPS
+from envs.multi_snake_views import Tile
 
 __all__ = ["crawl_to_food"]
 
@@ -26,7 +27,7 @@ def crawl_to_food(observation: Observation, board_size: int = 10) -> dict[str, A
     mask: Any = (observation.actions or {})["Move"]
     heads = [(int(x), int(y)) for x, y, _ in features["SnakeHead"]]
     taken = {_tile(row, heads) for row in features["SnakeBody"]} | set(heads)
-    food = {int(row[2]): _tile(row, heads) for row in features["Food"]}
+    food = {int(row[2]): _tile(row, heads) for row in features["Food"] if row[3]}
     moves = []
     for i, head in enumerate(heads):
         walls = taken | {tile for snake, tile in food.items() if snake != i}
@@ -70,7 +71,7 @@ def _distances(start: Tile, walls: set[Tile], size: int) -> dict[Tile, int]:
 
 
 def _tile(row: Any, heads: list[Tile]) -> Tile:
-    """The tile of a body or food, from its place relative to the head of its snake."""
+    """The tile of a body or food, from the way to it from the head of the snake that sees it."""
     x, y = heads[int(row[2])]
     return x + int(row[0]), y + int(row[1])
 

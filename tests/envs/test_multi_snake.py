@@ -54,16 +54,35 @@ def test_what_two_snakes_show():
         "metrics": {},
     }
     assert observation.ids == {"SnakeHead": [("SnakeHead", 0), ("SnakeHead", 1)]}
-    entities = MultiSnake(num_snakes=3).obs_space().entities
+    entities = MultiSnake(num_snakes=3, relative=False).obs_space().entities
     assert all(entity.features[2] == Discrete("snake", 3) for entity in entities.values())
 
 
-def test_bodies_and_food_are_relative_to_the_head_of_their_snake():
+def test_each_head_sees_everything_from_where_it_is():
     _, observation = game([[(2, 3), (2, 2), (1, 2)], [(7, 7), (7, 8)]], [(0, 9), (5, 5)])
+    # [x, y, viewer, own]: from (2, 3) first, then from (7, 7).
     assert plain(observation)["features"] == {
         "SnakeHead": [[2, 3, 0], [7, 7, 1]],
-        "SnakeBody": [[0, -1, 0], [-1, -1, 0], [0, 1, 1]],
-        "Food": [[-2, 6, 0], [-2, -2, 1]],
+        "SnakeBody": [
+            [0, -1, 0, 1],
+            [-1, -1, 0, 1],
+            [5, 5, 0, 0],
+            [-5, -5, 1, 0],
+            [-6, -5, 1, 0],
+            [0, 1, 1, 1],
+        ],
+        "Food": [[-2, 6, 0, 1], [3, 2, 0, 0], [-7, 2, 1, 0], [-2, -2, 1, 1]],
+        "OtherHead": [[5, 4, 0], [-5, -4, 1]],
+    }
+
+
+def test_a_snake_alone_sees_no_other_head():
+    _, observation = game([[(2, 3), (2, 2)]], [(0, 9)])
+    assert plain(observation)["features"] == {
+        "SnakeHead": [[2, 3, 0]],
+        "SnakeBody": [[0, -1, 0, 1]],
+        "Food": [[-2, 6, 0, 1]],
+        "OtherHead": [],
     }
 
 
@@ -198,7 +217,7 @@ def test_all_snakes_must_be_full_grown():
     observation = env.act(go(RIGHT, RIGHT))
     assert not observation.done
     # A full-grown snake has no food, and moves on without growing. The other's is 4 to the right.
-    assert observation.features["Food"] == [(4, 0, 1)]
+    assert observation.features["Food"] == [(2, -3, 0, 0), (4, 0, 1, 1)]
     env.act(go(RIGHT, RIGHT))
     assert len(env.snakes[0]) == 4
 
