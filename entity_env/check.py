@@ -28,6 +28,7 @@ from entity_env.errors import (
     EntityEnvError,
     EnvironmentFailedError,
     ObservationError,
+    SettingError,
     shorten,
 )
 from entity_env.list_env import ListEnv
@@ -61,7 +62,7 @@ def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) ->
     Raises:
         EntityEnvError: A subclass of it that names the mistake.
     """
-    check_count("number of episodes", episodes)
+    check_count("number of episodes", episodes, error=SettingError)
     create_env = _copies_of(env) if isinstance(env, Environment) else env
     made: list[Environment] = []
 

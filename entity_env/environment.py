@@ -90,7 +90,10 @@ class Environment(ABC):
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """A picture of the current state. Shape: (H, W, 3), uint8."""
-        raise NotImplementedError(f"{type(self).__name__} does not draw itself")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not draw itself; "
+            "entity_env.draw_observation(observation, env.obs_space()) draws what has x and y"
+        )
 
     def render_text(self) -> str:
         """The current state as lines of text, for the terminal."""

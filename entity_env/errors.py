@@ -62,7 +62,7 @@ class EntityEnvError(ValueError):
         what: The mistake, with the names of the entity type, feature or action it is about.
         expected: What would have been valid.
         received: What came instead.
-        options: The valid names, where there is a closed list of them.
+        options: The valid names or values, where there is a closed list of them.
         hint: What to do about it.
         where: The place, such as ``environment 3, step 17``; see ``located``.
     """
@@ -73,7 +73,7 @@ class EntityEnvError(ValueError):
         *,
         expected: object = None,
         received: object = None,
-        options: Iterable[str] | None = None,
+        options: Iterable[object] | None = None,
         hint: str | None = None,
         where: str | None = None,
     ) -> None:
@@ -81,7 +81,7 @@ class EntityEnvError(ValueError):
         self.what = what
         self.expected = None if expected is None else str(expected)
         self.received = None if received is None else str(received)
-        self.options = None if options is None else ", ".join(map(repr, options)) or "(none)"
+        self.options = None if options is None else ", ".join(map(_option, options)) or "(none)"
         self.hint = hint
         self.where = where
 
@@ -215,7 +215,7 @@ class UnknownEnvironmentError(EntityEnvError):
 
 
 class SettingError(EntityEnvError):
-    """A constructor argument that an environment does not have."""
+    """A setting that is unknown, or has a value that it cannot have."""
 
 
 class RecordingError(EntityEnvError):
@@ -266,10 +266,11 @@ class WorkerDiedError(EntityEnvError):
     """A worker process ended without an answer."""
 
 
-def nearest(name: object, options: Iterable[str]) -> str | None:
-    """A hint with the closest valid name, or None where nothing is close."""
-    close = get_close_matches(str(name), list(options), n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else None
+def nearest(name: object, options: Iterable[object]) -> str | None:
+    """A hint with the closest valid name or value, or None where nothing is close."""
+    by_text = {str(option): option for option in options}
+    close = get_close_matches(str(name), by_text, n=1, cutoff=0.6)
+    return f"did you mean {by_text[close[0]]!r}?" if close else None
 
 
 def shorten(value: object, limit: int = 120) -> str:
@@ -279,3 +280,7 @@ def shorten(value: object, limit: int = 120) -> str:
     except Exception as error:
         text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _option(value: object) -> str:
+    return shorten(value, 200)  # long enough for a path, which is there to be copied

@@ -76,12 +76,12 @@ def extract_global_features(state: Any, obs_space: ObsSpace) -> Floats:
 
 def _rows(what: str, objects: Any, features: Sequence[Feature]) -> Floats:
     """One row for each object. Shape: (N, F)."""
+    if isinstance(objects, str | Mapping):
+        raise _not_a_list(what, objects)
     try:
         objects = list(objects)
     except TypeError as error:
-        raise ObservationError(
-            f"the objects of {what} are not a list", received=shorten(objects)
-        ) from error
+        raise _not_a_list(what, objects) from error
     names = [feature_name(feature) for feature in features]
     if not objects or not names:
         return np.zeros((len(objects), len(names)), dtype=np.float32)
@@ -99,6 +99,15 @@ def _rows(what: str, objects: Any, features: Sequence[Feature]) -> Floats:
         return feature_rows(what, rows, features)
     except (FeatureShapeError, FeatureTypeError) as error:
         raise _not_a_number(what, rows, names) from error
+
+
+def _not_a_list(what: str, objects: Any) -> ObservationError:
+    return ObservationError(
+        f"the objects of {what} are not a list",
+        expected="a list of objects",
+        received=f"{type(objects).__name__}: {shorten(objects)}",
+        hint="give the values() of the dict" if isinstance(objects, Mapping) else None,
+    )
 
 
 def _not_a_number(

@@ -19,6 +19,7 @@ from entity_env.actions import (
     GlobalCategoricalAction,
     SelectEntityAction,
 )
+from entity_env.errors import shorten
 from entity_env.observation import EntityID
 from entity_env.spaces import (
     ActionName,
@@ -28,7 +29,14 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-__all__ = ["RESERVED_METRICS", "CategoricalActors", "Frame", "SelectActors", "typed_actions"]
+__all__ = [
+    "RESERVED_METRICS",
+    "CategoricalActors",
+    "Frame",
+    "SelectActors",
+    "entity_name",
+    "typed_actions",
+]
 
 RESERVED_METRICS = ("episodic_reward", "episodic_length")
 """Metrics of every episode, which an environment cannot set."""
@@ -111,6 +119,25 @@ def typed_actions(
         else:
             actions[name] = CategoricalAction(actors, indices, space.index_to_label)
     return actions
+
+
+def entity_name(
+    role: str, index: int, ids: Sequence[EntityID], counts: Mapping[EntityName, int]
+) -> str:
+    """What an error calls an entity: its role and id or, where it has none, its row and type.
+
+    Args:
+        role: What it is there, such as ``actor``.
+        index: Its index in the frame.
+        ids: The id of each entity by index.
+        counts: The number of entities of each type, in the order of the space.
+    """
+    if index >= len(ids):
+        return "the player"
+    if ids[index] is not None:
+        return f"{role} {shorten(ids[index])}"
+    types = [name for name, count in counts.items() for _ in range(count)]
+    return f"entity {types[:index].count(types[index])} of type {types[index]!r}"
 
 
 _NOBODY = np.zeros(0, dtype=np.int64)

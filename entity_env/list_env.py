@@ -290,11 +290,11 @@ class ListEnv(VecEnv):
         return f"environment {self._first_row + row}, step {self._step}"
 
     def _environment(self, row: int, create_env: Callable[[], Environment]) -> Environment:
-        env = self._call(row, "create_env", create_env)
-        if not isinstance(env, Environment):
+        env = self._call(row, "create_env", create_env) if callable(create_env) else create_env
+        if env is create_env or not isinstance(env, Environment):
             raise ObservationError(
                 "create_env did not make an environment",
-                expected="an instance of a subclass of entity_env.Environment",
+                expected="a subclass of entity_env.Environment, or what makes an instance",
                 received=shorten(env),
             ).located(self._where(row))
         return env

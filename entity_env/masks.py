@@ -23,7 +23,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.frame import CategoricalActors, SelectActors
+from entity_env.frame import CategoricalActors, SelectActors, entity_name
 from entity_env.observation import (
     CategoricalActionMask,
     EntityID,
@@ -111,7 +111,7 @@ class MaskReader:
             raise ActorError(
                 f"action {action!r} names an {role} twice",
                 expected=f"each {role} once",
-                received=shorten(self.ids[twice]),
+                received=self._name(role, twice),
             )
         if self.visible:
             self._check_visible(action, role, indices)
@@ -134,7 +134,7 @@ class MaskReader:
             )
         raise ActorError(
             f"action {action!r}: {role} {shorten(entity_id)} is not in the frame",
-            options=[shorten(known, 40) for known in list(self.index_of)[:20]],
+            options=list(self.index_of)[:20],
         )
 
     def _of_types(self, action: str, role: str, types: Sequence[EntityName]) -> list[int]:
@@ -164,8 +164,8 @@ class MaskReader:
         for index in indices:
             if not shown[index]:
                 raise VisibilityError(
-                    f"action {action!r}: {role} {shorten(self.ids[index])} is hidden",
-                    expected="actors and actees that the policy can see",
+                    f"action {action!r}: {self._name(role, index)} is hidden",
+                    expected=f"{role}s that the policy can see",
                 )
 
     def _mask(
@@ -185,12 +185,15 @@ class MaskReader:
             )
         if not values.any(axis=1).all():
             actor = actors[int(np.argmin(values.any(axis=1)))]
-            who = shorten(self.ids[actor]) if actor < len(self.ids) else "the player"
+            absent = "actor" if actor < len(self.ids) else "action"
             raise EmptyMaskError(
-                f"action {action!r}: the mask leaves actor {who} without a choice",
-                expected=f"at least one True among {width} {columns}, or leave the actor out",
+                f"action {action!r}: the mask leaves {self._name('actor', actor)} without a choice",
+                expected=f"at least one True among {width} {columns}, or leave the {absent} out",
             )
         return values
+
+    def _name(self, role: str, index: int) -> str:
+        return entity_name(role, index, self.ids, self.counts)
 
 
 def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.NDArray[np.bool_]:

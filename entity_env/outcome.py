@@ -63,8 +63,14 @@ def read_metrics(metrics: Mapping[Any, Any]) -> dict[str, float]:
     """The metrics as finite floats."""
     checked = {}
     for name, given in metrics.items():
+        if not isinstance(name, str):
+            raise MetricError(
+                "the name of a metric is not a string",
+                expected="a dict from name to number",
+                received=shorten(name),
+            )
         value = _finite(given)
-        if not isinstance(name, str) or value is None:
+        if value is None:
             raise MetricError(
                 f"metric {shorten(name)} is not one finite number",
                 expected="a dict from name to number",

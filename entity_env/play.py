@@ -12,6 +12,7 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.environment import Environment, seed_environment
+from entity_env.errors import SettingError
 from entity_env.list_env import ListEnv
 from entity_env.metrics import EpisodeTracker, complete_columns, metric_columns
 from entity_env.observation import Observation
@@ -48,6 +49,9 @@ def play_episodes(
         seed: Seeds the environments.
         rows: Environments that play at once.
         max_steps: Longer episodes are cut off; 0 lets them go on for ever.
+
+    Raises:
+        SettingError: Fewer than one episode.
     """
     limited = functools.partial(_limited, create_env, max_steps)
     # The environments limit themselves: a row that is cut off goes on with its next episode.
@@ -69,7 +73,7 @@ def play_rows(
     metrics. Nothing can reset a single row: the rest of its share is played afterwards, in new
     rows whose seed is drawn from ``seed``.
     """
-    check_count("number of episodes", episodes)
+    check_count("number of episodes", episodes, error=SettingError)
     summaries: list[dict[str, float]] = []
     shares = np.array([len(part) for part in np.array_split(range(episodes), min(episodes, rows))])
     attempt = 0
@@ -120,7 +124,7 @@ def play_scripted(
     max_steps: int = 0,
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Play episodes one after the other with a function from observation to actions."""
-    check_count("number of episodes", episodes)
+    check_count("number of episodes", episodes, error=SettingError)
     env = _limited(create_env, max_steps)
     try:
         seed_environment(env, seed)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeGuard, cast
+from types import ModuleType
+from typing import Any, TypeAlias, TypeGuard, cast, get_type_hints
 
 from entity_env.environment import Environment
 from entity_env.errors import SettingError, UnknownEnvironmentError, nearest, shorten
@@ -74,20 +75,35 @@ def resolve(name: str) -> Factory:
             else None,
         ) from error
     if not callable(factory := getattr(module, attribute, None)):
-        classes = [
-            key
-            for key, value in vars(module).items()
-            if inspect.isclass(value)
-            and issubclass(value, Environment | VecEnv)
-            and value not in (Environment, VecEnv)
-        ]
+        own = [name for name, value in vars(module).items() if _is_offered(value, name, module)]
         raise UnknownEnvironmentError(
             f"module {module_name!r} has no environment {attribute!r}",
-            options=classes,
-            hint=nearest(attribute, classes),
+            options=own,
+            hint=nearest(attribute, own),
         )
     found: Factory = factory
     return found
+
+
+def _is_offered(value: Any, name: str, module: ModuleType) -> bool:
+    """Whether a value in ``module`` may make environments, and is not just imported there.
+
+    A package offers what its own modules define. Of functions only those count that do not say
+    that they return something else.
+    """
+    home = getattr(value, "__module__", None)
+    is_own = home == module.__name__ or str(home).startswith(f"{module.__name__}.")
+    if name.startswith("_") or not is_own:
+        return False
+    if inspect.isclass(value):
+        return issubclass(value, Environment | VecEnv) and not inspect.isabstract(value)
+    if not inspect.isfunction(value):
+        return False
+    try:
+        made = get_type_hints(value).get("return", Environment)
+    except Exception:  # an annotation may be any expression
+        return False
+    return inspect.isclass(made) and issubclass(made, Environment | VecEnv)
 
 
 def is_rows(factory: Factory) -> TypeGuard[type[VecEnv]]:
@@ -109,7 +125,7 @@ def alone(factory: Factory) -> Callable[..., Environment]:
 
 
 def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
-    """Refuse settings that the environment's constructor does not take."""
+    """Refuse settings that the environment's constructor does not take, or lacks."""
     if is_rows(factory) and factory.environment is not None:
         factory = factory.environment
     try:
@@ -118,15 +134,23 @@ def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
         return
     if is_rows(factory):  # whoever makes the rows says how many, and with which seed
         parameters = {k: p for k, p in parameters.items() if k not in ("num_envs", "seed")}
-    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-        return
     name = getattr(factory, "__name__", "the environment")
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     for setting in settings:
-        if setting not in parameters:
+        if setting not in parameters and not takes_any:
             raise SettingError(
                 f"{name} has no setting {setting!r}",
                 options=parameters,
                 hint=nearest(setting, parameters),
+            )
+    named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    for key, parameter in parameters.items():
+        is_needed = parameter.kind in named and parameter.default is inspect.Parameter.empty
+        if is_needed and key not in settings:
+            raise SettingError(
+                f"{name} needs the setting {key!r}",
+                expected=f"{key}=...",
+                received=f"settings {', '.join(settings)}" if settings else "no settings",
             )
 
 

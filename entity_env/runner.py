@@ -22,7 +22,13 @@ from entity_env.batch import batch_frames
 from entity_env.command_line import environment_from_words
 from entity_env.drawing import entity_table
 from entity_env.environment import Environment, check_seed, seed_environment
-from entity_env.errors import EntityEnvError, EnvironmentFailedError, ObservationError, shorten
+from entity_env.errors import (
+    EntityEnvError,
+    EnvironmentFailedError,
+    ObservationError,
+    SettingError,
+    shorten,
+)
 from entity_env.frame import RESERVED_METRICS, Frame, typed_actions
 from entity_env.metrics import EpisodeTracker
 from entity_env.player.terminal import Asker, QuitError, ask
@@ -56,7 +62,7 @@ def play_in_terminal(
     """
     seed = secrets.randbelow(10**6) if seed is None else check_seed(seed)
     if episodes is not None:
-        check_count("number of episodes", episodes)
+        check_count("number of episodes", episodes, error=SettingError)
     env = _call("its constructor", create_env)
     if not isinstance(env, Environment):
         raise ObservationError(

@@ -5,11 +5,19 @@ Plain frozen dataclasses without NumPy, so that the network can be built from th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Union
 
 from entity_env.errors import SpaceError, shorten
+from entity_env.space_checks import (
+    check_name,
+    check_unique,
+    checked_labels,
+    checked_size,
+    in_order,
+    is_finite_number,
+)
 
 __all__ = [
     "ActionName",
@@ -49,7 +57,7 @@ class Continuous:
 
     def __post_init__(self) -> None:
         """Check the name and the scale."""
-        _check_name("feature", self.name)
+        check_name("feature", self.name)
         if (self.mean is None) != (self.std is None):
             raise SpaceError(
                 f"feature {self.name!r} declares only one of mean and std",
@@ -57,7 +65,7 @@ class Continuous:
                 received=f"mean={self.mean!r}, std={self.std!r}",
             )
         for label, value in (("mean", self.mean), ("std", self.std)):
-            if value is not None and not _is_finite_number(value):
+            if value is not None and not is_finite_number(value):
                 raise SpaceError(
                     f"feature {self.name!r} has a {label} that is not a finite number",
                     received=shorten(value),
@@ -72,20 +80,20 @@ class Continuous:
 
 @dataclass(frozen=True)
 class Discrete:
-    """A feature with the whole values ``0 .. n - 1``, which the network embeds, not scales."""
+    """A feature with the whole values ``0 .. n - 1``, which the network embeds, not scales.
+
+    Args:
+        name: The feature's name.
+        n: The number of values, at most 2**24.
+    """
 
     name: str
     n: int
 
     def __post_init__(self) -> None:
         """Check the name and the number of values."""
-        _check_name("feature", self.name)
-        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
-            raise SpaceError(
-                f"discrete feature {self.name!r} needs at least one value",
-                expected="n, a whole number >= 1",
-                received=shorten(self.n),
-            )
+        check_name("feature", self.name)
+        object.__setattr__(self, "n", checked_size(self.name, self.n))
 
 
 Feature: TypeAlias = Union[str, Continuous, Discrete]
@@ -104,7 +112,8 @@ class Entity:
 
     def __post_init__(self) -> None:
         """Check the features and freeze their order."""
-        object.__setattr__(self, "features", _checked_features("an entity type", self.features))
+        features = _checked_features("the features of an entity type", self.features)
+        object.__setattr__(self, "features", features)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -126,7 +135,8 @@ class ObsSpace:
 
     def __post_init__(self) -> None:
         """Check the parts and copy them, so that later changes outside do not reach the space."""
-        features = _checked_features("global_features", self.global_features)
+        hint = "entity types are given by name: ObsSpace(entities={...})"
+        features = _checked_features("global_features", self.global_features, hint)
         object.__setattr__(self, "global_features", features)
         if not isinstance(self.entities, Mapping):
             raise SpaceError(
@@ -135,7 +145,7 @@ class ObsSpace:
                 received=shorten(self.entities),
             )
         for name, entity in self.entities.items():
-            _check_name("entity type", name)
+            check_name("entity type", name)
             if not isinstance(entity, Entity):
                 raise SpaceError(
                     f"entity type {name!r} is not an Entity",
@@ -158,7 +168,7 @@ class CategoricalActionSpace:
 
     def __post_init__(self) -> None:
         """Check the labels."""
-        object.__setattr__(self, "index_to_label", _checked_labels(self.index_to_label))
+        object.__setattr__(self, "index_to_label", checked_labels(self.index_to_label))
 
     def __len__(self) -> int:
         """The number of choices."""
@@ -173,7 +183,7 @@ class GlobalCategoricalActionSpace:
 
     def __post_init__(self) -> None:
         """Check the labels."""
-        object.__setattr__(self, "index_to_label", _checked_labels(self.index_to_label))
+        object.__setattr__(self, "index_to_label", checked_labels(self.index_to_label))
 
     def __len__(self) -> int:
         """The number of choices."""
@@ -202,7 +212,7 @@ def check_action_space(action_space: object) -> dict[ActionName, ActionSpace]:
         raise SpaceError("the action space is empty", expected="at least one action")
     kinds = (CategoricalActionSpace, GlobalCategoricalActionSpace, SelectEntityActionSpace)
     for name, space in action_space.items():
-        _check_name("action", name)
+        check_name("action", name)
         if not isinstance(space, kinds):
             raise SpaceError(
                 f"action {name!r} has no action space",
@@ -243,56 +253,15 @@ def _order(space: Any) -> list[Any] | None:
     return list(names) if isinstance(names, Mapping) else None
 
 
-def _check_name(kind: str, name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise SpaceError(f"{kind} name is not a non-empty string", received=shorten(name))
-
-
-def _is_finite_number(value: Any) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and float("-inf") < value < float("inf")
-    )
-
-
-def _checked_features(owner: str, features: object) -> tuple[Feature, ...]:
-    if isinstance(features, str) or not isinstance(features, Iterable):
-        raise SpaceError(
-            f"the features of {owner} are not a list",
-            expected="a list of names, Continuous or Discrete",
-            received=shorten(features),
-        )
-    checked = tuple(features)
-    for feature in checked:
+def _checked_features(what: str, given: object, hint: str | None = None) -> tuple[Feature, ...]:
+    features = in_order(what, given, "a list of names, Continuous or Discrete", hint)
+    for feature in features:
         if not isinstance(feature, str | Continuous | Discrete):
             raise SpaceError(
-                f"{owner} has a feature of an unknown kind",
+                f"{what} hold one of an unknown kind",
                 expected="a name, Continuous or Discrete",
                 received=shorten(feature),
             )
-        _check_name("feature", feature_name(feature))
-    _check_unique("feature", [feature_name(feature) for feature in checked])
-    return checked
-
-
-def _checked_labels(labels: object) -> tuple[str, ...]:
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        raise SpaceError(
-            "the labels of an action are not a list",
-            expected="a list of strings, one for each choice",
-            received=shorten(labels),
-        )
-    checked = tuple(labels)
-    if not checked:
-        raise SpaceError("an action has no choices", expected="at least one label")
-    for label in checked:
-        _check_name("label", label)
-    _check_unique("label", list(checked))
-    return checked
-
-
-def _check_unique(kind: str, names: list[str]) -> None:
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SpaceError(f"{kind} {twice!r} is given twice", received=shorten(names))
+        check_name("feature", feature_name(feature))
+    check_unique("feature", [feature_name(feature) for feature in features])
+    return features

@@ -48,7 +48,11 @@ class FrameReader:
 
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
         if not isinstance(obs_space, ObsSpace):
-            raise ObservationError("not an observation space", received=shorten(obs_space))
+            raise ObservationError(
+                "not an observation space",
+                expected="entity_env.ObsSpace",
+                received=shorten(obs_space),
+            )
         self.obs_space = obs_space
         self.action_space = check_action_space(action_space)
 
@@ -102,9 +106,10 @@ class FrameReader:
         expected = self.obs_space.global_features
         values = numbers("global_features", observation.global_features)
         if values.shape != (len(expected),):
+            names = ", ".join(map(feature_name, expected))
             raise FeatureShapeError(
                 "global_features has the wrong shape",
-                expected=f"({len(expected)},) for {', '.join(map(feature_name, expected))}",
+                expected=f"({len(expected)},) for {names or 'a space without global features'}",
                 received=f"shape {values.shape}: {shorten(observation.global_features)}",
             )
         check_values("global_features", values[None], expected)
@@ -117,7 +122,7 @@ class FrameReader:
         self._check_types("ids", given)
         ids: list[EntityID] = []
         index_of: dict[EntityID, int] = {}
-        with_id = 0
+        taken: list[EntityID] = []
         for name, rows in features.items():
             own = given.get(name)
             if own is None:
@@ -129,9 +134,9 @@ class FrameReader:
             except TypeError as error:
                 raise _unhashable(name, own) from error
             ids.extend(own)
-            with_id += len(own)
-            if len(index_of) != with_id:
-                raise _duplicate(name, ids)
+            taken.extend(own)
+            if len(index_of) != len(taken):
+                raise _duplicate(name, taken)
         return ids, index_of
 
     def _visible(
@@ -231,13 +236,16 @@ def _unhashable(name: str, ids: list[EntityID]) -> UnhashableIdError:
     )
 
 
-def _duplicate(name: str, ids: list[EntityID]) -> DuplicateIdError:
+def _duplicate(name: str, taken: list[EntityID]) -> DuplicateIdError:
+    """The error for the first of the given ids that was there before."""
     seen: set[EntityID] = set()
-    for entity_id in ids:
-        if entity_id is not None and entity_id in seen:
+    for entity_id in taken:
+        if entity_id in seen:
             break
         seen.add(entity_id)
     return DuplicateIdError(
         f"entity type {name!r}: id {shorten(entity_id)} is already taken in this frame",
         expected="ids that are unique over all entity types of a frame",
+        # None is an id like any other; it does not stand for an entity without one.
+        hint="leave out the ids of a type that nothing refers to" if entity_id is None else None,
     )

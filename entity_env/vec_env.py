@@ -12,7 +12,14 @@ import numpy.typing as npt
 from entity_env.answer import check_actions
 from entity_env.batch import VecObs
 from entity_env.environment import Environment
-from entity_env.errors import ClosedError, NumEnvsError, ResetNeededError, StateError, shorten
+from entity_env.errors import (
+    ClosedError,
+    EntityEnvError,
+    NumEnvsError,
+    ResetNeededError,
+    StateError,
+    shorten,
+)
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
@@ -150,11 +157,16 @@ def check_saved_rows(state: object, rows: int) -> None:
         )
 
 
-def check_count(what: str, count: object, most: int | None = None) -> int:
-    """Return ``count`` as an int of at least 1 (and at most ``most``), or raise NumEnvsError."""
+def check_count(
+    what: str,
+    count: object,
+    most: int | None = None,
+    error: type[EntityEnvError] = NumEnvsError,
+) -> int:
+    """Return ``count`` as an int of at least 1 (and at most ``most``), or raise ``error``."""
     whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
     if not whole or count < 1 or (most is not None and count > most):  # type: ignore[operator]
-        raise NumEnvsError(
+        raise error(
             f"invalid {what}",
             expected="a whole number >= 1" + (f" and <= {most}" if most is not None else ""),
             received=shorten(count),

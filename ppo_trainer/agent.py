@@ -21,8 +21,9 @@ from entity_env.errors import EntityEnvError
 from entity_env.frame import Frame
 from entity_env.registry import Factory
 from entity_env.validate import FrameReader
+from entity_env.wrappers.feature_filter import ObservationFilter
 from ppo_trainer.collect import autocast, check_output
-from ppo_trainer.evaluation import LoadedRun, load_policy
+from ppo_trainer.loading import LoadedNet, load_net, load_policy
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_batch
 from ragged_net import ActionOutput
@@ -42,16 +43,22 @@ def load_agent(
 
     Args:
         run: The run folder.
-        env: The environment's class, only where it cannot be imported.
+        env: What makes the environment whose observations come, where it shows more than the
+            network knows, or is not the one that the run names.
         greedy: Take the likeliest choice instead of drawing.
         seed: Seeds the draws; None derives a seed from that of the run.
         device: Where the network runs: ``auto``, ``cpu``, ``cuda``.
 
     Raises:
-        RunFolderError: No run folder, or one whose environment cannot be found.
-        CheckpointError: No checkpoint, or one that does not fit the environment any more.
+        RunFolderError: No run folder; or an old one, which only knows its environment's name, and
+            that cannot be found.
+        CheckpointError: No checkpoint, or one that does not fit the environment.
     """
-    return RunAgent(load_policy(run, env, device), greedy=greedy, seed=seed)
+    loaded = None if env else load_net(run, device)
+    if loaded is not None:
+        return RunAgent(loaded, greedy=greedy, seed=seed)
+    with_env = load_policy(run, env, device)
+    return RunAgent(with_env, shown=with_env.fitted.whole, greedy=greedy, seed=seed)
 
 
 def load(path: str, seed: int) -> RunAgent:
@@ -64,17 +71,27 @@ class RunAgent:
 
     Args:
         loaded: The network and where it comes from.
+        shown: What the observations contain; None for just what the network knows.
         greedy: Take the likeliest choice instead of drawing.
         seed: Seeds the draws; None derives a seed from that of the run.
     """
 
-    def __init__(self, loaded: LoadedRun, *, greedy: bool = False, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        loaded: LoadedNet,
+        *,
+        shown: ObsSpace | None = None,
+        greedy: bool = False,
+        seed: int | None = None,
+    ) -> None:
         self.loaded = loaded
         self.greedy = greedy
         if seed is None:
             seed = derived_seed(loaded.config.seed, "agent")
         self._generator = torch.Generator(loaded.device).manual_seed(seed)
-        self._reader = FrameReader(loaded.net.obs_space, loaded.net.action_space)
+        spaces = loaded.net.obs_space, loaded.net.action_space
+        self._reader = FrameReader(*spaces)
+        self._filter = ObservationFilter(shown or spaces[0], spaces[1], spaces[0])
 
     @property
     def obs_space(self) -> ObsSpace:
@@ -93,7 +110,8 @@ class RunAgent:
             EntityEnvError: The observation does not fit the spaces of the run.
         """
         frame = self._frame(observation)
-        return decided_actions(frame, self.decide(self._batch(frame)), self.action_space)
+        decided = decided_actions(frame, self.decide(self._batch(frame)), self.action_space)
+        return self._filter.own_actions(decided)
 
     @torch.no_grad()
     def value(self, observation: Observation) -> float:
@@ -117,7 +135,7 @@ class RunAgent:
 
     def _frame(self, observation: Observation) -> Frame:
         try:
-            return self._reader.read(observation)
+            return self._reader.read(self._filter.show(observation))
         except EntityEnvError as error:
             raise error.located(f"run {str(self.loaded.run.path)!r}") from error.__cause__
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from entity_env.registry import Factory
 from ppo_trainer.cli import run_main
-from ppo_trainer.evaluation import Evaluation, evaluate_all, load_policy, table
+from ppo_trainer.evaluation import Evaluation, evaluate_all, table
+from ppo_trainer.loading import load_policy
 
 __all__ = ["evaluate_run", "main"]
 

@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,25 +24,19 @@ from entity_env.play import (
     play_scripted,
     random_policy,
 )
-from entity_env.registry import Factory
-from ppo_trainer.checkpoint import latest_checkpoint, load_network
 from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.device import choose_device
-from ppo_trainer.environments import CreateEnv, Game, make_factory, make_rows
+from ppo_trainer.environments import CreateEnv, Game, make_rows
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.saved_spaces import fit_game
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_actions, to_batch
 from ragged_net import RaggedNet
 
 __all__ = [
     "Evaluation",
-    "LoadedRun",
     "evaluate",
     "evaluate_all",
-    "load_policy",
     "load_scripted",
     "network_policy",
     "table",
@@ -186,34 +179,6 @@ def table(results: list[Evaluation]) -> str:
         rows.append([result.player, *(result.cell(name, digits) for name, _, digits in columns)])
     widths = [max(24, 2 + max(map(len, column))) for column in zip(*rows, strict=True)][1:]
     return "\n".join(f"{row[0]:<17}" + "".join(map(str.rjust, row[1:], widths)) for row in rows)
-
-
-@dataclass(frozen=True)
-class LoadedRun:
-    """A run's network, ready to act."""
-
-    run: RunFolder
-    config: TrainConfig
-    create_env: CreateEnv
-    net: RaggedNet
-    device: torch.device
-
-
-def load_policy(
-    path: str | Path,
-    env: Factory | None = None,
-    device: str = "auto",
-) -> LoadedRun:
-    """Load the newest checkpoint of a run; ``env`` only where its class cannot be imported."""
-    run = RunFolder.open(path)
-    config = run.read_config()
-    fitted = fit_game(run, make_factory(config, env))
-    chosen = choose_device(device)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    net = RaggedNet(fitted.obs_space, fitted.action_space, config.net, config.value_net)
-    load_network(latest_checkpoint(run), net)
-    return LoadedRun(run, config, fitted.game, net.to(chosen), chosen)
 
 
 def write_evaluation(run: RunFolder, steps: int, results: list[Evaluation]) -> None:

@@ -17,13 +17,14 @@ import torch
 from torch import Tensor
 
 from entity_env import Metric
+from entity_env.errors import SettingError
 from entity_env.recording import RecordEpisodes
 from entity_env.registry import Factory
 from entity_env.vec_env import check_count
 from ppo_trainer.cli import run_main
 from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.environments import make_rows
-from ppo_trainer.evaluation import load_policy
+from ppo_trainer.loading import load_policy
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_actions, to_batch
 from ragged_net import ActionOutput, CategoricalActors, NetOutput, SelectActors
@@ -88,7 +89,7 @@ def record_run(
         append: Go on with a recording.
         overwrite: Replace it.
     """
-    check_count("number of episodes", episodes)
+    check_count("number of episodes", episodes, error=SettingError)
     check_count("number of rows", rows)
     loaded = load_policy(run, env)
     if seed is None:

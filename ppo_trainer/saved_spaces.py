@@ -23,11 +23,13 @@ class FittedGame:
         game: The game, which shows what the network knows.
         obs_space: What the network knows, in its order.
         action_space: What it can do, in its order.
+        whole: All that the game itself shows.
     """
 
     game: Game
     obs_space: ObsSpace
     action_space: Mapping[str, ActionSpace]
+    whole: ObsSpace
 
 
 def fit_game(run: RunFolder, game: Game) -> FittedGame:
@@ -43,7 +45,7 @@ def fit_game(run: RunFolder, game: Game) -> FittedGame:
     with game.rows(1, seed=0) as example:
         own_obs_space, own_action_space = example.obs_space(), example.action_space()
     if saved is None:
-        return FittedGame(game, own_obs_space, own_action_space)
+        return FittedGame(game, own_obs_space, own_action_space, own_obs_space)
     obs_space, action_space = saved
     try:
         _check_actions(action_space, own_action_space)
@@ -52,10 +54,10 @@ def fit_game(run: RunFolder, game: Game) -> FittedGame:
         what = f"the network of run {str(run.path)!r} does not fit the environment: {error.what}"
         raise CheckpointError.from_fields({**error.fields(), "what": what}) from error
     if selection.is_whole:
-        return FittedGame(game, obs_space, action_space)
+        return FittedGame(game, obs_space, action_space, own_obs_space)
     if left_out := selection.left_out():
         print(f"not seen, as the network does not know it: {', '.join(left_out)}")
-    return FittedGame(replace(game, shown=obs_space), obs_space, action_space)
+    return FittedGame(replace(game, shown=obs_space), obs_space, action_space, own_obs_space)
 
 
 def _check_actions(known: Mapping[str, ActionSpace], own: Mapping[str, ActionSpace]) -> None:

@@ -22,12 +22,14 @@ from entity_env import Environment
 from entity_env.batch import batch_frames
 from entity_env.drawing import Drawer, entity_table
 from entity_env.environment import seed_environment
+from entity_env.errors import SettingError
 from entity_env.frame import Frame, typed_actions
 from entity_env.registry import Factory
 from entity_env.validate import FrameReader
 from entity_env.vec_env import check_count
 from ppo_trainer.cli import run_main
-from ppo_trainer.evaluation import LoadedRun, load_policy, network_policy
+from ppo_trainer.evaluation import network_policy
+from ppo_trainer.loading import LoadedRun, load_policy
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.video import write_video
 
@@ -132,8 +134,9 @@ def play(
     env = loaded.create_env()
     seed_environment(env, seed)
     reader = FrameReader(env.obs_space(), env.action_space())
+    count = check_count("number of episodes", episodes, error=SettingError)
     try:
-        for episode in range(1, check_count("number of episodes", episodes) + 1):
+        for episode in range(1, count + 1):
             frame, total, step = reader.read(env.reset()), 0.0, 0
             yield _step(env, reader, frame, episode, step, total, draw)
             while not frame.done:

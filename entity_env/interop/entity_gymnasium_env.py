@@ -20,10 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batch import batch_frames
+from entity_env.drawing import Drawer
 from entity_env.environment import Environment, seed_environment
 from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.frame import Frame, typed_actions
-from entity_env.interop.padded_spaces import PaddedSpaces, Room, check_render_mode
+from entity_env.interop.padded_spaces import (
+    PaddedSpaces,
+    Room,
+    check_no_options,
+    check_render_mode,
+)
 from entity_env.interop.padding import choose, pad
 from entity_env.metrics import EpisodeTracker
 from entity_env.observation import Observation
@@ -87,6 +93,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         self.action_space = self._spaces.action_space
         self._tracker = EpisodeTracker()
         self._frame: Frame | None = None
+        self._drawer: Drawer | None = None
         self._closed = False
 
     def reset(
@@ -94,8 +101,10 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
     ) -> tuple[PaddedObs, dict[str, Any]]:
         """Start an episode; with a seed, restart the environment's random numbers first.
 
-        There are no ``options``.
+        Raises:
+            SettingError: There are no ``options``: only None and {} are valid.
         """
+        check_no_options(options)
         if seed is not None:
             seed_environment(self.env, seed)
         super().reset(seed=seed)
@@ -131,8 +140,21 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         return masks
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """A picture, (H, W, 3), with the render mode ``rgb_array``."""
-        return self.env.render() if self.render_mode == "rgb_array" else None
+        """A picture, (H, W, 3), with the render mode ``rgb_array``.
+
+        Of an environment that does not draw itself it is the picture of a ``Drawer``.
+        """
+        if self.render_mode != "rgb_array":
+            return None
+        try:
+            return self.env.render()
+        except NotImplementedError:
+            if self._frame is None:
+                raise ResetNeededError(
+                    "there is nothing to draw", hint="call reset() first"
+                ) from None
+            self._drawer = self._drawer or Drawer(self._reader.obs_space)
+            return self._drawer.draw_frame(self._frame)
 
     def close(self) -> None:
         """Close the environment; a second call does nothing."""

@@ -8,6 +8,7 @@ observations, infos = envs.reset(seed=1)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +17,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from entity_env.batch import VecObs
-from entity_env.errors import ResetNeededError, SettingError, shorten
-from entity_env.interop.padded_spaces import PaddedSpaces, Room, check_render_mode
+from entity_env.errors import ResetNeededError, SeedError, SettingError, shorten
+from entity_env.interop.padded_spaces import (
+    PaddedSpaces,
+    Room,
+    check_no_options,
+    check_render_mode,
+)
 from entity_env.interop.padding import PaddedFrames, choose, pad
 from entity_env.vec_env import VecEnv
 
@@ -85,9 +91,21 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
     ) -> tuple[PaddedObs, dict[str, Any]]:
         """Start an episode in each row; with a seed, restart the rows' random numbers first.
 
-        The rows get streams that are spawned from the seed, not ``seed + row``. There are no
-        ``options``.
+        The rows get streams that are spawned from the seed, not ``seed + row``.
+
+        Raises:
+            SeedError: A seed for each row: a ``VecEnv`` seeds all rows with one.
+            SettingError: There are no ``options``, ``reset_mask`` included: only None and {} are
+                valid.
         """
+        check_no_options(options)
+        if isinstance(seed, Sequence | np.ndarray):
+            raise SeedError(
+                "rows cannot be seeded one by one",
+                expected="one whole number >= 0, or None",
+                received=shorten(seed),
+                hint="the rows draw different numbers also where they are given one seed",
+            )
         self._padded = None
         obs = self.vec_env.reset(seed)
         super().reset(seed=seed)

@@ -26,7 +26,7 @@ from entity_env.spaces import (
     check_action_space,
 )
 
-__all__ = ["ActionSlots", "PaddedSpaces", "Room", "check_render_mode"]
+__all__ = ["ActionSlots", "PaddedSpaces", "Room", "check_no_options", "check_render_mode"]
 
 Room: TypeAlias = Mapping[str, int] | int
 """A number for each name, or one for all."""
@@ -144,6 +144,18 @@ def check_render_mode(render_mode: Any) -> str | None:
     return mode
 
 
+def check_no_options(options: Any) -> None:
+    """Raise SettingError where ``reset`` is given options: what is padded here has none."""
+    if options:
+        is_partial = isinstance(options, Mapping) and "reset_mask" in options
+        raise SettingError(
+            "reset has been given options that are not supported",
+            expected="None or {}",
+            received=shorten(options),
+            hint="all rows are reset together; one that ends resets itself" if is_partial else None,
+        )
+
+
 def _feature_box(features: Sequence[Feature], rows: tuple[int, ...]) -> spaces.Box:
     """All that a checked observation can hold: finite numbers, and whole ones of discrete ones."""
     most = float(np.finfo(np.float32).max)
@@ -193,11 +205,17 @@ def _limits(argument: str, kind: str, room: Any, names: Iterable[str]) -> dict[s
                 hint=nearest(name, names),
             )
     for name in names:
-        limit = room.get(name)
+        if name not in room:
+            raise SettingError(
+                f"{argument} is missing for {kind} {name!r}",
+                expected=f"a whole number >= 0 for each {kind}, or one for all",
+                received=shorten(dict(room)),
+            )
+        limit = room[name]
         if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0:
             raise SettingError(
                 f"{argument} of {kind} {name!r} is no room",
                 expected="a whole number >= 0",
-                received="nothing" if name not in room else shorten(limit),
+                received=shorten(limit),
             )
     return {name: int(room[name]) for name in names}

@@ -199,9 +199,10 @@ def _checked(actions: Any, rows: int, spaces: PaddedSpaces) -> Ints:
     if rows == 1 and numbers.ndim == 1:
         numbers = numbers[None]
     if numbers.shape != (rows, len(nvec)) or numbers.dtype.kind not in "iu":
+        count = "1 whole number" if len(nvec) == 1 else f"{len(nvec)} whole numbers"
         raise ActionShapeError(
             "the action has the wrong shape or type",
-            expected=f"{len(nvec)} whole numbers" + (f" for each of {rows} rows" * (rows > 1)),
+            expected=count + (f" for each of {rows} rows" * (rows > 1)),
             received=shorten(actions),
         )
     outside = (numbers < 0) | (numbers >= nvec)

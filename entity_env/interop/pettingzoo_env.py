@@ -133,8 +133,8 @@ def _checked_seat(seat: Any, agents: list[Any]) -> Any:
     if seat not in agents:
         raise SettingError(
             f"there is no agent {shorten(seat)}",
-            options=map(str, agents),
-            hint=nearest(seat, map(str, agents)),
+            options=agents,
+            hint=nearest(seat, agents),
         )
     return seat
 

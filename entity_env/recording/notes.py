@@ -63,7 +63,13 @@ def _flat(what: str, given: object, shape: tuple[int, ...]) -> npt.NDArray[np.fl
         # A copy: the caller may use its array again.
         values = np.array([] if given is None else given, np.float32)
     except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor with a gradient
-        raise RecordingError(f"{what} are not numbers", received=shorten(given)) from error
+        is_tensor = hasattr(given, "detach")
+        raise RecordingError(
+            f"{what} are not numbers that NumPy can read",
+            expected=f"an array of numbers, shape {shape}",
+            received=shorten(given),
+            hint="give tensors as tensor.detach().float().cpu()" if is_tensor else None,
+        ) from error
     nobody = shape[0] == 0 and values.size == 0
     if values.shape != shape and not nobody:
         raise RecordingError(

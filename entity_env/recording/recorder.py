@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from entity_env.batch import VecObs
-from entity_env.errors import ObservationError
+from entity_env.errors import ObservationError, SettingError
 from entity_env.ragged import RaggedBufferI64
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
@@ -51,6 +51,7 @@ class RecordEpisodes(VecWrapper):
     Raises:
         RecordingError: The file exists and neither is set; what to go on with is no recording, has
             other spaces, or is damaged elsewhere than at its end; or it cannot be written.
+        SettingError: ``chunk_steps`` below 1.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class RecordEpisodes(VecWrapper):
         overwrite: bool = False,
     ) -> None:
         super().__init__(env)
-        self._chunk_steps = check_count("number of steps in a chunk", chunk_steps)
+        self._chunk_steps = check_count(
+            "number of steps in a chunk", chunk_steps, error=SettingError
+        )
         spaces = self.obs_space(), self.action_space()
         self._writer = ChunkWriter(path, *spaces, append=append, overwrite=overwrite)
         self._form = StepFormat(*spaces)

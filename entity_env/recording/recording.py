@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from entity_env.environment import check_seed
-from entity_env.errors import EntityEnvError, RecordingError, shorten
+from entity_env.errors import EntityEnvError, RecordingError, SettingError, shorten
 from entity_env.recording.arrays import unpack_arrays
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
@@ -127,10 +127,13 @@ class Recording:
             epochs: How often each frame comes.
             window: Bytes of unpacked chunks to hold at a time. The program needs some three times
                 as many.
+
+        Raises:
+            SettingError: A size, a number of epochs or a window below 1.
         """
-        check_count("size of a minibatch", size)
-        check_count("number of epochs", epochs)
-        check_count("window", window)
+        check_count("size of a minibatch", size, error=SettingError)
+        check_count("number of epochs", epochs, error=SettingError)
+        check_count("window", window, error=SettingError)
         rng = np.random.default_rng(check_seed(seed))
         sizes = [chunk.arrays for chunk in self._chunks]
         return shuffled(self._form, self._join, sizes, size, epochs, window, rng)

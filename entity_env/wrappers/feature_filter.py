@@ -20,13 +20,13 @@ from entity_env.observation import (
     Observation,
     SelectEntityActionMask,
 )
-from entity_env.spaces import ActionName, EntityName, ObsSpace
+from entity_env.spaces import ActionName, ActionSpace, EntityName, ObsSpace
 from entity_env.validate import FrameReader
 from entity_env.wrappers.quick_filter import QuickFilter
 from entity_env.wrappers.selection import Selection
 from entity_env.wrappers.wrapper import Wrapper
 
-__all__ = ["FeatureFilter", "filtered"]
+__all__ = ["FeatureFilter", "ObservationFilter", "filtered"]
 
 
 class FeatureFilter(Wrapper):
@@ -48,25 +48,56 @@ class FeatureFilter(Wrapper):
 
     def __init__(self, env: Environment, obs_space: ObsSpace) -> None:
         super().__init__(env)
-        self._reader = FrameReader(env.obs_space(), env.action_space())
-        self._selection = Selection.of(self._reader.obs_space, obs_space)
-        self._quick = QuickFilter(self._selection)
-        self._has_new_ids = False
+        self._filter = ObservationFilter(env.obs_space(), env.action_space(), obs_space)
 
     def obs_space(self) -> ObsSpace:
         """The smaller space."""
-        return self._selection.part
+        return self._filter.obs_space
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Play one step."""
-        if self._has_new_ids:
-            actions = {name: _with_own_ids(action) for name, action in actions.items()}
-        return super().act(actions)
+        return super().act(self._filter.own_actions(actions))
 
     def _show(self, observation: Observation) -> Observation:
+        return self._filter.show(observation)
+
+
+class ObservationFilter:
+    """Leaves out of observations what ``FeatureFilter`` leaves out.
+
+    Args:
+        whole: What the observations contain.
+        action_space: The actions that go with them.
+        part: What is to be seen.
+
+    Raises:
+        SpaceError: As ``FeatureFilter``.
+    """
+
+    def __init__(
+        self, whole: ObsSpace, action_space: Mapping[ActionName, ActionSpace], part: ObsSpace
+    ) -> None:
+        self._reader = FrameReader(whole, action_space)
+        self._selection = Selection.of(self._reader.obs_space, part)
+        self._quick = QuickFilter(self._selection)
+        self._has_new_ids = False
+
+    @property
+    def obs_space(self) -> ObsSpace:
+        """What is to be seen."""
+        return self._selection.part
+
+    def show(self, observation: Observation) -> Observation:
+        """What is left of an observation."""
         self._has_new_ids = False
         quick = self._quick.filter(observation)
         return self._read(observation) if quick is None else quick
+
+    def own_actions(self, actions: Mapping[ActionName, Action]) -> dict[ActionName, Action]:
+        """Actions for the observation that was shown last, as its environment knows them."""
+        if not self._has_new_ids:
+            return dict(actions)
+        return {name: _with_own_ids(action) for name, action in actions.items()}
 
     def _read(self, observation: Observation) -> Observation:
         """What is left of any observation; names all that is wrong with it."""

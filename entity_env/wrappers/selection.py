@@ -51,8 +51,7 @@ class Selection:
                 another kind there.
         """
         for space in (whole, part):
-            if not isinstance(space, ObsSpace):
-                raise SpaceError("this is no observation space", received=shorten(space))
+            _check_space(space)
         columns = {}
         for name, entity in part.entities.items():
             if name not in whole.entities:
@@ -104,8 +103,8 @@ class Selection:
 
 def subspace(
     obs_space: ObsSpace,
-    *,
     keep: Mapping[EntityName, Names] | Collection[EntityName] | None = None,
+    *,
     drop: Mapping[EntityName, Names] | Collection[EntityName] | None = None,
     global_features: Names = None,
 ) -> ObsSpace:
@@ -122,8 +121,7 @@ def subspace(
     Raises:
         SpaceError: A name that the space does not have.
     """
-    if not isinstance(obs_space, ObsSpace):
-        raise SpaceError("this is no observation space", received=shorten(obs_space))
+    _check_space(obs_space)
     if (keep is None) == (drop is None) and (keep is not None or global_features is None):
         raise SpaceError(
             "a part of a space is given by keep or by drop",
@@ -133,10 +131,10 @@ def subspace(
     kept = {name: entity.features for name, entity in obs_space.entities.items()}
     if keep is not None:
         chosen = _chosen("keep", keep, kept)
-        kept = {name: _named(name, kept[name], names) for name, names in chosen.items()}
+        kept = {name: _features(name, kept[name], names) for name, names in chosen.items()}
     elif drop is not None:
         for name, names in _chosen("drop", drop, kept).items():
-            gone = _named(name, kept[name], names)
+            gone = _features(name, kept[name], names)
             left = [feature for feature in kept.pop(name) if feature not in gone]
             if names is not None:
                 kept[name] = left
@@ -145,6 +143,15 @@ def subspace(
         global_features=_named("the frame", obs_space.global_features, global_features),
         entities={name: Entity(features) for name, features in kept.items()},
     )
+
+
+def _check_space(space: object) -> None:
+    if not isinstance(space, ObsSpace):
+        raise SpaceError(
+            "this is no observation space",
+            expected="an ObsSpace, such as subspace returns",
+            received=shorten(space),
+        )
 
 
 def _columns(
@@ -193,6 +200,10 @@ def _chosen(argument: str, value: Any, types: Mapping[EntityName, Any]) -> dict[
                 hint=nearest(name, types),
             )
     return dict(value) if isinstance(value, Mapping) else dict.fromkeys(value)
+
+
+def _features(name: EntityName, features: Sequence[Feature], names: Any) -> list[Feature]:
+    return _named(f"entity type {name!r}", features, names)
 
 
 def _named(owner: str, features: Sequence[Feature], names: Any) -> list[Feature]:

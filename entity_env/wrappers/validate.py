@@ -25,7 +25,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.frame import CategoricalActors, Frame, SelectActors
+from entity_env.frame import Frame, entity_name
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
     ActionName,
@@ -109,18 +109,13 @@ class Validate(Wrapper):
                     f"unknown action {shorten(name)}", options=spaces, hint=nearest(name, spaces)
                 )
         for name, space in spaces.items():
-            _check_action(name, space, actions.get(name), frame.actions.get(name), frame.ids)
+            _check_action(name, space, actions.get(name), frame)
 
 
-def _check_action(
-    name: ActionName,
-    space: ActionSpace,
-    action: Any,
-    who: CategoricalActors | SelectActors | None,
-    ids: Sequence[EntityID],
-) -> None:
-    """Check one action: ``who`` may take it, if anybody."""
+def _check_action(name: ActionName, space: ActionSpace, action: Any, frame: Frame) -> None:
+    """Check one action against the frame that it answers."""
     kind = _ACTION_OF[type(space)]
+    who = frame.actions.get(name)
     if action is None:
         if kind is not GlobalCategoricalAction or who is not None:
             raise UnknownActionError(
@@ -137,9 +132,9 @@ def _check_action(
             raise UnknownActionError(
                 f"action {name!r} cannot be taken in this step", expected="to be left out"
             )
-        _check_choices(name, space, [action.index], who)
+        _check_choices(name, space, [action.index], frame)
         return
-    actors = [] if who is None else [ids[actor] for actor in who.actors.tolist()]
+    actors = [] if who is None else [frame.ids[actor] for actor in who.actors.tolist()]
     if _listed(action.actors) != actors:
         raise ActorError(
             f"action {name!r} has the wrong actors",
@@ -147,16 +142,15 @@ def _check_action(
             received=shorten(action.actors),
         )
     if isinstance(action, CategoricalAction):
-        _check_choices(name, space, action.indices, who, actors)
+        _check_choices(name, space, action.indices, frame)
     else:
-        _check_selected(name, action.actees, who, actors, ids)
+        _check_selected(name, action.actees, frame)
 
 
-def _check_choices(
-    name: ActionName, space: Any, indices: Any, who: Any, actors: Sequence[EntityID] | None = None
-) -> None:
-    """Check the indices that the actors chose; without ``actors``, that of the player."""
-    count = 1 if actors is None else len(actors)
+def _check_choices(name: ActionName, space: Any, indices: Any, frame: Frame) -> None:
+    """Check the indices that the actors chose, or the player."""
+    who: Any = frame.actions.get(name)
+    count = 0 if who is None else len(who.actors)
     try:
         chosen = np.asarray(indices)
     except ValueError:  # lists of different lengths
@@ -168,45 +162,49 @@ def _check_choices(
             received=shorten(indices),
         )
     for i, index in enumerate(chosen.tolist()):
-        of = "" if actors is None else f" of actor {shorten(actors[i])}"
-        if not 0 <= index < len(space):
+        exists = 0 <= index < len(space)
+        if exists and who.mask[i, index]:
+            continue
+        what = f"action {name!r}: choice {index} of {_actor_name(frame, who.actors[i])}"
+        if not exists:
             raise ActionIndexError(
-                f"action {name!r}: choice {index}{of} does not exist",
+                f"{what} does not exist",
                 expected=f"a whole number from 0 to {len(space) - 1}",
                 received=index,
             )
-        if not who.mask[i, index]:
-            allowed = [f"{j} ({space.index_to_label[j]})" for j in np.flatnonzero(who.mask[i])]
-            raise MaskedActionError(
-                f"action {name!r}: choice {index}{of} is masked",
-                expected="one of " + ", ".join(allowed),
-                received=f"{index} ({space.index_to_label[index]})",
-            )
+        allowed = [f"{j} ({space.index_to_label[j]})" for j in np.flatnonzero(who.mask[i])]
+        raise MaskedActionError(
+            f"{what} is masked",
+            expected="one of " + ", ".join(allowed),
+            received=f"{index} ({space.index_to_label[index]})",
+        )
 
 
-def _check_selected(
-    name: ActionName,
-    actees: Any,
-    who: SelectActors | Any,
-    actors: Sequence[EntityID],
-    ids: Sequence[EntityID],
-) -> None:
+def _check_selected(name: ActionName, actees: Any, frame: Frame) -> None:
+    who: Any = frame.actions.get(name)
+    count = 0 if who is None else len(who.actors)
     selected = _listed(actees)
-    if selected is None or len(selected) != len(actors):
+    if selected is None or len(selected) != count:
         raise ActionShapeError(
             f"action {name!r} has no selected entity for each actor",
-            expected=f"{len(actors)} ids",
+            expected=f"{count} ids",
             received=shorten(actees),
         )
     for i, actee in enumerate(selected):
-        options = [ids[entity] for entity in who.actees.tolist()]
+        options = [frame.ids[entity] for entity in who.actees.tolist()]
         allowed = [option for j, option in enumerate(options) if who.mask is None or who.mask[i, j]]
         if actee not in allowed:
             raise (MaskedActionError if actee in options else ActionIndexError)(
-                f"action {name!r}: actor {shorten(actors[i])} cannot select {shorten(actee)}",
+                f"action {name!r}: {_actor_name(frame, who.actors[i])} cannot select "
+                f"{shorten(actee)}",
                 expected=f"one of {shorten(allowed)}",
                 received=shorten(actee),
             )
+
+
+def _actor_name(frame: Frame, index: int) -> str:
+    counts = {name: len(rows) for name, rows in frame.features.items()}
+    return entity_name("actor", index, frame.ids, counts)
 
 
 def _listed(ids: Any) -> list[EntityID] | None:

@@ -163,7 +163,7 @@ def _check_mask(name: str, space: ActionSpace, mask: Any, totals: Ints, shown: B
     what = f"the mask of action {name!r}"
     _check_buffer(what, mask.mask, RaggedBufferBool, len(totals), len(space))  # type: ignore[arg-type]
     _check_lengths(what, mask.mask, lengths(mask.actors))
-    _check_choices(name, mask.actors, mask.mask.as_array().any(axis=1))
+    _check_choices(name, mask.actors, mask.mask.as_array().any(axis=1), is_global)
 
 
 def _check_entities(what: str, buffer: Any, totals: Ints, shown: Bools, is_player: bool) -> None:
@@ -217,15 +217,16 @@ def _check_pairs(name: str, mask: VecSelectEntityActionMask) -> None:
     _check_lengths(what, mask.mask, actors * actees)
     pairs = Pairs.of(mask)
     usable = np.bincount(pairs.actor[pairs.allowed], minlength=int(actors.sum())) > 0
-    _check_choices(name, mask.actors, usable)
+    _check_choices(name, mask.actors, usable, False)
 
 
-def _check_choices(name: str, actors: Any, has_choice: Bools) -> None:
+def _check_choices(name: str, actors: Any, has_choice: Bools, is_player: bool) -> None:
     if not has_choice.all():
         first = int(np.argmin(has_choice))
         raise EmptyMaskError(
-            f"action {name!r}: the mask leaves an actor without a choice",
-            expected="at least one True, or leave the actor out",
-            received=f"entity {actors.as_array()[first, 0]}",
+            f"action {name!r}: the mask leaves {'the player' if is_player else 'an actor'} "
+            "without a choice",
+            expected=f"at least one True, or leave the {'action' if is_player else 'actor'} out",
+            received=None if is_player else f"entity {actors.as_array()[first, 0]}",
             where=f"environment {rows_of(actors)[first]}",
         )

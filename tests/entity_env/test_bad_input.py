@@ -94,6 +94,14 @@ def test_each_message_says_what_and_what_else_would_be_valid(case):
     assert len(str(error)) < 5000
 
 
+def test_values_that_are_valid_are_shown_once_and_as_they_are():
+    error = errors.ActorError("no", options=[1, "1", ("A", 0), "x" * 300])
+    assert error.options == f"1, '1', ('A', 0), '{'x' * 196}..."
+    assert errors.ActorError("no", options=iter(())).options == "(none)"
+    assert errors.nearest("12", [11, 12]) == "did you mean 12?"
+    assert errors.nearest("lfet", ["left", "right"]) == "did you mean 'left'?"
+
+
 def test_an_error_in_a_batch_names_the_observation():
     bad = valid_parts()
     bad["reward"] = None

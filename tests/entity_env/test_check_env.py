@@ -466,7 +466,7 @@ def test_what_was_damaged_is_repaired():
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(errors.NumEnvsError, match="episodes"):
+    with pytest.raises(errors.SettingError, match="episodes"):
         check_env(Walk, episodes=0)
     with pytest.raises(errors.SeedError):
         check_env(Walk, seed=-1)

@@ -282,6 +282,12 @@ class Raises:
 @pytest.mark.parametrize(
     ("entities", "error", "words"),
     [
+        (
+            {"Mine": {"a": Mine(1, 1)}},
+            errors.ObservationError,
+            ("'Mine' are not a list", "a list of objects", "dict: {'a'", "give the values()"),
+        ),
+        ({"Mine": "abc"}, errors.ObservationError, ("'Mine' are not a list", "str: 'abc'")),
         ([Mine(1, 1)], errors.ObservationError, ("a dict from entity type",)),
         ({"Mime": []}, errors.UnknownEntityTypeError, ("'Mime'", "did you mean 'Mine'?")),
         ({"Mine": 3}, errors.ObservationError, ("entity type 'Mine'", "not a list")),

@@ -185,6 +185,11 @@ def test_rows_that_cannot_be_made_close_those_that_were(third, error, words, stu
     assert closed == ([0, 1, 3] if error is errors.SpaceError else [0, 1])
 
 
+def test_an_environment_in_place_of_its_class_is_refused():
+    with pytest.raises(errors.ObservationError, match="a subclass of"):
+        ListEnv(Chain(), 2)
+
+
 def test_ctrl_c_in_a_constructor_closes_too():
     closed = []
     with pytest.raises(KeyboardInterrupt):

@@ -192,10 +192,15 @@ def test_more_than_there_is_room_for(sizes, actors, words):
 @pytest.mark.parametrize(
     ("sizes", "actors", "words"),
     [
-        ({"Mine": 3, "Robot": 2}, None, ["'Orbital Cannon'", "received: nothing"]),
+        (
+            {"Mine": 3, "Robot": 2},
+            None,
+            ["missing for entity type 'Orbital Cannon'", "received: {'Mine': 3, 'Robot': 2}"],
+        ),
         ({**SIZES, "Robto": 1}, None, ["'Robto'", "did you mean 'Robot'"]),
         (SIZES, {"Moove": 1, "Fire Orbital Cannon": 1}, ["'Moove'", "did you mean 'Move'"]),
-        (SIZES, {"Move": 1}, ["'Fire Orbital Cannon'", "nothing"]),
+        (SIZES, {"Move": 1}, ["missing for action 'Fire Orbital Cannon'"]),
+        ({**SIZES, "Mine": None}, None, ["'Mine' is no room", "received: None"]),
         (-1, None, ["-1"]),
         (2.5, None, ["2.5"]),
         (True, None, ["True"]),
@@ -251,6 +256,37 @@ def test_what_has_no_numbers_is_left_out():
     assert (box.low[1], box.high[1]) == (0, 3)  # the season is discrete
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: EntityGymnasiumEnv(Farm(), FARM, FARM_ACTORS),
+        lambda: EntityVectorEnv(ListEnv(Farm, 2), FARM, FARM_ACTORS),
+    ],
+    ids=["one", "rows"],
+)
+def test_a_reset_has_no_options(make):
+    env = make()
+    first = env.reset(seed=5)[0]
+    for options in ({"reset_mask": np.array([True, False])}, {"level": 3}, ["level"], 3):
+        with pytest.raises(SettingError, match=r"None or \{\}") as caught:
+            env.reset(seed=6, options=options)
+        assert str(options)[:12] in caught.value.received
+        asks_for_some = isinstance(options, dict) and "reset_mask" in options
+        assert (caught.value.hint is not None) == asks_for_some
+    env.step(env.action_space.sample())  # nothing has happened
+    for options in ({}, None):
+        assert lists(env.reset(seed=5, options=options)[0]) == lists(first)
+
+
+@pytest.mark.parametrize("seeds", [[1, 2], (None, 2), np.array([1, 2])], ids=str)
+def test_rows_are_seeded_together(seeds):
+    envs = EntityVectorEnv(ListEnv(Farm, 2), FARM, FARM_ACTORS)
+    envs.reset()
+    with pytest.raises(SeedError, match="rows cannot be seeded one by one"):
+        envs.reset(seed=seeds)
+    envs.step(envs.action_space.sample())  # nothing has happened
+
+
 def test_seeds_repeat_a_game():
     env = EntityGymnasiumEnv(Farm(), FARM, FARM_ACTORS)
     first, second = env.reset(seed=5)[0], env.reset()[0]
@@ -268,6 +304,18 @@ def test_pictures_and_closing():
     env.close()
     env.close()
     assert closed == [1]
+
+
+def test_an_environment_that_does_not_draw_itself_is_drawn():
+    env = EntityGymnasiumEnv(Chain(4), 1, render_mode="rgb_array")
+    with pytest.raises(ResetNeededError):
+        env.render()
+    env.reset()
+    first = env.render()
+    env.step(env.action_space.sample())
+    assert first.dtype == np.uint8
+    assert first.shape == env.render().shape
+    assert (first != env.render()).any()
 
 
 def reference(frame, spaces):
@@ -452,6 +500,10 @@ def test_rows_that_are_wrong_are_named():
     with pytest.raises(ActionShapeError, match="each of 3 rows"):
         envs.step(good[:2])
     envs.step(good)
+    one = EntityVectorEnv(ListEnv(Chain, 3), 1)
+    one.reset()
+    with pytest.raises(ActionShapeError, match="expected: 1 whole number for each of 3 rows"):
+        one.step(np.zeros((3, 2), int))
     narrow = EntityVectorEnv(ListEnv(Farm, 8, seed=1), 2)
     with pytest.raises(CapacityError, match="environment"):
         narrow.reset(seed=1)

@@ -358,10 +358,18 @@ def test_others_may_have_other_actions(space):
 # What can be wrong.
 
 
+def numbered():
+    """Two agents whose names are numbers."""
+    env = Together(size=2)
+    env.possible_agents = env.agents = [0, 1]
+    return env
+
+
 @pytest.mark.parametrize(
     ("env", "settings", "error", "words"),
     [
         (Together(), {"seat": "d"}, SettingError, ["'d'", "'a', 'b', 'c'"]),
+        (numbered(), {"seat": "1"}, SettingError, ["agent '1'", "0, 1", "did you mean 1?"]),
         (Together(size=0), {}, SettingError, ["no agents"]),
         (Together(), {"others": 3}, SettingError, ["others is not a function"]),
         (Together(), {"size": 3}, SettingError, ["takes no arguments"]),

@@ -260,9 +260,9 @@ def test_a_script_is_the_same_for_the_same_seed():
 
 def test_0_episodes_are_refused():
     for play in (play_episodes, play_scripted):
-        with pytest.raises(errors.NumEnvsError, match="number of episodes"):
+        with pytest.raises(errors.SettingError, match="number of episodes"):
             play(Chain, lambda observation: {}, 0, 0)
-    with pytest.raises(errors.NumEnvsError, match="number of episodes"):
+    with pytest.raises(errors.SettingError, match="number of episodes"):
         play_rows(rows_of(Chain), random_policy(0), 0, 0)
 
 

@@ -25,7 +25,6 @@ from entity_env import (
 from entity_env.errors import (
     ClosedError,
     EntityEnvError,
-    NumEnvsError,
     ObservationError,
     RecordingError,
     ResetNeededError,
@@ -498,7 +497,7 @@ NOTES = [
     ({"log_probs": {"Go": [1.0, 2.0]}}, "log_probs of action 'Mode' have the wrong shape"),
     ({"log_probs": {"Go": [1.0], "Mode": [1.0, 2.0]}}, "expected: +\\(2,\\)"),
     ({"log_probs": {"Go": [[1.0], [2.0]], "Mode": [1.0, 2.0]}}, "received: +\\(2, 1\\)"),
-    ({"log_probs": {"Go": ["a", "b"], "Mode": [1.0, 2.0]}}, "not numbers"),
+    ({"log_probs": {"Go": ["a", "b"], "Mode": [1.0, 2.0]}}, "are not numbers .*\n.*\\(2,\\)"),
     ({"log_probs": {"Go": None, "Mode": [1.0, 2.0]}}, "wrong shape"),
     ({"logits": {"Go": np.zeros((2, 3)), "Mode": np.zeros((2, 3))}}, "expected: +\\(2, 2\\)"),
     ({"logits": {"Go": np.zeros(4), "Mode": np.zeros((2, 3))}}, "received: +\\(4,\\)"),
@@ -515,6 +514,18 @@ def test_broken_notes_are_refused_before_the_step(notes, message, tmp_path):
             env.act(random_policy(0)(obs), **notes)
         obs = env.act(random_policy(0)(obs))  # nothing has happened, and nothing was given
         assert obs.reward.tolist() == [1.0, 1.0]
+
+
+def test_a_tensor_with_a_gradient_is_to_be_detached(tmp_path):
+    torch = pytest.importorskip("torch")
+    values = {"Go": torch.zeros(2, requires_grad=True), "Mode": torch.zeros(2)}
+    with RecordEpisodes(ListEnv(Mode, 2), tmp_path / "a") as env:
+        obs = env.reset()
+        with pytest.raises(RecordingError, match=r"log_probs of action 'Go' .*") as caught:
+            env.act(random_policy(0)(obs), log_probs=values)
+        assert caught.value.hint == "give tensors as tensor.detach().float().cpu()"
+        detached = {name: value.detach().float().cpu() for name, value in values.items()}
+        env.act(random_policy(0)(obs), log_probs=detached)
 
 
 def test_an_action_without_actors_may_be_left_out(tmp_path):
@@ -562,8 +573,8 @@ BROKEN_RECORDERS = [
     (lambda env, path: RecordEpisodes(env, path / "no" / "a"), RecordingError, "No such file"),
     (lambda env, path: RecordEpisodes(env, path), RecordingError, "append=True goes on"),
     (lambda env, path: RecordEpisodes(env, path, overwrite=True), RecordingError, "directory"),
-    (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=0), NumEnvsError, "chunk"),
-    (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=2.0), NumEnvsError, "chunk"),
+    (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=0), SettingError, "chunk"),
+    (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=2.0), SettingError, "chunk"),
     (
         lambda env, path: RecordEpisodes(env, path / "b", append=True, overwrite=True),
         RecordingError,
@@ -613,10 +624,10 @@ def test_a_recorder_needs_a_reset_and_ends_when_it_is_closed(tmp_path):
 @pytest.mark.parametrize(
     ("options", "kind"),
     [
-        ({"size": 0, "seed": 1}, NumEnvsError),
+        ({"size": 0, "seed": 1}, SettingError),
         ({"size": 3, "seed": -1}, SeedError),
-        ({"size": 3, "seed": 1, "epochs": 0}, NumEnvsError),
-        ({"size": 3, "seed": 1, "window": 0}, NumEnvsError),
+        ({"size": 3, "seed": 1, "epochs": 0}, SettingError),
+        ({"size": 3, "seed": 1, "window": 0}, SettingError),
     ],
 )
 def test_minibatches_that_cannot_be_are_refused_at_once(options, kind, numbered):

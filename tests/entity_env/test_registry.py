@@ -72,11 +72,59 @@ def test_a_wrong_name_is_named_with_what_would_be_valid(name, words):
     assert words in str(caught.value)
 
 
+MODULE = """
+from abc import abstractmethod
+from entity_env import Environment, ListEnv, ParallelEnv, VecEnv, make
+from support.tiny_envs import Chain
+
+class Game(Chain): ...
+class Rows(ListEnv): ...
+class Draft(Environment): ...
+class _Hidden(Chain): ...
+class Board: ...
+def easy(): return Game(2)
+def hard() -> Game: return Game(9)
+def odd() -> "NotThere": ...
+def size(board: Board) -> int: ...
+def show(board) -> None: ...
+shortcut = lambda: Game(1)
+number = 3
+"""
+
+
+def test_a_module_offers_what_it_defines_itself(tmp_path, monkeypatch):
+    (tmp_path / "offering").mkdir()
+    (tmp_path / "offering" / "games.py").write_text(MODULE)
+    (tmp_path / "offering" / "__init__.py").write_text(
+        "from offering.games import Game\nfrom support.tiny_envs import Chain\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "offering", raising=False)
+    options = {}
+    for name in ("offering.games.Gaem", "offering.Gaem"):
+        with pytest.raises(errors.UnknownEnvironmentError, match="did you mean 'Game'") as caught:
+            resolve(name)
+        options[name] = caught.value.options
+    assert options["offering.games.Gaem"] == "'Game', 'Rows', 'easy', 'hard', 'shortcut'"
+    assert options["offering.Gaem"] == "'Game'"
+
+
 def test_a_setting_that_is_not_there_is_named_with_the_nearest():
     with pytest.raises(errors.SettingError) as caught:
         make("chain", trunkates=True)
     assert "Chain has no setting 'trunkates'" in str(caught.value)
     assert "did you mean 'truncates'?" in str(caught.value)
+
+
+def test_a_setting_that_is_needed_is_asked_for():
+    def make_chain(length, *, seed=1, **more):
+        return Chain(length)
+
+    with pytest.raises(errors.SettingError) as caught:
+        check_settings(make_chain, {"color": "red"})
+    for words in ("make_chain needs the setting 'length'", "length=...", "settings color"):
+        assert words in str(caught.value)
+    check_settings(make_chain, {"length": 3})
 
 
 def test_a_factory_that_takes_anything_is_not_checked():

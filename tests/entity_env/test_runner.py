@@ -604,7 +604,7 @@ def test_the_command_line_plays(typed, capsys):
         (["support.tiny_envs.Chain", "lenght=1"], ("SettingError", "did you mean 'length'?")),
         (["support.tiny_envs.Chain", "length"], ("SettingError", "name=value")),
         (["support.tiny_envs.Chain", "--seed", "-1"], ("SeedError",)),
-        (["support.tiny_envs.Chain", "--episodes", "0"], ("NumEnvsError", "episodes")),
+        (["support.tiny_envs.Chain", "--episodes", "0"], ("SettingError", "episodes")),
         (["support.tiny_envs.BrokenAtBirth"], ("EnvironmentFailedError", "no parts left")),
         (["support.tiny_envs.row_seed", "seed=1", "row=1"], ("ObservationError", "instance")),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 
+import numpy as np
 import pytest
 
 from entity_env import (
@@ -16,6 +17,7 @@ from entity_env import (
     ObsSpace,
     SelectEntityActionSpace,
 )
+from entity_env.errors import SpaceError
 from entity_env.spaces import check_action_space, feature_name
 
 
@@ -84,3 +86,57 @@ def test_a_checked_action_space_is_a_copy():
     checked = check_action_space(given)
     given.clear()
     assert checked == {"go": SelectEntityActionSpace()}
+
+
+@pytest.mark.parametrize(
+    "n", [np.int64(4), np.uint8(4), np.array(4)], ids=["int64", "uint8", "0-d"]
+)
+def test_the_number_of_values_may_be_a_whole_number_of_any_type(n):
+    feature = Discrete("kind", n)
+    assert feature == Discrete("kind", 4)
+    assert type(feature.n) is int
+
+
+@pytest.mark.parametrize("n", [np.int64(0), np.float64(4), np.True_, True, "4", None])
+def test_what_is_no_number_of_values_is_refused(n):
+    with pytest.raises(SpaceError, match="n, a whole number >= 1"):
+        Discrete("kind", n)
+
+
+def test_a_discrete_feature_has_no_more_values_than_float32_tells_apart():
+    most = 2**24
+    assert Discrete("kind", most).n == most
+    # All values up to most - 1 differ in float32; from 2**24 on, every second one does not.
+    assert np.float32(most - 1) != np.float32(most - 2)
+    assert np.float32(most + 1) == np.float32(most)
+    with pytest.raises(SpaceError, match=f"n <= {most}: observations hold features as float32"):
+        Discrete("kind", most + 1)
+
+
+@pytest.mark.parametrize("make", [Entity, ObsSpace, CategoricalActionSpace])
+@pytest.mark.parametrize("items", [("x", "y"), {"x": 1, "y": 2}.keys(), np.array(["x", "y"])])
+def test_features_and_labels_may_come_in_whatever_keeps_its_order(make, items):
+    assert make(items) == make(["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (Entity, "the features of an entity type"),
+        (ObsSpace, "global_features"),
+        (CategoricalActionSpace, "the labels of an action"),
+        (GlobalCategoricalActionSpace, "the labels of an action"),
+    ],
+)
+@pytest.mark.parametrize("items", [{"x", "y"}, frozenset("xy"), {"x": 1, "y": 2}])
+def test_features_and_labels_without_an_order_are_refused(make, what, items):
+    with pytest.raises(SpaceError, match=f"{what} are not a list") as caught:
+        make(items)
+    assert caught.value.expected.startswith("a list of ")
+    if not isinstance(items, dict):
+        assert "a set has no order" in caught.value.hint
+
+
+def test_entity_types_in_the_place_of_global_features_are_sent_to_theirs():
+    with pytest.raises(SpaceError, match=r"ObsSpace\(entities="):
+        ObsSpace({"A": Entity(["x"])})

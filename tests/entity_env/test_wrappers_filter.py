@@ -35,7 +35,7 @@ from entity_env.frame import CategoricalActors, typed_actions
 from entity_env.play import random_policy
 from entity_env.validate import FrameReader
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter, VecValidate, subspace
-from entity_env.wrappers.feature_filter import filtered
+from entity_env.wrappers.feature_filter import ObservationFilter, filtered
 from envs.minesweeper import MineSweeper
 
 # Robots come first, without their kind, then mines, with y before x; rocks and cannons go.
@@ -325,10 +325,10 @@ def test_filtered_rows_are_rows_of_filtered_environments(seed):
 def test_what_is_filtered_unread_is_what_is_filtered_read(seed):
     rng = np.random.default_rng(seed)
     part = random_part(rng)
-    env = FeatureFilter(Replay([], OBS_SPACE, ACTION_SPACE), part)
+    own = ObservationFilter(OBS_SPACE, ACTION_SPACE, part)
     for _ in range(4):
         shown = random_observation(rng, ends=0.2)
-        quick, read = env._quick.filter(shown), env._read(shown)
+        quick, read = own._quick.filter(shown), own._read(shown)
         if quick is not None and not shown.done:
             assert rows_of(batch(quick, part)) == rows_of(batch(read, part))
             names = [FrameReader(part, ACTION_SPACE).read(one).ids for one in (quick, read)]
@@ -336,7 +336,7 @@ def test_what_is_filtered_unread_is_what_is_filtered_read(seed):
 
 
 def test_usual_observations_are_not_read(monkeypatch):
-    monkeypatch.delattr(FeatureFilter, "_read")
+    monkeypatch.delattr(ObservationFilter, "_read")
     for keep in (["Food", "Animal"], {"Animal": ["kind"], "Rock": None, "Food": None}):
         env = FeatureFilter(Farm(), subspace(Farm().obs_space(), keep=keep))
         for _ in range(20):
@@ -469,6 +469,7 @@ def test_a_part_of_a_space_by_what_stays():
     both = subspace(OBS_SPACE, keep=["Mine"], global_features=["phase"])
     assert both == ObsSpace([Discrete("phase", 3)], {"Mine": Entity(["x", "y"])})
     assert subspace(OBS_SPACE, global_features=[]).entities == OBS_SPACE.entities
+    assert subspace(OBS_SPACE, ["Mine"]) == subspace(OBS_SPACE, keep=["Mine"])
 
 
 def test_a_part_of_a_space_by_what_goes():
@@ -489,7 +490,9 @@ def test_a_part_of_a_space_by_what_goes():
         ({"drop": {"Mine": "x"}}, "expected: a list of names"),
         ({"drop": {"Robot": ["knid"]}}, "did you mean 'kind'?"),
         ({"keep": {"Robot": ["x", "x"]}}, "given twice"),
-        ({"keep": {"Robot": 3}}, "expected: a list of names"),
+        ({"keep": {"Robot": 3}}, "the feature names of entity type 'Robot' are not a list"),
+        ({"keep": {"Robot": ["q"]}}, "entity type 'Robot' has no feature 'q'"),
+        ({"global_features": "time"}, "the feature names of the frame are not a list"),
         ({"drop": {"Roboter": None}}, "unknown entity type 'Roboter'"),
         ({"global_features": ["tmie"]}, "did you mean 'time'?"),
     ],
@@ -510,7 +513,7 @@ def test_a_part_that_is_none_is_refused(arguments, words):
         (ObsSpace([Continuous("phase")]), "is of another kind"),
         (ObsSpace([Continuous("time", 1, 2)]), "is of another kind"),
         (ObsSpace(entities={"Robot": Entity(["kind"])}), "is of another kind"),
-        ({"Mine": ["x"]}, "no observation space"),
+        ({"Mine": ["x"]}, "no observation space\n  expected: an ObsSpace"),
     ],
 )
 @pytest.mark.parametrize("kind", [FeatureFilter, VecFeatureFilter])

@@ -138,6 +138,33 @@ def test_wrong_actions_are_named(changes, error, words):
     env.act(actions())  # nothing has happened
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (move([None, None], [2, 5]), "choice 5 of entity 1 of type 'Robot' does not exist"),
+        (move([None, None], [2, 0]), "choice 0 of entity 1 of type 'Robot' is masked"),
+        (fire([None, None], ["n", "n"]), "entity 1 of type 'Robot' cannot select 'n'"),
+        ({"Mode": GlobalCategoricalAction(0, "calm")}, "choice 0 of the player is masked"),
+    ],
+)
+def test_actors_without_ids_are_called_by_type_and_row(changes, words):
+    shown = observation(
+        ids={"Mine": ["m", "n"]},
+        actions={
+            "Move": CategoricalActionMask(actor_types=["Robot"], mask=[[1, 0, 1], [0, 1, 0]]),
+            "Fire": SelectEntityActionMask(
+                actor_types=["Robot"], actee_ids=["m", "n"], mask=[[1, 1], [1, 0]]
+            ),
+            "Mode": GlobalCategoricalActionMask([False, True]),
+        },
+    )
+    right = {**move([None, None], [2, 1]), **fire([None, None], ["n", "m"])}
+    env = validated(shown, shown)
+    with pytest.raises(EntityEnvError) as caught:
+        env.act({**right, "Mode": GlobalCategoricalAction(1, "bold"), **changes})
+    assert words in str(caught.value)
+
+
 def test_actions_that_nobody_can_take_have_no_actors():
     env = validated(observation(actions={}), observation())
     with pytest.raises(errors.ActorError):
@@ -380,6 +407,12 @@ MISTAKES = [
     ),
     (change_mask("Mode", actors=indices([], [0])), "ActorError", "the index of the player, 1"),
     (change_mask("Mode", actors=indices([], [2])), "ActorError", "received: 2"),
+    (
+        change_mask("Mode", mask=ragged(RaggedBufferBool, [[], [[0, 0]]], 2)),
+        "EmptyMaskError",
+        "the mask leaves the player without a choice expected: at least one True, or leave the "
+        "action out",
+    ),
     (change_mask("Fire", actees=indices([2, 0, 0], [])), "ActorError", "the actees"),
     (change_mask("Fire", actees=indices([2, 0, 4], [])), "ActorError", "from 0 to 3"),
     (change_mask("Fire", actees=indices([], [])), "ActorError", "nothing to select"),

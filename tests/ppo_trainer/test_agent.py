@@ -151,6 +151,18 @@ def test_the_plug_in_is_installed_and_passes_the_seed_on(run):
     assert loaded.act(observation) == load_agent(run, seed=5).act(observation)
 
 
+def test_an_agent_needs_no_environment_that_can_be_imported(tmp_path, capsys):
+    config = small_config(total_timesteps=24, run_dir=str(tmp_path))
+    run = train(config, env=lambda: Farm()).run
+    (observation,) = observations(1)
+    assert "Walk" in load_agent(run, seed=1).act(observation)
+    assert main(["support.tiny_envs.Farm", "--agent", str(run), "--auto"]) == 0
+    assert "the agent expects a return of" in capsys.readouterr().out
+    (run / "spaces.json").unlink()
+    with pytest.raises(RunFolderError, match="cannot be imported"):
+        load_agent(run)
+
+
 def test_the_terminal_plays_beside_a_run(run, monkeypatch, capsys):
     arguments = ["support.tiny_envs.Farm", "--agent", str(run), "--seed", "1"]
     assert main([*arguments, "--auto"]) == 0

@@ -11,11 +11,12 @@ from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import SMALL_NET, assert_same, network, parameters, small_config
 
 from entity_env import CategoricalAction
-from entity_env.errors import NumEnvsError
+from entity_env.errors import SettingError
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run, main
-from ppo_trainer.evaluation import Evaluation, evaluate, load_policy, table
+from ppo_trainer.evaluation import Evaluation, evaluate, table
+from ppo_trainer.loading import load_policy
 from ppo_trainer.run_folder import RunFolder
 
 Z2 = 1.959964**2  # 3.84146
@@ -236,7 +237,7 @@ def test_the_command_prints_the_table(run, capsys):
 
 @pytest.mark.parametrize("episodes", ["0", "-3"])
 def test_no_episodes_is_refused(run, episodes):
-    with pytest.raises(NumEnvsError, match="number of episodes"):
+    with pytest.raises(SettingError, match="number of episodes"):
         main([str(run.run), "--episodes", episodes])
 
 

@@ -30,7 +30,8 @@ from envs.minesweeper_native import MineSweeperVec
 from ppo_trainer import EvalConfig, RolloutConfig, TrainConfig, resume, train
 from ppo_trainer.environments import make_factory, make_vec_env, with_env
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.evaluation import evaluate, load_policy
+from ppo_trainer.evaluation import evaluate
+from ppo_trainer.loading import load_policy
 from ppo_trainer.overrides import register_base
 from ppo_trainer.watch import watch
 

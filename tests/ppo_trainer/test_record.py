@@ -14,7 +14,8 @@ from entity_env.play import play_episodes
 from entity_env.recording import RecordEpisodes, Recording
 from ppo_trainer import EvalConfig, TrainConfig, train
 from ppo_trainer.errors import RunFolderError
-from ppo_trainer.evaluation import load_policy, network_policy
+from ppo_trainer.evaluation import network_policy
+from ppo_trainer.loading import load_policy
 from ppo_trainer.record import main, record_run
 from ppo_trainer.tensors import to_batch
 from ragged_net import NetConfig, RaggedNet

@@ -19,14 +19,17 @@ from entity_env import (
     Observation,
     ObsSpace,
 )
+from entity_env.errors import EntityEnvError
 from entity_env.space_json import spaces_from_json
 from envs.minesweeper import MineSweeper
 from envs.minesweeper_native import MineSweeperVec
 from ppo_trainer import EvalConfig, train
+from ppo_trainer.agent import load_agent
 from ppo_trainer.environments import make_rows
 from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.evaluation import evaluate, load_policy
+from ppo_trainer.evaluation import evaluate
+from ppo_trainer.loading import load_policy
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.watch import play
 
@@ -79,6 +82,26 @@ def test_a_network_is_evaluated_and_watched_in_a_richer_environment(config, run)
     steps = [list(play(loaded, episodes=2, greedy=True)) for loaded in (a, b)]
     assert [step.reward for step in steps[0]] == [step.reward for step in steps[1]]
     assert "weight" not in steps[1][0].text
+
+
+def test_an_agent_acts_on_observations_of_a_richer_environment(run):
+    plain, rich = load_agent(run, greedy=True), load_agent(run, env=Richer, greedy=True)
+    envs = SavedForaging(), Richer()
+    for env in envs:
+        env.seed(1)
+    shown = [env.reset() for env in envs]
+    for _ in range(20):
+        actions = [plain.act(shown[0]), rich.act(shown[1])]
+        assert actions[0] == actions[1]
+        assert plain.value(shown[0]) == rich.value(shown[1])
+        shown = [env.act(own) for env, own in zip(envs, actions, strict=True)]
+        if shown[0].done:
+            shown = [env.reset() for env in envs]
+
+
+def test_an_agent_says_what_it_does_not_know(run):
+    with pytest.raises(EntityEnvError, match="Rock"):
+        load_agent(run).act(Richer().reset())
 
 
 def test_the_same_environment_is_not_filtered(run, capsys):

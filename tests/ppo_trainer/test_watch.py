@@ -16,7 +16,7 @@ from entity_env import (
 )
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.errors import RunFolderError, VideoError
-from ppo_trainer.evaluation import load_policy
+from ppo_trainer.loading import load_policy
 from ppo_trainer.video import write_video
 from ppo_trainer.watch import main, play, record, watch
 

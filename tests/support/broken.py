@@ -157,6 +157,11 @@ def _fire(**kwargs: Any) -> SelectEntityActionMask:
     return SelectEntityActionMask(**{"actor_types": ["Cannon"], **kwargs})
 
 
+def _nameless(actions: dict[str, Any], **changes: Any) -> object:
+    """Read an observation whose entities have no ids."""
+    return read({**valid_parts(), "ids": None, "actions": actions, **changes})
+
+
 E = errors
 R0, R1 = ("Robot", 0), ("Robot", 1)
 
@@ -184,6 +189,7 @@ OBSERVATIONS = [
     _obs("features that refuse to be read", E.ObservationError, ("cannot be read", "RuntimeError('no arrays from me')"), "features", "Mine", Sulky()),
     # Global features.
     _obs("too many global features", E.FeatureShapeError, ("global_features", "(2,) for time, phase", "shape (3,)"), "global_features", [1, 2, 3]),
+    Case("global features of a space without any", E.FeatureShapeError, ("(0,) for a space without global features", "shape (1,)"), lambda: FrameReader(ObsSpace(), ACTION_SPACE).read(Observation(global_features=[1]))),
     _obs("no global features", E.FeatureShapeError, ("global_features", "shape (0,)"), "global_features", None),
     _obs("nested global features", E.FeatureShapeError, ("global_features", "shape (1, 2)"), "global_features", [[1, 2]]),
     _obs("a NaN global feature", E.FeatureValueError, ("global_features", "'time'", "nan"), "global_features", [NAN, 2]),
@@ -198,7 +204,10 @@ OBSERVATIONS = [
     _obs("one id twice", E.DuplicateIdError, ("'Mine'", "'m0'", "unique"), "ids", "Mine", ["m0", "m0"]),
     _obs("one id in two types", E.DuplicateIdError, ("'Robot'", "'m1'", "already taken"), "ids", "Robot", [R0, "m1"]),
     _obs("equal numbers as ids", E.DuplicateIdError, ("'Robot'", "7.0"), "ids", {"Mine": [7, 8], "Robot": [7.0, 9]}),
-    _obs("None as the id of two entities", E.DuplicateIdError, ("'Mine'", "None"), "ids", "Mine", [None, None]),
+    _obs("None as the id of two entities", E.DuplicateIdError, ("'Mine'", "id None is already taken", "leave out the ids"), "ids", "Mine", [None, None]),
+    Case("None as an id twice before another one", E.DuplicateIdError, ("'Cannon'", "id None is already taken"), lambda: _nameless({}, features={"Cannon": [[0.0]] * 3}, ids={"Cannon": [None, None, 1]})),
+    Case("an id twice behind types without ids", E.DuplicateIdError, ("'Robot'", "id 5 is already taken"), lambda: _nameless({}, ids={"Robot": [5, 5]})),
+    Case("None as the id of entities of two types", E.DuplicateIdError, ("'Cannon'", "id None is already taken"), lambda: _nameless({}, ids={"Robot": [None, 1], "Cannon": [None]})),
     _obs("an unhashable id", E.UnhashableIdError, ("'Robot'", "['Robot', 1]", "hashable"), "ids", "Robot", [R0, ["Robot", 1]]),
     _obs("ids of an unknown type", E.UnknownEntityTypeError, ("'Robots'", "in ids", "did you mean 'Robot'?"), "ids", "Robots", [1]),
     _obs("ids that are a list", E.ObservationError, ("ids", "a dict"), "ids", ["m0"]),
@@ -209,6 +218,8 @@ OBSERVATIONS = [
     _obs("visibility of an unknown type", E.UnknownEntityTypeError, ("'Ghost'", "in visible"), "visible", "Ghost", [T]),
     _obs("a hidden actor", E.VisibilityError, ("'Move'", "actor ('Robot', 1) is hidden"), "visible", {"Robot": [T, F]}),
     _obs("a hidden actee", E.VisibilityError, ("'Fire'", "actee 'm0' is hidden"), "visible", {"Mine": [F, T]}),
+    Case("a hidden actor without an id", E.VisibilityError, ("'Move': entity 1 of type 'Robot' is hidden", "actors that the policy"), lambda: _nameless({"Move": _move(actor_types=["Robot"])}, visible={"Robot": [T, F]})),
+    Case("a hidden actee without an id", E.VisibilityError, ("'Fire': entity 0 of type 'Mine' is hidden", "actees that the policy"), lambda: _nameless({"Fire": _fire(actee_types=["Mine"])}, visible={"Mine": [F, T]})),
     _obs("visibility that is a list", E.ObservationError, ("visible", "a dict"), "visible", [T, T]),
     # Reward, end, metrics.
     _obs("a NaN reward", E.RewardError, ("reward", "nan"), "reward", NAN),
@@ -228,7 +239,7 @@ OBSERVATIONS = [
     _obs("a metric as text", E.MetricError, ("'score'", "'high'"), "metrics", {"score": "high"}),
     _obs("a metric as a list", E.MetricError, ("'score'", "[1.0]"), "metrics", {"score": [1.0]}),
     _obs("a metric that overflows", E.MetricError, ("'score'", "10000"), "metrics", {"score": 10**400}),
-    _obs("a metric named by a number", E.MetricError, ("3", "a dict from name to number"), "metrics", {3: 1.0}),
+    _obs("a metric named by a number", E.MetricError, ("the name of a metric is not a string", "a dict from name to number", "received: 3"), "metrics", {3: 1.0}),
     _obs("metrics as pairs", E.ObservationError, ("metrics", "a dict"), "metrics", [("score", 1.0)]),
     # Actions.
     _obs("an unknown action", E.UnknownActionError, ("'Mvoe'", "'Move', 'Fire', 'Mode'", "did you mean 'Move'?"), "actions", {"Mvoe": _move()}),
@@ -239,6 +250,8 @@ OBSERVATIONS = [
     _mask("an actor that is not there", E.ActorError, ("'Move'", "actor ('Robot', 2)", "'m0'"), "Move", _move(actor_ids=[R0, ("Robot", 2)])),
     _mask("an actor twice", E.ActorError, ("'Move'", "twice", "('Robot', 0)"), "Move", _move(actor_ids=[R0, R0])),
     _mask("an actor type twice", E.ActorError, ("'Move'", "twice", "('Robot', 0)"), "Move", _move(actor_types=["Robot", "Robot"])),
+    _mask("an actor as text whose id is a number", E.ActorError, ("actor '7'", "'m0', 'm1', ('Robot', 0), ('Robot', 1), 7"), "Move", _move(actor_ids=["7"])),
+    Case("an actor without an id twice", E.ActorError, ("'Move'", "twice", "received: entity 0 of type 'Robot'"), lambda: _nameless({"Move": _move(actor_types=["Robot", "Robot"])})),
     _mask("an unhashable actor", E.UnhashableIdError, ("'Move'", "['Robot', 0]"), "Move", _move(actor_ids=[["Robot", 0]])),
     _mask("an actor of an unknown type", E.UnknownEntityTypeError, ("'Move'", "'Robbot'", "actor_types", "did you mean 'Robot'?"), "Move", _move(actor_types=["Robbot"])),
     _mask("actor types as one string", E.ActionMaskError, ("'Move'", "not a list", "'Robot'"), "Move", _move(actor_types="Robot")),
@@ -254,9 +267,10 @@ OBSERVATIONS = [
     _mask("a mask of fractions", E.MaskTypeError, ("'Move'", "not boolean", "float64"), "Move", _move(actor_ids=[R0], mask=[[0.5, 1.0, 0.0]])),
     _mask("a mask of text", E.MaskTypeError, ("'Move'", "True and False", "'no'"), "Move", _move(actor_ids=[R0], mask=[["yes", "no", "no"]])),
     _mask("a mask of numbers above 1", E.MaskTypeError, ("'Move'", "[[0, 1, 2]]"), "Move", _move(actor_ids=[R0], mask=[[0, 1, 2]])),
-    _mask("an all-false row", E.EmptyMaskError, ("'Move'", "('Robot', 1)", "at least one True among 3"), "Move", _move(actor_types=["Robot"], mask=[[T, F, F], [F, F, F]])),
+    _mask("an all-false row", E.EmptyMaskError, ("'Move'", "leaves actor ('Robot', 1) without", "at least one True among 3"), "Move", _move(actor_types=["Robot"], mask=[[T, F, F], [F, F, F]])),
     _mask("an all-false pair row", E.EmptyMaskError, ("'Fire'", "actor 7", "2 actees"), "Fire", _fire(actee_types=["Mine"], mask=[[F, F]])),
-    _mask("an all-false global mask", E.EmptyMaskError, ("'Mode'", "the player"), "Mode", GlobalCategoricalActionMask([F, F])),
+    Case("an all-false row of an actor without an id", E.EmptyMaskError, ("leaves entity 1 of type 'Robot' without", "leave the actor out"), lambda: _nameless({"Move": _move(actor_types=["Robot"], mask=[[T, F, F], [F, F, F]])})),
+    _mask("an all-false global mask", E.EmptyMaskError, ("'Mode'", "leaves the player without", "leave the action out"), "Mode", GlobalCategoricalActionMask([F, F])),
     # What is not an observation.
     Case("a dict for an observation", E.ObservationError, ("entity_env.Observation", "{'Mine': []}"), lambda: FrameReader(OBS_SPACE, ACTION_SPACE).read({"Mine": []})),  # type: ignore[arg-type]
     Case("None for an observation", E.ObservationError, ("reset, act and set_state", "None"), lambda: FrameReader(OBS_SPACE, ACTION_SPACE).read(None)),  # type: ignore[arg-type]
@@ -286,10 +300,13 @@ SPACES = [
     Case("no choices", E.SpaceError, ("no choices", "at least one label"), lambda: CategoricalActionSpace([])),
     Case("one label twice", E.SpaceError, ("'up'", "twice"), lambda: CategoricalActionSpace(["up", "up"])),
     Case("labels as one string", E.SpaceError, ("not a list", "'up'"), lambda: GlobalCategoricalActionSpace("up")),
+    Case("labels as a set", E.SpaceError, ("not a list", "no order"), lambda: CategoricalActionSpace({"up"})),  # type: ignore[arg-type]
+    Case("entity types as global features", E.SpaceError, ("global_features are not a list", "ObsSpace(entities={...})"), lambda: ObsSpace({"Mine": Entity(["x"])})),  # type: ignore[arg-type]
+    Case("a discrete feature with too many values", E.SpaceError, ("'kind'", "n <= 16777216", "float32"), lambda: Discrete("kind", 2**24 + 1)),
     Case("a label that is a number", E.SpaceError, ("label name", "1"), lambda: GlobalCategoricalActionSpace([1, 2])),  # type: ignore[list-item]
     Case("actions as a list", E.SpaceError, ("action space is not a mapping", "a dict"), lambda: FrameReader(OBS_SPACE, [])),  # type: ignore[arg-type]
     Case("an action without a space", E.SpaceError, ("'Move'", "CategoricalActionSpace", "['up']"), lambda: FrameReader(OBS_SPACE, {"Move": ["up"]})),  # type: ignore[dict-item]
-    Case("no observation space", E.ObservationError, ("not an observation space", "None"), lambda: FrameReader(None, ACTION_SPACE)),  # type: ignore[arg-type]
+    Case("no observation space", E.ObservationError, ("not an observation space", "expected: entity_env.ObsSpace", "None"), lambda: FrameReader(None, ACTION_SPACE)),  # type: ignore[arg-type]
 ]
 
 
@@ -405,7 +422,7 @@ CALLS = [
     Case("0 processes", E.NumEnvsError, ("number of processes", "0"), lambda: ParallelEnv(Chain, 2, 0)),
     Case("more processes than environments", E.NumEnvsError, ("number of processes", "<= 2", "3"), lambda: ParallelEnv(Chain, 2, 3)),
     Case("0 environments in 1 process", E.NumEnvsError, ("number of environments", "0"), lambda: ParallelEnv(Chain, 0, 1)),
-    Case("0 episodes", E.NumEnvsError, ("number of episodes", "0"), lambda: play_episodes(Chain, random_policy(0), 0, 0)),
+    Case("0 episodes", E.SettingError, ("number of episodes", "0"), lambda: play_episodes(Chain, random_policy(0), 0, 0)),
     Case("a negative seed", E.SeedError, ("seed", ">= 0", "-1"), lambda: ListEnv(Chain, 1, seed=-1)),
     Case("a negative seed in processes", E.SeedError, ("seed", "-1"), lambda: ParallelEnv(Chain, 1, 1, seed=-1)),
     Case("a seed as text", E.SeedError, ("seed", "'0'"), lambda: ListEnv(Chain, 1, seed="0")),  # type: ignore[arg-type]

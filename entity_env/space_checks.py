@@ -1,0 +1,94 @@
+"""What spaces check of the parts that they are made of: names, lists, numbers. Without NumPy."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from entity_env.errors import SpaceError, shorten
+
+__all__ = [
+    "check_name",
+    "check_unique",
+    "checked_labels",
+    "checked_size",
+    "in_order",
+    "is_finite_number",
+]
+
+_MOST_VALUES = 2**24
+"""Observations hold features as float32, which cannot tell all larger whole numbers apart."""
+
+
+def check_name(kind: str, name: object) -> None:
+    """Raise SpaceError unless ``name`` is a string with something in it."""
+    if not isinstance(name, str) or not name:
+        raise SpaceError(f"{kind} name is not a non-empty string", received=shorten(name))
+
+
+def check_unique(kind: str, names: list[str]) -> None:
+    """Raise SpaceError where a name is there twice."""
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SpaceError(f"{kind} {twice!r} is given twice", received=shorten(names))
+
+
+def is_finite_number(value: Any) -> bool:
+    """Whether it is a Python number, not NaN and not infinite."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and float("-inf") < value < float("inf")
+    )
+
+
+def in_order(what: str, items: object, expected: str, hint: str | None = None) -> tuple[Any, ...]:
+    """The items of a list, or of anything else that keeps an order of its own.
+
+    Raises:
+        SpaceError: Text, a dict, a set, or what has no items; ``hint`` is for dicts.
+    """
+    unordered = isinstance(items, set | frozenset)
+    if isinstance(items, str | Mapping) or unordered or not isinstance(items, Iterable):
+        if not isinstance(items, Mapping):
+            hint = "a set has no order that lasts: write a list" if unordered else None
+        raise SpaceError(
+            f"{what} are not a list", expected=expected, received=shorten(items), hint=hint
+        )
+    return tuple(items)
+
+
+def checked_labels(labels: object) -> tuple[str, ...]:
+    """The labels of a categorical action, at least one, each of them once."""
+    expected = "a list of strings, one for each choice"
+    checked = in_order("the labels of an action", labels, expected)
+    if not checked:
+        raise SpaceError("an action has no choices", expected="at least one label")
+    for label in checked:
+        check_name("label", label)
+    check_unique("label", list(checked))
+    return checked
+
+
+def checked_size(feature: str, n: Any) -> int:
+    """The number of values of a discrete feature, of any type of whole numbers, as an int."""
+    try:
+        # By name, as a boolean of NumPy would pass for an index, too.
+        size = 0 if type(n).__name__ in ("bool", "bool_") else operator.index(n)
+    except TypeError:
+        size = 0
+    if size < 1:
+        raise SpaceError(
+            f"discrete feature {feature!r} needs at least one value",
+            expected="n, a whole number >= 1",
+            received=shorten(n),
+        )
+    if size > _MOST_VALUES:
+        raise SpaceError(
+            f"discrete feature {feature!r} has more values than float32 can tell apart",
+            expected=f"n <= {_MOST_VALUES}: observations hold features as float32",
+            received=shorten(n),
+            hint="make several features of it, or a continuous one",
+        )
+    return size

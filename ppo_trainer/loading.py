@@ -1,0 +1,71 @@
+"""A run's network, ready to act: alone, or with the environment that it was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from entity_env.registry import Factory
+from ppo_trainer.checkpoint import latest_checkpoint, load_network
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.device import choose_device
+from ppo_trainer.environments import CreateEnv, make_factory
+from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.saved_spaces import FittedGame, fit_game
+from ragged_net import RaggedNet
+
+__all__ = ["LoadedNet", "LoadedRun", "load_net", "load_policy"]
+
+
+@dataclass(frozen=True)
+class LoadedNet:
+    """A run's network, ready to act."""
+
+    run: RunFolder
+    config: TrainConfig
+    net: RaggedNet
+    device: torch.device
+
+
+@dataclass(frozen=True)
+class LoadedRun(LoadedNet):
+    """A run's network, and its game as the network sees it."""
+
+    fitted: FittedGame
+
+    @property
+    def create_env(self) -> CreateEnv:
+        """Makes one environment, which shows what the network knows."""
+        return self.fitted.game
+
+
+def load_policy(path: str | Path, env: Factory | None = None, device: str = "auto") -> LoadedRun:
+    """Load the newest checkpoint of a run; ``env`` only where its class cannot be imported."""
+    run = RunFolder.open(path)
+    config = run.read_config()
+    fitted = fit_game(run, make_factory(config, env))
+    net = RaggedNet(fitted.obs_space, fitted.action_space, config.net, config.value_net)
+    return LoadedRun(run, config, *_ready(run, config, net, device), fitted)
+
+
+def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
+    """The same without any environment; None for a run that does not know its spaces."""
+    run = RunFolder.open(path)
+    config = run.read_config()
+    saved = run.read_spaces()
+    if saved is None:
+        return None
+    net = RaggedNet(*saved, config.net, config.value_net)
+    return LoadedNet(run, config, *_ready(run, config, net, device))
+
+
+def _ready(
+    run: RunFolder, config: TrainConfig, net: RaggedNet, device: str
+) -> tuple[RaggedNet, torch.device]:
+    chosen = choose_device(device)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    load_network(latest_checkpoint(run), net)
+    return net.to(chosen), chosen
