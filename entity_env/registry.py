@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 Factory: TypeAlias = Callable[..., Environment | VecEnv]
-"""Makes environments; or a subclass of ``VecEnv`` that makes all its rows itself."""
+"""Makes environments; or makes all rows: a subclass of ``VecEnv``, or a function ``-> VecEnv``."""
 
 _FACTORIES: dict[str, str] = {}
 
@@ -93,41 +93,53 @@ def _is_offered(value: Any, name: str, module: ModuleType) -> bool:
     """
     home = getattr(value, "__module__", None)
     is_own = home == module.__name__ or str(home).startswith(f"{module.__name__}.")
-    if name.startswith("_") or not is_own:
+    if name.startswith("_") or not is_own or inspect.isabstract(value):
         return False
-    if inspect.isclass(value):
-        return issubclass(value, Environment | VecEnv) and not inspect.isabstract(value)
-    if not inspect.isfunction(value):
-        return False
+    made = _made_by(value)
+    return made is not None and issubclass(made, Environment | VecEnv)
+
+
+def _made_by(factory: Any) -> type | None:
+    """What a class or function makes, as far as it says; None for what is neither."""
+    if inspect.isclass(factory):
+        return factory
+    if not inspect.isfunction(factory):
+        return None
     try:
-        made = get_type_hints(value).get("return", Environment)
+        made = get_type_hints(factory).get("return", Environment)
     except Exception:  # an annotation may be any expression
-        return False
-    return inspect.isclass(made) and issubclass(made, Environment | VecEnv)
+        return None
+    return made if inspect.isclass(made) else None
 
 
-def is_rows(factory: Factory) -> TypeGuard[type[VecEnv]]:
-    """Whether ``factory`` is a ``VecEnv`` class, which makes all its rows itself."""
-    return inspect.isclass(factory) and issubclass(factory, VecEnv)
+def is_rows(factory: Factory) -> TypeGuard[Callable[..., VecEnv]]:
+    """Whether this makes all rows itself: a ``VecEnv`` class, or a function ``-> VecEnv``."""
+    made = _made_by(factory)
+    return made is not None and issubclass(made, VecEnv)
 
 
 def alone(factory: Factory) -> Callable[..., Environment]:
-    """What makes one environment: ``factory``, or the ``environment`` of a ``VecEnv`` class."""
+    """What makes one environment: ``factory``, or the ``environment`` of what makes rows."""
     if not is_rows(factory):
         return cast(Callable[..., Environment], factory)
-    if factory.environment is None:
-        name = factory.__name__
+    environment = _environment_of(factory)
+    if environment is None:
+        name = getattr(factory, "__name__", "the environment")
         raise UnknownEnvironmentError(
             f"{name} plays many rows and names no environment to play alone",
             hint=f"set {name}.environment = MyEnv, a class that takes the same settings",
         )
-    return factory.environment
+    return environment
+
+
+def _environment_of(factory: Callable[..., VecEnv]) -> Callable[..., Environment] | None:
+    return getattr(factory, "environment", None)
 
 
 def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
     """Refuse settings that the environment's constructor does not take, or lacks."""
-    if is_rows(factory) and factory.environment is not None:
-        factory = factory.environment
+    if is_rows(factory):
+        factory = _environment_of(factory) or factory
     try:
         parameters = dict(inspect.signature(factory).parameters)
     except (TypeError, ValueError):  # some callables have no signature

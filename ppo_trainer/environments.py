@@ -66,15 +66,21 @@ class Game:
 
     @property
     def is_native(self) -> bool:
-        """Whether the target is a ``VecEnv`` class, which makes its rows itself."""
+        """Whether the target makes its rows itself: a ``VecEnv`` class, or a function."""
         return is_rows(self.factory)
 
     def rows(self, num_envs: int, seed: int) -> VecEnv:
         """Rows in this process."""
         if not self.is_native:
             return ListEnv(self.alone, num_envs, seed=seed)
-        make: Any = self.factory
-        rows: VecEnv = make(num_envs, seed=seed, **self.settings)
+        make: Callable[..., Any] = self.factory
+        rows = make(num_envs, seed=seed, **self.settings)
+        if not isinstance(rows, VecEnv) or len(rows) != num_envs:
+            raise ConfigError(
+                f"{self.name} did not make the rows that it was asked for",
+                expected=f"a VecEnv of {num_envs} rows",
+                received=f"{len(rows)} rows" if isinstance(rows, VecEnv) else shorten(rows),
+            )
         return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
 
 

@@ -85,6 +85,7 @@ def test_entity_env_passes_its_tests(version):
     checked = outside([python, "-c", CHECK, version], env=here)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     command = [python, "-m", "pytest", "tests/entity_env", "-p", "no:cacheprovider"]
+    command += ["-m", "not slow"]
     tested = outside(command, env=here)
     assert tested.returncode == 0, tested.stdout[-5000:] + tested.stderr[-2000:]
     assert " passed" in tested.stdout

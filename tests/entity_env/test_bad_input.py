@@ -326,6 +326,7 @@ def assert_sound(frame):
         assert np.isfinite(value)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=3))
 @settings(max_examples=1000, deadline=None, derandomize=True)
 def test_random_damage_to_an_observation_raises_our_errors_or_gives_a_sound_frame(damage):
@@ -363,6 +364,7 @@ def outcome_of(read):
         return type(error), str(error)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=2), st.integers(0, 2)
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import pytest
 from support.tiny_envs import Chain, Farm
 
 import entity_env.registry
-from entity_env import ListEnv, errors, make, register, registered
+from entity_env import ListEnv, VecEnv, errors, make, register, registered
 from entity_env.registry import alone, check_settings, is_rows, resolve
+from entity_env.wrappers import ConcatVecEnv
 
 
 @pytest.fixture(autouse=True)
@@ -170,13 +172,18 @@ class NamedRows(Rows):
         super().__init__(num_envs, seed, **settings)
 
 
-def test_only_a_subclass_of_vec_env_makes_rows():
-    assert [is_rows(f) for f in (Rows, NamedRows, Chain, lambda: Chain())] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+def both_lengths(num_envs: int, seed: int, length: int = 3) -> VecEnv:
+    return ConcatVecEnv([ListEnv(lambda: Chain(length), num_envs - 1), ListEnv(Chain, 1)])
+
+
+def test_only_vec_envs_and_functions_that_say_so_make_rows():
+    makers = (Rows, NamedRows, both_lengths, Chain, lambda: Chain(), functools.partial(Chain))
+    assert [is_rows(make) for make in makers] == [True, True, True, False, False, False]
+    check_settings(both_lengths, {"length": 4})
+    with pytest.raises(errors.SettingError, match="no setting 'lenght'"):
+        check_settings(both_lengths, {"lenght": 4})
+    with pytest.raises(errors.UnknownEnvironmentError, match=r"both_lengths\.environment = MyEnv"):
+        alone(both_lengths)
 
 
 def test_one_environment_of_rows_is_the_one_that_they_name():
