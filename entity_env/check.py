@@ -42,6 +42,8 @@ _LEAST_STEPS = 200
 """Steps of each game: where episodes are short, more of them are played than asked for."""
 _MOST_STEPS = 300
 """Steps for each episode asked for; games that go on longer are cut off."""
+_LOOK_EVERY = 7
+"""Pictures are slow: not every step is drawn."""
 CreateEnv = Callable[[], Environment]
 
 
@@ -50,8 +52,8 @@ def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) ->
 
     Spaces are constant; observations and masks are valid; every allowed action is accepted; one
     seed gives one game; observations share no memory with the environment; a saved state, where
-    there is one, is JSON and continues the same game; pictures have the right shape; closing
-    twice is fine. Silent when all is well.
+    there is one, is JSON and continues the same game; pictures have the right shape; drawing
+    changes nothing; closing twice is fine. Silent when all is well.
 
     Args:
         env: A class or function that makes one environment, and is called several times; or an
@@ -79,6 +81,10 @@ def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) ->
         check_spaces(before, made[-1])
         _check_same(game, _play(rows, episodes, seed), "made again with the same seed")
         _check_pictures(made[-1])
+    if _draws(made[0], "render") or _draws(made[0], "render_text"):
+        with ListEnv(create, 1, seed) as rows:
+            drawn = _play(rows, episodes, seed, lambda: _check_pictures(made[-1]))
+            _check_same(game, drawn, "drawn now and then")
     _check_memory(create, game, episodes, seed)
     if made[0].has_state():
         for steps in sorted({0, 1, len(game) // 2}):
@@ -97,13 +103,17 @@ def _copies_of(env: Environment) -> CreateEnv:
     return lambda: copy.deepcopy(untouched)
 
 
-def _play(env: VecEnv, episodes: int, seed: int) -> list[VecObs]:
-    """The observations of the reset and of each step, for some episodes."""
+def _play(
+    env: VecEnv, episodes: int, seed: int, look: Callable[[], None] | None = None
+) -> list[VecObs]:
+    """The observations of the reset and of each step, for some episodes; ``look`` now and then."""
     policy = random_policy(seed)
     game = [env.reset(seed)]
     ended = 0
     most = episodes * _MOST_STEPS
     while (ended < episodes or len(game) <= _LEAST_STEPS) and len(game) <= most:
+        if look is not None and len(game) % _LOOK_EVERY == 1:
+            look()
         game.append(env.act(policy(game[-1])))
         ended += int(game[-1].done[0])
     return game
@@ -135,11 +145,16 @@ def _check_memory(create_env: CreateEnv, game: list[VecObs], episodes: int, seed
         ) from error
 
 
+def _draws(env: Environment, method: str) -> bool:
+    """Whether the environment has this method of its own."""
+    # A wrapper has methods to draw whether or not the environment inside has them.
+    kind = type(getattr(env, "unwrapped", env))
+    return getattr(kind, method) is not getattr(Environment, method)
+
+
 def _check_pictures(env: Environment) -> None:
     """The picture and the text, where the environment draws them."""
-    # A wrapper has methods to draw whether or not the environment inside has them.
-    kind: Any = type(getattr(env, "unwrapped", env))
-    if kind.render is not Environment.render:
+    if _draws(env, "render"):
         picture = _call("render", env.render)
         given = isinstance(picture, np.ndarray) and f"{picture.dtype} {picture.shape}"
         if not given or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
@@ -148,7 +163,7 @@ def _check_pictures(env: Environment) -> None:
                 expected="an array of uint8 with shape (H, W, 3)",
                 received=given or shorten(picture),
             )
-    if kind.render_text is not Environment.render_text:
+    if _draws(env, "render_text"):
         text = _call("render_text", env.render_text)
         if not isinstance(text, str):
             raise ObservationError(

@@ -298,6 +298,16 @@ class FloatPicture(Walk):
         return np.zeros((2, 3, 3))
 
 
+class DrawsByLot(Walk):
+    def act(self, actions):
+        observation = super().act(actions)
+        self.x = self.x + self.rng.normal(size=(2, 1))
+        return observation
+
+    def render_text(self):
+        return "*" * int(self.rng.integers(9))
+
+
 class NoText(Walk):
     def render_text(self):
         return None
@@ -379,6 +389,7 @@ BROKEN = [
     (NeedsResetBeforeState, errors.EnvironmentFailedError, ("set_state", "AttributeError")),
     (GrayPicture, errors.ObservationError, ("render", "(H, W, 3)", "uint8 (2, 3)")),
     (FloatPicture, errors.ObservationError, ("render", "float64 (2, 3, 3)")),
+    (DrawsByLot, errors.DeterminismError, ("drawn now and then", "features.Walker")),
     (NoText, errors.ObservationError, ("render_text", "a string", "None")),
     (ClosesOnce, errors.EnvironmentFailedError, ("a second close", "IndexError")),
     (NaNLater, errors.FeatureValueError, ("'Walker', row 1", "step 5")),
