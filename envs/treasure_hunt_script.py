@@ -1,14 +1,16 @@
-"""A scripted TreasureHunt player: the baseline that a trained network is measured against."""
+"""Scripted TreasureHunt players: the baselines that a trained network is measured against."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from entity_env.actions import Action, GlobalCategoricalAction
 from entity_env.observation import Observation
 from envs.treasure_hunt import MOVES, STEPS, Tile
 
-__all__ = ["go_to_nearest"]
+__all__ = ["go_straight", "go_to_nearest"]
+
+Tiles: TypeAlias = list[Tile]
 
 
 def go_to_nearest(observation: Observation) -> dict[str, Action]:
@@ -17,19 +19,33 @@ def go_to_nearest(observation: Observation) -> dict[str, Action]:
     Of the allowed steps that meet no trap it takes the one that leaves the nearest treasure
     nearest, of equal ones the one that leaves all treasures nearer in total.
     """
-    features: Any = observation.features
-    treasures = [(int(x), int(y)) for x, y in features["Treasure"]]
-    traps = [(int(x), int(y)) for x, y in features["Trap"]]
-    mask: Any = (observation.actions or {})["Move"]
-    allowed = [move for move in range(len(MOVES)) if mask.mask[move]]
+    treasures, traps, allowed = _read(observation)
     safe = [move for move in allowed if STEPS[move] not in traps]
 
     def ways(move: int) -> tuple[int, int]:
         lengths = [_way(STEPS[move], treasure, traps) for treasure in treasures]
         return min(lengths), sum(lengths)
 
-    best = min(safe or allowed, key=ways)
-    return {"Move": GlobalCategoricalAction(best, MOVES[best])}
+    return _move(min(safe or allowed, key=ways))
+
+
+def go_straight(observation: Observation) -> dict[str, Action]:
+    """Go to the nearest treasure, through whatever lies between; for ``relative=True``."""
+    treasures, _, allowed = _read(observation)
+    nearest = min(treasures, key=lambda treasure: _way((0, 0), treasure, []))
+    return _move(min(allowed, key=lambda move: _way(STEPS[move], nearest, [])))
+
+
+def _read(observation: Observation) -> tuple[Tiles, Tiles, list[int]]:
+    """Treasures, traps, and the moves that are allowed."""
+    features: Any = observation.features
+    treasures, traps = ([(int(x), int(y)) for x, y in features[n]] for n in ("Treasure", "Trap"))
+    mask: Any = (observation.actions or {})["Move"]
+    return treasures, traps, [move for move in range(len(MOVES)) if mask.mask[move]]
+
+
+def _move(index: int) -> dict[str, Action]:
+    return {"Move": GlobalCategoricalAction(index, MOVES[index])}
 
 
 def _way(start: Tile, to: Tile, traps: list[Tile]) -> int:

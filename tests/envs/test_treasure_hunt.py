@@ -13,7 +13,7 @@ from entity_env.errors import MaskedActionError
 from entity_env.play import play_scripted
 from envs.errors import EnvConfigError
 from envs.treasure_hunt import MOVES, TreasureHunt
-from envs.treasure_hunt_script import go_to_nearest
+from envs.treasure_hunt_script import go_straight, go_to_nearest
 
 RIGHT, LEFT, UP, DOWN = range(4)
 
@@ -146,6 +146,17 @@ def test_the_scripted_player_finds_treasures_and_no_traps():
     played = play_scripted(TreasureHunt, go_to_nearest, 15, seed=1)
     assert played["traps"].sum() == 0
     assert played["treasures"].mean() > 12
+
+
+@pytest.mark.parametrize("treasure", [(2, 0), (-2, 0), (0, 2), (0, -2)])
+def test_whoever_goes_straight_steps_into_traps(treasure):
+    trap = treasure[0] // 2, treasure[1] // 2
+    env, observation = game((0, 0), [trap], [(9, 9), treasure])
+    rewards = []
+    for _ in range(2):
+        observation = env.act(go_straight(observation))
+        rewards.append(observation.reward)
+    assert rewards == [-0.5, 1.0]
 
 
 @pytest.mark.parametrize("treasure", [(2, 0), (-2, 0), (0, 2), (0, -2)])
