@@ -14,7 +14,7 @@ train: $(READY)
 	$(BIN)/python -m ppo_trainer env=minesweeper
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --durations=15
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=15
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

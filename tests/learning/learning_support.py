@@ -85,7 +85,10 @@ def train_and_play(
     return greedy, sampled, result
 
 
-def played_by(run_dir: Path, name: str, *settings: str) -> tuple[float, TrainResult]:
+def played_by(
+    run_dir: Path, name: str, *settings: str, episodes: int = 1000
+) -> tuple[float, TrainResult]:
     """The mean return of the greedy player that an environment's recipe leads to, and the run."""
-    greedy, _, result = train_and_play(recipe(run_dir, name, *settings), resolve(name))
+    config = recipe(run_dir, name, *settings)
+    greedy, _, result = train_and_play(config, resolve(config.env["_target_"]), episodes)
     return greedy.mean("episodic_reward"), result
