@@ -15,6 +15,7 @@ from torch import Tensor
 
 from entity_env import Metric, VecEnv, VecObs
 from entity_env.metrics import merge_columns
+from ppo_trainer.acting import act, value
 from ppo_trainer.advantage import gae
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import NonFiniteError
@@ -61,7 +62,7 @@ def collect(
         with clock("batch"):
             batch = to_batch(obs, device)
         with clock("inference"), autocast(device, config):
-            output = check_output(net(batch, generator=generator))
+            output = check_output(act(net, batch, generator))
             actions = to_actions(output)
         with clock("batch"):
             record.add(batch, output)
@@ -70,12 +71,12 @@ def collect(
         rewards[t], dones[t] = obs.reward, obs.done
         if obs.final is not None:
             with clock("inference"), autocast(device, config):
-                value = net.value(to_batch(obs.final, device)).cpu().numpy()
-            rewards[t, obs.truncated] += config.ppo.gamma * value
+                final_value = value(net, to_batch(obs.final, device), device).cpu().numpy()
+            rewards[t, obs.truncated] += config.ppo.gamma * final_value
         if obs.metrics:
             ended.append(obs.metrics)
     with clock("inference"), autocast(device, config):
-        last_value = net.value(to_batch(obs, device))
+        last_value = value(net, to_batch(obs, device), device)
     with clock("advantage"):
         rollout = _rollout(record, rewards, dones, last_value, config)
     return Collected(rollout, obs, merge_columns(ended, len(obs)))

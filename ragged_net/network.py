@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -50,6 +50,15 @@ class NetOutput:
 
     actions: Mapping[str, ActionOutput]
     value: Tensor
+
+    @staticmethod
+    def cat(parts: Sequence[NetOutput]) -> NetOutput:
+        """All frames of ``parts``, one after the other; they are those of one network."""
+        names = parts[0].actions
+        return NetOutput(
+            {name: ActionOutput.cat([part.actions[name] for part in parts]) for name in names},
+            torch.cat([part.value for part in parts]),
+        )
 
 
 class Mix(nn.Module):

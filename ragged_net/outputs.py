@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +32,18 @@ class ActionOutput:
     log_prob: Tensor
     entropy: Tensor
     probs: Tensor | RaggedTensor
+
+    @staticmethod
+    def cat(parts: Sequence[ActionOutput]) -> ActionOutput:
+        """The actors of all frames of ``parts``, one after the other."""
+        ragged = [part.probs for part in parts if isinstance(part.probs, RaggedTensor)]
+        plain = [part.probs for part in parts if isinstance(part.probs, Tensor)]
+        return ActionOutput(
+            RaggedTensor.cat([part.chosen for part in parts]),
+            torch.cat([part.log_prob for part in parts]),
+            torch.cat([part.entropy for part in parts]),
+            RaggedTensor.cat(ragged) if ragged else torch.cat(plain),
+        )
 
 
 @dataclass(frozen=True, eq=False)
