@@ -70,7 +70,13 @@ def _updates(envs: int, steps: int) -> int:
 def _rollout_bytes(session: Session, obs: Any) -> int:
     generator = session.state.generators.actions
     rollout = collect(
-        session.state.net, session.vec_env, obs, session.config, generator, Stopwatch()
+        session.state.net,
+        session.vec_env,
+        obs,
+        session.config,
+        generator,
+        Stopwatch(),
+        session.room,
     ).rollout
     sizes = {tensor.data_ptr(): tensor.nbytes for tensor in _tensors(rollout)}
     return sum(sizes.values())

@@ -25,7 +25,7 @@ from ppo_trainer.tensors import to_actions, to_batch
 from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
 from ragged_net.growing import GrowingBatch, GrowingRagged, GrowingTensor
 
-__all__ = ["Collected", "autocast", "check_output", "collect"]
+__all__ = ["Collected", "Room", "autocast", "check_output", "collect"]
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,19 @@ def collect(
     config: TrainConfig,
     generator: torch.Generator,
     clock: Stopwatch,
+    room: Room | None = None,
 ) -> Collected:
     """Play ``config.rollout.steps`` steps from ``obs`` on.
 
     Where a limit ended an episode, the discounted value of its final observation joins the reward.
+    The rollout lies in ``room``, where one is given, until the next one is put there.
 
     Raises:
         NonFiniteError: The network has diverged.
     """
     device = generator.device
-    record = _Record(config.rollout.steps)
+    record = Room(config.rollout.steps) if room is None else room
+    record.clear()
     rewards = np.zeros((config.rollout.steps, len(env)), dtype=np.float32)
     dones = np.zeros((config.rollout.steps, len(env)), dtype=np.bool_)
     ended: list[Mapping[str, npt.NDArray[np.float64]]] = []
@@ -104,8 +107,12 @@ def check_output(output: NetOutput) -> NetOutput:
     return output
 
 
-class _Record:
-    """What a rollout keeps of each step."""
+class Room:
+    """What a rollout keeps of each step, in memory that the next one uses again.
+
+    Args:
+        steps: T, the steps of a rollout.
+    """
 
     def __init__(self, steps: int) -> None:
         self.batch = GrowingBatch(steps)
@@ -121,9 +128,18 @@ class _Record:
             self.log_probs[name].add(action.log_prob)
         self.values.append(output.value)
 
+    def clear(self) -> None:
+        """Forget the last rollout."""
+        self.batch.clear()
+        for chosen in self.chosen.values():
+            chosen.clear()
+        for log_probs in self.log_probs.values():
+            log_probs.clear()
+        self.values.clear()
+
 
 def _rollout(
-    record: _Record,
+    record: Room,
     rewards: np.ndarray[tuple[int, int], np.dtype[np.float32]],
     dones: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
     last_value: Tensor,

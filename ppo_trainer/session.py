@@ -15,6 +15,7 @@ import torch
 from entity_env import EntityEnvError, VecEnv, VecObs
 from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state
 from ppo_trainer.cli import python_command
+from ppo_trainer.collect import Room
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, CreateEnv
 from ppo_trainer.errors import NonFiniteError
@@ -38,6 +39,7 @@ class Session:
         device: Where the network is.
         state: What training changes.
         run: Where it is kept.
+        room: The memory of its rollouts.
     """
 
     config: TrainConfig
@@ -46,6 +48,7 @@ class Session:
     device: torch.device
     state: TrainState
     run: RunFolder
+    room: Room
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
@@ -100,7 +103,8 @@ def open_session(
     net.to(device)
     state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
     run = RunFolder.draft(config) if config.resume is None else RunFolder.open(config.resume)
-    session = Session(config, create_env, vec_env, device, state, run)
+    room = Room(config.rollout.steps)
+    session = Session(config, create_env, vec_env, device, state, run, room)
     return _resume(session) if config.resume is not None else _begin(session)
 
 

@@ -122,7 +122,8 @@ def resume(
 def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
     """Play a rollout from ``obs`` on and improve the network; what follows, and the metrics."""
     config, state = session.config, session.state
-    collected = collect(state.net, session.vec_env, obs, config, state.generators.actions, clock)
+    generator = state.generators.actions
+    collected = collect(state.net, session.vec_env, obs, config, generator, clock, session.room)
     metrics = _improve(session, collected, clock)
     with clock("statistics"):
         state.net.update_statistics(collected.rollout.batch)

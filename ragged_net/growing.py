@@ -1,4 +1,7 @@
-"""Batches that grow at their end: a rollout, step by step, without ever being held twice."""
+"""Batches that grow at their end: a rollout, step by step, without ever being held twice.
+
+``clear`` keeps the memory for the next one, which then overwrites what ``all`` has returned.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,11 @@ class GrowingTensor:
         self._parts = parts
         self._rows: Tensor | None = None
         self._used = 0
+        self._started = False
 
     def add(self, part: Tensor) -> None:
         """Append the rows of ``part`` (N, ...)."""
+        self._started = True
         if self._rows is None:
             self._rows = self._room(part, part.shape[0] * self._parts)
         elif _kind(part) != _kind(self._rows):
@@ -51,9 +56,13 @@ class GrowingTensor:
 
     def all(self) -> Tensor:
         """All rows so far, in the memory that further parts would be added to."""
-        if self._rows is None:
+        if self._rows is None or not self._started:
             raise EmptyBatchError("nothing to concatenate", expected="at least one part")
         return self._rows[: self._used]
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._used, self._started = 0, False
 
     @staticmethod
     def _room(part: Tensor, rows: int) -> Tensor:
@@ -82,6 +91,12 @@ class GrowingRagged:
     def all(self) -> RaggedTensor:
         """All frames so far."""
         return RaggedTensor(self._values.all(), self._offsets.all())
+
+    def clear(self) -> None:
+        """Forget all frames."""
+        self._values.clear()
+        self._offsets.clear()
+        self._started, self.num_rows = False, 0
 
 
 class GrowingBatch:
@@ -126,6 +141,12 @@ class GrowingBatch:
             {name: actors.all() for name, actors in self._actions.items()},
         )
 
+    def clear(self) -> None:
+        """Forget all frames; those to come have the same entity types and actions."""
+        for part in (self._features, *self._entities.values(), *self._actions.values()):
+            part.clear()
+        self._visible = {}
+
     def _begin(self, batch: EntityBatch) -> None:
         self._started = True
         self._entities = {name: GrowingRagged(self._parts) for name in batch.entities}
@@ -158,6 +179,10 @@ class _GrowingCategorical:
     def all(self) -> CategoricalActors:
         return CategoricalActors(self._actors.all(), self._mask.all())
 
+    def clear(self) -> None:
+        self._actors.clear()
+        self._mask.clear()
+
 
 class _GrowingSelect:
     def __init__(self, parts: int) -> None:
@@ -182,6 +207,11 @@ class _GrowingSelect:
     def all(self) -> SelectActors:
         mask = None if self._mask is None else self._mask.all()
         return SelectActors(self._actors.all(), self._actees.all(), mask)
+
+    def clear(self) -> None:
+        self._actors.clear()
+        self._actees.clear()
+        self._mask, self._started = None, False
 
 
 def _of_two_classes(name: str) -> ShapeError:

@@ -81,3 +81,22 @@ def test_rows_of_different_kinds_are_not_broadcast():
             grown.add(other)
     with pytest.raises(EmptyBatchError):
         GrowingTensor().all()
+
+
+def test_a_cleared_batch_grows_again_in_the_same_memory():
+    grown = GrowingBatch(3)
+    places = set()
+    for game in range(3):
+        batches = [
+            make_batch([n, 1], [1, n], [1, 1], pair_mask=(game + n) % 2 == 0, seed=10 * game + n)
+            for n in (3, 0, 2)
+        ]
+        for batch in batches:
+            grown.add(batch)
+        whole = grown.all()
+        assert_same(whole, EntityBatch.cat(batches))
+        places |= {(name, rows.values.data_ptr()) for name, rows in whole.entities.items()}
+        grown.clear()
+        with pytest.raises(EmptyBatchError):
+            grown.all()
+    assert len(places) == len(whole.entities)
