@@ -94,21 +94,24 @@ class Between(Environment):
         self.env.close()
 
     def _around(self, call: Callable[..., Observation], *args: Any) -> Observation:
-        last, before = self.last, copy.deepcopy(self.last)
-        ids = _ids(last)
-        if self.damage and last is not None:
+        last = self.last
+        if last is None:
+            self.last = call(*args)
+        elif self.damage:
             self.repairs += _damage(last)
-        self.last = call(*args)
-        check_spaces(self.spaces, self.env)
-        if not self.damage and last is not None and before is not None:
-            packed = [pack_obs(batch_obs([obs], *self.spaces)) for obs in (before, last)]
+            self.last = call(*args)
+        else:
             # The copies of ids may be other ids: of some objects each is only equal to itself.
+            before, ids = copy.deepcopy(last), _ids(last)
+            self.last = call(*args)
+            packed = [pack_obs(batch_obs([obs], *self.spaces)) for obs in (before, last)]
             part = difference("", *packed) or ("ids" if _ids(last) != ids else None)
             if part is not None:
                 raise ObservationError(
                     f"the environment changes {part} of an observation that it has returned",
                     hint=COPIES,
                 )
+        check_spaces(self.spaces, self.env)
         return self.last
 
 
@@ -120,8 +123,8 @@ def _id_lists(obs: Observation) -> list[Any]:
     return [*(obs.ids or {}).values(), *named]
 
 
-def _ids(obs: Observation | None) -> list[list[Any]]:
-    return [] if obs is None else [list(ids) for ids in _id_lists(obs) if ids is not None]
+def _ids(obs: Observation) -> list[list[Any]]:
+    return [list(ids) for ids in _id_lists(obs) if ids is not None]
 
 
 def _damage(obs: Observation) -> list[Callable[[], None]]:
