@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.errors import SeedError, StateError, shorten
+from entity_env.errors import EnvironmentFailedError, SeedError, StateError, shorten
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["Environment", "check_seed", "seed_environment"]
+__all__ = ["Environment", "check_seed", "environment_failed", "seed_environment"]
 
 
 class Environment(ABC):
@@ -112,6 +113,14 @@ def seed_environment(env: Environment, seed: int) -> None:
         env.seed(seed)
     else:
         Environment.seed(env, seed)
+
+
+def environment_failed(what: str, error: Exception) -> EnvironmentFailedError:
+    """The error for what an environment's own code raised in ``what``, with its traceback."""
+    return EnvironmentFailedError(
+        f"the environment raised {type(error).__name__} in {what}: {error}",
+        received="".join(traceback.format_exception(error)).rstrip(),
+    )
 
 
 def check_seed(seed: object) -> int:

@@ -18,7 +18,7 @@ from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.transport import split_actions
 from entity_env.vec_env import VecEnv
-from entity_env.worker_process import common_spaces, end_workers, start_workers
+from entity_env.worker_process import common_spaces, end_workers, pickled, start_workers
 
 __all__ = ["ParallelEnv"]
 
@@ -102,6 +102,11 @@ class ParallelEnv(VecEnv):
         # The last part takes whatever is left, so that a wrong number of rows is noticed there.
         parts = [state[ends[i] : ends[i + 1]] for i in range(len(self._counts) - 1)]
         return self._joined(self._ask("set_state", [*parts, state[ends[-2] :]]))
+
+    def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+        argument = pickled("the wrapper", wrapper)
+        answers = self._ask("wrap_each", [argument] * len(self._workers))
+        self._spaces["has_state"] = all(answers)
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return list(chain.from_iterable(self._ask("render", [kwargs] * len(self._workers))))

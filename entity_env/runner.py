@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import secrets
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,10 +20,14 @@ from entity_env.agent import Agent, RandomAgent, fit_environment, load_agent
 from entity_env.batch import batch_frames
 from entity_env.command_line import environment_from_words
 from entity_env.drawing import entity_table
-from entity_env.environment import Environment, check_seed, seed_environment
+from entity_env.environment import (
+    Environment,
+    check_seed,
+    environment_failed,
+    seed_environment,
+)
 from entity_env.errors import (
     EntityEnvError,
-    EnvironmentFailedError,
     ObservationError,
     SettingError,
     shorten,
@@ -164,10 +167,7 @@ def _call(what: str, function: Callable[..., Any], *args: Any) -> Any:
     except EntityEnvError:
         raise
     except Exception as error:
-        raise EnvironmentFailedError(
-            f"the environment raised {type(error).__name__} in {what}: {error}",
-            received="".join(traceback.format_exception(error)).rstrip(),
-        ) from error
+        raise environment_failed(what, error) from error
 
 
 def _own_text(env: Environment) -> str | None:

@@ -17,13 +17,14 @@ from entity_env.errors import (
     EntityEnvError,
     NumEnvsError,
     ResetNeededError,
+    SettingError,
     StateError,
     shorten,
 )
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["VecEnv", "check_count", "check_saved_rows"]
+__all__ = ["VecEnv", "check_count", "check_saved_rows", "damaged_state"]
 
 
 class VecEnv(ABC):
@@ -96,6 +97,20 @@ class VecEnv(ABC):
         self._last = self._set_state(state)
         return self._last
 
+    def wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+        """Put a wrapper around the environment of each row; ``reset`` comes next.
+
+        Args:
+            wrapper: Makes the wrapped environment, with the same spaces, of the one inside.
+
+        Raises:
+            SettingError: The rows are not made of single environments.
+            SpaceError: A wrapped environment has other spaces.
+        """
+        self._check_open()
+        self._last = None
+        self._wrap_each(wrapper)
+
     def render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         """A picture of each row. Shape of each: (H, W, 3)."""
         self._check_open()
@@ -140,6 +155,13 @@ class VecEnv(ABC):
     @abstractmethod
     def _set_state(self, state: list[Any]) -> VecObs: ...
 
+    def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+        raise SettingError(
+            f"{type(self).__name__} is not made of single environments to put a wrapper around",
+            expected="a ListEnv or a ParallelEnv, joined and wrapped or not",
+            hint="the game may have a setting for it; see also ListEnv(create_env, num_envs)",
+        )
+
     @abstractmethod
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]: ...
 
@@ -155,6 +177,13 @@ def check_saved_rows(state: object, rows: int) -> None:
             expected=f"a list of {rows} rows",
             received=f"{len(state)} rows" if isinstance(state, list) else shorten(state),
         )
+
+
+def damaged_state(saved: object, error: Exception) -> StateError:
+    """The error for a saved row in which something is missing, or is not what it should be."""
+    return StateError(
+        f"the saved state is damaged: {type(error).__name__}: {error}", received=shorten(saved)
+    )
 
 
 def check_count(

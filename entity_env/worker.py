@@ -80,13 +80,7 @@ def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -
     """Make the environments that the first message asks for, and play them."""
     # The parent wrote these pickles a moment ago, in the same program: they are not foreign data.
     start = pickle.loads(channel.receive()[1])
-    try:
-        create_env = pickle.loads(start["create_env"])
-    except Exception as error:
-        raise errors.EnvironmentFailedError(
-            f"create_env cannot be loaded in a worker: {type(error).__name__}: {error}",
-            expected="a class or function that can be imported or pickled",
-        ) from error
+    create_env = _loaded("create_env", start["create_env"])
     first, count = start["first_row"], start["num_rows"]
     parts = [(first + i, 1) for i in range(count)] if start["apart"] else [(first, count)]
     envs = []
@@ -121,10 +115,31 @@ def _play_together(channel: Channel, block: SharedBlock, env: ListEnv) -> None:
             elif request == "set_state":
                 obs = env.set_state(argument)
             else:
-                answer = env.get_state() if request == "get_state" else env.render(**argument)
+                answer = _answer(env, request, argument)
                 channel.send(b"p", _pickled(request, answer))
                 continue
         channel.send(b"o", block.write(0, obs_format.pack(obs)))
+
+
+def _answer(env: ListEnv, request: str, argument: Any) -> Any:
+    """What a request is for that changes nothing that rows observe now."""
+    if request == "get_state":
+        return env.get_state()
+    if request == "render":
+        return env.render(**argument)
+    env.wrap_each(_loaded("the wrapper", argument))
+    return env.has_state()
+
+
+def _loaded(what: str, content: bytes) -> Any:
+    """The function that the parent has pickled."""
+    try:
+        return pickle.loads(content)
+    except Exception as error:
+        raise errors.EnvironmentFailedError(
+            f"{what} cannot be loaded in a worker: {type(error).__name__}: {error}",
+            expected="a class or function that can be imported or pickled",
+        ) from error
 
 
 def _pickled(request: str, answer: Any) -> bytes:

@@ -28,7 +28,7 @@ from entity_env.spaces import check_same_spaces
 from entity_env.vec_env import check_count
 from entity_env.worker import revive
 
-__all__ = ["WorkerProcess", "common_spaces", "end_workers", "start_workers"]
+__all__ = ["WorkerProcess", "common_spaces", "end_workers", "pickled", "start_workers"]
 
 _START = "from entity_env.worker import main; main()"
 _SECONDS_TO_CLOSE = 5.0
@@ -136,7 +136,7 @@ def start_workers(
     check_count("number of environments", num_envs)
     check_count("number of processes", num_processes, most=num_envs)
     check_seed(seed)
-    start = {"create_env": _pickled(create_env), "seed": seed, "apart": apart}
+    start = {"create_env": pickled("create_env", create_env), "seed": seed, "apart": apart}
     workers: list[WorkerProcess] = []
     try:
         for part in np.array_split(np.arange(num_envs), num_processes):
@@ -169,13 +169,14 @@ def end_workers(workers: Sequence[WorkerProcess]) -> None:
         worker.end(max(0.0, last - time.monotonic()))
 
 
-def _pickled(create_env: Callable[[], Environment]) -> bytes:
+def pickled(what: str, function: Callable[..., Environment]) -> bytes:
+    """``function`` for a worker to load, or an EnvironmentFailedError about ``what``."""
     try:
-        factory: bytes = cloudpickle.dumps(create_env)
+        content: bytes = cloudpickle.dumps(function)
     except Exception as error:  # whatever the objects that it holds raise
         raise EnvironmentFailedError(
-            f"create_env cannot be sent to a worker: {shorten(error)}",
+            f"{what} cannot be sent to a worker: {shorten(error)}",
             expected="a class or function that can be imported or pickled",
-            received=shorten(create_env),
+            received=shorten(function),
         ) from error
-    return factory
+    return content

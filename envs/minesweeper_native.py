@@ -25,7 +25,7 @@ from entity_env.errors import (
 )
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.vec_env import VecEnv, check_count, check_saved_rows
+from entity_env.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
 from envs.minesweeper import MineSweeper
 from envs.minesweeper_checks import Position, check_state
 from envs.minesweeper_frames import FrameWriter
@@ -210,10 +210,7 @@ class MineSweeperVec(VecEnv):
             if kind == _RANDOM and not 0 <= int(bits) < 2**64:
                 raise ValueError(f"random state {bits}")
         except (KeyError, TypeError, ValueError) as error:
-            raise StateError(
-                f"the saved state is damaged: {type(error).__name__}: {error}",
-                received=shorten(saved),
-            ) from error
+            raise damaged_state(saved, error) from error
         if kind != _RANDOM:
             raise StateError(
                 "the random numbers are those of another kind of environment",

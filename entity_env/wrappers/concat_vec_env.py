@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.batch import VecObs
-from entity_env.environment import check_seed
+from entity_env.environment import Environment, check_seed
 from entity_env.errors import EntityEnvError, SettingError, shorten
 from entity_env.obs_format import ObsFormat
 from entity_env.ragged import RaggedBufferI64
@@ -106,6 +106,11 @@ class ConcatVecEnv(VecEnv):
             with _located(i):
                 shown.append(env.set_state(state[end - self._counts[i] : end]))
         return self._joined(shown)
+
+    def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+        for i, env in enumerate(self.envs):
+            with _located(i):
+                env.wrap_each(wrapper)
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         pictures = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -19,10 +20,12 @@ from entity_env.observation import Observation
 from entity_env.outcome import read_metrics, read_reward
 from entity_env.spaces import ActionName
 from entity_env.validate import FrameReader
+from entity_env.vec_env import VecEnv
 from entity_env.wrappers.checks import checked_whole
+from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 
-__all__ = ["FrameSkip"]
+__all__ = ["FrameSkip", "VecFrameSkip"]
 
 
 class FrameSkip(Wrapper):
@@ -71,6 +74,23 @@ class FrameSkip(Wrapper):
             _is_repeatable(frame, frame.actions.get(name), actions.get(name))
             for name in self._reader.action_space
         )
+
+
+class VecFrameSkip(VecWrapper):
+    """The same for rows: each of their environments gets a ``FrameSkip`` of its own.
+
+    Args:
+        env: The rows, made of single environments (see ``VecEnv.wrap_each``).
+        skip: The most steps, at least 1.
+
+    Raises:
+        SettingError: ``skip`` is not a whole number of at least 1, or the rows are compiled.
+    """
+
+    def __init__(self, env: VecEnv, skip: int) -> None:
+        super().__init__(env)
+        self.skip = checked_whole("skip of VecFrameSkip", skip)
+        env.wrap_each(partial(FrameSkip, skip=self.skip))
 
 
 def _is_repeatable(

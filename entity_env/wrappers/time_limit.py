@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from entity_env.actions import Action
 from entity_env.environment import Environment
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName
+from entity_env.vec_env import VecEnv
 from entity_env.wrappers.checks import checked_whole
+from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 
-__all__ = ["TimeLimit"]
+__all__ = ["TimeLimit", "VecTimeLimit"]
 
 
 class TimeLimit(Wrapper):
@@ -55,3 +58,20 @@ class TimeLimit(Wrapper):
 
     def _set_own_state(self, own: Mapping[str, Any]) -> None:
         self._steps = int(own["steps"])
+
+
+class VecTimeLimit(VecWrapper):
+    """The same for rows: each of their environments gets a ``TimeLimit`` of its own.
+
+    Args:
+        env: The rows, made of single environments (see ``VecEnv.wrap_each``).
+        max_steps: The most steps of an episode, at least 1.
+
+    Raises:
+        SettingError: ``max_steps`` is not a whole number of at least 1, or the rows are compiled.
+    """
+
+    def __init__(self, env: VecEnv, max_steps: int) -> None:
+        super().__init__(env)
+        self.max_steps = checked_whole("max_steps of VecTimeLimit", max_steps)
+        env.wrap_each(partial(TimeLimit, max_steps=self.max_steps))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.batch import VecObs
+from entity_env.environment import Environment
 from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -79,6 +80,9 @@ class VecWrapper(VecEnv):
     def _set_state(self, state: list[Any]) -> VecObs:
         self._inner = self.env.set_state(state)
         return self._show(self._inner)
+
+    def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+        self.env.wrap_each(wrapper)
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return self.env.render(**kwargs)

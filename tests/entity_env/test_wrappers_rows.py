@@ -33,13 +33,16 @@ from entity_env.wrappers import (
     Validate,
     VecEpisodeStatistics,
     VecFeatureFilter,
+    VecFrameSkip,
     VecRewardScale,
+    VecTimeLimit,
     VecValidate,
     VecWrapper,
     Wrapper,
     subspace,
 )
 from envs.minesweeper import MineSweeper
+from envs.minesweeper_native import MineSweeperVec
 
 SOME = subspace(Farm().obs_space(), drop=["Rock"])
 WRAPPERS = {
@@ -47,6 +50,8 @@ WRAPPERS = {
     "VecFeatureFilter": lambda env: VecFeatureFilter(env, SOME),
     "VecRewardScale": lambda env: VecRewardScale(env, 1.0),
     "VecEpisodeStatistics": VecEpisodeStatistics,
+    "VecTimeLimit": lambda env: VecTimeLimit(env, 1_000),
+    "VecFrameSkip": lambda env: VecFrameSkip(env, 1),
     "VecValidate": VecValidate,
     "all": lambda env: VecValidate(VecRewardScale(VecEpisodeStatistics(VecWrapper(env)), 1)),
     "ConcatVecEnv": lambda env: ConcatVecEnv([env]),
@@ -376,6 +381,7 @@ def test_joined_rows_can_be_evaluated():
 
 FARM = Farm().obs_space()
 ROWS = ListEnv(Chain, 2)
+COMPILED = MineSweeperVec(2)
 BAD = [
     (lambda: Wrapper(Chain), SettingError, "Wrapper goes around an environment"),
     (lambda: Wrapper(None), SettingError, "received: None"),
@@ -401,6 +407,11 @@ BAD = [
     (lambda: VecRewardScale(ROWS, 1, 1, 0), SettingError, "VecRewardScale has no rewards left"),
     (lambda: VecRewardScale(Chain(), 1), SettingError, "VecRewardScale goes around rows"),
     (lambda: VecEpisodeStatistics(ROWS, 1.5), SettingError, "window of VecEpisodeStatistics"),
+    (lambda: VecTimeLimit(Chain(), 5), SettingError, "VecTimeLimit goes around rows"),
+    (lambda: VecTimeLimit(ROWS, 0), SettingError, "max_steps of VecTimeLimit"),
+    (lambda: VecFrameSkip(ROWS, 1.5), SettingError, "skip of VecFrameSkip"),
+    (lambda: VecTimeLimit(COMPILED, 5), SettingError, "MineSweeperVec is not made of single"),
+    (lambda: VecFrameSkip(VecWrapper(COMPILED), 5), SettingError, "a setting for it"),
     (lambda: VecWrapper(Chain()), SettingError, "such as ListEnv"),
     (lambda: VecValidate(ListEnv), SettingError, "VecValidate goes around rows"),
     (lambda: VecFeatureFilter(Chain(), FARM), SettingError, "goes around rows"),

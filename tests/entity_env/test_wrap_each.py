@@ -1,0 +1,202 @@
+"""Time limits and frame skips for rows, and whatever else goes around each environment."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+from support.tiny_envs import Chain, Failing, Farm, assert_same_obs
+
+from entity_env import ListEnv, ParallelEnv, RaggedBufferI64
+from entity_env.errors import (
+    ClosedError,
+    EnvironmentFailedError,
+    ObservationError,
+    ResetNeededError,
+    SettingError,
+    SpaceError,
+)
+from entity_env.play import random_policy
+from entity_env.wrappers import (
+    ConcatVecEnv,
+    FeatureFilter,
+    FrameSkip,
+    RewardScale,
+    TimeLimit,
+    VecFrameSkip,
+    VecRewardScale,
+    VecTimeLimit,
+    VecWrapper,
+    Wrapper,
+    subspace,
+)
+
+ROWS = {
+    "ListEnv": lambda: ListEnv(Farm, 5, seed=4),
+    "ParallelEnv": lambda: ParallelEnv(Farm, 5, 2, seed=4),
+    "VecWrapper": lambda: VecWrapper(VecRewardScale(ListEnv(Farm, 5, seed=4), 1.0)),
+}
+
+
+def assert_same_game(a, b, steps=30):
+    policy, the_same = random_policy(2), random_policy(2)
+    one, other = a.reset(), b.reset()
+    assert_same_obs(one, other)
+    for _ in range(steps):
+        one, other = a.act(policy(one)), b.act(the_same(other))
+        assert_same_obs(one, other)
+
+
+def go(rows):
+    return {"Go": RaggedBufferI64.from_array(np.zeros((rows, 1, 1), np.int64))}
+
+
+@pytest.mark.parametrize("make", ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize(
+    ("around_rows", "around_one"),
+    [
+        (lambda env: VecTimeLimit(env, 3), lambda: TimeLimit(Farm(), 3)),
+        (lambda env: VecFrameSkip(env, 3), lambda: FrameSkip(Farm(), 3)),
+        (
+            lambda env: VecTimeLimit(VecFrameSkip(env, 2), 2),
+            lambda: TimeLimit(FrameSkip(Farm(), 2), 2),
+        ),
+        (
+            lambda env: VecFrameSkip(VecTimeLimit(env, 3), 2),
+            lambda: FrameSkip(TimeLimit(Farm(), 3), 2),
+        ),
+    ],
+    ids=["limit", "skip", "limit around skip", "skip around limit"],
+)
+def test_around_rows_is_the_same_as_around_each_environment(make, around_rows, around_one):
+    with around_rows(make()) as env, ListEnv(around_one, 5, seed=4) as expected:
+        assert_same_game(env, expected)
+        state = env.get_state()
+        assert_same_obs(env.set_state(state), expected.set_state(state))
+
+
+def test_rows_are_cut_off_with_what_they_showed_last_and_their_length():
+    env = VecTimeLimit(
+        ConcatVecEnv([ListEnv(lambda: Chain(2), 1), ListEnv(lambda: Chain(9), 2)]), max_steps=3
+    )
+    assert env.max_steps == 3
+    env.reset()
+    ends = []
+    for _ in range(6):
+        obs = env.act(go(3))
+        ends.append((obs.done.tolist(), obs.truncated.tolist()))
+        if obs.truncated.any():
+            assert obs.final.features["Walker"].as_array().tolist() == [[3.0], [3.0]]
+            assert obs.metrics["episodic_length"][1:].tolist() == [3.0, 3.0]
+            assert obs.metrics["episodic_reward"][1:].tolist() == [1.0 + 2.0 + 3.0] * 2
+    nobody, all_rows = [False] * 3, [True] * 3
+    first, others = [True, False, False], [False, True, True]
+    assert ends == [
+        (nobody, nobody),
+        (first, nobody),
+        (others, others),
+        (first, nobody),
+        (nobody, nobody),
+        (all_rows, others),
+    ]
+
+
+def test_frame_skip_adds_up_each_rows_own_steps():
+    env = VecFrameSkip(ListEnv(lambda: Chain(5), 2), skip=3)
+    assert env.skip == 3
+    env.reset()
+    assert env.act(go(2)).reward.tolist() == [1.0 + 2.0 + 3.0] * 2
+    last = env.act(go(2))
+    assert last.reward.tolist() == [4.0 + 5.0] * 2
+    assert last.done.tolist() == [True, True]
+    assert last.metrics["episodic_length"].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("make", ROWS.values(), ids=ROWS)
+def test_any_wrapper_that_keeps_the_spaces_goes_around_each(make):
+    twice = 2  # of this test alone: a worker gets it with the function
+    with make() as env, ListEnv(lambda: RewardScale(Farm(), twice), 5, seed=4) as expected:
+        env.wrap_each(lambda inner: RewardScale(inner, twice))
+        assert_same_game(env, expected)
+
+
+@pytest.mark.parametrize("make", ROWS.values(), ids=ROWS)
+def test_rows_need_a_reset_after_it(make):
+    with make() as env:
+        obs = env.reset()
+        env.wrap_each(partial(TimeLimit, max_steps=2))
+        with pytest.raises(ResetNeededError):
+            env.act(random_policy(0)(obs))
+        env.reset()
+
+
+class Forgetful(Wrapper):
+    """Saves nothing."""
+
+    def has_state(self):
+        return False
+
+
+@pytest.mark.parametrize("make", ROWS.values(), ids=ROWS)
+def test_rows_forget_how_to_save_with_their_environments(make):
+    with make() as env:
+        assert env.has_state()
+        env.wrap_each(Forgetful)
+        assert not env.has_state()
+
+
+FEWER = subspace(Farm().obs_space(), drop=["Rock"])
+BROKEN = [
+    (partial(FeatureFilter, obs_space=FEWER), SpaceError, "environment 0, step 0, wrapper"),
+    (
+        lambda _: None,
+        ObservationError,
+        "step 0: wrapper did not make an environment",
+    ),
+    (7, ObservationError, "received: 7"),
+    (lambda _: 1 / 0, EnvironmentFailedError, "ZeroDivisionError in wrapper"),
+    (partial(TimeLimit, max_steps=0), SettingError, "environment 0, step 0, wrapper: max_steps"),
+]
+
+
+@pytest.mark.parametrize(("wrapper", "error", "words"), BROKEN)
+def test_a_wrapper_that_does_not_fit_leaves_the_rows_as_they_were(wrapper, error, words):
+    with ListEnv(Farm, 5, seed=4) as env, ListEnv(Farm, 5, seed=4) as expected:
+        with pytest.raises(error) as caught:
+            env.wrap_each(wrapper)
+        assert words in " ".join(str(caught.value).split())
+        assert_same_game(env, expected)
+
+
+@pytest.mark.parametrize(("wrapper", "error", "words"), BROKEN)
+def test_a_wrapper_that_does_not_fit_is_the_same_error_from_a_worker(wrapper, error, words):
+    with ParallelEnv(Farm, 5, 2, seed=4) as env, pytest.raises(error) as caught:
+        env.wrap_each(wrapper)
+    assert words in " ".join(str(caught.value).split())
+
+
+def test_a_wrapper_that_no_worker_can_get_is_named_and_changes_nothing():
+    lock = threading.Lock()
+    with ParallelEnv(Farm, 2, 2, seed=4) as env, ListEnv(Farm, 2, seed=4) as expected:
+        with pytest.raises(EnvironmentFailedError, match="the wrapper cannot be sent"):
+            env.wrap_each(lambda inner: (lock, inner)[1])
+        assert_same_game(env, expected)
+
+
+def test_parts_are_named_and_closed_rows_say_so():
+    env = ConcatVecEnv([ListEnv(Farm, 1), ListEnv(Farm, 1)])
+    with pytest.raises(ObservationError, match="part 0, environment 0"):
+        env.wrap_each(lambda _: None)
+    env.close()
+    with pytest.raises(ClosedError):
+        env.wrap_each(Wrapper)
+
+
+def test_what_fails_inside_a_wrapper_still_names_its_row():
+    env = VecTimeLimit(ListEnv(lambda: Failing("raise", row=1, at=2), 2), 50)
+    env.reset()
+    env.act(go(2))
+    with pytest.raises(EnvironmentFailedError, match="environment 1, step 2"):
+        env.act(go(2))
