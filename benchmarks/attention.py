@@ -18,8 +18,8 @@ from ragged_net import ragged_attention
 CASES = {  # the number of frames keeps a repeat short
     "constant 10": 512,
     "uniform 1..20": 512,
-    "95% of 5, 5% of 200": 120,
-    "uniform 1..200": 48,
+    "95% of 5, 5% of 200": 80,
+    "uniform 1..200": 32,
 }
 HEADS = 4
 # At least this many times as fast as exact-length groups, by case and width; else no slower.

@@ -26,7 +26,7 @@ from ppo_trainer.train import train_once
 
 UPDATES = 20
 TARGETS = {32: 20_000, 128: 3_800}
-CASES = ((32, 4, 3, True), (32, 2, 2, False), (128, 4, 1, True))
+CASES = ((32, 4, 2, True), (32, 2, 2, False), (128, 4, 1, True))
 """Width, mlp_ratio, seeds, and whether the baseline runs in turn with ours."""
 NETWORK = ("inference", "forward", "backward", "optimizer")
 """Phases of network arithmetic; at least 85% of the time should go there."""
