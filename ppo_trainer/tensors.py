@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from entity_env import RaggedBufferI64, VecObs, VecSelectEntityActionMask
 from ragged_net import CategoricalActors, EntityBatch, NetOutput, RaggedTensor, SelectActors
 
-__all__ = ["to_actions", "to_batch"]
+__all__ = ["to_actions", "to_batch", "to_value_batch"]
 
 
 def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
@@ -24,9 +26,23 @@ def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
         },
         actions={name: _actors(mask) for name, mask in obs.action_masks.items()},
     )
-    if device.type == "cuda":  # from page-locked memory, copies do not hold up the program
-        return batch.pin_memory().to(device, non_blocking=True)
-    return batch.to(device)
+    return _on(device, batch)
+
+
+def to_value_batch(observations: Sequence[VecObs], device: torch.device) -> EntityBatch:
+    """The frames of all ``observations`` without their actions, which no value depends on."""
+    first = observations[0]
+    entities, visible = {}, {}
+    for name in first.features:
+        buffers = [obs.features[name] for obs in observations]
+        lengths = torch.from_numpy(np.concatenate([buffer.size1() for buffer in buffers]))
+        rows = torch.from_numpy(np.concatenate([buffer.as_array() for buffer in buffers]))
+        entities[name] = RaggedTensor.from_lengths(rows, lengths)
+        if any(name in obs.visible for obs in observations):
+            shown = [_shown(obs, name) for obs in observations]
+            visible[name] = torch.from_numpy(np.concatenate(shown))
+    global_features = np.concatenate([obs.global_features for obs in observations])
+    return _on(device, EntityBatch(entities, torch.from_numpy(global_features), visible))
 
 
 def to_actions(output: NetOutput) -> dict[str, RaggedBufferI64]:
@@ -37,6 +53,20 @@ def to_actions(output: NetOutput) -> dict[str, RaggedBufferI64]:
         )
         for name, action in output.actions.items()
     }
+
+
+def _on(device: torch.device, batch: EntityBatch) -> EntityBatch:
+    if device.type == "cuda":  # from page-locked memory, copies do not hold up the program
+        return batch.pin_memory().to(device, non_blocking=True)
+    return batch.to(device)
+
+
+def _shown(obs: VecObs, name: str) -> npt.NDArray[np.bool_]:
+    """Which entities of a type are visible. Shape: (N,)."""
+    if name not in obs.visible:
+        return np.ones(len(obs.features[name].as_array()), np.bool_)
+    shown: npt.NDArray[np.bool_] = obs.visible[name].as_array()[:, 0]
+    return shown
 
 
 def _actors(mask: Any) -> CategoricalActors | SelectActors:

@@ -43,7 +43,7 @@ class CategoricalActors:
     def select(self, frames: Tensor) -> CategoricalActors:
         """The actors of the given ``frames`` (K,), in that order."""
         rows, offsets = self.actors.gather_rows(frames)
-        actors = RaggedTensor(self.actors.values.index_select(0, rows), offsets)
+        actors = RaggedTensor.unchecked(self.actors.values.index_select(0, rows), offsets)
         return CategoricalActors(actors, self.mask.index_select(0, rows))
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> CategoricalActors:

@@ -96,7 +96,7 @@ class EntityBatch:
         entities, visible = {}, {}
         for name, ragged in self.entities.items():
             rows, offsets = ragged.gather_rows(frames)
-            entities[name] = RaggedTensor(ragged.values.index_select(0, rows), offsets)
+            entities[name] = RaggedTensor.unchecked(ragged.values.index_select(0, rows), offsets)
             if name in self.visible:
                 visible[name] = self.visible[name].index_select(0, rows)
         actions = {name: action.select(frames) for name, action in self.actions.items()}

@@ -41,10 +41,13 @@ class GrowingTensor:
         if self._rows is None:
             self._rows = self._room(part, part.shape[0] * self._parts)
         elif _kind(part) != _kind(self._rows):
+            expected, received = (
+                "rows of shape {}, {} on {}".format(*_kind(rows)) for rows in (self._rows, part)
+            )
             raise ShapeError(
                 "rows of different kinds cannot be concatenated",
-                expected=_kind(self._rows),
-                received=_kind(part),
+                expected=expected,
+                received=received,
             )
         end = self._used + part.shape[0]
         if end > self._rows.shape[0]:
@@ -69,8 +72,8 @@ class GrowingTensor:
         return part.new_empty(int(rows * _MARGIN), *part.shape[1:])
 
 
-def _kind(rows: Tensor) -> str:
-    return f"rows of shape {tuple(rows.shape[1:])}, {rows.dtype} on {rows.device}"
+def _kind(rows: Tensor) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
+    return tuple(rows.shape[1:]), rows.dtype, rows.device
 
 
 class GrowingRagged:
@@ -90,7 +93,7 @@ class GrowingRagged:
 
     def all(self) -> RaggedTensor:
         """All frames so far."""
-        return RaggedTensor(self._values.all(), self._offsets.all())
+        return RaggedTensor.unchecked(self._values.all(), self._offsets.all())
 
     def clear(self) -> None:
         """Forget all frames."""

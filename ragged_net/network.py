@@ -96,7 +96,7 @@ class Encoder(nn.Module):
         frames = Frames(layout.offsets, layout.num_rows, hidden)
         # One expression: a name would keep a layer's input alive for all the layers after it.
         x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
-        return RaggedTensor(x, layout.offsets)
+        return RaggedTensor.unchecked(x, layout.offsets)
 
 
 class RaggedNet(nn.Module):

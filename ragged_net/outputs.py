@@ -62,7 +62,7 @@ class Draw:
         if isinstance(actors, CategoricalActors):
             probs = empty.view(0, actors.mask.shape[1])
         else:
-            probs = RaggedTensor(empty, none.offsets)
+            probs = RaggedTensor.unchecked(empty, none.offsets)
         return ActionOutput(none, empty, empty, probs)
 
     def categorical(
@@ -71,7 +71,7 @@ class Draw:
         """The choices of a categorical action."""
         given = None if self.given is None else self.given[name]
         choices = dist.draw(self.generator, self.greedy) if given is None else given
-        chosen = RaggedTensor(choices, actors.actors.offsets)
+        chosen = RaggedTensor.unchecked(choices, actors.actors.offsets)
         return ActionOutput(chosen, dist.log_prob(choices), dist.entropy(), dist.probs)
 
     def select(self, name: str, actors: SelectActors, dist: SelectDist) -> ActionOutput:
@@ -81,6 +81,7 @@ class Draw:
         else:
             positions = dist.find(self.given[name])
             check_selected(name, self.given[name], positions, dist.pairs)
-        chosen = RaggedTensor(dist.pairs.entity.index_select(0, positions), actors.actors.offsets)
-        probs = RaggedTensor(dist.probs, dist.pairs.frame_offsets)
+        selected = dist.pairs.entity.index_select(0, positions)
+        chosen = RaggedTensor.unchecked(selected, actors.actors.offsets)
+        probs = RaggedTensor.unchecked(dist.probs, dist.pairs.frame_offsets)
         return ActionOutput(chosen, dist.log_prob(positions), dist.entropy(), probs)

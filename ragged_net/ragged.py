@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,10 @@ __all__ = ["RaggedTensor", "offsets_of"]
 
 def offsets_of(lengths: Tensor) -> Tensor:
     """The offsets (B + 1,) int64 of frames with these ``lengths`` (B,): zero, then running sums."""
+    if lengths.device.type == "cpu":  # NumPy's calls cost a fraction of torch's
+        sums = np.zeros(lengths.shape[0] + 1, np.int64)
+        np.cumsum(lengths.numpy(), out=sums[1:])
+        return torch.from_numpy(sums)
     offsets = lengths.new_zeros(lengths.shape[0] + 1, dtype=torch.int64)
     torch.cumsum(lengths, 0, out=offsets[1:])
     return offsets
@@ -80,6 +85,17 @@ class RaggedTensor:
             lengths = torch.as_tensor(lengths, dtype=torch.int64)
         return cls(values, offsets_of(lengths.to(values.device)))
 
+    @classmethod
+    def unchecked(cls, values: Tensor, offsets: Tensor) -> RaggedTensor:
+        """The same of values and offsets that fit by the way they were computed.
+
+        Many small ones are made in each step, and looking at their numbers costs more than most.
+        """
+        ragged = object.__new__(cls)
+        object.__setattr__(ragged, "values", values)
+        object.__setattr__(ragged, "offsets", offsets)
+        return ragged
+
     @property
     def lengths(self) -> Tensor:
         """(B,) int64: the number of rows of each frame."""
@@ -139,7 +155,7 @@ class RaggedTensor:
     def select(self, frames: Tensor) -> RaggedTensor:
         """The given ``frames`` (K,) int64, in that order; a frame may occur more than once."""
         rows, offsets = self.gather_rows(frames)
-        return RaggedTensor(self.values.index_select(0, rows), offsets)
+        return RaggedTensor.unchecked(self.values.index_select(0, rows), offsets)
 
     @staticmethod
     def cat(parts: Sequence[RaggedTensor]) -> RaggedTensor:
@@ -153,7 +169,8 @@ class RaggedTensor:
                 received=sorted(trailing),
             )
         values = torch.cat([part.values for part in parts])
-        return RaggedTensor(values, offsets_of(torch.cat([part.lengths for part in parts])))
+        offsets = offsets_of(torch.cat([part.lengths for part in parts]))
+        return RaggedTensor.unchecked(values, offsets)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> RaggedTensor:
         """The same frames on ``device``."""

@@ -1,12 +1,17 @@
+import pytest
 import torch
-from support.tiny_envs import Chain
+from support.tiny_envs import Chain, Farm
 
 from entity_env import ListEnv
-from ppo_trainer.tensors import to_batch
-from ragged_net import EntityBatch
+from entity_env.play import random_policy
+from ppo_trainer.tensors import to_batch, to_value_batch
+from ragged_net import EntityBatch, NetConfig, RaggedNet
+
+CPU = torch.device("cpu")
 
 
-def test_batches_for_a_gpu_are_pinned_and_copied_without_waiting(monkeypatch):
+@pytest.mark.parametrize("convert", [to_batch, lambda obs, device: to_value_batch([obs], device)])
+def test_batches_for_a_gpu_are_pinned_and_copied_without_waiting(monkeypatch, convert):
     calls = []
     monkeypatch.setattr(EntityBatch, "pin_memory", lambda self: calls.append("pin") or self)
     monkeypatch.setattr(
@@ -16,8 +21,30 @@ def test_batches_for_a_gpu_are_pinned_and_copied_without_waiting(monkeypatch):
     )
     with ListEnv(Chain, 2) as env:
         obs = env.reset()
-        to_batch(obs, torch.device("cuda"))
+        convert(obs, torch.device("cuda"))
         assert calls == ["pin", ("cuda", True)]
         calls.clear()
-        to_batch(obs, torch.device("cpu"))
+        convert(obs, CPU)
         assert calls == [("cpu", False)]
+
+
+def test_values_of_several_observations_are_those_of_each():
+    net = RaggedNet(Farm().obs_space(), Farm().action_space(), NetConfig(dim=32))
+    with ListEnv(Farm, 3, seed=5) as env:
+        policy, seen = random_policy(1), [env.reset()]
+        while len(seen) < 30:
+            seen.append(env.act(policy(seen[-1])))
+    parts = [*(obs.final for obs in seen if obs.final is not None), *seen]
+    assert any("Food" in obs.visible for obs in parts)
+    assert any("Food" not in obs.visible for obs in parts)
+    batch = to_value_batch(parts, CPU)
+    with torch.no_grad():
+        expected = torch.cat([net.value(to_batch(obs, CPU)) for obs in parts])
+        torch.testing.assert_close(net.value(batch), expected)
+    alone = EntityBatch.cat([to_batch(obs, CPU) for obs in parts])
+    torch.testing.assert_close(batch.global_features, alone.global_features)
+    torch.testing.assert_close(dict(batch.visible), dict(alone.visible))
+    for name, rows in alone.entities.items():
+        torch.testing.assert_close(batch.entities[name].values, rows.values)
+        assert batch.entities[name].offsets.tolist() == rows.offsets.tolist()
+    assert not batch.actions
