@@ -7,6 +7,7 @@ out of every sum, so that neither values nor gradients become NaN.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -39,7 +40,7 @@ class CategoricalDist:
     log_probs: Tensor
     mask: Tensor
 
-    @property
+    @cached_property
     def probs(self) -> Tensor:
         """(A, C) float32, 0 where forbidden."""
         return self.log_probs.exp()
@@ -73,7 +74,7 @@ class SelectDist:
     log_probs: Tensor
     pairs: Pairs
 
-    @property
+    @cached_property
     def probs(self) -> Tensor:
         """(P,) float32, 0 where forbidden."""
         return self.log_probs.exp()
