@@ -13,17 +13,16 @@ from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import (
     CHUNK,
     add_bias_gradient,
-    add_linear,
     add_weight_gradient,
+    linear,
     normalize,
     normalize_backward,
     pack,
-    set_rows,
     set_sum,
-    set_zero,
 )
 from ragged_net.kernels.plan import tile_end
-from ragged_net.kernels.vector import LANES, load, store, where_positive
+from ragged_net.kernels.tile import ADD, RELU, SET, WHERE
+from ragged_net.kernels.vector import LANES, load, store
 
 __all__ = ["block_backward", "block_forward"]
 
@@ -71,22 +70,18 @@ def block_forward(x, plan, hidden, heads, dim, weights, between, y):
         at = start - row
         _collect(x, plan, group, end, dim, own)
         normalize(own, zero, rows, dim, gain1, bias1, normal)
-        set_rows(qkv, at * 3 * dim, rows, 3 * dim, b_qkv)
-        add_linear(normal, zero, rows, dim, p_qkv, qkv, at * 3 * dim, 3 * dim)
+        linear(normal, zero, rows, dim, p_qkv, qkv, at * 3 * dim, 3 * dim, ADD, b_qkv, zero, zero)
         for g in range(group, end):
             attend_group(
                 qkv, plan, g, plan.starts, row, heads, width, scale, hidden, mixed, row,
                 kept, first, scratch,
             )  # fmt: skip
         set_sum(middle, at * dim, rows, dim, b_out, own, zero)
-        add_linear(mixed, at * dim, rows, dim, p_out, middle, at * dim, dim)
+        linear(mixed, at * dim, rows, dim, p_out, middle, at * dim, dim, ADD, middle, at * dim, dim)
         normalize(middle, at * dim, rows, dim, gain2, bias2, normal)
-        set_rows(inner, at * size, rows, size, b_up)
-        add_linear(normal, zero, rows, dim, p_up, inner, at * size, size)
-        for i in range(at * size, (at + rows) * size, LANES):
-            store(inner, i, where_positive(load(inner, i), load(inner, i)))
+        linear(normal, zero, rows, dim, p_up, inner, at * size, size, RELU, b_up, zero, zero)
         set_sum(own, zero, rows, dim, b_down, middle, at * dim)
-        add_linear(inner, at * size, rows, size, p_down, own, zero, dim)
+        linear(inner, at * size, rows, size, p_down, own, zero, dim, ADD, own, zero, dim)
         _distribute(own, plan, group, end, dim, y)
         group = end
 
@@ -111,7 +106,7 @@ def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, grad
     own, change = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     normal, d_normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     d_inner, d_qkv = np.empty(most * size, np.float32), np.empty(most * 3 * dim, np.float32)
-    columns = np.empty(CHUNK * 8, np.float32)
+    columns = np.empty(CHUNK * LANES, np.float32)
     scratch = attention_scratch(plan, width)
     group = 0
     while group < plan.in_lanes.shape[0]:
@@ -121,24 +116,21 @@ def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, grad
         at = start * dim
         _collect(d_y, plan, group, end, dim, change)
         # The MLP.
-        set_zero(d_inner, rows * size)
-        add_linear(change, zero, rows, dim, p_down, d_inner, zero, size)
+        linear(
+            change, zero, rows, dim, p_down, d_inner, zero, size, WHERE, inner, start * size, size
+        )
         add_weight_gradient(change, zero, rows, dim, inner, start * size, size, g_down, columns)
         add_bias_gradient(change, zero, rows, dim, g_b_down)
-        for i in range(0, rows * size, LANES):
-            store(d_inner, i, where_positive(load(inner, start * size + i), load(d_inner, i)))
         normalize(middle, at, rows, dim, gain2, bias2, normal)
         add_weight_gradient(d_inner, zero, rows, size, normal, zero, dim, g_up, columns)
         add_bias_gradient(d_inner, zero, rows, size, g_b_up)
-        set_zero(d_normal, rows * dim)
-        add_linear(d_inner, zero, rows, size, p_up, d_normal, zero, dim)
+        linear(d_inner, zero, rows, size, p_up, d_normal, zero, dim, SET, d_normal, zero, dim)
         # From here on ``change`` is the gradient of the rows in the middle.
         normalize_backward(d_normal, middle, at, rows, dim, gain2, change, g_gain2, g_bias2)
         # Attention.
         add_weight_gradient(change, zero, rows, dim, mixed, at, dim, g_out, columns)
         add_bias_gradient(change, zero, rows, dim, g_b_out)
-        set_zero(d_normal, rows * dim)
-        add_linear(change, zero, rows, dim, p_out, d_normal, zero, dim)
+        linear(change, zero, rows, dim, p_out, d_normal, zero, dim, SET, d_normal, zero, dim)
         for g in range(group, end):
             attend_group_backward(
                 qkv, plan, g, plan.starts, zero, heads, width, scale, hidden, kept,
@@ -148,8 +140,7 @@ def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, grad
         normalize(own, zero, rows, dim, gain1, bias1, normal)
         add_weight_gradient(d_qkv, zero, rows, 3 * dim, normal, zero, dim, g_qkv, columns)
         add_bias_gradient(d_qkv, zero, rows, 3 * dim, g_b_qkv)
-        set_zero(d_normal, rows * dim)
-        add_linear(d_qkv, zero, rows, 3 * dim, p_qkv, d_normal, zero, dim)
+        linear(d_qkv, zero, rows, 3 * dim, p_qkv, d_normal, zero, dim, SET, d_normal, zero, dim)
         normalize_backward(d_normal, own, zero, rows, dim, gain1, change, g_gain1, g_bias1)
         _distribute(change, plan, group, end, dim, d_x)
         group = end

@@ -8,14 +8,14 @@ from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import (
     CHUNK,
     add_bias_gradient,
-    add_linear,
     add_weight_gradient,
+    linear,
     normalize,
     normalize_backward,
     pack,
-    set_rows,
     set_zero,
 )
+from ragged_net.kernels.tile import ADD, WHERE
 from ragged_net.kernels.vector import LANES, load, store, where_positive
 
 __all__ = ["norm_backward", "norm_forward", "relu_linear_backward", "relu_linear_forward"]
@@ -38,8 +38,9 @@ def relu_linear_forward(x, weight, bias, y):
     for first in range(0, total, CHUNK):
         rows = min(CHUNK, total - first)
         _relu(x, first * depth, rows * depth, active)
-        set_rows(y, first * columns, rows, columns, bias)
-        add_linear(active, zero, rows, depth, panels, y, first * columns, columns)
+        linear(
+            active, zero, rows, depth, panels, y, first * columns, columns, ADD, bias, zero, zero
+        )
 
 
 @kernel
@@ -48,7 +49,7 @@ def relu_linear_backward(d_y, x, weight, d_x, d_weight, d_bias):
     columns, depth = weight.shape
     zero = np.int64(0)  # see ``block.py``
     panels, active = pack(weight, False), np.empty(CHUNK * depth, np.float32)
-    change, scratch = np.empty(CHUNK * depth, np.float32), np.empty(CHUNK * 8, np.float32)
+    scratch = np.empty(CHUNK * LANES, np.float32)
     total = x.shape[0] // depth
     for first in range(0, total, CHUNK):
         rows = min(CHUNK, total - first)
@@ -57,11 +58,10 @@ def relu_linear_backward(d_y, x, weight, d_x, d_weight, d_bias):
             d_y, first * columns, rows, columns, active, zero, depth, d_weight, scratch
         )
         add_bias_gradient(d_y, first * columns, rows, columns, d_bias)
-        set_zero(change, rows * depth)
-        add_linear(d_y, first * columns, rows, columns, panels, change, zero, depth)
-        for i in range(0, rows * depth, LANES):
-            at = first * depth + i
-            store(d_x, at, where_positive(load(x, at), load(change, i)))
+        linear(
+            d_y, first * columns, rows, columns, panels, d_x, first * depth, depth,
+            WHERE, x, first * depth, depth,
+        )  # fmt: skip
 
 
 @kernel

@@ -6,18 +6,17 @@ import numpy as np
 from numba import njit
 
 from ragged_net.kernels.jit import kernel
-from ragged_net.kernels.tile import PANEL, add_product
+from ragged_net.kernels.tile import PANEL, add_product, set_product
 from ragged_net.kernels.vector import LANES, fma, load, splat, store, total
 
 __all__ = [
     "CHUNK",
     "add_bias_gradient",
-    "add_linear",
     "add_weight_gradient",
+    "linear",
     "normalize",
     "normalize_backward",
     "pack",
-    "set_rows",
     "set_sum",
     "set_zero",
 ]
@@ -31,7 +30,7 @@ would lose the small terms."""
 
 @kernel
 def pack(weight, transposed):
-    """A weight (J, K) in panels for ``add_linear``.
+    """A weight (J, K) in panels for ``linear``.
 
     Returns:
         (J * K,) float32: for x @ weight (``transposed`` False) the panels hold ``PANEL`` columns of
@@ -53,15 +52,19 @@ def pack(weight, transposed):
 
 
 @kernel
-def add_linear(x, x_start, rows, depth, panels, y, y_start, columns):
-    """``y (rows, columns) += x (rows, depth) @ panels``; x and y from their starts on."""
+def linear(x, x_start, rows, depth, panels, y, y_start, columns, how, e, e_start, e_row):
+    """``y (rows, columns)`` becomes ``x (rows, depth) @ panels``, ``how`` it says beside e.
+
+    x, y and e from their starts on. ``how``, e and ``e_row`` are those of ``set_product``.
+    """
     for i in range(0, rows, 8):
         count = min(8, rows - i)
         for p in range(columns // PANEL):
-            add_product(
+            set_product(
                 32, count, depth, x, x_start + i * depth, depth, 1,
                 panels, p * depth * PANEL, PANEL,
                 y, y_start + i * columns + p * PANEL, columns,
+                how, e, e_start + i * e_row + p * PANEL, e_row,
             )  # fmt: skip
 
 
@@ -69,27 +72,19 @@ def add_linear(x, x_start, rows, depth, panels, y, y_start, columns):
 def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient, scratch):
     """``gradient (columns, depth) += d_y (rows, columns).T @ x (rows, depth)``.
 
-    ``scratch`` holds 8 * CHUNK floats: columns of a wide d_y lie too far apart for the cache.
+    ``scratch`` holds LANES * CHUNK floats: the columns of d_y lie too far apart for the cache.
     """
     for first in range(0, rows, CHUNK):
         count = min(CHUNK, rows - first)
         d_at, x_at = d_start + first * columns, x_start + first * depth
-        for j in range(0, columns, 8):
-            if depth > 2 * PANEL:
-                for i in range(count):
-                    for k in range(8):
-                        scratch[i * 8 + k] = d_y[d_at + i * columns + j + k]
-                for p in range(0, depth, PANEL):
-                    add_product(
-                        32, 8, count, scratch, 0, 1, 8, x, x_at + p, depth,
-                        gradient, j * depth + p, depth,
-                    )  # fmt: skip
-            else:
-                for p in range(0, depth, PANEL):
-                    add_product(
-                        32, 8, count, d_y, d_at + j, 1, columns, x, x_at + p, depth,
-                        gradient, j * depth + p, depth,
-                    )  # fmt: skip
+        for j in range(0, columns, LANES):
+            for i in range(count):
+                store(scratch, i * LANES, load(d_y, d_at + i * columns + j))
+            for p in range(0, depth, PANEL):
+                add_product(
+                    32, LANES, count, scratch, 0, 1, LANES, x, x_at + p, depth,
+                    gradient, j * depth + p, depth,
+                )  # fmt: skip
 
 
 @kernel
@@ -102,15 +97,6 @@ def add_bias_gradient(d_y, start, rows, columns, gradient):
             for at in range(begin + j, begin + j + size, columns):
                 sums = sums + load(d_y, at)
             store(gradient, j, load(gradient, j) + sums)
-
-
-@kernel
-def set_rows(y, start, rows, columns, bias):
-    """``y (rows, columns) = bias``."""
-    for j in range(0, columns, LANES):
-        own = load(bias, j)
-        for at in range(start + j, start + j + rows * columns, columns):
-            store(y, at, own)
 
 
 @kernel

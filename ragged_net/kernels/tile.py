@@ -16,10 +16,13 @@ from numba.extending import intrinsic
 
 from ragged_net.kernels.machine import LANES, TILE_COLUMNS, TILE_ROWS
 
-__all__ = ["PANEL", "add_product"]
+__all__ = ["ADD", "PANEL", "RELU", "SET", "WHERE", "add_product", "set_product"]
 
 PANEL = 32
 """Columns of a panel of packed weights, and the widest product."""
+SET, ADD, RELU, WHERE = range(4)
+"""What a product P becomes beside E: P, P + E, max(P + E, 0), or P where E > 0 and else 0. Done in
+passes of their own over the result, this cost a tenth of a block's time."""
 _FLOAT, _INT32, _INDEX = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
 
@@ -52,13 +55,51 @@ def add_product(
     return signature, _generate
 
 
+@intrinsic(prefer_literal=True)
+def set_product(
+    typing: Any,
+    columns: Any,
+    rows: Any,
+    depth: Any,
+    a: Any,
+    a_start: Any,
+    a_row: Any,
+    a_column: Any,
+    b: Any,
+    b_start: Any,
+    b_row: Any,
+    c: Any,
+    c_start: Any,
+    c_row: Any,
+    how: Any,
+    e: Any,
+    e_start: Any,
+    e_row: Any,
+) -> Any:
+    """``C = A @ B`` beside E (rows, columns), a flat float32 array, too.
+
+    ``how`` is ``SET``, ``ADD``, ``RELU`` or ``WHERE``. E may be C itself, and a single row if
+    ``e_row`` is 0. The rest is that of ``add_product``.
+    """
+    signature = types.void(
+        columns, *(types.intp,) * 2, a, *(types.intp,) * 3, b, *(types.intp,) * 2, c,
+        *(types.intp,) * 3, e, *(types.intp,) * 2,
+    )  # fmt: skip
+    return signature, _generate
+
+
 def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    _, rows, depth, a, a_start, a_row, a_column, b, b_start, b_row, c, c_start, c_row = arguments
+    _, rows, depth, *matrices = arguments
+    a, a_start, a_row, a_column, b, b_start, b_row, c, c_start, c_row, *beside = matrices
 
     def pointer(position: int, array: Any, start: Any) -> Any:
         data = context.make_array(signature.args[position])(context, builder, array).data
         return builder.gep(data, [start])
 
+    how, e = None, (pointer(10, c, c_start), c_row)
+    if beside:
+        how, array, e_start, e_row = beside
+        e = (pointer(14, array, e_start), e_row)
     operands = _Operands(
         builder=builder,
         columns=signature.args[0].literal_value,
@@ -66,6 +107,8 @@ def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
         a=(pointer(3, a, a_start), a_row, a_column),
         b=(pointer(7, b, b_start), b_row),
         c=(pointer(10, c, c_start), c_row),
+        how=how,
+        e=e,
     )
     whole = builder.udiv(rows, _INDEX(TILE_ROWS))
     with cgutils.for_range(builder, whole) as loop:
@@ -80,10 +123,16 @@ def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
 
 
 class _Operands:
-    """Emits the code of one product: pointers to A, B and C, each followed by its strides."""
+    """Emits the code of one product: pointers to A, B, C and E, each followed by its strides.
 
-    def __init__(self, builder: Any, columns: int, depth: Any, a: Any, b: Any, c: Any) -> None:
+    ``how`` is None where the product is always added to E.
+    """
+
+    def __init__(
+        self, builder: Any, columns: int, depth: Any, a: Any, b: Any, c: Any, how: Any, e: Any
+    ) -> None:
         self.builder, self.depth, self.a, self.b, self.c = builder, depth, a, b, c
+        self.how, self.e = how, e
         lanes = min(columns, LANES)
         self.columns = columns
         self.vector = ir.VectorType(_FLOAT, lanes)
@@ -105,11 +154,16 @@ class _Operands:
         """Emit the vectors that start at these columns; their sums stay in registers."""
         builder = self.builder
         a, a_row, a_column = self.a
-        c, c_row = self.c
         row_numbers = [builder.add(first_row, _INDEX(i)) for i in range(rows)]
         a_rows = [builder.gep(a, [builder.mul(a_row, row)]) for row in row_numbers]
-        c_rows = [builder.gep(c, [builder.mul(c_row, row)]) for row in row_numbers]
-        places = [self._vector_at(row, start) for row in c_rows for start in starts]
+        places, others = (
+            [
+                self._vector_at(builder.gep(first, [builder.mul(stride, row)]), start)
+                for row in row_numbers
+                for start in starts
+            ]
+            for first, stride in (self.c, self.e)
+        )
         # They start at 0, not at C: added term by term to a large C, small terms would be lost.
         # LLVM turns these stack slots into registers.
         zero = ir.Constant(self.vector, [0.0] * self.vector.count)
@@ -123,8 +177,34 @@ class _Operands:
                 for vector, slot in zip(vectors, sums[i * len(vectors) :], strict=False):
                     total = builder.call(self.fma, [number, vector, builder.load(slot)])
                     builder.store(total, slot)
-        for place, slot in zip(places, sums, strict=True):
-            builder.store(builder.fadd(self._load(place), builder.load(slot)), place).align = 4
+        products = [builder.load(slot) for slot in sums]
+        if self.how is None:
+            self._finish(ADD, products, others, places)
+            return
+        end = builder.append_basic_block("stored")
+        choice = builder.switch(self.how, end)
+        for how in (SET, ADD, RELU, WHERE):
+            block = builder.append_basic_block("store")
+            choice.add_case(_INDEX(how), block)
+            with builder.goto_block(block):
+                self._finish(how, products, others, places)
+                builder.branch(end)
+        builder.position_at_end(end)
+
+    def _finish(self, how: int, products: list[Any], others: list[Any], places: list[Any]) -> None:
+        """Emit what becomes of the products, beside E at ``others``, at ``places``."""
+        builder = self.builder
+        zero = ir.Constant(self.vector, [0.0] * self.vector.count)
+        for product, other, place in zip(products, others, places, strict=True):
+            value = condition = product
+            if how in (ADD, RELU):
+                value = condition = builder.fadd(self._load(other), product)
+            elif how == WHERE:
+                condition = self._load(other)
+            if how in (RELU, WHERE):
+                positive = builder.fcmp_unordered(">", condition, zero)  # NaN is kept
+                value = builder.select(positive, value, zero)
+            builder.store(value, place).align = 4
 
     def _vector_at(self, row: Any, start: int) -> Any:
         address = self.builder.gep(row, [_INDEX(start)])

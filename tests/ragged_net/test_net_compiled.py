@@ -20,7 +20,7 @@ from ragged_net import NetConfig, compiled, kernels, ragged_attention
 from ragged_net.errors import DtypeError
 from ragged_net.frames import Frames
 from ragged_net.kernels import jit, linear
-from ragged_net.kernels.tile import add_product
+from ragged_net.kernels.tile import ADD, RELU, SET, WHERE, add_product, set_product
 from ragged_net.kernels.vector import LANES, exp, load, maximum, store, total, where_positive
 from ragged_net.ragged import offsets_of
 from ragged_net.transformer import TransformerBlock
@@ -58,6 +58,44 @@ def test_products_of_any_size(rows, depth, columns):
         c = before.copy()
         product(columns, flat, b, c, *strides)
         np.testing.assert_array_equal(c, expected)
+
+
+@njit
+def product_beside(how, a, b, e, e_row, c):
+    rows, depth, columns = a.shape[0], a.shape[1], c.shape[1]
+    a, b, c, e = a.ravel(), b.ravel(), c.ravel(), e.ravel()
+    set_product(32, rows, depth, a, 0, depth, 1, b, 0, 32, c, 1, columns, how, e, 2, e_row)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 8, 13])
+@pytest.mark.parametrize("e_row", [0, 35])
+def test_products_beside_another_matrix(rows, e_row):
+    rng = np.random.default_rng(rows)
+    a, b = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((rows, 5), (5, 32)))
+    e = rng.integers(-300, 300, (rows, 35)).astype(np.float32)
+    other = e[:, 2:34] if e_row else e[:1, 2:34]  # E starts two columns in, C one
+    wanted = {
+        SET: a @ b,
+        ADD: a @ b + other,
+        RELU: np.maximum(a @ b + other, 0),
+        WHERE: np.where(other > 0, a @ b, 0),
+    }
+    for how, expected in wanted.items():
+        c = np.full((rows, 34), 7, np.float32)
+        product_beside(how, a, b, e, e_row, c)
+        np.testing.assert_array_equal(c[:, 1:33], expected)
+        assert (c[:, [0, 33]] == 7).all()
+
+
+def test_what_is_not_a_number_stays_one_beside_another_matrix():
+    nan, one = np.full((2, 1), np.nan, np.float32), np.ones((1, 32), np.float32)
+    c = np.zeros((2, 34), np.float32)
+    for how in (SET, ADD, RELU, WHERE):
+        product_beside(how, nan, one, np.ones((2, 35), np.float32), 35, c)
+        assert np.isnan(c[:, 1:33]).all()
+    # A hidden layer that is NaN counts as active: its gradient must not vanish.
+    product_beside(WHERE, one[:, :1], one, np.full((1, 35), np.nan, np.float32), 35, c)
+    assert (c[0, 1:33] == 1).all()
 
 
 @njit
@@ -101,10 +139,16 @@ def test_packed_weights_multiply_like_the_weights(transposed):
     weight = rng.integers(-9, 9, (96, 64)).astype(np.float32)
     matrix = weight.T if transposed else weight
     x = rng.integers(-9, 9, (11, matrix.shape[0])).astype(np.float32)
-    y = np.ones((11, matrix.shape[1]), np.float32)
+    columns = matrix.shape[1]
+    y = np.empty((11, columns), np.float32)
+    bias = rng.integers(-9, 9, columns).astype(np.float32)
+    residual = rng.integers(-9, 9, y.shape).astype(np.float32)
     panels = linear.pack(weight, transposed)
-    linear.add_linear(x.ravel(), 0, 11, x.shape[1], panels, y.ravel(), 0, y.shape[1])
-    np.testing.assert_array_equal(y, 1 + x @ matrix)
+    for e, e_row in ((bias, 0), (residual, columns)):
+        linear.linear(
+            x.ravel(), 0, 11, x.shape[1], panels, y.ravel(), 0, columns, ADD, e.ravel(), 0, e_row
+        )
+        np.testing.assert_array_equal(y, x @ matrix + e)
 
 
 def test_attention_of_every_kind_of_length():
