@@ -156,10 +156,11 @@ class VecEnv(ABC):
     def _set_state(self, state: list[Any]) -> VecObs: ...
 
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+        alone = getattr(self.environment, "__name__", "create_env")
         raise SettingError(
             f"{type(self).__name__} is not made of single environments to put a wrapper around",
             expected="a ListEnv or a ParallelEnv, joined and wrapped or not",
-            hint="the game may have a setting for it; see also ListEnv(create_env, num_envs)",
+            hint=f"the game may have a setting for it; ListEnv({alone}, num_envs) is made of them",
         )
 
     @abstractmethod

@@ -122,7 +122,7 @@ def _play_together(channel: Channel, block: SharedBlock, env: ListEnv) -> None:
 
 
 def _answer(env: ListEnv, request: str, argument: Any) -> Any:
-    """What a request is for that changes nothing that rows observe now."""
+    """The answer to a request that leads to no observation."""
     if request == "get_state":
         return env.get_state()
     if request == "render":
