@@ -54,7 +54,7 @@ def load_agent(
             that cannot be found.
         CheckpointError: No checkpoint, or one that does not fit the environment.
     """
-    loaded = None if env else load_net(run, device)
+    loaded = load_net(run, device) if env is None else None
     if loaded is not None:
         return RunAgent(loaded, greedy=greedy, seed=seed)
     with_env = load_policy(run, env, device)
