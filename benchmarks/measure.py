@@ -11,9 +11,6 @@ from typing import Any
 
 __all__ = ["Row", "Times", "alternate", "print_rows", "speed_row"]
 
-_SLOW = 2.0
-"""Seconds after which even a first call, which may load kernels, is no short function's."""
-
 
 @dataclass(frozen=True)
 class Times:
@@ -141,8 +138,7 @@ def _figure(times: Times, per_call: float | None, unit: str) -> str:
 
 def _calls(function: Callable[[], object], seconds: float) -> int:
     """How often to call a function in one turn; warms it up, too."""
-    if _time(function, 1) > _SLOW:
-        return 1
+    function()
     calls = 1
     while (taken := _time(function, calls)) < seconds / 4:
         calls *= 4

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import EntityEnvError
+from entity_env.errors import EntityEnvError, ObservationError
 from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
@@ -29,6 +29,7 @@ __all__ = [
     "VecSelectEntityActionMask",
     "batch_frames",
     "batch_obs",
+    "check_final",
 ]
 
 
@@ -72,7 +73,8 @@ class VecObs:
     """Observations of all R rows of a ``VecEnv``.
 
     Rows reset themselves: where ``done`` is set, reward and end of episode belong to the step just
-    taken, everything else is the first observation of the next episode.
+    taken, everything else is the first observation of the next episode. What a step has returned
+    stays as it is while the next ones are played.
 
     Args:
         features: For each entity type of the space. Shape: (R, N, F).
@@ -100,6 +102,17 @@ class VecObs:
     def __len__(self) -> int:
         """The number of rows."""
         return len(self.reward)
+
+
+def check_final(obs: VecObs) -> None:
+    """Raise ObservationError unless each truncated row has its final observation."""
+    final = 0 if obs.final is None else len(obs.final)
+    if final != obs.truncated.sum():
+        raise ObservationError(
+            "the rows give other final observations than those of the truncated rows",
+            expected=f"{obs.truncated.sum()} frames in VecObs.final",
+            received=final,
+        )
 
 
 def batch_obs(

@@ -168,16 +168,23 @@ class ListEnv(VecEnv):
 
     def _set_state(self, state: list[Any]) -> VecObs:
         check_saved_rows(state, len(self))
-        own = []
+        observations: list[Observation] = []
         for row, (saved, env) in enumerate(zip(state, self._envs, strict=True)):
             try:
                 env.rng.bit_generator.state = saved["rng"]
                 self._trackers[row].set_state(saved["episode"])
                 self._envs.step = int(saved["step"])
-                own.append(saved["env"])
+                own = saved["env"]
             except (KeyError, TypeError, ValueError) as error:
                 raise damaged_state(saved, error).located(self._envs.where(row)) from error
-        return self._begin(self._envs.set_state(own), "set_state")
+            observations.append(self._envs.call(row, "set_state", env.set_state, own))
+            if row == 0:
+                watch = Watch(observations, row, len(self))
+        watch.check(self._envs.places("set_state"))
+        return self._begin(observations, "set_state")
+
+    def _check_wrappable(self) -> None:
+        """Any wrapper fits."""
 
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
         self._envs.wrap(wrapper)

@@ -103,6 +103,9 @@ class ParallelEnv(VecEnv):
         parts = [state[ends[i] : ends[i + 1]] for i in range(len(self._counts) - 1)]
         return self._joined(self._ask("set_state", [*parts, state[ends[-2] :]]))
 
+    def _check_wrappable(self) -> None:
+        """Any wrapper fits."""
+
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
         argument = pickled("the wrapper", wrapper)
         answers = self._ask("wrap_each", [argument] * len(self._workers))

@@ -35,6 +35,7 @@ class RowEnvironments:
         self._first_row = first_row
         self._on_row = on_row
         self._envs: list[Environment] = []
+        self._seed = 0
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -52,6 +53,7 @@ class RowEnvironments:
         """
         for row in range(count):
             self._envs.append(self._made(row, "create_env", create_env))
+        self._check_apart("create_env", self._envs)
         spaces = self._spaces(self._envs)
         check_same_spaces(spaces, self.where)
         return spaces[0]
@@ -59,13 +61,15 @@ class RowEnvironments:
     def wrap(self, wrapper: Callable[[Environment], Environment]) -> None:
         """Put a wrapper that keeps the spaces around each; all of them, or none after an error."""
         wrapped = [self._made(row, "wrapper", wrapper, env) for row, env in enumerate(self._envs)]
+        self._check_apart("wrapper", wrapped)
         spaces = [*self._spaces(self._envs[:1]), *self._spaces(wrapped)]
         check_same_spaces(spaces, lambda i: f"{self.where(max(i - 1, 0))}, wrapper")
         self._envs = wrapped
+        self.seed(self._seed)  # wrappers may draw numbers of their own
 
     def seed(self, seed: int) -> None:
         """Seed all; row i draws from the i-th stream that is spawned from ``seed``."""
-        check_seed(seed)
+        self._seed = seed = check_seed(seed)
         for row, env in enumerate(self._envs):
             stream = np.random.SeedSequence(seed, spawn_key=(self._first_row + row,))
             # 32 bits: what every seeding function takes, numpy.random.seed included.
@@ -93,16 +97,6 @@ class RowEnvironments:
         except Exception as error:
             self._blame(row, "act", error)
         watch.check(self.places("act"))
-        return observations
-
-    def set_state(self, states: Sequence[Any]) -> list[Observation]:
-        """Let each go back to its state."""
-        observations = []
-        for row, (env, own) in enumerate(zip(self._envs, states, strict=True)):
-            observations.append(self.call(row, "set_state", env.set_state, own))
-            if row == 0:
-                watch = Watch(observations, row, len(self))
-        watch.check(self.places("set_state"))
         return observations
 
     def close(self) -> None:
@@ -157,6 +151,15 @@ class RowEnvironments:
                 received=shorten(env),
             ).located(self.where(row))
         return env
+
+    def _check_apart(self, what: str, envs: Sequence[Environment]) -> None:
+        seen = dict[int, int]()
+        for row, env in enumerate(envs):
+            if seen.setdefault(id(env), row) != row:
+                raise ObservationError(
+                    f"{what} made environment {self._first_row + seen[id(env)]} again",
+                    expected="an environment of its own for each row",
+                ).located(self.where(row))
 
     def _spaces(self, envs: Sequence[Environment]) -> list[dict[str, Any]]:
         return [

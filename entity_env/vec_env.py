@@ -103,11 +103,18 @@ class VecEnv(ABC):
         Args:
             wrapper: Makes the wrapped environment, with the same spaces, of the one inside.
 
+        It goes inside wrappers of rows that are already there. Random numbers start again, from the
+        last seed: all is as if the environments had been made that way. After an error of the
+        wrapper a ``ListEnv`` is what it was, worker processes and joined rows are closed.
+
         Raises:
-            SettingError: The rows are not made of single environments.
+            SettingError: The rows are not made of single environments; nothing has changed.
+            ObservationError: The wrapper made something else than an environment.
             SpaceError: A wrapped environment has other spaces.
+            EnvironmentFailedError: The wrapper raised, or cannot be sent to a worker.
         """
         self._check_open()
+        self._check_wrappable()
         self._last = None
         self._wrap_each(wrapper)
 
@@ -155,13 +162,18 @@ class VecEnv(ABC):
     @abstractmethod
     def _set_state(self, state: list[Any]) -> VecObs: ...
 
-    def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+    def _check_wrappable(self) -> None:
+        """Raise SettingError unless ``_wrap_each`` works."""
         alone = getattr(self.environment, "__name__", "create_env")
         raise SettingError(
             f"{type(self).__name__} is not made of single environments to put a wrapper around",
             expected="a ListEnv or a ParallelEnv, joined and wrapped or not",
             hint=f"the game may have a setting for it; ListEnv({alone}, num_envs) is made of them",
         )
+
+    def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+        """``wrap_each`` of rows that pass ``_check_wrappable``."""
+        raise NotImplementedError
 
     @abstractmethod
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]: ...

@@ -127,6 +127,7 @@ def _answer(env: ListEnv, request: str, argument: Any) -> Any:
         return env.get_state()
     if request == "render":
         return env.render(**argument)
+    assert request == "wrap_each", request
     env.wrap_each(_loaded("the wrapper", argument))
     return env.has_state()
 

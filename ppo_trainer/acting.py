@@ -17,19 +17,26 @@ MOST_FRAMES = 512
 
 def act(net: RaggedNet, batch: EntityBatch, generator: torch.Generator) -> NetOutput:
     """``net(batch, generator=generator)``."""
-    outputs = [net(part, generator=generator) for part in _parts(batch, generator.device)]
+    parts = _parts(batch, _at_once(batch.device, batch.num_frames))
+    outputs = [net(part, generator=generator) for part in parts]
     return NetOutput.cat(outputs) if len(outputs) > 1 else outputs[0]
 
 
-def value(net: RaggedNet, batch: EntityBatch, device: torch.device) -> Tensor:
-    """``net.value(batch)``. Shape: (B,), float32."""
-    return torch.cat([net.value(part) for part in _parts(batch, device)])
+def value(net: RaggedNet, batch: EntityBatch, rows: int) -> Tensor:
+    """``net.value(batch)`` of several steps of ``rows`` rows. Shape: (B,), float32."""
+    parts = _parts(batch, _at_once(batch.device, rows))
+    return torch.cat([net.value(part) for part in parts])
 
 
-def _parts(batch: EntityBatch, device: torch.device) -> Iterator[EntityBatch]:
+def _at_once(device: torch.device, rows: int) -> int:
+    """How many frames go through the network together: on a GPU at least a step's."""
+    return MOST_FRAMES if device.type == "cpu" else max(rows, MOST_FRAMES)
+
+
+def _parts(batch: EntityBatch, most: int) -> Iterator[EntityBatch]:
     count = batch.num_frames
-    if device.type != "cpu" or count <= MOST_FRAMES:
+    if count <= most:
         yield batch
         return
-    for start in range(0, count, MOST_FRAMES):
-        yield batch.select(torch.arange(start, min(start + MOST_FRAMES, count)))
+    for start in range(0, count, most):
+        yield batch.select(torch.arange(start, min(start + most, count), device=batch.device))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from entity_env import Metric, VecEnv, VecObs
+from entity_env.batch import check_final
 from entity_env.metrics import merge_columns
 from ppo_trainer.acting import act, value
 from ppo_trainer.advantage import gae
@@ -72,17 +73,17 @@ def collect(
             record.add(batch, output)
         with clock("env"):
             obs = env.act(actions)
+        check_final(obs)
         rewards[t], dones[t], cut_off[t] = obs.reward, obs.done, obs.truncated
         if obs.final is not None:
             final.append(obs.final)
         if obs.metrics:
             ended.append(obs.metrics)
-    # All at once: a step cuts off few episodes, and a forward pass of few frames takes half as long
-    # as one of many.
+    # All at once: most steps cut off one or two episodes, and a pass of so few is all overhead.
     with clock("batch"):
         batch = to_value_batch([*final, obs], device)
     with clock("inference"), autocast(device, config):
-        values = value(net, batch, device)
+        values = value(net, batch, rows=len(env))
     with clock("advantage"):
         rewards[cut_off] += config.ppo.gamma * values[: -len(env)].cpu().numpy()
         rollout = _rollout(record, rewards, dones, values[-len(env) :], config)

@@ -86,8 +86,8 @@ class GrowingRagged:
 
     def add(self, part: RaggedTensor) -> None:
         """Append the frames of ``part``."""
+        self._values.add(part.values)  # which may refuse them
         self._offsets.add(part.offsets[1:] + self.num_rows if self._started else part.offsets)
-        self._values.add(part.values)
         self._started = True
         self.num_rows += part.num_rows
 

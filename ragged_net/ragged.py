@@ -87,9 +87,10 @@ class RaggedTensor:
 
     @classmethod
     def unchecked(cls, values: Tensor, offsets: Tensor) -> RaggedTensor:
-        """The same of values and offsets that fit by the way they were computed.
+        """Without the checks, for values and offsets that fit by the way they were computed.
 
-        Many small ones are made in each step, and looking at their numbers costs more than most.
+        Each step makes many small ones, and looking at their numbers costs as much as computing
+        them. With wrong ones kernels read memory that is not theirs.
         """
         ragged = object.__new__(cls)
         object.__setattr__(ragged, "values", values)

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from entity_env.batch import VecObs
-from entity_env.errors import ObservationError, SettingError
+from entity_env.batch import VecObs, check_final
+from entity_env.errors import SettingError
 from entity_env.ragged import RaggedBufferI64
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
@@ -125,13 +125,7 @@ class RecordEpisodes(VecWrapper):
 
     def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
         obs = super()._act(chosen)
-        final = 0 if obs.final is None else len(obs.final)
-        if final != obs.truncated.sum():
-            raise ObservationError(
-                "the rows give other final observations than those of the truncated rows",
-                expected=f"{obs.truncated.sum()} frames in VecObs.final",
-                received=final,
-            )
+        check_final(obs)
         choices = [buffer.as_array().ravel() for buffer in chosen.values()]
         self._steps.append(([*choices, *self._notes], self._form.pack(obs)))
         self._noted = self._given

@@ -107,10 +107,19 @@ class ConcatVecEnv(VecEnv):
                 shown.append(env.set_state(state[end - self._counts[i] : end]))
         return self._joined(shown)
 
-    def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+    def _check_wrappable(self) -> None:
         for i, env in enumerate(self.envs):
             with _located(i):
-                env.wrap_each(wrapper)
+                env._check_wrappable()
+
+    def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+        for i, env in enumerate(self.envs):
+            try:
+                with _located(i):
+                    env.wrap_each(wrapper)
+            except BaseException:
+                self.close()  # others are wrapped already: the parts no longer go together
+                raise
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         pictures = []

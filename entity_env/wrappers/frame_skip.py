@@ -79,6 +79,8 @@ class FrameSkip(Wrapper):
 class VecFrameSkip(VecWrapper):
     """The same for rows: each of their environments gets a ``FrameSkip`` of its own.
 
+    It goes inside wrappers of rows that are already there, which see what it shows.
+
     Args:
         env: The rows, made of single environments (see ``VecEnv.wrap_each``).
         skip: The most steps, at least 1.

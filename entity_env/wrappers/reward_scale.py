@@ -78,6 +78,15 @@ class VecRewardScale(VecWrapper):
         # Not in _show: the zeros of a reset are no rewards.
         return self._scaled(super()._act(chosen))
 
+    def _check_wrappable(self) -> None:
+        if self._change.low is not None or self._change.high is not None:
+            raise SettingError(
+                "VecRewardScale clips the rewards of single steps, and what goes around each "
+                "environment goes inside it",
+                hint="put this around the rows first, then VecRewardScale around both",
+            )
+        super()._check_wrappable()
+
     def _scaled(self, obs: VecObs) -> VecObs:
         reward = self._change.of_rewards(obs.reward.astype(np.float64)).astype(np.float32)
         final = None if obs.final is None else self._scaled(obs.final)

@@ -63,6 +63,8 @@ class TimeLimit(Wrapper):
 class VecTimeLimit(VecWrapper):
     """The same for rows: each of their environments gets a ``TimeLimit`` of its own.
 
+    It goes inside wrappers of rows that are already there, which see what it shows.
+
     Args:
         env: The rows, made of single environments (see ``VecEnv.wrap_each``).
         max_steps: The most steps of an episode, at least 1.

@@ -81,6 +81,9 @@ class VecWrapper(VecEnv):
         self._inner = self.env.set_state(state)
         return self._show(self._inner)
 
+    def _check_wrappable(self) -> None:
+        self.env._check_wrappable()
+
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
         self.env.wrap_each(wrapper)
 

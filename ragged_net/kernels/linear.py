@@ -53,7 +53,7 @@ def pack(weight, transposed):
 
 @kernel
 def linear(x, x_start, rows, depth, panels, y, y_start, columns, how, e, e_start, e_row):
-    """``y (rows, columns)`` becomes ``x (rows, depth) @ panels``, ``how`` it says beside e.
+    """``y (rows, columns)`` becomes what ``how`` makes of ``x (rows, depth) @ panels`` and e.
 
     x, y and e from their starts on. ``how``, e and ``e_row`` are those of ``set_product``.
     """

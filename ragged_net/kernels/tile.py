@@ -22,7 +22,8 @@ PANEL = 32
 """Columns of a panel of packed weights, and the widest product."""
 SET, ADD, RELU, WHERE = range(4)
 """What a product P becomes beside E: P, P + E, max(P + E, 0), or P where E > 0 and else 0. Done in
-passes of their own over the result, this cost a tenth of a block's time."""
+passes of their own over the result, this cost a tenth of a block's time. Numba compiles a version
+for each of them, without the others."""
 _FLOAT, _INT32, _INDEX = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
 
@@ -76,10 +77,10 @@ def set_product(
     e_start: Any,
     e_row: Any,
 ) -> Any:
-    """``C = A @ B`` beside E (rows, columns), a flat float32 array, too.
+    """C (rows, columns) becomes what ``how`` makes of the product ``A @ B`` and E (rows, columns).
 
-    ``how`` is ``SET``, ``ADD``, ``RELU`` or ``WHERE``. E may be C itself, and a single row if
-    ``e_row`` is 0. The rest is that of ``add_product``.
+    ``how`` is ``SET``, ``ADD``, ``RELU`` or ``WHERE``. E is a flat float32 array like the others;
+    it may be C itself, and a single row if ``e_row`` is 0. The rest is that of ``add_product``.
     """
     signature = types.void(
         columns, *(types.intp,) * 2, a, *(types.intp,) * 3, b, *(types.intp,) * 2, c,

@@ -507,3 +507,9 @@ def test_a_row_with_wider_features_than_the_first_row_is_refused():
         pytest.raises(errors.FeatureShapeError, match=r"^environment 1, step 0, reset"),
     ):
         env.reset()
+
+
+def test_one_environment_cannot_be_two_rows():
+    one = Chain()
+    with pytest.raises(errors.ObservationError, match="create_env made environment 0 again"):
+        ListEnv(lambda: one, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,6 +33,8 @@ from entity_env.wrappers import (
     Wrapper,
     subspace,
 )
+from envs.minesweeper import MineSweeper
+from envs.minesweeper_native import MineSweeperVec
 
 ROWS = {
     "ListEnv": lambda: ListEnv(Farm, 5, seed=4),
@@ -148,6 +151,7 @@ def test_rows_forget_how_to_save_with_their_environments(make):
 
 
 FEWER = subspace(Farm().obs_space(), drop=["Rock"])
+ONE = Farm()
 BROKEN = [
     (partial(FeatureFilter, obs_space=FEWER), SpaceError, "environment 0, step 0, wrapper"),
     (
@@ -156,6 +160,11 @@ BROKEN = [
         "step 0: wrapper did not make an environment",
     ),
     (7, ObservationError, "received: 7"),
+    (
+        lambda _: ONE,
+        ObservationError,
+        "environment 1, step 0: wrapper made environment 0",
+    ),
     (lambda _: 1 / 0, EnvironmentFailedError, "ZeroDivisionError in wrapper"),
     (partial(TimeLimit, max_steps=0), SettingError, "environment 0, step 0, wrapper: max_steps"),
 ]
@@ -185,13 +194,57 @@ def test_a_wrapper_that_no_worker_can_get_is_named_and_changes_nothing():
         assert_same_game(env, expected)
 
 
+class Sticky(Wrapper):
+    """Draws numbers of its own, and shows the last one as the reward."""
+
+    def seed(self, seed):
+        super().seed(seed)
+        self.own = np.random.default_rng(seed + 1)
+
+    def _show(self, observation):
+        return replace(observation, reward=float(self.own.random()))
+
+
+@pytest.mark.parametrize("make", ROWS.values(), ids=ROWS)
+def test_what_a_wrapper_draws_itself_is_seeded_like_the_environment(make):
+    with make() as env, ListEnv(lambda: Sticky(Farm()), 5, seed=4) as expected:
+        env.wrap_each(Sticky)
+        assert_same_game(env, expected)
+
+
+def test_rows_that_play_on_are_seeded_as_they_were_last():
+    with ListEnv(Farm, 2, seed=4) as env, ListEnv(lambda: Sticky(Farm()), 2, seed=9) as expected:
+        env.reset(9)
+        env.wrap_each(Sticky)
+        assert_same_game(env, expected)
+
+
 def test_parts_are_named_and_closed_rows_say_so():
     env = ConcatVecEnv([ListEnv(Farm, 1), ListEnv(Farm, 1)])
     with pytest.raises(ObservationError, match="part 0, environment 0"):
         env.wrap_each(lambda _: None)
-    env.close()
     with pytest.raises(ClosedError):
         env.wrap_each(Wrapper)
+
+
+def test_compiled_rows_say_so_before_anything_changes():
+    first = ListEnv(MineSweeper, 1)
+    env = ConcatVecEnv([first, MineSweeperVec(1)])
+    obs = env.reset()
+    with pytest.raises(SettingError, match="part 1: MineSweeperVec is not made of single"):
+        VecTimeLimit(env, 1)
+    for _ in range(3):  # a limit of one step would cut off each of them
+        obs = env.act(random_policy(0)(obs))
+        assert not obs.truncated.any()
+
+
+def test_rewards_are_not_clipped_before_they_are_added_up():
+    clipped = VecRewardScale(ListEnv(lambda: Chain(5), 1), low=-1, high=2)
+    with pytest.raises(SettingError, match="VecRewardScale clips the rewards of single steps"):
+        VecFrameSkip(clipped, 3)
+    env = VecRewardScale(VecFrameSkip(ListEnv(lambda: Chain(5), 1), 3), low=-1, high=2)
+    env.reset()
+    assert env.act(go(1)).reward.tolist() == [2.0]
 
 
 def test_what_fails_inside_a_wrapper_still_names_its_row():

@@ -36,7 +36,7 @@ def test_parts_are_the_whole(monkeypatch, frames):
         # What each part has chosen, looked up in the network's answer to all of them at once.
         chosen = {name: action.chosen.values for name, action in parts.actions.items()}
         whole = net(batch, given=chosen)
-        values = acting.value(net, batch, CPU)
+        values = acting.value(net, batch, rows=3)
     assert_close(parts.value, whole.value)
     assert_close(values, whole.value)
     assert parts.actions.keys() == whole.actions.keys()
@@ -45,10 +45,11 @@ def test_parts_are_the_whole(monkeypatch, frames):
             assert_close(getattr(action, part), getattr(whole.actions[name], part))
 
 
-def test_only_a_cpu_acts_in_parts(monkeypatch):
+def test_a_cpu_acts_in_parts_and_a_gpu_a_step_at_once(monkeypatch):
     monkeypatch.setattr(acting, "MOST_FRAMES", 2)
     rng = np.random.default_rng(0)
     observations = [random_observation(rng) for _ in range(5)]
     batch = to_batch(batch_obs(observations, OBS_SPACE, ACTION_SPACE), CPU)
-    assert [part.num_frames for part in acting._parts(batch, CPU)] == [2, 2, 1]
-    assert [part.num_frames for part in acting._parts(batch, torch.device("cuda"))] == [5]
+    assert [part.num_frames for part in acting._parts(batch, 2)] == [2, 2, 1]
+    assert [acting._at_once(CPU, rows) for rows in (1, 2, 5)] == [2, 2, 2]
+    assert [acting._at_once(torch.device("cuda"), rows) for rows in (1, 2, 5)] == [2, 2, 5]

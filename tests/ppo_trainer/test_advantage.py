@@ -1,6 +1,7 @@
 """Advantages: arithmetic by hand, a slow reference, and truncation through ``collect``."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,8 @@ from support.trainer_runs import network, small_config
 from torch.testing import assert_close
 
 from entity_env import ListEnv, batch_obs
+from entity_env.errors import ObservationError
+from entity_env.wrappers import VecWrapper
 from ppo_trainer import PPOConfig, RolloutConfig
 from ppo_trainer.advantage import explained_variance, gae
 from ppo_trainer.collect import collect
@@ -177,6 +180,22 @@ def test_only_the_truncated_rows_get_the_value_of_their_final_observation():
         [3 + gamma * v[3], 1 + gamma * v[1], 3.0],  # row 0 is cut off, row 2 ends
     ]
     assert_close(rollout.returns.view(3, 3), torch.tensor(expected), atol=1e-5, rtol=1e-5)
+
+
+class WithoutFinal(VecWrapper):
+    """Forgets the last observations of truncated rows."""
+
+    def _show(self, obs):
+        return replace(obs, final=None)
+
+
+def test_rows_without_the_final_observations_of_truncated_ones_are_an_error():
+    config = small_config(rollout=RolloutConfig(num_envs=2, steps=7))
+    net = network(Truncated(), config)
+    with WithoutFinal(ListEnv(Truncated, 2)) as vec_env:
+        generator = torch.Generator().manual_seed(0)
+        with pytest.raises(ObservationError, match="other final observations than those"):
+            collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch())
 
 
 def test_collect_counts_episodes_and_keeps_the_order_step_by_step():
