@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.rows import rows_of
-from support.tiny_envs import Chain, Failing, Farm, assert_same_obs
+from support.tiny_envs import Chain, Compiled, Failing, Farm, assert_same_obs
 
 from entity_env import Environment, ListEnv, ParallelEnv, RaggedBufferI64, VecEnv
 from entity_env.errors import (
@@ -42,7 +42,6 @@ from entity_env.wrappers import (
     subspace,
 )
 from envs.minesweeper import MineSweeper
-from envs.minesweeper_native import MineSweeperVec
 
 SOME = subspace(Farm().obs_space(), drop=["Rock"])
 WRAPPERS = {
@@ -381,7 +380,7 @@ def test_joined_rows_can_be_evaluated():
 
 FARM = Farm().obs_space()
 ROWS = ListEnv(Chain, 2)
-COMPILED = MineSweeperVec(2)
+COMPILED = Compiled(2)
 BAD = [
     (lambda: Wrapper(Chain), SettingError, "Wrapper goes around an environment"),
     (lambda: Wrapper(None), SettingError, "received: None"),
@@ -410,8 +409,8 @@ BAD = [
     (lambda: VecTimeLimit(Chain(), 5), SettingError, "VecTimeLimit goes around rows"),
     (lambda: VecTimeLimit(ROWS, 0), SettingError, "max_steps of VecTimeLimit"),
     (lambda: VecFrameSkip(ROWS, 1.5), SettingError, "skip of VecFrameSkip"),
-    (lambda: VecTimeLimit(COMPILED, 5), SettingError, "MineSweeperVec is not made of single"),
-    (lambda: VecFrameSkip(VecWrapper(COMPILED), 5), SettingError, "a setting for it"),
+    (lambda: VecTimeLimit(COMPILED, 5), SettingError, "Compiled is not made of single"),
+    (lambda: VecFrameSkip(VecWrapper(COMPILED), 5), SettingError, "ListEnv(Chain, num_envs)"),
     (lambda: VecWrapper(Chain()), SettingError, "such as ListEnv"),
     (lambda: VecValidate(ListEnv), SettingError, "VecValidate goes around rows"),
     (lambda: VecFeatureFilter(Chain(), FARM), SettingError, "goes around rows"),

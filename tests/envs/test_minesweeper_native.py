@@ -12,6 +12,7 @@ from support.tiny_envs import assert_same_obs, lists, obs_differ
 
 from entity_env import ListEnv, RaggedBufferI64, errors
 from entity_env.play import random_policy
+from entity_env.wrappers import VecTimeLimit
 from envs.errors import EnvConfigError
 from envs.minesweeper import MineSweeper
 from envs.minesweeper_kernels import _between
@@ -680,6 +681,16 @@ def test_a_wrong_seed_is_refused(seed):
         MineSweeperVec(2, seed)
     with pytest.raises(errors.SeedError):
         MineSweeperVec(2).reset(seed)
+
+
+def test_there_is_no_environment_to_put_a_wrapper_around():
+    rows = MineSweeperVec(2)
+    before = rows.reset()
+    with pytest.raises(
+        errors.SettingError, match=r"(?s)MineSweeperVec.*ListEnv\(MineSweeper, num_envs\)"
+    ):
+        VecTimeLimit(rows, 20)
+    rows.act(random_policy(0)(before))  # no reset is needed: nothing has changed
 
 
 def test_pictures_are_those_of_the_readable_game():

@@ -17,10 +17,12 @@ from entity_env import (
     Environment,
     GlobalCategoricalActionMask,
     GlobalCategoricalActionSpace,
+    ListEnv,
     Observation,
     ObsSpace,
     SelectEntityActionMask,
     SelectEntityActionSpace,
+    VecEnv,
 )
 from entity_env.transport import pack_obs
 
@@ -202,6 +204,16 @@ class Replay(Environment):
     def act(self, actions):
         self.received.append(actions)
         return self.observations.pop(0)
+
+
+class Compiled(ListEnv):
+    """Rows that play a game of their own, as far as anybody outside can tell."""
+
+    environment = Chain
+    _check_wrappable = VecEnv._check_wrappable
+
+    def __init__(self, num_envs):
+        super().__init__(Chain, num_envs)
 
 
 class Failing(Chain):
