@@ -51,6 +51,7 @@ def rows() -> list[Row]:
     """Width 32 and 128, each with both MLPs, against plain torch and Python."""
     torch.set_num_threads(1)
     keep_freed_memory()
+    _run(_config(*CASES[0][:2], seed=0, plain=False), updates=1)  # loads or compiles the kernels
     found = []
     for dim, ratio, repeats, compared in CASES:
         runs, plain = [], []
@@ -76,7 +77,7 @@ def _config(dim: int, ratio: int, seed: int, *, plain: bool) -> TrainConfig:
     )
 
 
-def _run(config: TrainConfig) -> Run:
+def _run(config: TrainConfig, updates: int = UPDATES) -> Run:
     """The training loop of ``ppo_trainer.train`` with a clock that counts CPU time."""
     create_env = make_factory(config)
     device = torch.device("cpu")
@@ -88,13 +89,13 @@ def _run(config: TrainConfig) -> Run:
         clock, entities = Stopwatch(time.process_time), []
         with RunLogger(session.run, config, 0) as log:
             start = time.process_time()
-            for _ in range(UPDATES):
+            for _ in range(updates):
                 obs, metrics = train_once(session, obs, clock)
                 entities.append(metrics["entities_per_frame"])
                 with clock("logging"):
                     log.write(session.state.update, session.state.steps, metrics)
             seconds = time.process_time() - start
-    return Run(UPDATES * config.frames_per_update, seconds, clock.seconds, float(np.mean(entities)))
+    return Run(updates * config.frames_per_update, seconds, clock.seconds, float(np.mean(entities)))
 
 
 def _rows(label: str, runs: list[Run], plain: list[Run], target: int) -> list[Row]:
