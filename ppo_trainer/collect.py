@@ -23,7 +23,7 @@ from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.rollout import Rollout
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.tensors import to_actions, to_batch, to_value_batch
-from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
+from ragged_net import EntityBatch, NetOutput, RaggedNet
 from ragged_net.growing import GrowingBatch, GrowingRagged, GrowingTensor
 
 __all__ = ["Collected", "Room", "autocast", "check_output", "collect"]
@@ -164,7 +164,7 @@ def _rollout(
         batch=record.batch.all(),
         chosen=chosen,
         log_probs={
-            name: RaggedTensor.unchecked(record.log_probs[name].all(), ragged.offsets)
+            name: ragged.with_values(record.log_probs[name].all())
             for name, ragged in chosen.items()
         },
         values=values.flatten(),

@@ -11,6 +11,7 @@ from torch import Tensor
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.rollout import Rollout
 from ragged_net import NetOutput
+from ragged_net.transfer import send
 
 __all__ = ["Losses", "Scale", "minibatch_scale", "normalized", "ppo_losses"]
 
@@ -61,10 +62,11 @@ def normalized(minibatch: Rollout, least_deviation: float = 0.0) -> Tensor:
     Deviations below ``least_deviation`` are not scaled up to 1.
     """
     advantages = minibatch.advantages
-    acted = _actors_per_frame(minibatch) > 0
-    if not acted.any():
+    acted = _acted(_actors_per_frame(minibatch))
+    if not len(acted):
         return advantages
-    mean, deviation = advantages[acted].mean(), advantages[acted].std(correction=0)
+    of_actors = _taken(advantages, acted)
+    mean, deviation = of_actors.mean(), of_actors.std(correction=0)
     return (advantages - mean) / (deviation.clamp_min(least_deviation) + 1e-8)
 
 
@@ -88,13 +90,14 @@ def ppo_losses(
     actor_weight = (
         torch.ones_like(log_ratio)
         if config.actor_weight == "actor"
-        else 1.0 / actors[frame_of].to(log_ratio.dtype)
+        else 1.0 / send(actors, frame_of.device)[frame_of].to(log_ratio.dtype)
     ) / scale.policy
     if config.ratio == "per_frame":
-        acted = actors > 0
-        weight = torch.zeros_like(advantages).index_add(0, frame_of, actor_weight)[acted]
-        log_ratio = torch.zeros_like(advantages).index_add(0, frame_of, log_ratio)[acted]
-        advantage = advantages[acted]
+        acted = _acted(actors)
+        weight = torch.zeros_like(advantages).index_add(0, frame_of, actor_weight)
+        log_ratio = torch.zeros_like(advantages).index_add(0, frame_of, log_ratio)
+        weight, log_ratio = _taken(weight, acted), _taken(log_ratio, acted)
+        advantage = _taken(advantages, acted)
     else:
         weight, advantage = actor_weight, advantages[frame_of]
     ratio = log_ratio.exp()
@@ -119,11 +122,23 @@ def _value_loss(value: Tensor, part: Rollout, config: PPOConfig) -> Tensor:
 
 
 def _actors_per_frame(rollout: Rollout) -> Tensor:
-    """Actors of all actions in each frame. Shape: (B,), int64."""
-    counts = torch.zeros_like(rollout.values, dtype=torch.int64)
+    """Actors of all actions in each frame. Shape: (B,), int64, on the CPU."""
+    counts = torch.zeros(len(rollout), dtype=torch.int64)
     for ragged in rollout.log_probs.values():
-        counts = counts + ragged.lengths
+        counts = counts + ragged.host_offsets.diff()
     return counts
+
+
+def _acted(actors: Tensor) -> Tensor:
+    """The frames in which somebody acted, of the (B,) numbers of actors. On the CPU."""
+    return actors.nonzero().squeeze(1)
+
+
+def _taken(values: Tensor, frames: Tensor) -> Tensor:
+    """``values`` (B,) of some frames, given on the CPU, where their number is known."""
+    if len(frames) == len(values):
+        return values
+    return values.index_select(0, send(frames, values.device))
 
 
 def _cat(parts: Iterator[Tensor]) -> Tensor:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ragged_net import EntityBatch, RaggedTensor
+from ragged_net.ragged import FrameNumbers
 
 __all__ = ["Rollout"]
 
@@ -36,13 +37,14 @@ class Rollout:
         """The number of frames."""
         return self.batch.num_frames
 
-    def select(self, frames: Tensor) -> Rollout:
+    def select(self, frames: Tensor | FrameNumbers) -> Rollout:
         """The given frames (K,) int64, in that order."""
+        frames = FrameNumbers.of(frames, self.values.device)
         return Rollout(
             batch=self.batch.select(frames),
             chosen={name: ragged.select(frames) for name, ragged in self.chosen.items()},
             log_probs={name: ragged.select(frames) for name, ragged in self.log_probs.items()},
-            values=self.values.index_select(0, frames),
-            advantages=self.advantages.index_select(0, frames),
-            returns=self.returns.index_select(0, frames),
+            values=self.values.index_select(0, frames.there),
+            advantages=self.advantages.index_select(0, frames.there),
+            returns=self.returns.index_select(0, frames.there),
         )

@@ -18,15 +18,14 @@ __all__ = ["to_actions", "to_batch", "to_value_batch"]
 
 def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
     """The network's input: R frames, flat values and offsets."""
-    batch = EntityBatch(
+    return EntityBatch(
         entities={name: _ragged(buffer) for name, buffer in obs.features.items()},
         global_features=torch.from_numpy(obs.global_features),
         visible={
             name: torch.from_numpy(buffer.as_array()[:, 0]) for name, buffer in obs.visible.items()
         },
         actions={name: _actors(mask) for name, mask in obs.action_masks.items()},
-    )
-    return _on(device, batch)
+    ).to(device)
 
 
 def to_value_batch(observations: Sequence[VecObs], device: torch.device) -> EntityBatch:
@@ -42,7 +41,7 @@ def to_value_batch(observations: Sequence[VecObs], device: torch.device) -> Enti
             shown = [_shown(obs, name) for obs in observations]
             visible[name] = torch.from_numpy(np.concatenate(shown))
     global_features = np.concatenate([obs.global_features for obs in observations])
-    return _on(device, EntityBatch(entities, torch.from_numpy(global_features), visible))
+    return EntityBatch(entities, torch.from_numpy(global_features), visible).to(device)
 
 
 def to_actions(output: NetOutput) -> dict[str, RaggedBufferI64]:
@@ -53,12 +52,6 @@ def to_actions(output: NetOutput) -> dict[str, RaggedBufferI64]:
         )
         for name, action in output.actions.items()
     }
-
-
-def _on(device: torch.device, batch: EntityBatch) -> EntityBatch:
-    if device.type == "cuda":  # from page-locked memory, copies do not hold up the program
-        return batch.pin_memory().to(device, non_blocking=True)
-    return batch.to(device)
 
 
 def _shown(obs: VecObs, name: str) -> npt.NDArray[np.bool_]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from ppo_trainer.collect import autocast
 from ppo_trainer.config import OptimConfig, TrainConfig
 from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.losses import Losses, minibatch_scale, normalized, ppo_losses
+from ppo_trainer.readings import Readings
 from ppo_trainer.rollout import Rollout
 from ppo_trainer.schedule import scheduled
 from ppo_trainer.stopwatch import Stopwatch
@@ -71,25 +71,28 @@ def update(
     """
     set_learning_rates(optimizers, config, progress)
     entropy_coef = scheduled(config.ppo.entropy_coef, config.ppo.entropy_schedule, progress)
-    steps: list[dict[str, float]] = []
+    readings, stopped = Readings(rollout.values.device), False
     for frames in _minibatches(len(rollout), config, generator):
         with clock("gather"):
-            minibatch = rollout.select(frames.to(rollout.values.device))
+            minibatch = rollout.select(frames)
         for optimizer in optimizers.all().values():
             optimizer.zero_grad(set_to_none=True)
-        step = _backward(net, minibatch, config, entropy_coef, clock)
-        if config.ppo.target_kl and step["policy/kl"] > config.ppo.target_kl:
-            steps.append(step | {"policy/stopped": 1.0})
+        readings.begin()
+        losses = _backward(net, minibatch, config, entropy_coef, clock)
+        readings.add(losses)
+        # The one setting for which the device is waited for in each step.
+        if config.ppo.target_kl and float(losses["policy/kl"]) > config.ppo.target_kl:
+            stopped = True
             break
         with clock("optimizer"):
-            step |= _step(net, optimizers, config.ppo.max_grad_norm)
-        steps.append(step | {"policy/stopped": 0.0})
+            _step(net, optimizers, config.ppo.max_grad_norm, readings)
+    steps = readings.read()
     means = {
         name: sum(step[name] for step in steps if name in step) / sum(name in s for s in steps)
         for name in sorted({name for step in steps for name in step})
     }
-    means["policy/stopped"] = steps[-1]["policy/stopped"]
     return means | {
+        "policy/stopped": float(stopped),
         "optim/gradient_steps": float(sum("optim/grad_norm" in step for step in steps)),
         "optim/lr": optimizers.policy.param_groups[0]["lr"],
         "policy/entropy_coef": entropy_coef,
@@ -117,60 +120,62 @@ def _backward(
     config: TrainConfig,
     entropy_coef: float,
     clock: Stopwatch,
-) -> dict[str, float]:
-    """Add the gradients of a minibatch, one micro-batch at a time."""
+) -> dict[str, Tensor]:
+    """Add the gradients of a minibatch, one micro-batch at a time; returns its losses."""
     ppo = config.ppo
     # Both look at the whole minibatch, so that splitting it changes nothing.
     scale = minibatch_scale(minibatch, ppo)
     advantages = minibatch.advantages
     if ppo.normalize_advantages:
         advantages = normalized(minibatch, ppo.least_deviation)
-    every = torch.arange(len(minibatch), device=advantages.device)
+    size = ppo.microbatch_size or len(minibatch)
+    every = torch.split(torch.arange(len(minibatch)), size)
     sums: list[Losses] = []
-    for frames in torch.split(every, ppo.microbatch_size or len(minibatch)):
+    for frames, own_advantages in zip(every, torch.split(advantages, size), strict=True):
         part = minibatch if len(frames) == len(minibatch) else minibatch.select(frames)
         with clock("forward"):
             with autocast(advantages.device, config):
-                output = net(part.batch, given=flat(part.chosen))
-            losses = ppo_losses(output, part, advantages[frames], scale, ppo)
+                output = net(part.batch, given=flat(part.chosen), trusted=True)
+            losses = ppo_losses(output, part, own_advantages, scale, ppo)
             loss = losses.policy - entropy_coef * losses.entropy + ppo.value_coef * losses.value
         with clock("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
         sums.append(losses)
-    step = {
+    return {
         "loss/policy": _total(losses.policy for losses in sums),
         "loss/value": _total(losses.value for losses in sums),
         "policy/entropy": _total(losses.entropy for losses in sums),
         "policy/kl": _total(losses.kl for losses in sums),
         "policy/clip_fraction": _total(losses.clip_fraction for losses in sums),
     }
-    wrong = {name: value for name, value in step.items() if not math.isfinite(value)}
-    if wrong:
-        raise NonFiniteError("a loss is not finite", expected="finite losses", received=wrong)
-    return step
 
 
-def _total(parts: Iterator[Tensor]) -> float:
-    return float(sum(part.detach() for part in parts))
+def _total(parts: Iterator[Tensor]) -> Tensor:
+    return torch.stack([part.detach() for part in parts]).sum()
 
 
-def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float) -> dict[str, float]:
-    """Clip and apply the gradients; each optimizer has a norm of its own, which is returned."""
+def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float, readings: Readings) -> None:
+    """Clip and apply the gradients; each optimizer has a norm of its own."""
+    names = {"policy": "optim/grad_norm", "value": "optim/value_grad_norm"}
     norms = {}
     for name, optimizer in optimizers.all().items():
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         try:
-            norms[name] = nn.utils.clip_grad_norm_(parameters, max_norm, error_if_nonfinite=True)
+            norms[names[name]] = nn.utils.clip_grad_norm_(
+                parameters, max_norm, error_if_nonfinite=readings.at_once
+            )
         except RuntimeError as error:  # raised before it scales, so that the culprit can be named
             raise NonFiniteError(
                 "a gradient is not finite",
                 expected="finite gradients",
                 received=", ".join(_not_finite(net)) or "gradients too large for their norm",
             ) from error
+    readings.add(norms)
     for optimizer in optimizers.all().values():
+        if not readings.at_once:
+            # Where a fused optimizer looks before it steps, as GradScaler of torch.amp has it.
+            optimizer.found_inf = readings.bad  # type: ignore[attr-defined]
         optimizer.step()
-    names = {"policy": "optim/grad_norm", "value": "optim/value_grad_norm"}
-    return {names[name]: float(norm) for name, norm in norms.items()}
 
 
 def _not_finite(net: RaggedNet) -> list[str]:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ragged_net.errors import DeviceError, DtypeError, ShapeError
-from ragged_net.ragged import RaggedTensor
+from ragged_net.ragged import FrameNumbers, RaggedTensor
+from ragged_net.transfer import send
 
 __all__ = ["CategoricalActors", "SelectActors", "check_dtype"]
 
@@ -40,20 +41,14 @@ class CategoricalActors:
                 received=tuple(self.mask.shape),
             )
 
-    def select(self, frames: Tensor) -> CategoricalActors:
+    def select(self, frames: Tensor | FrameNumbers) -> CategoricalActors:
         """The actors of the given ``frames`` (K,), in that order."""
-        rows, offsets = self.actors.gather_rows(frames)
-        actors = RaggedTensor.unchecked(self.actors.values.index_select(0, rows), offsets)
+        actors, rows = self.actors.select_with_rows(frames)
         return CategoricalActors(actors, self.mask.index_select(0, rows))
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> CategoricalActors:
+    def to(self, device: torch.device | str) -> CategoricalActors:
         """The same actors on ``device``."""
-        mask = self.mask.to(device, non_blocking=non_blocking)
-        return CategoricalActors(self.actors.to(device, non_blocking), mask)
-
-    def pin_memory(self) -> CategoricalActors:
-        """The same actors in page-locked memory."""
-        return CategoricalActors(self.actors.pin_memory(), self.mask.pin_memory())
+        return CategoricalActors(self.actors.to(device), send(self.mask, device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +93,12 @@ class SelectActors:
             )
 
     def pair_lengths(self) -> Tensor:
-        """(B,) int64: the number of pairs of an actor and an actee in each frame."""
-        return self.actors.lengths * self.actees.lengths
+        """(B,) int64 on the CPU: the number of pairs of an actor and an actee in each frame."""
+        return self.actors.host_offsets.diff() * self.actees.host_offsets.diff()
 
-    def select(self, frames: Tensor) -> SelectActors:
+    def select(self, frames: Tensor | FrameNumbers) -> SelectActors:
         """The actors and actees of the given ``frames`` (K,), in that order."""
+        frames = FrameNumbers.of(frames, self.actors.values.device)
         mask = None if self.mask is None else self.mask.select(frames)
         return SelectActors(self.actors.select(frames), self.actees.select(frames), mask)
 
@@ -110,21 +106,14 @@ class SelectActors:
         """The mask (P,), all True where there is none."""
         if self.mask is not None:
             return self.mask
-        lengths = self.pair_lengths()
-        total = int(lengths.sum())
-        allowed = torch.ones(total, dtype=torch.bool, device=lengths.device)
+        lengths, device = self.pair_lengths(), self.actors.values.device
+        allowed = torch.ones(int(lengths.sum()), dtype=torch.bool, device=device)
         return RaggedTensor.from_lengths(allowed, lengths)
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> SelectActors:
+    def to(self, device: torch.device | str) -> SelectActors:
         """The same actors and actees on ``device``."""
-        mask = None if self.mask is None else self.mask.to(device, non_blocking)
-        actors = self.actors.to(device, non_blocking)
-        return SelectActors(actors, self.actees.to(device, non_blocking), mask)
-
-    def pin_memory(self) -> SelectActors:
-        """The same actors and actees in page-locked memory."""
-        mask = None if self.mask is None else self.mask.pin_memory()
-        return SelectActors(self.actors.pin_memory(), self.actees.pin_memory(), mask)
+        mask = None if self.mask is None else self.mask.to(device)
+        return SelectActors(self.actors.to(device), self.actees.to(device), mask)
 
 
 def check_dtype(where: str, tensor: Tensor, dtype: torch.dtype) -> None:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
 from ragged_net.errors import DeviceError, ShapeError, check_names
-from ragged_net.ragged import RaggedTensor
+from ragged_net.ragged import FrameNumbers, RaggedTensor
+from ragged_net.transfer import send
 
 __all__ = ["CategoricalActors", "EntityBatch", "SelectActors"]
 
@@ -91,16 +92,17 @@ class EntityBatch:
         """Where the tensors are."""
         return self.global_features.device
 
-    def select(self, frames: Tensor) -> EntityBatch:
+    def select(self, frames: Tensor | FrameNumbers) -> EntityBatch:
         """The given ``frames`` (K,) int64, in that order; a frame may occur more than once."""
+        frames = FrameNumbers.of(frames, self.device)
         entities, visible = {}, {}
         for name, ragged in self.entities.items():
-            rows, offsets = ragged.gather_rows(frames)
-            entities[name] = RaggedTensor.unchecked(ragged.values.index_select(0, rows), offsets)
+            entities[name], rows = ragged.select_with_rows(frames)
             if name in self.visible:
                 visible[name] = self.visible[name].index_select(0, rows)
         actions = {name: action.select(frames) for name, action in self.actions.items()}
-        return EntityBatch(entities, self.global_features.index_select(0, frames), visible, actions)
+        features = self.global_features.index_select(0, frames.there)
+        return EntityBatch(entities, features, visible, actions)
 
     @staticmethod
     def cat(batches: Sequence[EntityBatch]) -> EntityBatch:
@@ -112,24 +114,15 @@ class EntityBatch:
             grown.add(batch)
         return grown.all()
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> EntityBatch:
-        """The same batch on ``device``."""
+    def to(self, device: torch.device | str) -> EntityBatch:
+        """The same batch on ``device``; on the way to a GPU the program goes on."""
         if torch.device(device) == self.device:
             return self
         return EntityBatch(
-            {name: rows.to(device, non_blocking) for name, rows in self.entities.items()},
-            self.global_features.to(device, non_blocking=non_blocking),
-            {name: m.to(device, non_blocking=non_blocking) for name, m in self.visible.items()},
-            {name: action.to(device, non_blocking) for name, action in self.actions.items()},
-        )
-
-    def pin_memory(self) -> EntityBatch:
-        """The same batch in page-locked memory, from which copies to a GPU can overlap."""
-        return EntityBatch(
-            {name: rows.pin_memory() for name, rows in self.entities.items()},
-            self.global_features.pin_memory(),
-            {name: mask.pin_memory() for name, mask in self.visible.items()},
-            {name: action.pin_memory() for name, action in self.actions.items()},
+            {name: rows.to(device) for name, rows in self.entities.items()},
+            send(self.global_features, device),
+            {name: send(mask, device) for name, mask in self.visible.items()},
+            {name: action.to(device) for name, action in self.actions.items()},
         )
 
 

@@ -66,8 +66,13 @@ class Flags:
                 raise error()
 
 
-def check_features(batch: EntityBatch, space: ObsSpace, device: torch.device, flags: Flags) -> None:
-    """Check entity types, feature widths and the device; flag discrete features out of range."""
+def check_features(
+    batch: EntityBatch, space: ObsSpace, device: torch.device, flags: Flags | None
+) -> None:
+    """Check entity types, feature widths and the device; flag discrete features out of range.
+
+    Without ``flags`` no number is looked at.
+    """
     if batch.device != device:
         raise DeviceError(
             "the batch is on another device than the network",
@@ -84,7 +89,7 @@ def check_features(batch: EntityBatch, space: ObsSpace, device: torch.device, fl
 
 
 def _check_features(
-    where: str, values: Tensor, features: tuple[Feature, ...], flags: Flags
+    where: str, values: Tensor, features: tuple[Feature, ...], flags: Flags | None
 ) -> None:
     if values.shape[1] != len(features):
         raise ShapeError(
@@ -92,6 +97,8 @@ def _check_features(
             expected=f"(N, {len(features)})",
             received=tuple(values.shape),
         )
+    if flags is None:
+        return
     for column, feature in enumerate(features):
         if isinstance(feature, Discrete):
             picked = values[:, column]

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ragged_net.ragged import offsets_of
+from ragged_net.ragged import offsets_of, shifted_places
+from ragged_net.transfer import send
 
 __all__ = ["FrameGroups", "Frames"]
 
@@ -42,17 +43,24 @@ class Frames:
         num_rows: N.
         hidden: (N,) bool: a query that is not hidden attends to keys that are not hidden, a hidden
             query to all keys of its frame. None: nothing is hidden.
+        known_offsets: The offsets on the CPU, where somebody has them.
     """
 
     offsets: Tensor
     num_rows: int
     hidden: Tensor | None = None
+    known_offsets: Tensor | None = None
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """(B,) int64 on the CPU: from a GPU they are waited for, unless somebody had them."""
+        known = self.offsets if self.known_offsets is None else self.known_offsets
+        return known.cpu().diff()
 
     @cached_property
     def longest(self) -> int:
-        """The largest number of rows of a frame; on a GPU this waits for the device once."""
-        lengths = self.offsets[1:] - self.offsets[:-1]
-        return int(lengths.max()) if lengths.shape[0] else 0
+        """The largest number of rows of a frame."""
+        return int(self.lengths.max()) if self.lengths.shape[0] else 0
 
     @cached_property
     def plan(self) -> Any:
@@ -64,16 +72,17 @@ class Frames:
     @cached_property
     def groups(self) -> FrameGroups:
         """The frames grouped by exact length; computed once, when a backend first asks."""
-        lengths = self.offsets[1:] - self.offsets[:-1]
-        ordered, frames = lengths.sort(stable=True)
+        ordered, frames = self.lengths.sort(stable=True)
         values, counts = torch.unique_consecutive(ordered, return_counts=True)
-        table = torch.stack([values, counts]).tolist()
-        sizes = tuple((n, count) for n, count in zip(*table, strict=True) if n > 0)
-        if len(sizes) <= 1 or bool((lengths == ordered).all()):
+        table = zip(values.tolist(), counts.tolist(), strict=True)
+        sizes = tuple((length, count) for length, count in table if length > 0)
+        if len(sizes) <= 1 or bool((self.lengths == ordered).all()):
             return FrameGroups(None, None, sizes, self._masks(self.hidden, sizes))
-        shift = self.offsets[:-1].index_select(0, frames) - offsets_of(ordered)[:-1]
+        shift = offsets_of(self.lengths)[:-1].index_select(0, frames) - offsets_of(ordered)[:-1]
+        # Their sizes above are the host's business; the rows themselves are spread on the device.
+        shift, ordered = send(torch.stack([shift, ordered]), self.offsets.device).unbind()
+        order = shifted_places(shift, ordered, self.num_rows)
         places = torch.arange(self.num_rows, device=shift.device)
-        order = shift.repeat_interleave(ordered, output_size=self.num_rows) + places
         inverse = torch.empty_like(order).index_copy_(0, order, places)
         hidden = None if self.hidden is None else self.hidden.index_select(0, order)
         return FrameGroups(order, inverse, sizes, self._masks(hidden, sizes))

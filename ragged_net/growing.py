@@ -81,25 +81,33 @@ class GrowingRagged:
 
     def __init__(self, parts: int = 1) -> None:
         self._values, self._offsets = GrowingTensor(parts), GrowingTensor(parts)
+        self._known = GrowingTensor(parts)
         self._started = False
         self.num_rows = 0
 
     def add(self, part: RaggedTensor) -> None:
         """Append the frames of ``part``."""
         self._values.add(part.values)  # which may refuse them
-        self._offsets.add(part.offsets[1:] + self.num_rows if self._started else part.offsets)
+        self._offsets.add(self._shifted(part.offsets))
+        if part.offsets.device.type != "cpu":
+            self._known.add(self._shifted(part.host_offsets))
         self._started = True
         self.num_rows += part.num_rows
 
     def all(self) -> RaggedTensor:
         """All frames so far."""
-        return RaggedTensor.unchecked(self._values.all(), self._offsets.all())
+        offsets = self._offsets.all()
+        known = None if offsets.device.type == "cpu" else self._known.all()
+        return RaggedTensor.unchecked(self._values.all(), offsets, known)
 
     def clear(self) -> None:
         """Forget all frames."""
-        self._values.clear()
-        self._offsets.clear()
+        for part in (self._values, self._offsets, self._known):
+            part.clear()
         self._started, self.num_rows = False, 0
+
+    def _shifted(self, offsets: Tensor) -> Tensor:
+        return offsets[1:] + self.num_rows if self._started else offsets
 
 
 class GrowingBatch:

@@ -14,7 +14,8 @@ from torch import Tensor
 from ragged_net import kernels
 from ragged_net.batch import EntityBatch
 from ragged_net.errors import check_names
-from ragged_net.ragged import RaggedTensor, offsets_of
+from ragged_net.ragged import RaggedTensor, shifted_places
+from ragged_net.transfer import send
 
 __all__ = ["Layout"]
 
@@ -29,12 +30,14 @@ class Layout:
             row of each of its entities.
         global_dest: (B,) int64: the flat row of each frame's global entity, or None without one.
         num_rows: N, the number of flat rows.
+        known_offsets: The offsets on the CPU; None where they lie there already.
     """
 
     offsets: Tensor
     dest: Mapping[str, Tensor]
     global_dest: Tensor | None
     num_rows: int
+    known_offsets: Tensor | None = None
 
     @classmethod
     def of(
@@ -63,12 +66,17 @@ class Layout:
         ends = lengths.flatten().cumsum(0).view_as(lengths)
         starts = ends - lengths
         dest = {
-            name: _spread(starts[:, k], ragged)
+            name: shifted_places(
+                starts[:, k] - ragged.offsets[:-1], ragged.lengths, ragged.num_rows
+            )
             for k, (name, ragged) in enumerate(zip(names, types, strict=True))
         }
         rows = batch.num_entities + (frames if with_global else 0)
-        offsets = offsets_of(lengths.sum(1))
-        return cls(offsets, dest, starts[:, -1] if with_global else None, rows)
+        known = torch.arange(frames + 1) * int(with_global)
+        for ragged in types:
+            known = known + ragged.host_offsets
+        last = starts[:, -1] if with_global else None
+        return cls(send(known, device), dest, last, rows, known)
 
     @classmethod
     def _compiled(cls, names: list[str], types: list[RaggedTensor], with_global: bool) -> Layout:
@@ -114,10 +122,3 @@ class Layout:
         """(N,) int64: the flat row of each entity, type by type, the global ones at the end."""
         last = [] if self.global_dest is None else [self.global_dest]
         return torch.cat([*self.dest.values(), *last])
-
-
-def _spread(starts: Tensor, ragged: RaggedTensor) -> Tensor:
-    """``starts[b], starts[b] + 1, ...`` for the rows of each frame b of ``ragged``."""
-    shift = starts - ragged.offsets[:-1]
-    shift = shift.repeat_interleave(ragged.lengths, output_size=ragged.num_rows)
-    return shift + torch.arange(ragged.num_rows, device=shift.device)

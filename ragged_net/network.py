@@ -93,7 +93,7 @@ class Encoder(nn.Module):
 
     def forward(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> RaggedTensor:
         """Vectors (N, D) of all entities; visible ones know nothing of ``hidden`` (N,) ones."""
-        frames = Frames(layout.offsets, layout.num_rows, hidden)
+        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
         # One expression: a name would keep a layer's input alive for all the layers after it.
         x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
         return RaggedTensor.unchecked(x, layout.offsets)
@@ -151,6 +151,7 @@ class RaggedNet(nn.Module):
         given: Mapping[str, Tensor] | None = None,
         generator: torch.Generator | None = None,
         greedy: bool = False,
+        trusted: bool = False,
     ) -> NetOutput:
         """Act on ``batch``.
 
@@ -160,6 +161,8 @@ class RaggedNet(nn.Module):
                 selection) instead of drawing any.
             generator: Draws the actions; torch's global one if None. On the batch's device.
             greedy: Take the likeliest choice instead of drawing.
+            trusted: These frames, and the choices ``given``, come from earlier passes, which have
+                looked at their numbers. Nothing then waits for the device.
         """
         check_actions(batch, self.action_space)
         if given is not None:
@@ -170,17 +173,18 @@ class RaggedNet(nn.Module):
                 expected=batch.device,
                 received=generator.device,
             )
-        flags = Flags()
+        flags = None if trusted else Flags()
         layout, hidden = self._arrange(batch, flags)
         pairs = {
             name: Pairs.of(actors)
             for name, actors in batch.actions.items()
             if isinstance(actors, SelectActors) and actors.actors.num_rows
         }
-        flag_actions(batch, layout, hidden, pairs, given, flags)
-        flags.check()
+        if flags is not None:
+            flag_actions(batch, layout, hidden, pairs, given, flags)
+            flags.check()
         entities = self.encoder(batch, layout, hidden)
-        draw = Draw(given, generator, greedy)
+        draw = Draw(given, generator, greedy, trusted)
         actions = {}
         for name, head in zip(self.action_space, self.heads, strict=True):
             actors = batch.actions[name]
@@ -232,7 +236,7 @@ class RaggedNet(nn.Module):
     def _device(self) -> torch.device:
         return self.encoder.mix.linear.weight.device
 
-    def _arrange(self, batch: EntityBatch, flags: Flags) -> tuple[Layout, Tensor | None]:
+    def _arrange(self, batch: EntityBatch, flags: Flags | None) -> tuple[Layout, Tensor | None]:
         """Check the features; return the flat order, and which of its rows (N,) are hidden."""
         device = self._device
         check_features(batch, self.obs_space, device, flags)

@@ -48,11 +48,15 @@ class ActionOutput:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """How actions come about: ``given``, or drawn with ``generator``, or ``greedy``."""
+    """How actions come about: ``given``, or drawn with ``generator``, or ``greedy``.
+
+    Choices that are ``trusted`` are not looked at.
+    """
 
     given: Mapping[str, Tensor] | None
     generator: torch.Generator | None
     greedy: bool
+    trusted: bool
 
     def nobody(self, actors: CategoricalActors | SelectActors) -> ActionOutput:
         """What an action without actors does."""
@@ -62,7 +66,7 @@ class Draw:
         if isinstance(actors, CategoricalActors):
             probs = empty.view(0, actors.mask.shape[1])
         else:
-            probs = RaggedTensor.unchecked(empty, none.offsets)
+            probs = none.with_values(empty)
         return ActionOutput(none, empty, empty, probs)
 
     def categorical(
@@ -71,7 +75,7 @@ class Draw:
         """The choices of a categorical action."""
         given = None if self.given is None else self.given[name]
         choices = dist.draw(self.generator, self.greedy) if given is None else given
-        chosen = RaggedTensor.unchecked(choices, actors.actors.offsets)
+        chosen = actors.actors.with_values(choices)
         return ActionOutput(chosen, dist.log_prob(choices), dist.entropy(), dist.probs)
 
     def select(self, name: str, actors: SelectActors, dist: SelectDist) -> ActionOutput:
@@ -80,8 +84,9 @@ class Draw:
             positions = dist.draw(self.generator, self.greedy)
         else:
             positions = dist.find(self.given[name])
-            check_selected(name, self.given[name], positions, dist.pairs)
+            if not self.trusted:
+                check_selected(name, self.given[name], positions, dist.pairs)
         selected = dist.pairs.entity.index_select(0, positions)
-        chosen = RaggedTensor.unchecked(selected, actors.actors.offsets)
+        chosen = actors.actors.with_values(selected)
         probs = RaggedTensor.unchecked(dist.probs, dist.pairs.frame_offsets)
         return ActionOutput(chosen, dist.log_prob(positions), dist.entropy(), probs)

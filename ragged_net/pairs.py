@@ -10,6 +10,7 @@ from torch import Tensor
 from ragged_net import kernels
 from ragged_net.actors import SelectActors
 from ragged_net.ragged import offsets_of
+from ragged_net.transfer import send
 
 __all__ = ["Pairs"]
 
@@ -49,11 +50,8 @@ class Pairs:
         frames = actors.frame_ids()
         counts = actees.lengths.index_select(0, frames)  # (A,) actees of each actor
         ends = counts.cumsum(0)
-        if action.mask is None:
-            total = int(ends[-1]) if actors.num_rows else 0
-        else:
-            total = action.mask.num_rows
-        device = actors.values.device
+        known = offsets_of(action.pair_lengths())
+        total, device = int(known[-1]), actors.values.device
         positions = torch.arange(actors.num_rows, device=device)
         actor = positions.repeat_interleave(counts, output_size=total)
         # Counting on within an actor's segment is counting on within the actees of its frame.
@@ -63,7 +61,7 @@ class Pairs:
             actor,
             actee,
             actees.values.index_select(0, actee),
-            offsets_of(action.pair_lengths()),
+            send(known, device),
             actors.num_rows,
             mask,
         )

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from ragged_net import kernels
 from ragged_net.errors import DeviceError, DtypeError, EmptyBatchError, ShapeError
+from ragged_net.transfer import send
 
-__all__ = ["RaggedTensor", "offsets_of"]
+__all__ = ["FrameNumbers", "RaggedTensor", "offsets_of", "shifted_places"]
 
 
 def offsets_of(lengths: Tensor) -> Tensor:
@@ -26,6 +27,53 @@ def offsets_of(lengths: Tensor) -> Tensor:
     return offsets
 
 
+def shifted_places(shift: Tensor, lengths: Tensor, total: int) -> Tensor:
+    """(N,) int64: 0, 1, 2, ..., the ``lengths[b]`` places of each frame b moved by ``shift[b]``.
+
+    Args:
+        shift: (B,) int64.
+        lengths: (B,) int64.
+        total: N, the sum of the lengths, for which the device need not be asked then.
+    """
+    shift = shift.repeat_interleave(lengths, output_size=total)
+    return shift + torch.arange(total, device=shift.device)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameNumbers:
+    """Which frames are selected, known on the CPU and beside the tensors that they are taken from.
+
+    Args:
+        host: (K,) int64 on the CPU: sizes are computed from it without asking the device.
+        there: The same numbers on the device of the tensors; on the CPU ``host`` itself.
+    """
+
+    host: Tensor
+    there: Tensor
+
+    @classmethod
+    def of(cls, frames: Tensor | FrameNumbers, device: torch.device) -> FrameNumbers:
+        """``frames`` (K,) int64 or int32, best given on the CPU: numbers elsewhere are waited for.
+
+        Raises:
+            DtypeError, ShapeError: Frames that are not a list of whole numbers, such as a mask.
+        """
+        if isinstance(frames, FrameNumbers):
+            return frames
+        if frames.dtype not in (torch.int64, torch.int32):
+            raise DtypeError(
+                "frames are selected by their numbers",
+                expected="int64 or int32; mask.nonzero().squeeze(1) turns a mask into numbers",
+                received=frames.dtype,
+            )
+        if frames.ndim != 1:
+            raise ShapeError(
+                "frames are selected by a list", expected="(K,)", received=tuple(frames.shape)
+            )
+        frames = frames.to(torch.int64)
+        return cls(host=frames.cpu(), there=send(frames, device))
+
+
 @dataclass(frozen=True, eq=False)
 class RaggedTensor:
     """B frames of any lengths, one after the other.
@@ -33,6 +81,8 @@ class RaggedTensor:
     Args:
         values: (N, ...) the rows of all frames, any dtype.
         offsets: (B + 1,) int64; frame b is ``values[offsets[b]:offsets[b + 1]]``.
+        known_offsets: The same numbers on the CPU, where somebody has them; ``host_offsets`` reads
+            them from the device otherwise.
 
     Raises:
         ShapeError: Offsets that do not start at 0, decrease, or do not end at N. What only the
@@ -43,6 +93,7 @@ class RaggedTensor:
 
     values: Tensor
     offsets: Tensor
+    known_offsets: Tensor | None = None
 
     def __post_init__(self) -> None:
         """Check that values and offsets belong together."""
@@ -83,10 +134,14 @@ class RaggedTensor:
         """Frames from their ``lengths`` (B,), whose sum is the number of ``values`` (N, ...)."""
         if not isinstance(lengths, Tensor) or lengths.dtype != torch.int64:
             lengths = torch.as_tensor(lengths, dtype=torch.int64)
-        return cls(values, offsets_of(lengths.to(values.device)))
+        offsets = offsets_of(lengths)
+        known = offsets if offsets.device.type == "cpu" else None
+        return cls(values, send(offsets, values.device), known)
 
     @classmethod
-    def unchecked(cls, values: Tensor, offsets: Tensor) -> RaggedTensor:
+    def unchecked(
+        cls, values: Tensor, offsets: Tensor, known_offsets: Tensor | None = None
+    ) -> RaggedTensor:
         """Without the checks, for values and offsets that fit by the way they were computed.
 
         Each step makes many small ones, and looking at their numbers costs as much as computing
@@ -95,7 +150,22 @@ class RaggedTensor:
         ragged = object.__new__(cls)
         object.__setattr__(ragged, "values", values)
         object.__setattr__(ragged, "offsets", offsets)
+        object.__setattr__(ragged, "known_offsets", known_offsets)
         return ragged
+
+    def with_values(self, values: Tensor) -> RaggedTensor:
+        """Frames of the same lengths with other ``values`` (N, ...)."""
+        return RaggedTensor.unchecked(values, self.offsets, self.known_offsets)
+
+    @property
+    def host_offsets(self) -> Tensor:
+        """(B + 1,) int64 on the CPU; waits for the device once where nobody knew them."""
+        if self.offsets.device.type == "cpu":
+            return self.offsets
+        if self.known_offsets is None:
+            object.__setattr__(self, "known_offsets", self.offsets.cpu())
+        assert self.known_offsets is not None
+        return self.known_offsets
 
     @property
     def lengths(self) -> Tensor:
@@ -125,38 +195,29 @@ class RaggedTensor:
     def _in_kernels(self) -> bool:
         return self.offsets.device.type == "cpu" and kernels.available()
 
-    def gather_rows(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """The rows (M,) that ``frames`` (K,) consist of, and their new offsets (K + 1,).
+    def select(self, frames: Tensor | FrameNumbers) -> RaggedTensor:
+        """The given ``frames`` (K,) int64, in that order; a frame may occur more than once.
 
         Raises:
             IndexError: A frame that does not exist.
-            DtypeError, ShapeError: Frames that are not a list of whole numbers, such as a mask.
+            DtypeError, ShapeError: See ``FrameNumbers``.
         """
-        if frames.dtype not in (torch.int64, torch.int32):
-            raise DtypeError(
-                "frames are selected by their numbers",
-                expected="int64 or int32; mask.nonzero().squeeze(1) turns a mask into numbers",
-                received=frames.dtype,
-            )
-        if frames.ndim != 1:
-            raise ShapeError(
-                "frames are selected by a list", expected="(K,)", received=tuple(frames.shape)
-            )
-        if self._in_kernels:
-            wanted = frames.to(torch.int64).contiguous().numpy()
-            rows, new = kernels.load("indices").gather_rows(self.offsets.numpy(), wanted)
-            return torch.from_numpy(rows), torch.from_numpy(new)
-        starts = self.offsets[:-1].index_select(0, frames)
-        lengths = self.lengths.index_select(0, frames)
-        offsets = offsets_of(lengths)
-        total = int(offsets[-1])
-        shift = (starts - offsets[:-1]).repeat_interleave(lengths, output_size=total)
-        return shift + torch.arange(total, device=shift.device), offsets
+        return self.select_with_rows(frames)[0]
 
-    def select(self, frames: Tensor) -> RaggedTensor:
-        """The given ``frames`` (K,) int64, in that order; a frame may occur more than once."""
-        rows, offsets = self.gather_rows(frames)
-        return RaggedTensor.unchecked(self.values.index_select(0, rows), offsets)
+    def select_with_rows(self, frames: Tensor | FrameNumbers) -> tuple[RaggedTensor, Tensor]:
+        """``select``, and the rows (M,) int64 that the selected frames consist of."""
+        frames = FrameNumbers.of(frames, self.offsets.device)
+        if self._in_kernels:
+            wanted = frames.host.contiguous().numpy()
+            found = kernels.load("indices").gather_rows(self.offsets.numpy(), wanted)
+            rows, offsets = map(torch.from_numpy, found)
+            return RaggedTensor.unchecked(self.values.index_select(0, rows), offsets), rows
+        host = self.host_offsets
+        known = offsets_of((host[1:] - host[:-1]).index_select(0, frames.host))
+        offsets, total = send(known, self.offsets.device), int(known[-1])
+        shift = self.offsets[:-1].index_select(0, frames.there) - offsets[:-1]
+        rows = shifted_places(shift, offsets.diff(), total)
+        return RaggedTensor.unchecked(self.values.index_select(0, rows), offsets, known), rows
 
     @staticmethod
     def cat(parts: Sequence[RaggedTensor]) -> RaggedTensor:
@@ -170,16 +231,10 @@ class RaggedTensor:
                 received=sorted(trailing),
             )
         values = torch.cat([part.values for part in parts])
-        offsets = offsets_of(torch.cat([part.lengths for part in parts]))
-        return RaggedTensor.unchecked(values, offsets)
+        known = torch.cat([part.host_offsets.diff() for part in parts])
+        return RaggedTensor.from_lengths(values, known)
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> RaggedTensor:
+    def to(self, device: torch.device | str) -> RaggedTensor:
         """The same frames on ``device``."""
-        return RaggedTensor(
-            self.values.to(device, non_blocking=non_blocking),
-            self.offsets.to(device, non_blocking=non_blocking),
-        )
-
-    def pin_memory(self) -> RaggedTensor:
-        """The same frames in page-locked memory, from which copies to a GPU can overlap."""
-        return RaggedTensor(self.values.pin_memory(), self.offsets.pin_memory())
+        known = self.offsets if self.offsets.device.type == "cpu" else self.known_offsets
+        return RaggedTensor(send(self.values, device), send(self.offsets, device), known)

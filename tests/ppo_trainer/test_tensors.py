@@ -1,6 +1,5 @@
-import pytest
 import torch
-from support.tiny_envs import Chain, Farm
+from support.tiny_envs import Farm
 
 from entity_env import ListEnv
 from entity_env.play import random_policy
@@ -8,24 +7,6 @@ from ppo_trainer.tensors import to_batch, to_value_batch
 from ragged_net import EntityBatch, NetConfig, RaggedNet
 
 CPU = torch.device("cpu")
-
-
-@pytest.mark.parametrize("convert", [to_batch, lambda obs, device: to_value_batch([obs], device)])
-def test_batches_for_a_gpu_are_pinned_and_copied_without_waiting(monkeypatch, convert):
-    calls = []
-    monkeypatch.setattr(EntityBatch, "pin_memory", lambda self: calls.append("pin") or self)
-    monkeypatch.setattr(
-        EntityBatch,
-        "to",
-        lambda self, device, non_blocking=False: calls.append((str(device), non_blocking)) or self,
-    )
-    with ListEnv(Chain, 2) as env:
-        obs = env.reset()
-        convert(obs, torch.device("cuda"))
-        assert calls == ["pin", ("cuda", True)]
-        calls.clear()
-        convert(obs, CPU)
-        assert calls == [("cpu", False)]
 
 
 def test_values_of_several_observations_are_those_of_each():

@@ -107,12 +107,6 @@ def test_to_moves_everything():
     assert {tensor.device.type for tensor in tensors(batch).values()} == {"meta"}
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="only a GPU has pinned memory")
-def test_pin_memory():
-    batch = with_visible(make_batch(**BIG, with_global=True, pair_mask=True))
-    assert all(tensor.is_pinned() for tensor in tensors(batch.pin_memory()).values())
-
-
 def test_parts_that_do_not_fit():
     entities, features = {"Mine": rows([1, 2], 2)}, torch.zeros(2, 0)
     with pytest.raises(ShapeError, match="entity type 'Mine' has another number of frames"):

@@ -37,12 +37,14 @@ def test_frame_ids(counts):
 
 @settings(deadline=None)
 @given(lengths, st.data())
-def test_gather_rows(counts, data):
+def test_selected_rows(counts, data):
     frames = torch.tensor(data.draw(st.lists(st.integers(0, len(counts) - 1), max_size=20)))
     frames = frames.to(torch.int64)
-    fast, slow = both(lambda: ragged(counts).gather_rows(frames))
-    assert torch.equal(fast[0], slow[0])
-    assert torch.equal(fast[1], slow[1])
+    tensor = ragged(counts)
+    (fast, fast_rows), (slow, slow_rows) = both(lambda: tensor.select_with_rows(frames))
+    assert torch.equal(fast_rows, slow_rows)
+    assert torch.equal(fast.offsets, slow.offsets)
+    assert torch.equal(fast.values, slow.values)
 
 
 @pytest.mark.parametrize("frame", [-1, 3])

@@ -1,0 +1,79 @@
+"""The numbers of an update's gradient steps, and whether they are finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ppo_trainer.errors import NonFiniteError
+
+__all__ = ["Readings", "looks_are_free"]
+
+
+def looks_are_free(device: torch.device) -> bool:
+    """Whether reading a number takes no longer than that: a GPU finishes all its work before."""
+    return device.type == "cpu"
+
+
+class Readings:
+    """What each gradient step measures.
+
+    Where looks are free, numbers are looked at as they come. Elsewhere they are all read at the
+    end; until then ``bad`` keeps the device from taking any further step.
+
+    Args:
+        device: Where the numbers are.
+
+    Attributes:
+        at_once: Whether numbers are looked at as they come.
+        bad: float32 scalar on the device: 1 from the first number on that is not finite, else 0.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.at_once = looks_are_free(device)
+        self.bad = torch.zeros((), device=device)
+        self._steps: list[dict[str, Tensor]] = []
+
+    def begin(self) -> None:
+        """The next numbers are those of another gradient step."""
+        self._steps.append({})
+
+    def add(self, numbers: Mapping[str, Tensor]) -> None:
+        """Add scalars of the step in progress.
+
+        Raises:
+            NonFiniteError: One is NaN or infinite; where looks are not free, ``read`` raises it.
+        """
+        self._steps[-1] |= numbers
+        values = torch.stack(list(numbers.values()))
+        if self.at_once:
+            _check(dict(zip(numbers, values.tolist(), strict=True)))
+        else:
+            self.bad = torch.maximum(self.bad, (~values.isfinite()).any().to(self.bad.dtype))
+
+    def read(self) -> list[dict[str, float]]:
+        """The numbers of all steps.
+
+        Raises:
+            NonFiniteError: One is NaN or infinite.
+        """
+        numbers = [number for step in self._steps for number in step.values()]
+        values = iter(torch.stack(numbers).tolist())
+        steps = [{name: next(values) for name in step} for step in self._steps]
+        for step in steps:
+            _check(step)
+        return steps
+
+
+def _check(numbers: Mapping[str, float]) -> None:
+    wrong = {name: value for name, value in numbers.items() if not math.isfinite(value)}
+    if wrong:
+        losses = any(name.startswith(("loss/", "policy/")) for name in wrong)
+        raise NonFiniteError(
+            "a loss is not finite" if losses else "a gradient is not finite",
+            expected="finite losses and gradients",
+            received=wrong,
+        )

@@ -1,0 +1,218 @@
+"""No update waits for its device: one on "meta", where no number can be read, runs to its end.
+
+A GPU that is asked for a number first finishes all the work that it has been given. Tensors on
+torch's device "meta" have shapes but no numbers, so that asking for one is an error.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from support.tiny_envs import Farm
+from support.trainer_envs import Foraging
+from support.trainer_runs import (
+    SMALL_NET,
+    assert_same,
+    network,
+    parameters,
+    rollout_of,
+    small_config,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from entity_env import ListEnv
+from ppo_trainer import PPOConfig
+from ppo_trainer.collect import Room
+from ppo_trainer.errors import NonFiniteError
+from ppo_trainer.readings import Readings
+from ppo_trainer.rollout import Rollout
+from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.tensors import to_batch
+from ppo_trainer.update import Optimizers, make_optimizers, update
+from ragged_net import RaggedNet
+
+SETTINGS = {
+    "plain": {},
+    "per frame": {"ratio": "per_frame", "actor_weight": "actor", "clip_value": True},
+    "micro-batches": {"microbatch_size": 5, "normalize_advantages": False},
+}
+
+
+@pytest.fixture(autouse=True)
+def no_autocast(monkeypatch):
+    """torch knows no autocast on "meta", and refuses to say that there is none."""
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: False)
+
+
+class NoWaiting(TorchDispatchMode):
+    """Lets no copy from the CPU through that the program would wait for."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function is torch.ops.aten._to_copy.default and args[0].device.type == "cpu":
+            elsewhere = torch.device(kwargs.get("device") or "cpu").type != "cpu"
+            assert kwargs.get("non_blocking") or not elsewhere, "a copy that is waited for"
+        return function(*args, **kwargs)
+
+
+class Unmoved(torch.optim.Optimizer):
+    """torch's fused AdamW does not run on "meta"; that it waits for no device is torch's word."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.0})
+
+    def step(self):
+        assert self.found_inf.device.type == "meta"
+
+
+def on_meta(rollout):
+    """A rollout as a GPU would have it: all there, only what the CPU knew is known."""
+
+    def moved(part):
+        return {name: ragged.to("meta") for name, ragged in part.items()}
+
+    return Rollout(
+        rollout.batch.to("meta"),
+        moved(rollout.chosen),
+        moved(rollout.log_probs),
+        rollout.values.to("meta"),
+        rollout.advantages.to("meta"),
+        rollout.returns.to("meta"),
+    )
+
+
+def run_update(net, optimizers, rollout, config):
+    generator = torch.Generator().manual_seed(5)
+    return update(net, optimizers, rollout, config, 0.0, generator, Stopwatch())
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("value_net", [None, SMALL_NET], ids=["shared", "value_net"])
+@pytest.mark.parametrize("create_env", [Foraging, Farm])
+def test_an_update_asks_the_device_for_no_number(monkeypatch, create_env, value_net, name):
+    config = small_config(ppo=PPOConfig(epochs=2, minibatch_size=12, **SETTINGS[name]))
+    config = replace(config, value_net=value_net)
+    net = network(create_env(), config)
+    rollout = rollout_of(create_env, config, net)
+    learnt = [p for p in net.parameters() if p.requires_grad]
+    net, rollout = net.to("meta"), on_meta(rollout)
+    optimizers = Optimizers(Unmoved(net.parameters()), None)
+    readings = []
+    monkeypatch.setattr(Readings, "read", lambda self: readings.append(self) or [{"loss": 0.0}])
+    with NoWaiting():
+        run_update(net, optimizers, rollout, config)
+    assert len(readings[0]._steps) == 2 * (24 // 12)
+    assert not readings[0].at_once
+    assert sum(p.grad is not None for p in net.parameters()) > len(learnt) // 2
+
+
+def test_what_the_cpu_knew_grows_with_the_rollout():
+    with ListEnv(Farm, 3, seed=1) as env:
+        there, here = Room(2), Room(2)
+        net = RaggedNet(env.obs_space(), env.action_space(), SMALL_NET)
+        obs = env.reset()
+        for _ in range(4):
+            batch = to_batch(obs, torch.device("cpu"))
+            here.add(batch, net(batch))
+            there.add(batch.to("meta"), net.to("meta")(batch.to("meta"), trusted=True))
+            net = RaggedNet(env.obs_space(), env.action_space(), SMALL_NET)
+        known, real = there.batch.all(), here.batch.all()
+        for name, rows in real.entities.items():
+            assert torch.equal(known.entities[name].host_offsets, rows.offsets)
+        for name, action in real.actions.items():
+            assert torch.equal(known.actions[name].actors.host_offsets, action.actors.offsets)
+        for name, chosen in here.chosen.items():
+            assert torch.equal(there.chosen[name].all().host_offsets, chosen.all().offsets)
+
+
+def test_a_batch_that_is_not_trusted_is_looked_at():
+    config = small_config()
+    net = network(Foraging(), config)
+    batch = rollout_of(Foraging, config, net).batch.to("meta")
+    net.to("meta")(batch, trusted=True)
+    with pytest.raises((RuntimeError, NotImplementedError), match="meta"):
+        net(batch)
+
+
+# ------------------------------------------------------- numbers that are read only at the end
+
+
+@pytest.fixture
+def costly(monkeypatch):
+    """Looks at numbers cost something, as on a GPU."""
+    monkeypatch.setattr("ppo_trainer.readings.looks_are_free", lambda device: False)
+
+
+def four_steps():
+    return small_config(ppo=PPOConfig(epochs=2, minibatch_size=12))
+
+
+def trained(config, poisoned=None, optimizers=make_optimizers):
+    """The parameters after an update, its metrics, or its error; one gradient may turn NaN."""
+    net = network(Foraging(), config)
+    rollout = rollout_of(Foraging, config, net)
+    steps = []
+
+    def poison(gradient):
+        steps.append(None)
+        return gradient * float("nan") if len(steps) - 1 == poisoned else gradient
+
+    next(p for n, p in net.named_parameters() if n.startswith("heads.0")).register_hook(poison)
+    try:
+        found = run_update(net, optimizers(net, config), rollout, config)
+    except NonFiniteError as error:
+        found = error
+    return parameters(net), found, len(steps)
+
+
+@pytest.mark.parametrize("value_net", [None, SMALL_NET], ids=["shared", "value_net"])
+def test_reading_at_the_end_changes_nothing(monkeypatch, value_net):
+    config = replace(four_steps(), value_net=value_net)
+    before, expected, _ = trained(config)
+    monkeypatch.setattr("ppo_trainer.readings.looks_are_free", lambda device: False)
+    after, metrics, _ = trained(config)
+    assert_same(before, after)
+    assert metrics == expected
+
+
+@pytest.mark.parametrize("value_net", [None, SMALL_NET], ids=["shared", "value_net"])
+@pytest.mark.parametrize("poisoned", [0, 1, 3])
+def test_no_step_is_taken_from_the_first_that_is_not_finite_on(monkeypatch, poisoned, value_net):
+    config = replace(four_steps(), value_net=value_net)
+    expected, at_once, seen = trained(config, poisoned)
+    assert isinstance(at_once, NonFiniteError)
+    assert seen == poisoned + 1, "where looks are free the first one ends the update"
+    monkeypatch.setattr("ppo_trainer.readings.looks_are_free", lambda device: False)
+    after, error, seen = trained(config, poisoned)
+    assert isinstance(error, NonFiniteError)
+    assert error.what == at_once.what == "a gradient is not finite"
+    assert "optim/grad_norm" in error.received
+    assert seen == 4
+    assert_same(expected, after)
+
+
+def test_a_loss_that_is_not_finite_is_named_at_the_end(costly):
+    config = four_steps()
+    net = network(Foraging(), config)
+    rollout = rollout_of(Foraging, config, net)
+    rollout = replace(rollout, returns=rollout.returns.index_fill(0, torch.tensor([3]), torch.inf))
+    before = parameters(net)
+    with pytest.raises(NonFiniteError, match="loss/value") as caught:
+        run_update(net, make_optimizers(net, replace(config)), rollout, config)
+    assert caught.value.what == "a loss is not finite"
+    assert "loss/policy" not in caught.value.received
+    changed = [n for n, p in parameters(net).items() if not torch.equal(p, before[n])]
+    assert bool(changed) == (3 not in first_frames(config))
+
+
+def first_frames(config):
+    """The frames of the first minibatch."""
+    generator = torch.Generator().manual_seed(5)
+    return torch.randperm(24, generator=generator)[:12].tolist()
+
+
+def test_a_policy_that_goes_too_far_still_stops_the_update(costly):
+    config = small_config(ppo=PPOConfig(epochs=4, minibatch_size=24, target_kl=1e-9))
+    _, metrics, _ = trained(config)
+    assert metrics["policy/stopped"] == 1
+    assert metrics["optim/gradient_steps"] < 4
