@@ -18,6 +18,7 @@ from entity_env.spaces import (
     ObsSpace,
     SelectEntityActionSpace,
 )
+from ragged_net import kernels
 from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
 from ragged_net.batch import EntityBatch
 from ragged_net.errors import (
@@ -190,7 +191,8 @@ def flag_actions(
 ) -> None:
     """Flag indices that leave their frame, hidden actors, actors without a choice, bad choices."""
     for name, action in batch.actions.items():
-        if not action.actors.num_rows:
+        chosen = None if given is None else given[name]
+        if not action.actors.num_rows or _are_sound(action, layout, hidden, chosen):
             continue
         _flag_rows(f"the actors of action {name!r}", action.actors, layout, hidden, flags)
         if isinstance(action, SelectActors):
@@ -198,9 +200,27 @@ def flag_actions(
             choices = pairs[name].allowed_counts()
         else:
             choices = action.mask.sum(1)
-            if given is not None:
-                _flag_choices(name, given[name], action.mask, flags)
+            if chosen is not None:
+                _flag_choices(name, chosen, action.mask, flags)
         flags.add(choices == 0, _mask_error(name, choices))
+
+
+def _are_sound(
+    action: CategoricalActors | SelectActors,
+    layout: Layout,
+    hidden: Tensor | None,
+    chosen: Tensor | None,
+) -> bool:
+    """Whether one compiled look finds nothing wrong; False where it cannot look, too."""
+    if not isinstance(action, CategoricalActors) or hidden is not None:
+        return False
+    values = action.actors.values
+    if values.device.type != "cpu" or not kernels.available():
+        return False
+    choices = values.new_empty(0) if chosen is None else chosen
+    tensors = values, action.actors.offsets, layout.offsets, action.mask, choices
+    arrays = [tensor.contiguous().numpy() for tensor in tensors]
+    return bool(kernels.load("indices").are_sound(*arrays))
 
 
 def _flag_rows(

@@ -19,9 +19,8 @@ from torch.nn.functional import pad
 from ragged_net import kernels
 from ragged_net.errors import DeviceError, DtypeError
 from ragged_net.frames import Frames
-from ragged_net.ragged import RaggedTensor
 
-__all__ = ["attention", "block", "can_run", "can_run_block", "frame_means", "norm", "relu_linear"]
+__all__ = ["attention", "block", "can_run", "can_run_block", "norm", "relu_linear", "run"]
 
 _HEAD = 8
 """The kernels work on heads whose width is a multiple of this."""
@@ -43,7 +42,7 @@ def attention(qkv: Tensor, frames: Frames) -> Tensor:
     scale = width**-0.5
     if width % _HEAD:  # zeros change neither products nor, cut off again, the result
         qkv = pad(qkv, (0, _HEAD - width % _HEAD))
-    mixed: Tensor = _Attention.apply(qkv, frames, scale)  # type: ignore[no-untyped-call]
+    mixed: Tensor = run(_Attention, qkv, frames, scale)
     return mixed if mixed.shape[2] == width else mixed[:, :, :width]
 
 
@@ -100,22 +99,33 @@ def _run_block(
     return y
 
 
-def frame_means(rows: RaggedTensor) -> Tensor:
-    """(B, D): the mean of each frame's rows (N, D) float32 on the CPU; zeros for an empty frame."""
-    means: Tensor = _Means.apply(rows.values, rows.offsets)  # type: ignore[no-untyped-call]
-    return means
-
-
 def relu_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """``relu(x) @ weight.T + bias`` for rows (N, K), weight (J, K), both multiples of 32."""
-    y: Tensor = _ReluLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    y: Tensor = run(_ReluLinear, x, weight, bias)
     return y
 
 
 def norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
     """LayerNorm of rows (N, D)."""
-    y: Tensor = _Norm.apply(x, gain, bias)  # type: ignore[no-untyped-call]
+    y: Tensor = run(_Norm, x, gain, bias)
     return y
+
+
+def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    """``function.apply``, without autograd's part in it where no gradient is wanted.
+
+    It takes as long as a small layer.
+    """
+    if torch.is_grad_enabled():
+        return function.apply(*arguments)  # type: ignore[no-untyped-call]
+    return function.forward(_Forgetful(), *arguments)
+
+
+class _Forgetful:
+    """Stands for the context of an operation that no backward pass follows."""
+
+    def save_for_backward(self, *tensors: Tensor) -> None:
+        """Keep nothing."""
 
 
 class _ReluLinear(torch.autograd.Function):
@@ -163,28 +173,6 @@ class _Norm(torch.autograd.Function):
             _flat(d_x), _flat(d_gain), _flat(d_bias),
         )  # fmt: skip
         return d_x, d_gain, d_bias
-
-
-class _Means(torch.autograd.Function):
-    """``frame_means``."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, offsets: Tensor) -> Tensor:
-        means = x.new_empty(offsets.shape[0] - 1, x.shape[1])
-        arrays = (x.contiguous().numpy(force=True), offsets.numpy(), means.numpy())
-        kernels.load("indices").mean_rows(*arrays)
-        ctx.save_for_backward(offsets)
-        ctx.rows = x.shape[0]
-        return means
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_means: Tensor) -> tuple[Tensor, None]:
-        (offsets,) = ctx.saved_tensors
-        d_x = d_means.new_empty(ctx.rows, d_means.shape[1])
-        arrays = (d_means.contiguous().numpy(), offsets.numpy(), d_x.numpy())
-        kernels.load("indices").spread_rows(*arrays)
-        return d_x, None
 
 
 class _Attention(torch.autograd.Function):

@@ -12,6 +12,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ragged_net import compiled_heads
+from ragged_net.compiled_heads import Choices
 from ragged_net.pairs import Pairs
 
 __all__ = ["CategoricalDist", "SelectDist", "gumbel_like"]
@@ -33,12 +35,26 @@ class CategoricalDist:
     """For each of A actors, a distribution over C choices.
 
     Args:
-        log_probs: (A, C) float32, -inf where forbidden.
+        logits: (A, C) float32; those of forbidden choices count for nothing.
         mask: (A, C) bool, True where allowed.
     """
 
-    log_probs: Tensor
+    logits: Tensor
     mask: Tensor
+
+    def choose(
+        self, given: Tensor | None, generator: torch.Generator | None, greedy: bool
+    ) -> Choices:
+        """The choices ``given`` (A,) int64, or drawn, or the likeliest, and all about them."""
+        if compiled_heads.can_run(self.logits):
+            return compiled_heads.choose(self.logits, self.mask, given, generator, greedy)
+        chosen = self.draw(generator, greedy) if given is None else given
+        return Choices(chosen, self.log_prob(chosen), self.entropy(), self.probs)
+
+    @cached_property
+    def log_probs(self) -> Tensor:
+        """(A, C) float32, -inf where forbidden."""
+        return self.logits.masked_fill(~self.mask, float("-inf")).log_softmax(-1)
 
     @cached_property
     def probs(self) -> Tensor:
@@ -48,7 +64,8 @@ class CategoricalDist:
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
         """(A,) int64: a drawn choice for each actor, or the likeliest one."""
-        scores = self.log_probs
+        # The logits will do; log-probabilities kept from in here would have no gradient.
+        scores = self.logits.masked_fill(~self.mask, float("-inf"))
         if not greedy:
             scores = scores + gumbel_like(scores, generator)
         return scores.argmax(-1)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from ragged_net import compiled, kernels
+from ragged_net import compiled_heads
 from ragged_net.distributions import CategoricalDist, SelectDist
 from ragged_net.pairs import Pairs
 from ragged_net.ragged import RaggedTensor
@@ -57,8 +57,7 @@ class CategoricalHead(nn.Module):
             mask: (A, C) bool, True where allowed; at least one in each row.
         """
         with _full_precision(actors):
-            logits = self.logits(actors.float()).masked_fill(~mask, float("-inf"))
-            return CategoricalDist(logits.log_softmax(-1), mask)
+            return CategoricalDist(self.logits(actors.float()), mask)
 
 
 class SelectEntityHead(nn.Module):
@@ -118,8 +117,8 @@ class ValueHead(nn.Module):
 def _means(entities: RaggedTensor) -> Tensor:
     """The mean (B, D) of each frame's rows, zeros for an empty frame."""
     x = entities.values
-    if x.device.type == "cpu" and x.dtype == torch.float32 and kernels.available():
-        return compiled.frame_means(entities)
+    if compiled_heads.can_run(x):
+        return compiled_heads.frame_means(entities)
     x = x.float()
     total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, entities.frame_ids(), x)
     return total / entities.lengths.clamp_min(1)[:, None]

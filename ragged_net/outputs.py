@@ -74,9 +74,9 @@ class Draw:
     ) -> ActionOutput:
         """The choices of a categorical action."""
         given = None if self.given is None else self.given[name]
-        choices = dist.draw(self.generator, self.greedy) if given is None else given
-        chosen = actors.actors.with_values(choices)
-        return ActionOutput(chosen, dist.log_prob(choices), dist.entropy(), dist.probs)
+        made = dist.choose(given, self.generator, self.greedy)
+        chosen = actors.actors.with_values(made.chosen)
+        return ActionOutput(chosen, made.log_prob, made.entropy, made.probs)
 
     def select(self, name: str, actors: SelectActors, dist: SelectDist) -> ActionOutput:
         """The entities that a select-entity action selects."""

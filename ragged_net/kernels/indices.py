@@ -6,7 +6,15 @@ import numpy as np
 
 from ragged_net.kernels.jit import kernel
 
-__all__ = ["flat_order", "frame_ids", "gather_rows", "mean_rows", "pair_indices", "spread_rows"]
+__all__ = [
+    "are_sound",
+    "flat_order",
+    "frame_ids",
+    "gather_rows",
+    "mean_rows",
+    "pair_indices",
+    "spread_rows",
+]
 
 
 @kernel
@@ -115,3 +123,28 @@ def spread_rows(d_y, offsets, d_x):
         for i in range(start, end):
             for d in range(d_x.shape[1]):
                 d_x[i, d] = d_y[b, d] * share
+
+
+@kernel
+def are_sound(indices, offsets, rows, mask, choices):
+    """Whether actors are rows of their frames that may choose, and may choose what they did.
+
+    Args:
+        indices: (A,) int64: the actors.
+        offsets: (B + 1,) int64 of their frames.
+        rows: (B + 1,) int64: frame b has ``rows[b + 1] - rows[b]`` rows.
+        mask: (A, C) bool.
+        choices: (A,) int64, or (0,) where nothing has been chosen.
+    """
+    for b in range(offsets.shape[0] - 1):
+        for a in range(offsets[b], offsets[b + 1]):
+            if not 0 <= indices[a] < rows[b + 1] - rows[b]:
+                return False
+            some = False
+            for c in range(mask.shape[1]):
+                some = some or mask[a, c]
+            if not some:
+                return False
+            if choices.shape[0] and not (0 <= choices[a] < mask.shape[1] and mask[a, choices[a]]):
+                return False
+    return True

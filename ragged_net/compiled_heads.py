@@ -1,0 +1,125 @@
+"""The Numba kernels of the heads as operations of autograd: frame means, categorical choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ragged_net import kernels
+from ragged_net.compiled import run
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["Choices", "can_run", "choose", "frame_means"]
+
+
+def can_run(x: Tensor) -> bool:
+    """Whether the kernels take rows ``x`` (N, ...)."""
+    return (
+        x.device.type == "cpu"
+        and x.dtype == torch.float32
+        and kernels.available()
+        and not torch.compiler.is_compiling()
+    )
+
+
+def frame_means(rows: RaggedTensor) -> Tensor:
+    """(B, D): the mean of each frame's rows (N, D) float32 on the CPU; zeros for an empty frame."""
+    means: Tensor = run(_Means, rows.values, rows.offsets)
+    return means
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What A actors choose.
+
+    Args:
+        chosen: (A,) int64.
+        log_prob: (A,) float32 of what was chosen.
+        entropy: (A,) float32, in nats.
+        probs: (A, C) float32, 0 where forbidden.
+    """
+
+    chosen: Tensor
+    log_prob: Tensor
+    entropy: Tensor
+    probs: Tensor
+
+
+def choose(
+    logits: Tensor,
+    mask: Tensor,
+    given: Tensor | None,
+    generator: torch.Generator | None,
+    greedy: bool,
+) -> Choices:
+    """Choices from logits (A, C), for which ``can_run`` holds; C >= 1.
+
+    Args:
+        logits: float32; what is forbidden counts for nothing.
+        mask: (A, C) bool.
+        given: (A,) int64: evaluate these choices.
+        generator: Draws them otherwise; torch's global one if None.
+        greedy: Take the likeliest choices instead.
+    """
+    noise = logits.new_empty(0, logits.shape[1])
+    chosen = mask.new_empty(len(mask), dtype=torch.int64) if given is None else given
+    if given is None and not greedy:
+        noise = torch.empty_like(logits).exponential_(generator=generator)
+    return Choices(chosen, *run(_Choose, logits, mask, noise, greedy and given is None, chosen))
+
+
+class _Means(torch.autograd.Function):
+    """``frame_means``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, offsets: Tensor) -> Tensor:
+        means = x.new_empty(offsets.shape[0] - 1, x.shape[1])
+        arrays = (x.contiguous().numpy(force=True), offsets.numpy(), means.numpy())
+        kernels.load("indices").mean_rows(*arrays)
+        ctx.save_for_backward(offsets)
+        ctx.rows = x.shape[0]
+        return means
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_means: Tensor) -> tuple[Tensor, None]:
+        (offsets,) = ctx.saved_tensors
+        d_x = d_means.new_empty(ctx.rows, d_means.shape[1])
+        arrays = (d_means.contiguous().numpy(), offsets.numpy(), d_x.numpy())
+        kernels.load("indices").spread_rows(*arrays)
+        return d_x, None
+
+
+class _Choose(torch.autograd.Function):
+    """``choose``: log-probabilities, entropies and probabilities; ``chosen`` may be written."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, mask: Tensor, noise: Tensor, greedy: bool, chosen: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        mask, chosen = mask.contiguous(), chosen.contiguous()
+        log_prob, entropy = logits.new_empty(len(logits)), logits.new_empty(len(logits))
+        probs = logits.new_empty(logits.shape)
+        kernels.load("choose").choose(
+            logits.contiguous().numpy(force=True), mask.numpy(), noise.numpy(), greedy,
+            chosen.numpy(), log_prob.numpy(), entropy.numpy(), probs.numpy(),
+        )  # fmt: skip
+        ctx.save_for_backward(mask, chosen, probs)
+        return log_prob, entropy, probs
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, d_log_prob: Tensor, d_entropy: Tensor, d_probs: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        mask, chosen, probs = ctx.saved_tensors
+        d_logits = torch.empty_like(probs)
+        gradients = [d.contiguous().numpy() for d in (d_log_prob, d_entropy, d_probs)]
+        kernels.load("choose").choose_backward(
+            mask.numpy(), chosen.numpy(), probs.numpy(), *gradients, d_logits.numpy()
+        )
+        return d_logits, None, None, None, None
