@@ -98,10 +98,12 @@ def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats
     if array.dtype == np.float32:
         flat = array.reshape(-1)
         # A sum of squares is quick; if it overflows, the numbers may still be finite.
-        if not np.isfinite(flat.dot(flat)) and not np.isfinite(flat).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = flat.dot(flat)
+        if not np.isfinite(squares) and not np.isfinite(flat).all():
             raise UnusualError
-    elif array.size and not (array.min() > -_EXACT and array.max() < _EXACT):  # also for NaN
-        raise UnusualError
+    elif array.size and not -_EXACT < float(array.min()) <= float(array.max()) < _EXACT:
+        raise UnusualError  # NaN, too, compares as False
     rows: Floats = array.astype(np.float32, copy=False)
     for column, feature in enumerate(features):
         if isinstance(feature, Discrete):
