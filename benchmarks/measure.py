@@ -80,7 +80,7 @@ def alternate(
     """
     start = time.process_time()
     calls = {name: _calls(function, seconds) for name, function in cases.items()}
-    repeats = max(3, min(repeats, int(budget / (time.process_time() - start) * 2)))
+    repeats = max(3, min(repeats, int(budget / (time.process_time() - start))))
     taken: dict[Any, list[float]] = {name: [] for name in cases}
     for _ in range(repeats):
         for name, function in cases.items():
@@ -138,7 +138,8 @@ def _figure(times: Times, per_call: float | None, unit: str) -> str:
 
 def _calls(function: Callable[[], object], seconds: float) -> int:
     """How often to call a function in one turn; warms it up, too."""
-    function()
+    if _time(function, 1) > 4 * seconds:  # too slow for a second try
+        return 1
     calls = 1
     while (taken := _time(function, calls)) < seconds / 4:
         calls *= 4
