@@ -35,11 +35,13 @@ class Readings:
     def __init__(self, device: torch.device) -> None:
         self.at_once = looks_are_free(device)
         self.bad = torch.zeros((), device=device)
-        self._steps: list[dict[str, Tensor]] = []
+        self._steps: list[dict[str, float]] = []
+        self._unread: list[dict[str, Tensor]] = []
 
     def begin(self) -> None:
         """The next numbers are those of another gradient step."""
         self._steps.append({})
+        self._unread.append({})
 
     def add(self, numbers: Mapping[str, Tensor]) -> None:
         """Add scalars of the step in progress.
@@ -47,11 +49,14 @@ class Readings:
         Raises:
             NonFiniteError: One is NaN or infinite; where looks are not free, ``read`` raises it.
         """
-        self._steps[-1] |= numbers
         values = torch.stack(list(numbers.values()))
         if self.at_once:
-            _check(dict(zip(numbers, values.tolist(), strict=True)))
+            # As numbers: many small tensors between the large ones would break up the memory.
+            read = dict(zip(numbers, values.tolist(), strict=True))
+            self._steps[-1] |= read
+            _check(read)
         else:
+            self._unread[-1] |= numbers
             self.bad = torch.maximum(self.bad, (~values.isfinite()).any().to(self.bad.dtype))
 
     def read(self) -> list[dict[str, float]]:
@@ -60,12 +65,12 @@ class Readings:
         Raises:
             NonFiniteError: One is NaN or infinite.
         """
-        numbers = [number for step in self._steps for number in step.values()]
-        values = iter(torch.stack(numbers).tolist())
-        steps = [{name: next(values) for name in step} for step in self._steps]
-        for step in steps:
+        unread = [number for step in self._unread for number in step.values()]
+        values = iter(torch.stack(unread).tolist() if unread else [])
+        for step, numbers in zip(self._steps, self._unread, strict=True):
+            step |= {name: next(values) for name in numbers}
             _check(step)
-        return steps
+        return self._steps
 
 
 def _check(numbers: Mapping[str, float]) -> None:

@@ -211,6 +211,17 @@ def first_frames(config):
     return torch.randperm(24, generator=generator)[:12].tolist()
 
 
+def test_where_looks_are_free_no_tensor_is_kept():
+    """Small ones between the large ones of a minibatch would break up the memory."""
+    readings = Readings(torch.device("cpu"))
+    readings.begin()
+    readings.add({"loss/policy": torch.tensor(1.5), "policy/kl": torch.tensor(0.25)})
+    assert not any(readings._unread)
+    readings.begin()
+    readings.add({"loss/policy": torch.tensor(2.0)})
+    assert readings.read() == [{"loss/policy": 1.5, "policy/kl": 0.25}, {"loss/policy": 2.0}]
+
+
 def test_a_policy_that_goes_too_far_still_stops_the_update(costly):
     config = small_config(ppo=PPOConfig(epochs=4, minibatch_size=24, target_kl=1e-9))
     _, metrics, _ = trained(config)
