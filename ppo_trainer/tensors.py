@@ -12,6 +12,7 @@ from torch import Tensor
 
 from entity_env import RaggedBufferI64, VecObs, VecSelectEntityActionMask
 from ragged_net import CategoricalActors, EntityBatch, NetOutput, RaggedTensor, SelectActors
+from ragged_net.ragged import offsets_of
 
 __all__ = ["to_actions", "to_batch", "to_value_batch"]
 
@@ -71,14 +72,17 @@ def _actors(mask: Any) -> CategoricalActors | SelectActors:
 
 
 def _ragged(buffer: Any) -> RaggedTensor:
-    lengths: Tensor = torch.from_numpy(buffer.size1())
-    return RaggedTensor.from_lengths(torch.from_numpy(buffer.as_array()), lengths)
+    return _framed(torch.from_numpy(buffer.as_array()), buffer)
 
 
 def _column(buffer: Any) -> RaggedTensor:
     """A buffer of width 1 as flat values (N,)."""
-    lengths: Tensor = torch.from_numpy(buffer.size1())
-    return RaggedTensor.from_lengths(torch.from_numpy(buffer.as_array()[:, 0]), lengths)
+    return _framed(torch.from_numpy(buffer.as_array()[:, 0]), buffer)
+
+
+def _framed(values: Tensor, buffer: Any) -> RaggedTensor:
+    """Values in the frames of a buffer, which has seen to it that they fit."""
+    return RaggedTensor.unchecked(values, offsets_of(torch.from_numpy(buffer.size1())))
 
 
 def flat(ragged: Mapping[str, RaggedTensor]) -> dict[str, Tensor]:

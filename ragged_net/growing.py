@@ -42,7 +42,8 @@ class GrowingTensor:
             self._rows = self._room(part, part.shape[0] * self._parts)
         elif _kind(part) != _kind(self._rows):
             expected, received = (
-                "rows of shape {}, {} on {}".format(*_kind(rows)) for rows in (self._rows, part)
+                f"rows of shape {tuple(shape)}, {dtype} on {device}"
+                for shape, dtype, device in map(_kind, (self._rows, part))
             )
             raise ShapeError(
                 "rows of different kinds cannot be concatenated",
@@ -72,8 +73,8 @@ class GrowingTensor:
         return part.new_empty(int(rows * _MARGIN), *part.shape[1:])
 
 
-def _kind(rows: Tensor) -> tuple[tuple[int, ...], torch.dtype, torch.device]:
-    return tuple(rows.shape[1:]), rows.dtype, rows.device
+def _kind(rows: Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:
+    return rows.shape[1:], rows.dtype, rows.device
 
 
 class GrowingRagged:

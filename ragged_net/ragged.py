@@ -20,7 +20,7 @@ def offsets_of(lengths: Tensor) -> Tensor:
     """The offsets (B + 1,) int64 of frames with these ``lengths`` (B,): zero, then running sums."""
     if lengths.device.type == "cpu":  # NumPy's calls cost a fraction of torch's
         sums = np.zeros(lengths.shape[0] + 1, np.int64)
-        np.cumsum(lengths.numpy(), out=sums[1:])
+        lengths.numpy().cumsum(out=sums[1:])
         return torch.from_numpy(sums)
     offsets = lengths.new_zeros(lengths.shape[0] + 1, dtype=torch.int64)
     torch.cumsum(lengths, 0, out=offsets[1:])
