@@ -39,4 +39,4 @@ def _parts(batch: EntityBatch, most: int) -> Iterator[EntityBatch]:
         yield batch
         return
     for start in range(0, count, most):
-        yield batch.select(torch.arange(start, min(start + most, count), device=batch.device))
+        yield batch.select(torch.arange(start, min(start + most, count)))
