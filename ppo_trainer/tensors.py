@@ -81,8 +81,11 @@ def _column(buffer: Any) -> RaggedTensor:
 
 
 def _framed(values: Tensor, buffer: Any) -> RaggedTensor:
-    """Values in the frames of a buffer, which has seen to it that they fit."""
-    return RaggedTensor.unchecked(values, offsets_of(torch.from_numpy(buffer.size1())))
+    """Values in the frames of a buffer, whose lengths add up to their number."""
+    lengths = buffer.size1()
+    if lengths.min(initial=0) < 0:  # all that a buffer lets pass
+        return RaggedTensor.from_lengths(values, torch.from_numpy(lengths))  # says what is wrong
+    return RaggedTensor.unchecked(values, offsets_of(torch.from_numpy(lengths)))
 
 
 def flat(ragged: Mapping[str, RaggedTensor]) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ from ppo_trainer.schedule import scheduled
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.tensors import flat
 from ragged_net import RaggedNet
+from ragged_net.transfer import send
 
 __all__ = ["Optimizers", "make_optimizers", "update"]
 
@@ -161,7 +162,7 @@ def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float, readings: Rea
     for name, optimizer in optimizers.all().items():
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         try:
-            norms[names[name]] = nn.utils.clip_grad_norm_(
+            norm = nn.utils.clip_grad_norm_(
                 parameters, max_norm, error_if_nonfinite=readings.at_once
             )
         except RuntimeError as error:  # raised before it scales, so that the culprit can be named
@@ -170,6 +171,8 @@ def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float, readings: Rea
                 expected="finite gradients",
                 received=", ".join(_not_finite(net)) or "gradients too large for their norm",
             ) from error
+        # That of no gradients at all, where nobody acted, is a zero on the CPU.
+        norms[names[name]] = send(norm, readings.bad.device)
     readings.add(norms)
     for optimizer in optimizers.all().values():
         if not readings.at_once:

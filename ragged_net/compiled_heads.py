@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from ragged_net import kernels
 from ragged_net.compiled import run
+from ragged_net.errors import ShapeError
 from ragged_net.ragged import RaggedTensor
 
 __all__ = ["Choices", "can_run", "choose", "frame_means"]
@@ -64,7 +65,17 @@ def choose(
         given: (A,) int64: evaluate these choices.
         generator: Draws them otherwise; torch's global one if None.
         greedy: Take the likeliest choices instead.
+
+    Raises:
+        ShapeError: A mask or choices that do not fit the logits.
+        IndexError: A choice that does not exist.
     """
+    if mask.shape != logits.shape or (given is not None and given.shape != logits.shape[:1]):
+        raise ShapeError(
+            "mask or choices do not fit the logits",
+            expected=f"{tuple(logits.shape)} and ({logits.shape[0]},)",
+            received=f"{tuple(mask.shape)} and {None if given is None else tuple(given.shape)}",
+        )
     noise = logits.new_empty(0, logits.shape[1])
     chosen = mask.new_empty(len(mask), dtype=torch.int64) if given is None else given
     if given is None and not greedy:

@@ -64,8 +64,10 @@ class CategoricalDist:
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
         """(A,) int64: a drawn choice for each actor, or the likeliest one."""
-        # The logits will do; log-probabilities kept from in here would have no gradient.
+        # The logits will do; log-probabilities kept from in here would have no gradient. Beside
+        # large ones the noise would vanish.
         scores = self.logits.masked_fill(~self.mask, float("-inf"))
+        scores = scores - scores.amax(-1, keepdim=True)
         if not greedy:
             scores = scores + gumbel_like(scores, generator)
         return scores.argmax(-1)

@@ -30,7 +30,7 @@ class Layout:
             row of each of its entities.
         global_dest: (B,) int64: the flat row of each frame's global entity, or None without one.
         num_rows: N, the number of flat rows.
-        known_offsets: The offsets on the CPU; None where they lie there already.
+        known_offsets: The offsets on the CPU; may be None where they lie there already.
     """
 
     offsets: Tensor

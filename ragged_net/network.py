@@ -162,7 +162,8 @@ class RaggedNet(nn.Module):
             generator: Draws the actions; torch's global one if None. On the batch's device.
             greedy: Take the likeliest choice instead of drawing.
             trusted: These frames, and the choices ``given``, come from earlier passes, which have
-                looked at their numbers. Nothing then waits for the device.
+                looked at their numbers. Nothing then waits for the device, but for lengths that
+                the CPU has never known.
         """
         check_actions(batch, self.action_space)
         if given is not None:

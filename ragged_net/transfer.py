@@ -9,12 +9,13 @@ __all__ = ["send"]
 
 
 def send(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """``tensor`` on ``device``: to a GPU from page-locked memory, while the program goes on.
+    """``tensor`` on ``device``: to a CUDA device from page-locked memory, without waiting.
 
-    Towards the CPU it waits: a copy that is still under way would be read too early.
+    Towards the CPU it waits: a copy that is still under way would be read too early. So it does for
+    other kinds of devices, which would read ordinary memory that may be freed meanwhile.
     """
     device = torch.device(device)
-    if device.type == "cpu":
+    if device.type not in ("cuda", "meta"):
         return tensor.to(device)
     if tensor.device.type == "cpu" and device.type == "cuda":
         tensor = tensor.pin_memory()

@@ -65,6 +65,11 @@ class Unmoved(torch.optim.Optimizer):
         assert self.found_inf.device.type == "meta"
 
 
+def unmoved(net):
+    separate = list(net.value_parameters())
+    return Optimizers(Unmoved(net.policy_parameters()), Unmoved(separate) if separate else None)
+
+
 def on_meta(rollout):
     """A rollout as a GPU would have it: all there, only what the CPU knew is known."""
 
@@ -96,7 +101,7 @@ def test_an_update_asks_the_device_for_no_number(monkeypatch, create_env, value_
     rollout = rollout_of(create_env, config, net)
     learnt = [p for p in net.parameters() if p.requires_grad]
     net, rollout = net.to("meta"), on_meta(rollout)
-    optimizers = Optimizers(Unmoved(net.parameters()), None)
+    optimizers = unmoved(net)
     readings = []
     monkeypatch.setattr(Readings, "read", lambda self: readings.append(self) or [{"loss": 0.0}])
     with NoWaiting():
@@ -104,6 +109,29 @@ def test_an_update_asks_the_device_for_no_number(monkeypatch, create_env, value_
     assert len(readings[0]._steps) == 2 * (24 // 12)
     assert not readings[0].at_once
     assert sum(p.grad is not None for p in net.parameters()) > len(learnt) // 2
+
+
+class Idle(Foraging):
+    """Nobody ever acts."""
+
+    def _draw(self):
+        super()._draw()
+        self.counts[0] = 0
+
+
+def test_an_update_in_which_nobody_acts(monkeypatch):
+    """No parameter of the policy has a gradient then; the value network learns on."""
+    config = replace(four_steps(), value_net=SMALL_NET)
+    net = network(Idle(), config)
+    rollout = rollout_of(Idle, config, net)
+    assert not rollout.log_probs["Move"].num_rows
+    metrics = run_update(net, make_optimizers(net, config), rollout, config)
+    assert metrics["optim/grad_norm"] == 0 < metrics["optim/value_grad_norm"]
+    added = []
+    monkeypatch.setattr(Readings, "read", lambda self: added.append(self._unread) or [{"loss": 0}])
+    net = net.to("meta")
+    run_update(net, unmoved(net), on_meta(rollout), config)
+    assert {number.device.type for step in added[0] for number in step.values()} == {"meta"}
 
 
 def test_what_the_cpu_knew_grows_with_the_rollout():

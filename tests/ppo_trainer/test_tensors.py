@@ -1,10 +1,15 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
 import torch
 from support.tiny_envs import Farm
 
-from entity_env import ListEnv
+from entity_env import ListEnv, RaggedBufferF32
 from entity_env.play import random_policy
 from ppo_trainer.tensors import to_batch, to_value_batch
 from ragged_net import EntityBatch, NetConfig, RaggedNet
+from ragged_net.errors import ShapeError
 
 CPU = torch.device("cpu")
 
@@ -29,3 +34,12 @@ def test_values_of_several_observations_are_those_of_each():
         torch.testing.assert_close(batch.entities[name].values, rows.values)
         assert batch.entities[name].offsets.tolist() == rows.offsets.tolist()
     assert not batch.actions
+
+
+def test_a_buffer_with_negative_lengths_is_refused():
+    """ragged-buffer itself looks only at their sum."""
+    with ListEnv(Farm, 2, seed=5) as env:
+        obs = env.reset()
+    buffer = RaggedBufferF32.from_flattened(np.zeros((3, 2), np.float32), np.array([40, -37]))
+    with pytest.raises(ShapeError, match="do not fit its values"):
+        to_batch(replace(obs, features={**obs.features, "Food": buffer}), CPU)

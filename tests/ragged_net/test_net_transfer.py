@@ -34,9 +34,10 @@ class Recorded:
         ("cuda", "cpu", [("cpu", False)]),
         ("cuda", "cuda", [("cuda", True)]),
         ("cpu", "meta", [("meta", True)]),
+        ("cpu", "mps", [("mps", False)]),
     ],
 )
-def test_only_copies_towards_the_cpu_are_waited_for(source, target, calls):
+def test_copies_to_a_gpu_are_not_waited_for(source, target, calls):
     tensor = Recorded(source)
     send(tensor, target)
     assert tensor.calls == calls
