@@ -9,8 +9,11 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from entity_env.spaces import Discrete, Feature, ObsSpace
+from ragged_net import compiled_embedding
 from ragged_net.batch import EntityBatch
-from ragged_net.input_norm import InputNorm
+from ragged_net.compiled_embedding import Part
+from ragged_net.errors import ShapeError
+from ragged_net.input_norm import CLIP, InputNorm
 from ragged_net.layout import Layout
 
 __all__ = ["EntityEmbedding", "TypeEmbedding"]
@@ -51,6 +54,16 @@ class TypeEmbedding(nn.Module):
             total = total + table(values[:, column].long())
         return total
 
+    def part(self, values: Tensor, places: Tensor) -> Part:
+        """The same of the rows ``values`` (N, F) as a part of a batch, at ``places`` (N,)."""
+        norm = self.norm
+        return Part(
+            values, places, norm.columns, norm.shift, norm.scale, CLIP,
+            None if self.project is None else self.project.weight, self.type_vector,
+            [column for column, _ in self.discrete],
+            [table.weight for table in self.tables],  # type: ignore[misc]
+        )  # fmt: skip
+
 
 class EntityEmbedding(nn.Module):
     """Embeds all entities of a batch and puts them in the flat order of its layout.
@@ -74,16 +87,28 @@ class EntityEmbedding(nn.Module):
 
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """Returns (N, D) in the flat order of ``layout``."""
-        parts = [
-            embed(batch.entities[name].values)
+        found = [
+            (embed, batch.entities[name].values, layout.dest[name])
             for name, embed in zip(self.names, self.types, strict=True)
             if batch.entities[name].num_rows
         ]
         if self.global_type is not None:
-            parts.append(self.global_type(batch.global_features))
-        if not parts:
+            if layout.global_dest is None:
+                raise ShapeError(
+                    "the layout has no place for the global entities",
+                    expected="Layout.of(batch, with_global=True)",
+                )
+            found.append((self.global_type, batch.global_features, layout.global_dest))
+        if not found:
             return batch.global_features.new_zeros(0, self.dim)
-        return layout.scatter(parts)
+        parts = [
+            embed.part(values, places)
+            for embed, values, places in found
+            if isinstance(embed, TypeEmbedding)
+        ]
+        if len(parts) == len(found) and compiled_embedding.can_run(parts):
+            return compiled_embedding.embed(parts, layout.num_rows)
+        return layout.scatter([embed(values) for embed, values, _ in found])
 
     def check_statistics(self, batch: EntityBatch) -> None:
         """Raise FeatureValueError if a continuous feature of ``batch`` is not finite."""

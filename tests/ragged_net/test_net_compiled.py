@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
@@ -210,10 +210,18 @@ def test_a_compiled_block_is_the_block(dim, heads, ratio, lengths, masked, seed)
     hidden = torch.rand(rows) < 0.3 if masked else None
     frames = Frames(offsets_of(torch.tensor(lengths, dtype=torch.int64)), rows, hidden)
     assert compiled.can_run_block(x, heads) == (rows > 0)
-    for a, b in zip(run(fast, x, frames, change), run(plain, x, frames, change), strict=True):
+    # Where the ReLU sees a zero but for rounding, gradients differ and neither is wrong.
+    inner = plain.mlp[0].register_forward_hook(_no_kink)
+    expected = run(plain, x, frames, change)
+    inner.remove()
+    for a, b in zip(run(fast, x, frames, change), expected, strict=True):
         # Small entries of a gradient are differences of large terms: the largest sets the scale.
         largest = float(b.detach().abs().max()) if b.numel() else 0.0
         assert_close(a, b, rtol=0, atol=1e-5 * max(1.0, largest))
+
+
+def _no_kink(module, x, y):
+    assume(bool((y.abs() > 1e-6).all()))
 
 
 def test_a_block_that_is_not_a_number_stays_so():

@@ -1,5 +1,6 @@
 import warnings
 
+import pytest
 import torch
 from net_support import GLOBAL_OBS, OBS, make_batch
 from torch.testing import assert_close
@@ -7,6 +8,7 @@ from torch.testing import assert_close
 from entity_env.spaces import Discrete
 from ragged_net import EntityEmbedding, Layout
 from ragged_net.embedding import TypeEmbedding
+from ragged_net.errors import ShapeError
 
 
 def test_a_row_is_the_sum_of_its_parts():
@@ -36,7 +38,7 @@ def test_flat_order():
     total = embed.global_type(batch.global_features)
     # Frame 0: two mines, a robot, global. Frame 1: two robots, a cannon, global.
     expected = [mine[0], mine[1], robot[0], total[0], robot[1], robot[2], cannon[0], total[1]]
-    assert_close(x, torch.stack(expected), rtol=0, atol=0)
+    assert_close(x, torch.stack(expected), rtol=1e-6, atol=1e-6)
 
 
 def test_the_gradient_reaches_every_part():
@@ -54,3 +56,9 @@ def test_the_gradient_reaches_every_part():
 def test_no_entities_at_all():
     batch = make_batch([0, 0], [0, 0], [0, 0])
     assert EntityEmbedding(OBS, 8, with_global=False)(batch, Layout.of(batch)).shape == (0, 8)
+
+
+def test_a_layout_without_global_entities():
+    batch = make_batch([1], [0], [0], with_global=True)
+    with pytest.raises(ShapeError, match="with_global=True"):
+        EntityEmbedding(GLOBAL_OBS, 8, with_global=True)(batch, Layout.of(batch))

@@ -1,0 +1,151 @@
+"""The compiled embedding against torch's operations, and by hand."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from net_support import GLOBAL_OBS, make_batch
+from torch.testing import assert_close
+
+from entity_env.spaces import Discrete, Entity, ObsSpace
+from ragged_net import (
+    EntityBatch,
+    EntityEmbedding,
+    Layout,
+    RaggedTensor,
+    compiled_embedding,
+    kernels,
+)
+
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")
+
+counts = st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=90)
+SPACE = ObsSpace(entities={"Robot": Entity(["x", Discrete("team", 3), "y"])})
+
+
+def robots(*rows):
+    """One frame."""
+    values = RaggedTensor.from_lengths(torch.tensor(rows), [len(rows)])
+    return EntityBatch({"Robot": values}, torch.zeros(1, 0))
+
+
+def by_hand():
+    embed = EntityEmbedding(SPACE, 2, with_global=False)
+    with torch.no_grad():
+        embed.types[0].project.weight.copy_(torch.tensor([[1.0, 10.0], [2.0, 20.0]]))
+        embed.types[0].tables[0].weight.copy_(torch.tensor([[0.0, 0.0], [0.0, 0.0], [100.0, 200]]))
+        embed.types[0].type_vector.copy_(torch.tensor([1000.0, 2000.0]))
+    return embed
+
+
+def in_torch(monkeypatch):
+    monkeypatch.setattr(compiled_embedding, "can_run", lambda parts: False)
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Whether the compiled embedding was used."""
+    calls, embed = [], compiled_embedding.embed
+    noting = lambda *arguments: (calls.append(1), embed(*arguments))[1]  # noqa: E731
+    monkeypatch.setattr(compiled_embedding, "embed", noting)
+    return calls
+
+
+def test_by_hand(ran):
+    embed, batch = by_hand(), robots([3.0, 2.0, 4.0], [-20.0, 0.0, 1.0])
+    x = embed(batch, Layout.of(batch))
+    # x = 3, team 2, y = 4: 3 * 1 + 4 * 10 + 100 + 1000 and 3 * 2 + 4 * 20 + 200 + 2000.
+    # x = -20 counts as -10: -10 + 1 * 10 + 1000 and -20 + 1 * 20 + 2000.
+    assert x.tolist() == [[1143.0, 2286.0], [1000.0, 2000.0]]
+    assert ran
+    (x * torch.tensor([[1.0, 0.0], [2.0, 5.0]])).sum().backward()
+    kind = embed.types[0]
+    # Column d of the gradient (1, 0; 2, 5) times the features (3, 4; -10, 1).
+    assert kind.project.weight.grad.tolist() == [[3.0 - 20.0, 4.0 + 2.0], [-50.0, 5.0]]
+    assert kind.type_vector.grad.tolist() == [3.0, 5.0]
+    assert kind.tables[0].weight.grad.tolist() == [[2.0, 5.0], [0.0, 0.0], [1.0, 0.0]]
+
+
+@settings(deadline=None, max_examples=40)
+@given(counts, st.sampled_from([1, 8, 40]), st.booleans(), st.integers(0, 99))
+def test_rows_and_gradients_are_those_of_torch(lengths, dim, with_global, seed):
+    torch.manual_seed(seed)
+    embed = EntityEmbedding(GLOBAL_OBS, dim, with_global)
+    mines, robot_counts, cannons = map(list, zip(*lengths, strict=True))
+    batch = make_batch(mines, robot_counts, cannons, with_global=with_global)
+    embed.update_statistics(batch)
+    layout = Layout.of(batch, with_global, tuple(GLOBAL_OBS.entities))
+    weights, results = torch.randn(layout.num_rows, dim), []
+    for compiled in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not compiled:
+                in_torch(patch)
+            embed.zero_grad()
+            x = embed(batch, layout)
+            if layout.num_rows:
+                (x * weights).sum().backward()
+            results.append((x.detach(), {n: p.grad for n, p in embed.named_parameters()}))
+    (fast, fast_gradients), (slow, slow_gradients) = results
+    assert_close(fast, slow, rtol=1e-5, atol=1e-5)
+    for name, gradient in slow_gradients.items():
+        assert_close(fast_gradients[name], gradient, rtol=1e-5, atol=1e-4, msg=name)
+
+
+def test_what_is_not_a_number_stays_so(ran):
+    batch = robots([float("nan"), 0.0, 1.0], [1.0, 0.0, 1.0])
+    x = by_hand()(batch, Layout.of(batch))
+    assert x[0].isnan().all()
+    assert x[1].isfinite().all()
+    assert ran
+
+
+@pytest.mark.parametrize("team", [3.0, -1.0, -0.5, float("nan")])
+def test_a_discrete_feature_out_of_range(team):
+    batch = robots([1.0, team, 1.0])
+    with pytest.raises(IndexError, match="discrete feature"):
+        by_hand()(batch, Layout.of(batch))
+
+
+def test_features_with_a_gradient_get_it(ran):
+    embed, values = by_hand(), torch.tensor([[3.0, 2.0, 4.0]], requires_grad=True)
+    batch = EntityBatch({"Robot": RaggedTensor.from_lengths(values, [1])}, torch.zeros(1, 0))
+    embed(batch, Layout.of(batch)).sum().backward()
+    assert values.grad.tolist() == [[1.0 + 2.0, 0.0, 10.0 + 20.0]]
+    assert not ran
+
+
+def test_a_type_may_have_an_embedding_of_its_own(ran):
+    embed, batch = by_hand(), robots([3.0, 2.0, 4.0])
+    embed.types[0] = torch.nn.Linear(3, 2)
+    assert_close(embed(batch, Layout.of(batch)), embed.types[0](batch.entities["Robot"].values))
+    assert not ran
+
+
+def test_autocast_is_left_to_torch(ran):
+    embed, batch = by_hand(), robots([3.0, 2.0, 4.0])
+    with torch.autocast("cpu"):
+        embed(batch, Layout.of(batch))
+    assert not ran
+
+
+def test_many_features_are_left_to_torch(ran):
+    space = ObsSpace(entities={"Robot": Entity([f"f{i}" for i in range(100)])})
+    values = RaggedTensor.from_lengths(torch.randn(2, 100), [2])
+    batch = EntityBatch({"Robot": values}, torch.zeros(1, 0))
+    EntityEmbedding(space, 32, with_global=False)(batch, Layout.of(batch))
+    assert not ran
+
+
+def test_statistics_that_change_before_the_backward_pass_are_noticed():
+    embed, batch = by_hand(), robots([3.0, 2.0, 4.0], [1.0, 1.0, 1.0])
+    x = embed(batch, Layout.of(batch))
+    embed.update_statistics(batch)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        x.sum().backward()
+
+
+def test_no_gradient_keeps_nothing(ran):
+    embed, batch = by_hand(), robots([3.0, 2.0, 4.0])
+    with torch.no_grad():
+        assert embed(batch, Layout.of(batch)).grad_fn is None
+        assert ran
