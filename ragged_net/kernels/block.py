@@ -15,13 +15,12 @@ from ragged_net.kernels.linear import (
     add_bias_gradient,
     add_weight_gradient,
     linear,
-    normalize,
-    normalize_backward,
     pack,
     set_sum,
 )
+from ragged_net.kernels.norm import normalize, normalize_backward
 from ragged_net.kernels.plan import tile_end
-from ragged_net.kernels.tile import ADD, RELU, SET, WHERE
+from ragged_net.kernels.tile import ADD, PANEL, RELU, SET, WHERE
 from ragged_net.kernels.vector import LANES, load, store
 
 __all__ = ["block_backward", "block_forward"]
@@ -106,7 +105,7 @@ def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, grad
     own, change = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     normal, d_normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     d_inner, d_qkv = np.empty(most * size, np.float32), np.empty(most * 3 * dim, np.float32)
-    columns = np.empty(CHUNK * LANES, np.float32)
+    columns = np.empty((max(3 * dim, size) + PANEL) * CHUNK, np.float32)
     scratch = attention_scratch(plan, width)
     group = 0
     while group < plan.in_lanes.shape[0]:

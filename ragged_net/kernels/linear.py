@@ -1,31 +1,29 @@
-"""Linear layers and LayerNorm over the rows of flat float32 arrays."""
+"""Linear layers over the rows of flat float32 arrays."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.tile import PANEL, add_product, set_product
-from ragged_net.kernels.vector import LANES, fma, load, splat, store, total
+from ragged_net.kernels.vector import LANES, load, splat, store
 
 __all__ = [
     "CHUNK",
     "add_bias_gradient",
     "add_weight_gradient",
     "linear",
-    "normalize",
-    "normalize_backward",
     "pack",
     "set_sum",
     "set_zero",
 ]
 
-EPSILON = 1e-5
-"""What LayerNorm adds to the variance, as torch does."""
 CHUNK = 64
 """Rows whose share in a gradient is summed up before it is added: one running sum over all rows
 would lose the small terms."""
+WIDE = 256
+"""Columns from which on the rows of an array are 1 KB and more apart: a chunk of them would share
+few sets of the cache."""
 
 
 @kernel
@@ -72,17 +70,27 @@ def linear(x, x_start, rows, depth, panels, y, y_start, columns, how, e, e_start
 def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient, scratch):
     """``gradient (columns, depth) += d_y (rows, columns).T @ x (rows, depth)``.
 
-    ``scratch`` holds LANES * CHUNK floats: the columns of d_y lie too far apart for the cache.
+    ``scratch`` holds ``(columns + PANEL) * CHUNK`` floats: the columns of d_y, and those of a wide
+    x, lie too far apart for the cache, and are brought together there.
     """
+    panel = columns * CHUNK
     for first in range(0, rows, CHUNK):
         count = min(CHUNK, rows - first)
         d_at, x_at = d_start + first * columns, x_start + first * depth
         for j in range(0, columns, LANES):
             for i in range(count):
-                store(scratch, i * LANES, load(d_y, d_at + i * columns + j))
-            for p in range(0, depth, PANEL):
+                store(scratch, j * CHUNK + i * LANES, load(d_y, d_at + i * columns + j))
+        for p in range(0, depth, PANEL):
+            b, b_at, b_row = x, x_at + p, depth
+            if depth >= WIDE:
+                for i in range(count):
+                    for q in range(0, PANEL, LANES):
+                        number = load(x, x_at + i * depth + p + q)
+                        store(scratch, panel + i * PANEL + q, number)
+                b, b_at, b_row = scratch, panel, PANEL
+            for j in range(0, columns, LANES):
                 add_product(
-                    32, LANES, count, scratch, 0, 1, LANES, x, x_at + p, depth,
+                    32, LANES, count, scratch, j * CHUNK, 1, LANES, b, b_at, b_row,
                     gradient, j * depth + p, depth,
                 )  # fmt: skip
 
@@ -113,65 +121,3 @@ def set_zero(y, size):
     """The first ``size`` numbers of y, a multiple of ``LANES``, become 0."""
     for i in range(0, size, LANES):
         store(y, i, splat(np.float32(0)))
-
-
-@kernel
-def normalize(x, start, rows, dim, gain, bias, y):
-    """LayerNorm of ``rows`` rows of x from ``start`` on, written to the beginning of y."""
-    for i in range(rows):
-        at = start + i * dim
-        mean, inverse = _moments(x, at, dim)
-        for d in range(0, dim, LANES):
-            normal = (load(x, at + d) - mean) * inverse
-            store(y, i * dim + d, fma(normal, load(gain, d), load(bias, d)))
-
-
-@kernel
-def normalize_backward(d_y, x, start, rows, dim, gain, d_x, d_gain, d_bias):
-    """Add to ``d_x``, ``d_gain`` and ``d_bias`` what comes through a LayerNorm of x.
-
-    x is read from ``start`` on, ``d_y`` and ``d_x`` from their beginning.
-
-    With x' the normalised row and g = d_y * gain: d_x = (g - mean(g) - x' mean(g x')) / deviation
-    (Ba, Kiros and Hinton 2016, arXiv:1607.06450).
-    """
-    zero = splat(np.float32(0))
-    share = splat(np.float32(1 / dim))
-    sums = np.zeros(2 * dim, np.float32)  # of d_gain, then of d_bias
-    for i in range(rows):
-        at, own = start + i * dim, i * dim
-        mean, inverse = _moments(x, at, dim)
-        sum_g, sum_gx = zero, zero
-        for d in range(0, dim, LANES):
-            change, normal = load(d_y, own + d), (load(x, at + d) - mean) * inverse
-            store(sums, d, fma(change, normal, load(sums, d)))
-            store(sums, dim + d, load(sums, dim + d) + change)
-            g = change * load(gain, d)
-            sum_g, sum_gx = sum_g + g, fma(g, normal, sum_gx)
-        mean_g, mean_gx = splat(total(sum_g)) * share, splat(total(sum_gx)) * share
-        for d in range(0, dim, LANES):
-            normal = (load(x, at + d) - mean) * inverse
-            g = load(d_y, own + d) * load(gain, d)
-            change = fma(g - mean_g - normal * mean_gx, inverse, load(d_x, own + d))
-            store(d_x, own + d, change)
-        if i % CHUNK == CHUNK - 1 or i == rows - 1:
-            for d in range(0, dim, LANES):
-                store(d_gain, d, load(d_gain, d) + load(sums, d))
-                store(d_bias, d, load(d_bias, d) + load(sums, dim + d))
-                store(sums, d, zero)
-                store(sums, dim + d, zero)
-
-
-@njit(inline="always")
-def _moments(x, at, dim):
-    """The mean of a row, and 1 / its deviation, as vectors."""
-    sums = splat(np.float32(0))
-    for d in range(at, at + dim, LANES):
-        sums = sums + load(x, d)
-    mean = splat(total(sums) / np.float32(dim))
-    squares = splat(np.float32(0))
-    for d in range(at, at + dim, LANES):
-        centred = load(x, d) - mean
-        squares = fma(centred, centred, squares)
-    variance = total(squares) / np.float32(dim)
-    return mean, splat(np.float32(1) / np.sqrt(variance + np.float32(EPSILON)))

@@ -18,7 +18,18 @@ from numba.extending import intrinsic, overload, register_model
 
 from ragged_net.kernels.machine import LANES
 
-__all__ = ["LANES", "exp", "fma", "load", "maximum", "splat", "store", "total", "where_positive"]
+__all__ = [
+    "LANES",
+    "exp",
+    "fma",
+    "load",
+    "maximum",
+    "root",
+    "splat",
+    "store",
+    "total",
+    "where_positive",
+]
 
 _FLOAT, _INT32 = ir.FloatType(), ir.IntType(32)
 _VECTOR = ir.VectorType(_FLOAT, LANES)
@@ -111,6 +122,14 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """``a * b + c``, rounded once."""
     return _vector(a, b, c), lambda _context, builder, _signature, arguments: builder.call(
         _function(builder, "llvm.fma", 3), arguments
+    )
+
+
+@intrinsic
+def root(typing: Any, x: Any) -> Any:
+    """The square root."""
+    return _vector(x), lambda _context, builder, _signature, arguments: builder.call(
+        _function(builder, "llvm.sqrt", 1), arguments
     )
 
 

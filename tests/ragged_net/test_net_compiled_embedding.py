@@ -52,16 +52,16 @@ def ran(monkeypatch):
 
 
 def test_by_hand(ran):
-    embed, batch = by_hand(), robots([3.0, 2.0, 4.0], [-20.0, 0.0, 1.0])
+    embed, batch = by_hand(), robots([3.0, 2.0, 4.0], [-20.0, 0.0, 12.0])
     x = embed(batch, Layout.of(batch))
     # x = 3, team 2, y = 4: 3 * 1 + 4 * 10 + 100 + 1000 and 3 * 2 + 4 * 20 + 200 + 2000.
-    # x = -20 counts as -10: -10 + 1 * 10 + 1000 and -20 + 1 * 20 + 2000.
-    assert x.tolist() == [[1143.0, 2286.0], [1000.0, 2000.0]]
+    # x = -20 counts as -10, y = 12 as 10: -10 * 1 + 10 * 10 + 1000, -10 * 2 + 10 * 20 + 2000.
+    assert x.tolist() == [[1143.0, 2286.0], [1090.0, 2180.0]]
     assert ran
     (x * torch.tensor([[1.0, 0.0], [2.0, 5.0]])).sum().backward()
     kind = embed.types[0]
-    # Column d of the gradient (1, 0; 2, 5) times the features (3, 4; -10, 1).
-    assert kind.project.weight.grad.tolist() == [[3.0 - 20.0, 4.0 + 2.0], [-50.0, 5.0]]
+    # Column d of the gradient (1, 0; 2, 5) times the features (3, 4; -10, 10).
+    assert kind.project.weight.grad.tolist() == [[3.0 - 20.0, 4.0 + 20.0], [-50.0, 50.0]]
     assert kind.type_vector.grad.tolist() == [3.0, 5.0]
     assert kind.tables[0].weight.grad.tolist() == [[2.0, 5.0], [0.0, 0.0], [1.0, 0.0]]
 
