@@ -60,9 +60,9 @@ def _compare(case: str, batch: Batch, dim: int, backward: bool) -> list[Row]:
         torch.testing.assert_close(function(qkv), functions["ours"](qkv), rtol=1e-4, atol=1e-5)
     times = alternate(
         {name: timed(function) for name, function in functions.items()},
-        repeats=5,
+        repeats=9,
         seconds=0.02,
-        budget=1.0,
+        budget=1.5,
     )
     label = f"{case}, D={dim}, forward{' + backward' if backward else ''}"
     targets = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,14 +79,15 @@ def alternate(
         seconds: About how long a function runs in one turn: it is called often enough.
         budget: CPU seconds for all turns; slow functions get fewer of them, but at least 3.
     """
-    start = time.process_time()
-    calls = {name: _calls(function, seconds) for name, function in cases.items()}
-    repeats = max(3, min(repeats, int(budget / (time.process_time() - start))))
-    taken: dict[Any, list[float]] = {name: [] for name in cases}
-    for _ in range(repeats):
-        for name, function in cases.items():
-            taken[name].append(_time(function, calls[name]) / calls[name])
-    return {name: Times(tuple(values)) for name, values in taken.items()}
+    with _collector_off():
+        start = time.process_time()
+        calls = {name: _calls(function, seconds) for name, function in cases.items()}
+        repeats = max(3, min(repeats, int(budget / (time.process_time() - start))))
+        taken: dict[Any, list[float]] = {name: [] for name in cases}
+        for _ in range(repeats):
+            for name, function in cases.items():
+                taken[name].append(_time(function, calls[name]) / calls[name])
+        return {name: Times(tuple(values)) for name, values in taken.items()}
 
 
 def speed_row(
@@ -148,11 +150,20 @@ def _calls(function: Callable[[], object], seconds: float) -> int:
 
 def _time(function: Callable[[], object], calls: int) -> float:
     gc.collect()
+    start = time.process_time()
+    for _ in range(calls):
+        function()
+    return time.process_time() - start
+
+
+@contextlib.contextmanager
+def _collector_off() -> Iterator[None]:
+    """Garbage is collected between the timings, and what is there already is not looked at."""
+    gc.collect()
+    gc.freeze()
     gc.disable()
     try:
-        start = time.process_time()
-        for _ in range(calls):
-            function()
-        return time.process_time() - start
+        yield
     finally:
         gc.enable()
+        gc.unfreeze()

@@ -100,7 +100,7 @@ def _compare(case: str, frames: int, training: bool, target: float) -> Row:
 
     with torch.set_grad_enabled(training):
         net.train(training), padded.train(training)
-        times = alternate({"ours": run_ours, "padded": run_padded}, repeats=5, seconds=0.1)
+        times = alternate({"ours": run_ours, "padded": run_padded}, repeats=11, seconds=0.1)
     what = f"training, B={frames}" if training else f"inference, B={frames}"
     label = f"{case}, D={DIM}, {what}"
     return speed_row(
