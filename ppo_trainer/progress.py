@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 
 from rich.console import Console
@@ -19,6 +20,8 @@ _SHOWN = (
     ("entropy", "policy/entropy"),
 )
 _LINES = 20
+_RECENT = 100
+"""Updates from which the speed is taken."""
 
 
 class RunProgress:
@@ -30,10 +33,10 @@ class RunProgress:
     """
 
     def __init__(self, done: int, total: int) -> None:
-        self._first = self._done = done
+        self._first = self._next_line = done
         self._total = total
-        self._started = time.perf_counter()
-        self._next_line = done
+        # Not from the start on: the first update also compiles, and would spoil the speed for long.
+        self._updates: deque[tuple[float, int]] = deque(maxlen=_RECENT)
         self._last: dict[str, float] = {}
         self._bar: Progress | None = None
         if sys.stdout.isatty():
@@ -57,7 +60,7 @@ class RunProgress:
 
     def show(self, steps: int, metrics: Mapping[str, float]) -> None:
         """Show the state after an update."""
-        self._done = steps
+        self._updates.append((time.perf_counter(), steps))
         self._last.update({name: v for name, v in metrics.items() if math.isfinite(v)})
         if self._bar is not None:
             self._bar.update(self._task, completed=steps, text=self._text())
@@ -66,21 +69,17 @@ class RunProgress:
             print(self._text(), flush=True)
 
     def _text(self) -> str:
-        elapsed = max(time.perf_counter() - self._started, 1e-9)
-        speed = (self._done - self._first) / elapsed
-        left = max(self._total - self._done, 0) / speed if speed else math.inf
-        parts = [
-            f"{self._done:>9,} / {self._total:,} steps",
-            f"{speed:,.0f} steps/s",
-            f"{_clock(left)} left",
-        ]
+        (before, first), (now, done) = self._updates[0], self._updates[-1]
+        parts = [f"{done:>9,} / {self._total:,} steps"]
+        if done > first:
+            speed = (done - first) / max(now - before, 1e-9)
+            left = max(self._total - done, 0) / speed
+            parts += [f"{speed:,.0f} steps/s", f"{_clock(left)} left"]
         parts += [f"{label} {self._last[n]:.3f}" for label, n in _SHOWN if n in self._last]
         return "  ".join(parts)
 
 
 def _clock(seconds: float) -> str:
-    if not math.isfinite(seconds):
-        return "--:--"
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

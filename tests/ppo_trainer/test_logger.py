@@ -123,6 +123,20 @@ def test_without_a_terminal_progress_is_plain_lines(capsys):
     assert not any("\x1b" in line or "\r" in line for line in lines)
 
 
+def test_the_speed_is_that_of_recent_updates(capsys, monkeypatch):
+    # The first update takes 50 s, as it compiles; then 100 steps take 1 s each, at last 10 s.
+    times = iter([50.0, *range(51, 101), *range(110, 2000, 10)])
+    monkeypatch.setattr("ppo_trainer.progress.time.perf_counter", lambda: next(times))
+    with RunProgress(0, 100_000) as progress:
+        for steps in range(100, 20_001, 100):
+            progress.show(steps, {})
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.strip() == "100 / 100,000 steps", "nothing is known yet"
+    # 5,100 steps after 100 s; one line in 50.
+    assert "5,100 / 100,000 steps  100 steps/s  15:49 left" in lines[0]
+    assert "15,100 / 100,000 steps  10 steps/s  2:21:30 left" in lines[2], "100 updates at 10 s"
+
+
 def test_progress_of_a_resumed_run_starts_where_it_was(capsys):
     with RunProgress(900, 1000) as progress:
         progress.show(910, {"win": 0.75})
