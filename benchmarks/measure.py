@@ -158,7 +158,7 @@ def _time(function: Callable[[], object], calls: int) -> float:
 
 @contextlib.contextmanager
 def _collector_off() -> Iterator[None]:
-    """Garbage is collected between the timings, and what is there already is not looked at."""
+    """Nothing is collected but by ``_time``, which passes over what is there already."""
     gc.collect()
     gc.freeze()
     gc.disable()

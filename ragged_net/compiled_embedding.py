@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from ragged_net import kernels
 from ragged_net.compiled import run
+from ragged_net.input_norm import CLIP
 
 __all__ = ["Part", "can_run", "embed"]
 
@@ -31,7 +32,6 @@ class Part:
         columns: (K,) int64: the continuous features among the F.
         shift: (K,) float32, taken from them.
         scale: (K,) float32, by which they are then multiplied.
-        most: The largest absolute value that is left of them.
         weight: (D, K), which projects them; None if K is 0.
         vector: (D,), added to each row.
         discrete: The discrete features among the F.
@@ -43,7 +43,6 @@ class Part:
     columns: Tensor
     shift: Tensor
     scale: Tensor
-    most: float
     weight: Tensor | None
     vector: Tensor
     discrete: Sequence[int]
@@ -56,22 +55,26 @@ class Part:
         return [*weight, self.vector, *self.tables]
 
 
-def can_run(parts: Sequence[Part]) -> bool:
+def can_run(parts: Sequence[Part], dim: int) -> bool:
     """Whether ``embed`` takes these."""
     return (
         kernels.available()
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
-        and all(_fits(part) for part in parts)
+        and all(_fits(part, dim) for part in parts)
     )
 
 
-def _fits(part: Part) -> bool:
+def _fits(part: Part, dim: int) -> bool:
+    tensors = [part.values, part.shift, part.scale, *part.parameters]
     return (
-        part.values.is_cpu
+        all(tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
         and not part.values.requires_grad
         and part.columns.shape[0] <= MOST_COLUMNS
-        and all(tensor.dtype == torch.float32 for tensor in part.parameters)
+        # What somebody put in the place of a layer may have another width.
+        and (part.weight is None or part.weight.shape == (dim, part.columns.shape[0]))
+        and part.vector.shape == (dim,)
+        and all(table.shape[1] == dim for table in part.tables)
     )
 
 
@@ -83,7 +86,7 @@ def embed(parts: Sequence[Part], rows: int) -> Tensor:
         rows: All entities.
 
     Raises:
-        IndexError: A discrete feature that is out of range.
+        IndexError: A discrete feature, or a place, that is out of range.
     """
     result: Tensor = run(_Embed, parts, rows, *(p for part in parts for p in part.parameters))
     return result
@@ -94,41 +97,48 @@ class _Embed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, parts: Sequence[Part], rows: int, *parameters: Tensor) -> Tensor:
-        embed = kernels.load("embed")
+        code = kernels.load("embed")
         y = parameters[0].new_empty(rows, parts[0].vector.shape[0])
-        for part in parts:
-            features, places = _features(part), part.places.numpy()
+        result = y.numpy()
+        scalings = [_scaling(part) for part in parts]
+        for part, scaling in zip(parts, scalings, strict=True):
+            values, places = _array(part.values), _array(part.places)
             weight = part.vector.new_empty(y.shape[1], 0) if part.weight is None else part.weight
-            embed.project(*features, _array(weight), _array(part.vector), places, y.numpy())
+            code.project(values, *scaling, _array(weight), _array(part.vector), places, result)
             for column, table in zip(part.discrete, part.tables, strict=True):
-                embed.add_table(features[0], column, _array(table), places, y.numpy())
-        # Saved for torch to notice if somebody changes them before the backward pass.
-        ctx.save_for_backward(*(t for part in parts for t in (part.values, part.shift, part.scale)))
-        ctx.parts = parts
+                code.add_table(values, column, _array(table), places, result)
+        ctx.save_for_backward(*(t for part in parts for t in (part.values, part.places)))
+        ctx.scalings = scalings
+        ctx.tables = [
+            [(c, t.shape) for c, t in zip(part.discrete, part.tables, strict=True)]
+            for part in parts
+        ]
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-        embed = kernels.load("embed")
-        _, d_rows = ctx.saved_tensors, _array(d_y)
+        code = kernels.load("embed")
+        d_rows, saved = _array(d_y), iter(map(_array, ctx.saved_tensors))
         gradients: list[Tensor] = []
-        for part in ctx.parts:
-            features, places = _features(part), part.places.numpy()
-            d_weight = d_y.new_empty(d_y.shape[1], part.columns.shape[0])
+        for scaling, tables in zip(ctx.scalings, ctx.tables, strict=True):
+            values, places = next(saved), next(saved)
+            d_weight = d_y.new_empty(d_y.shape[1], len(scaling[0]))
             d_vector = d_y.new_empty(d_y.shape[1])
-            embed.project_backward(*features, places, d_rows, d_weight.numpy(), d_vector.numpy())
-            gradients += [d_vector] if part.weight is None else [d_weight, d_vector]
-            for column, table in zip(part.discrete, part.tables, strict=True):
-                gradients.append(d_y.new_zeros(table.shape))
-                embed.add_table_gradient(features[0], column, places, d_rows, gradients[-1].numpy())
+            code.project_backward(
+                values, *scaling, places, d_rows, d_weight.numpy(), d_vector.numpy()
+            )
+            gradients += [d_weight, d_vector] if len(scaling[0]) else [d_vector]
+            for column, shape in tables:
+                gradients.append(d_y.new_zeros(shape))
+                code.add_table_gradient(values, column, places, d_rows, gradients[-1].numpy())
         return None, None, *gradients
 
 
-def _features(part: Part) -> tuple[Any, ...]:
-    """The first arguments of the kernels."""
-    tensors = part.values.contiguous(), part.columns, part.shift, part.scale
-    return *(tensor.numpy() for tensor in tensors), np.float32(part.most)
+def _scaling(part: Part) -> tuple[Any, ...]:
+    """What the kernels do to the features; copied, for the statistics may move on meanwhile."""
+    shift, scale = part.shift.numpy().copy(), part.scale.numpy().copy()
+    return part.columns.numpy(), shift, scale, np.float32(CLIP)
 
 
 def _array(tensor: Tensor) -> npt.NDArray[Any]:

@@ -13,7 +13,7 @@ from ragged_net import compiled_embedding
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled_embedding import Part
 from ragged_net.errors import ShapeError
-from ragged_net.input_norm import CLIP, InputNorm
+from ragged_net.input_norm import InputNorm
 from ragged_net.layout import Layout
 
 __all__ = ["EntityEmbedding", "TypeEmbedding"]
@@ -57,8 +57,9 @@ class TypeEmbedding(nn.Module):
     def part(self, values: Tensor, places: Tensor) -> Part:
         """The same of the rows ``values`` (N, F) as a part of a batch, at ``places`` (N,)."""
         norm = self.norm
+        norm.check_width(values)
         return Part(
-            values, places, norm.columns, norm.shift, norm.scale, CLIP,
+            values, places, norm.columns, norm.shift, norm.scale,
             None if self.project is None else self.project.weight, self.type_vector,
             [column for column, _ in self.discrete],
             [table.weight for table in self.tables],  # type: ignore[misc]
@@ -87,28 +88,33 @@ class EntityEmbedding(nn.Module):
 
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """Returns (N, D) in the flat order of ``layout``."""
-        found = [
+        sources = [
             (embed, batch.entities[name].values, layout.dest[name])
             for name, embed in zip(self.names, self.types, strict=True)
             if batch.entities[name].num_rows
         ]
         if self.global_type is not None:
-            if layout.global_dest is None:
-                raise ShapeError(
-                    "the layout has no place for the global entities",
-                    expected="Layout.of(batch, with_global=True)",
-                )
-            found.append((self.global_type, batch.global_features, layout.global_dest))
-        if not found:
+            places = layout.offsets[:0] if layout.global_dest is None else layout.global_dest
+            sources.append((self.global_type, batch.global_features, places))
+        counts = [values.shape[0] for _, values, _ in sources]
+        if counts != [len(places) for _, _, places in sources] or sum(counts) != layout.num_rows:
+            raise ShapeError(
+                "the layout is that of another batch, or of one with or without global entities",
+                expected=f"places for {' + '.join(map(str, counts)) or 'no'} entities",
+                received=f"{layout.num_rows} places",
+                hint=f"Layout.of(batch, with_global={self.global_type is not None})",
+            )
+        if not sources:
             return batch.global_features.new_zeros(0, self.dim)
         parts = [
             embed.part(values, places)
-            for embed, values, places in found
-            if isinstance(embed, TypeEmbedding)
+            for embed, values, places in sources
+            if type(embed) is TypeEmbedding
         ]
-        if len(parts) == len(found) and compiled_embedding.can_run(parts):
+        if len(parts) == len(sources) and compiled_embedding.can_run(parts, self.dim):
             return compiled_embedding.embed(parts, layout.num_rows)
-        return layout.scatter([embed(values) for embed, values, _ in found])
+        rows = [embed(values) for embed, values, _ in sources]
+        return layout.scatter(rows, [places for _, _, places in sources])
 
     def check_statistics(self, batch: EntityBatch) -> None:
         """Raise FeatureValueError if a continuous feature of ``batch`` is not finite."""

@@ -68,15 +68,19 @@ class InputNorm(nn.Module):
 
     def pick(self, values: Tensor) -> Tensor:
         """The continuous columns (N, F_c) of whole feature rows (N, F)."""
+        self.check_width(values)
+        if self.num_columns == self.width:
+            return values
+        return values.index_select(1, self.columns)
+
+    def check_width(self, values: Tensor) -> None:
+        """Raise ShapeError if ``values`` are not whole feature rows (N, F)."""
         if values.ndim != 2 or values.shape[1] != self.width:
             raise ShapeError(
                 "feature rows have the wrong width",
                 expected=f"(N, {self.width})",
                 received=tuple(values.shape),
             )
-        if self.num_columns == self.width:
-            return values
-        return values.index_select(1, self.columns)
 
     def forward(self, values: Tensor) -> Tensor:
         """Normalise.

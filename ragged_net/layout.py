@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -93,32 +92,20 @@ class Layout:
         starts = self.offsets.index_select(0, indices.frame_ids())
         return starts + indices.values
 
-    def scatter(self, parts: Sequence[Tensor]) -> Tensor:
+    def scatter(self, parts: Sequence[Tensor], places: Sequence[Tensor]) -> Tensor:
         """Bring rows in flat order.
 
         Args:
-            parts: Those of each type (N_k, ...) in the order of ``dest``, types without entities
-                left out or not; then those of the global entities (B, ...), if there are any.
+            parts: The rows (N_k, ...) of entities; together those of the whole batch.
+            places: For each part (N_k,) int64: their flat rows, out of ``dest`` or ``global_dest``.
         """
-        if not torch.is_grad_enabled():
-            return self._scatter_in_place(parts)
-        source = torch.cat(list(parts))
-        # Each row is written once, so the backward pass is a plain index_select.
-        return torch.empty_like(source).index_copy(0, self._places, source)
-
-    def _scatter_in_place(self, parts: Sequence[Tensor]) -> Tensor:
+        if torch.is_grad_enabled():
+            source = torch.cat(list(parts))
+            # Each row is written once, so the backward pass is a plain index_select.
+            return torch.empty_like(source).index_copy(0, torch.cat(list(places)), source)
         # Under autocast, types with and without continuous features differ.
         dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
         flat = parts[0].new_empty(self.num_rows, *parts[0].shape[1:], dtype=dtype)
-        start = 0
-        for part in parts:
-            end = start + part.shape[0]
-            flat.index_copy_(0, self._places[start:end], part.to(dtype))
-            start = end
+        for part, rows in zip(parts, places, strict=True):
+            flat.index_copy_(0, rows, part.to(dtype))
         return flat
-
-    @cached_property
-    def _places(self) -> Tensor:
-        """(N,) int64: the flat row of each entity, type by type, the global ones at the end."""
-        last = [] if self.global_dest is None else [self.global_dest]
-        return torch.cat([*self.dest.values(), *last])

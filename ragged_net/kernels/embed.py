@@ -31,6 +31,8 @@ def project(values, columns, shift, scale, most, weight, vector, places, y):
         for d in range(dim):
             by_column[k, d] = weight[d, k]
     for i in range(values.shape[0]):
+        if not 0 <= places[i] < y.shape[0]:
+            raise IndexError("an entity without a place in the batch")
         row = y[places[i]]
         for d in range(dim):
             row[d] = vector[d]

@@ -204,7 +204,7 @@ def test_scattering_the_types_puts_every_entity_in_its_row():
         )
         for kind, (name, ragged) in enumerate(flat.entities.items())
     }
-    assert layout.scatter(list(parts.values())).tolist() == [
+    assert layout.scatter(list(parts.values()), list(layout.dest.values())).tolist() == [
         [0, 0, 2],  # environment 1: mines 0 to 4
         [0, 0, 1],
         [0, 2, 2],

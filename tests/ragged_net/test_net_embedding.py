@@ -5,8 +5,8 @@ import torch
 from net_support import GLOBAL_OBS, OBS, make_batch
 from torch.testing import assert_close
 
-from entity_env.spaces import Discrete
-from ragged_net import EntityEmbedding, Layout
+from entity_env.spaces import Discrete, Entity, ObsSpace
+from ragged_net import EntityBatch, EntityEmbedding, Layout, compiled_embedding
 from ragged_net.embedding import TypeEmbedding
 from ragged_net.errors import ShapeError
 
@@ -58,7 +58,37 @@ def test_no_entities_at_all():
     assert EntityEmbedding(OBS, 8, with_global=False)(batch, Layout.of(batch)).shape == (0, 8)
 
 
-def test_a_layout_without_global_entities():
-    batch = make_batch([1], [0], [0], with_global=True)
-    with pytest.raises(ShapeError, match="with_global=True"):
-        EntityEmbedding(GLOBAL_OBS, 8, with_global=True)(batch, Layout.of(batch))
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_layout_that_does_not_fit(monkeypatch, grad, compiled):
+    if not compiled:
+        monkeypatch.setattr(compiled_embedding, "can_run", lambda *_: False)
+    batch, other = make_batch([1], [2], [0], with_global=True), make_batch([0], [2], [0])
+    embed = EntityEmbedding(GLOBAL_OBS, 8, with_global=True)
+    with torch.set_grad_enabled(grad):
+        with pytest.raises(ShapeError, match="with_global=True"):
+            embed(batch, Layout.of(batch))
+        with pytest.raises(ShapeError, match=r"places for 1 \+ 2 \+ 1 entities"):
+            embed(batch, Layout.of(other, with_global=True))
+        plain = EntityEmbedding(OBS, 8, with_global=False)
+        with pytest.raises(ShapeError, match="with_global=False"):
+            plain(batch, Layout.of(batch, with_global=True))
+
+
+def test_features_of_another_width():
+    batch = make_batch([1], [2], [0])
+    space = ObsSpace(entities={**OBS.entities, "Mine": Entity(["x", "y", "z"])})
+    embed = EntityEmbedding(space, 8, with_global=False)
+    with pytest.raises(ShapeError, match="wrong width"):
+        embed(batch, Layout.of(batch))
+
+
+def test_the_batch_may_list_its_types_in_another_order():
+    torch.manual_seed(0)
+    embed, batch = EntityEmbedding(OBS, 8, with_global=False), make_batch([2, 0], [1, 2], [0, 1])
+    turned = EntityBatch(dict(reversed(batch.entities.items())), batch.global_features)
+    layout = Layout.of(turned)
+    assert list(layout.dest) != list(OBS.entities)
+    flat = embed(turned, layout)
+    for name, kind in zip(OBS.entities, embed.types, strict=True):
+        assert_close(flat[layout.dest[name]], kind(batch.entities[name].values))

@@ -61,7 +61,7 @@ def test_scatter_brings_rows_in_flat_order():
     batch = three_frames()
     layout = Layout.of(batch, with_global=True)
     parts = [*layout.dest.values(), layout.global_dest]
-    flat = layout.scatter([part[:, None].float() for part in parts])
+    flat = layout.scatter([part[:, None].float() for part in parts], parts)
     assert flat.flatten().tolist() == list(range(17))
 
 
