@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from ppo_trainer.logger import read_metrics
 from ppo_trainer.run_folder import RunFolder
 
@@ -24,6 +21,10 @@ _PANELS = (
 
 def draw_curve(run: RunFolder) -> Path | None:
     """Draw ``curve.png``; returns its path, or None where there is nothing to draw."""
+    # It takes half a second to load, which --help and misspelt settings need not wait for.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     records = read_metrics(run)
     panels = [(name, label) for name, label in _PANELS if any(name in r for r in records)]
     if not panels:
