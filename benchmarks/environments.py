@@ -27,7 +27,7 @@ __all__ = ["native_rows", "rows"]
 _SEED = 1
 _STEPS = {128: 1000, 1024: 300}
 """Steps of a native run by its rows: long enough for episodes to be at all ages."""
-_PYTHON_ROWS, _PYTHON_STEPS = 128, 60
+_PYTHON_ROWS, _PYTHON_STEPS = 128, 150
 _CASES: tuple[tuple[str, dict[str, Any], dict[int, float]], ...] = (
     ("6 x 6", {}, {128: 5e6, 1024: 1e7}),
     ("6 x 6, a cannon", {"orbital_cannon": True}, {}),

@@ -11,16 +11,16 @@ import numpy as np
 from ragged_net.kernels.attention import attend_group, attend_group_backward, attention_scratch
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import (
-    CHUNK,
     add_bias_gradient,
     add_weight_gradient,
+    gradient_scratch,
     linear,
     pack,
     set_sum,
 )
 from ragged_net.kernels.norm import normalize, normalize_backward
 from ragged_net.kernels.plan import tile_end
-from ragged_net.kernels.tile import ADD, PANEL, RELU, SET, WHERE
+from ragged_net.kernels.tile import ADD, RELU, SET, WHERE
 from ragged_net.kernels.vector import LANES, load, store
 
 __all__ = ["block_backward", "block_forward"]
@@ -105,8 +105,7 @@ def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, grad
     own, change = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     normal, d_normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     d_inner, d_qkv = np.empty(most * size, np.float32), np.empty(most * 3 * dim, np.float32)
-    columns = np.empty((max(3 * dim, size) + PANEL) * CHUNK, np.float32)
-    scratch = attention_scratch(plan, width)
+    scratch, near = attention_scratch(plan, width), gradient_scratch(max(3 * dim, size))
     group = 0
     while group < plan.in_lanes.shape[0]:
         end = tile_end(plan, group)
@@ -118,16 +117,16 @@ def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, grad
         linear(
             change, zero, rows, dim, p_down, d_inner, zero, size, WHERE, inner, start * size, size
         )
-        add_weight_gradient(change, zero, rows, dim, inner, start * size, size, g_down, columns)
+        add_weight_gradient(change, zero, rows, dim, inner, start * size, size, g_down, near)
         add_bias_gradient(change, zero, rows, dim, g_b_down)
         normalize(middle, at, rows, dim, gain2, bias2, normal)
-        add_weight_gradient(d_inner, zero, rows, size, normal, zero, dim, g_up, columns)
+        add_weight_gradient(d_inner, zero, rows, size, normal, zero, dim, g_up, near)
         add_bias_gradient(d_inner, zero, rows, size, g_b_up)
         linear(d_inner, zero, rows, size, p_up, d_normal, zero, dim, SET, d_normal, zero, dim)
         # From here on ``change`` is the gradient of the rows in the middle.
         normalize_backward(d_normal, middle, at, rows, dim, gain2, change, g_gain2, g_bias2)
         # Attention.
-        add_weight_gradient(change, zero, rows, dim, mixed, at, dim, g_out, columns)
+        add_weight_gradient(change, zero, rows, dim, mixed, at, dim, g_out, near)
         add_bias_gradient(change, zero, rows, dim, g_b_out)
         linear(change, zero, rows, dim, p_out, d_normal, zero, dim, SET, d_normal, zero, dim)
         for g in range(group, end):
@@ -137,7 +136,7 @@ def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, grad
             )  # fmt: skip
         _collect(x, plan, group, end, dim, own)
         normalize(own, zero, rows, dim, gain1, bias1, normal)
-        add_weight_gradient(d_qkv, zero, rows, 3 * dim, normal, zero, dim, g_qkv, columns)
+        add_weight_gradient(d_qkv, zero, rows, 3 * dim, normal, zero, dim, g_qkv, near)
         add_bias_gradient(d_qkv, zero, rows, 3 * dim, g_b_qkv)
         linear(d_qkv, zero, rows, 3 * dim, p_qkv, d_normal, zero, dim, SET, d_normal, zero, dim)
         normalize_backward(d_normal, own, zero, rows, dim, gain1, change, g_gain1, g_bias1)

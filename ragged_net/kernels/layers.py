@@ -9,12 +9,13 @@ from ragged_net.kernels.linear import (
     CHUNK,
     add_bias_gradient,
     add_weight_gradient,
+    gradient_scratch,
     linear,
     pack,
     set_zero,
 )
 from ragged_net.kernels.norm import normalize, normalize_backward
-from ragged_net.kernels.tile import ADD, PANEL, WHERE
+from ragged_net.kernels.tile import ADD, WHERE
 from ragged_net.kernels.vector import LANES, load, store, where_positive
 
 __all__ = ["norm_backward", "norm_forward", "relu_linear_backward", "relu_linear_forward"]
@@ -48,7 +49,7 @@ def relu_linear_backward(d_y, x, weight, d_x, d_weight, d_bias):
     columns, depth = weight.shape
     zero = np.int64(0)  # see ``block.py``
     panels, active = pack(weight, False), np.empty(CHUNK * depth, np.float32)
-    scratch = np.empty((columns + PANEL) * CHUNK, np.float32)
+    scratch = gradient_scratch(columns)
     total = x.shape[0] // depth
     for first in range(0, total, CHUNK):
         rows = min(CHUNK, total - first)

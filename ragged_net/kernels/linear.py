@@ -12,6 +12,7 @@ __all__ = [
     "CHUNK",
     "add_bias_gradient",
     "add_weight_gradient",
+    "gradient_scratch",
     "linear",
     "pack",
     "set_sum",
@@ -70,8 +71,8 @@ def linear(x, x_start, rows, depth, panels, y, y_start, columns, how, e, e_start
 def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient, scratch):
     """``gradient (columns, depth) += d_y (rows, columns).T @ x (rows, depth)``.
 
-    ``scratch`` holds ``(columns + PANEL) * CHUNK`` floats: the columns of d_y, and those of a wide
-    x, lie too far apart for the cache, and are brought together there.
+    ``scratch`` is a ``gradient_scratch``: the columns of d_y, and those of a wide x, lie too far
+    apart for the cache, and are brought together there.
     """
     panel = columns * CHUNK
     for first in range(0, rows, CHUNK):
@@ -93,6 +94,12 @@ def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient
                     32, LANES, count, scratch, j * CHUNK, 1, LANES, b, b_at, b_row,
                     gradient, j * depth + p, depth,
                 )  # fmt: skip
+
+
+@kernel
+def gradient_scratch(columns):
+    """Room for ``add_weight_gradient`` with up to so many columns."""
+    return np.empty((columns + PANEL) * CHUNK, np.float32)
 
 
 @kernel

@@ -84,6 +84,7 @@ def test_rows_and_gradients_are_those_of_torch(lengths, dim, with_global, seed):
             embed.zero_grad()
             x = embed(batch, layout)
             if layout.num_rows:
+                assert (type(x.grad_fn).__name__ == "_EmbedBackward") == compiled
                 (x * weights).sum().backward()
             results.append((x.detach(), {n: p.grad for n, p in embed.named_parameters()}))
     (fast, fast_gradients), (slow, slow_gradients) = results
