@@ -5,15 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ppo_trainer.compiled_losses import compiled_losses
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.rollout import Rollout
-from ragged_net import NetOutput
+from ragged_net import NetOutput, compiled_heads
 from ragged_net.transfer import send
 
-__all__ = ["Losses", "Scale", "minibatch_scale", "normalized", "ppo_losses"]
+__all__ = [
+    "NAMES",
+    "Losses",
+    "Scale",
+    "loss_weights",
+    "minibatch_scale",
+    "normalized",
+    "ppo_losses",
+]
+
+NAMES = (
+    "loss/policy",
+    "policy/entropy",
+    "loss/value",
+    "policy/kl",
+    "policy/clip_fraction",
+)
+"""What ``Losses.numbers`` are called in the logs."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +50,32 @@ class Scale:
 
 @dataclass(frozen=True)
 class Losses:
-    """Scalars; each is this part's share, so that the shares of micro-batches add up.
+    """This part's share of each number, so that the shares of micro-batches add up.
 
     Args:
-        policy: The clipped surrogate, negated.
-        entropy: The mean entropy of an actor's choice.
-        value: Half the squared error.
-        kl: Estimate of the KL divergence from the policy that collected (``k3`` of Schulman,
-            "Approximating KL divergence", 2020): mean of (ratio - 1) - log ratio.
-        clip_fraction: The share of ratios outside of 1 +- clip_coef.
+        numbers: In the order of ``NAMES``. Shape: (5,), float32. Policy loss: the clipped
+            surrogate, negated. Entropy: the mean of an actor's choice. Value loss: half the squared
+            error. KL, without gradient: an estimate of the divergence from the policy that
+            collected (``k3`` of Schulman, "Approximating KL divergence", 2020), the mean of
+            (ratio - 1) - log ratio. Clip fraction, without gradient: the share of ratios outside
+            of 1 +- clip_coef.
     """
 
-    policy: Tensor
-    entropy: Tensor
-    value: Tensor
-    kl: Tensor
-    clip_fraction: Tensor
+    numbers: Tensor
+
+    def total(self, weights: Tensor) -> Tensor:
+        """The scalar to be minimised, from ``loss_weights``."""
+        return self.numbers @ weights
+
+
+def loss_weights(config: PPOConfig, entropy_coef: float, device: torch.device) -> Tensor:
+    """What each of the numbers counts for in the loss. Shape: (5,)."""
+    return send(torch.tensor([1.0, -entropy_coef, config.value_coef, 0.0, 0.0]), device)
 
 
 def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
     """The weights of a whole minibatch, before it is split."""
-    actors = _actors_per_frame(minibatch)
+    actors = minibatch.actors_per_frame
     weight = actors.sum() if config.actor_weight == "actor" else (actors > 0).sum()
     return Scale(frames=len(minibatch), policy=max(1.0, float(weight)))
 
@@ -62,11 +86,11 @@ def normalized(minibatch: Rollout, least_deviation: float = 0.0) -> Tensor:
     Deviations below ``least_deviation`` are not scaled up to 1.
     """
     advantages = minibatch.advantages
-    acted = _acted(_actors_per_frame(minibatch))
+    acted = _acted(minibatch.actors_per_frame)
     if not len(acted):
         return advantages
     of_actors = _taken(advantages, acted)
-    mean, deviation = of_actors.mean(), of_actors.std(correction=0)
+    deviation, mean = torch.std_mean(of_actors, correction=0)
     return (advantages - mean) / (deviation.clamp_min(least_deviation) + 1e-8)
 
 
@@ -82,11 +106,31 @@ def ppo_losses(
         scale: Of the whole minibatch.
         config: Decides ratio, clipping and weights.
     """
-    actions = output.actions
-    log_ratio = _cat(actions[name].log_prob - old.values for name, old in part.log_probs.items())
-    entropy = _cat(actions[name].entropy for name in part.log_probs)
-    frame_of = _cat(old.frame_ids() for old in part.log_probs.values())
-    actors = _actors_per_frame(part)
+    actions, every = output.actions, part.log_probs
+    log_prob = _cat(actions[name].log_prob for name in every)
+    entropy = _cat(actions[name].entropy for name in every)
+    old = _cat(ragged.values for ragged in every.values())
+    frame_of = _cat(ragged.frame_ids() for ragged in every.values())
+    actors = part.actors_per_frame
+    if compiled_heads.can_run(output.value):
+        from ppo_trainer.loss_kernel import Facts  # needs Numba
+
+        facts = Facts(
+            log_prob=old.numpy(),
+            frame_of=frame_of.numpy(),
+            actors=actors.numpy(),
+            advantages=advantages.numpy(),
+            values=part.values.numpy(),
+            returns=part.returns.numpy(),
+            frames=float(scale.frames),
+            weight=scale.policy,
+            clip=np.float32(config.clip_coef),
+            clip_value=config.clip_value,
+            per_frame=config.ratio == "per_frame",
+            by_actor=config.actor_weight == "actor",
+        )
+        return Losses(compiled_losses(log_prob, entropy, output.value, facts))
+    log_ratio = log_prob - old
     actor_weight = (
         torch.ones_like(log_ratio)
         if config.actor_weight == "actor"
@@ -104,13 +148,14 @@ def ppo_losses(
     clipped = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
     surrogate = torch.minimum(ratio * advantage, clipped * advantage)
     outside = ((ratio - 1).abs() > config.clip_coef).to(weight.dtype)
-    return Losses(
-        policy=-(weight * surrogate).sum(),
-        entropy=(actor_weight * entropy).sum(),
-        value=_value_loss(output.value, part, config) / scale.frames,
-        kl=(weight * ((ratio - 1) - log_ratio)).sum().detach(),
-        clip_fraction=(weight * outside).sum().detach(),
+    numbers = (
+        -(weight * surrogate).sum(),
+        (actor_weight * entropy).sum(),
+        _value_loss(output.value, part, config) / scale.frames,
+        (weight * ((ratio - 1) - log_ratio)).sum().detach(),
+        (weight * outside).sum().detach(),
     )
+    return Losses(torch.stack(numbers))
 
 
 def _value_loss(value: Tensor, part: Rollout, config: PPOConfig) -> Tensor:
@@ -119,14 +164,6 @@ def _value_loss(value: Tensor, part: Rollout, config: PPOConfig) -> Tensor:
         change = (value - part.values).clamp(-config.clip_coef, config.clip_coef)
         error = torch.maximum(error, (part.values + change - part.returns) ** 2)
     return 0.5 * error.sum()
-
-
-def _actors_per_frame(rollout: Rollout) -> Tensor:
-    """Actors of all actions in each frame. Shape: (B,), int64, on the CPU."""
-    counts = torch.zeros(len(rollout), dtype=torch.int64)
-    for ragged in rollout.log_probs.values():
-        counts = counts + ragged.host_offsets.diff()
-    return counts
 
 
 def _acted(actors: Tensor) -> Tensor:
@@ -143,4 +180,5 @@ def _taken(values: Tensor, frames: Tensor) -> Tensor:
 
 def _cat(parts: Iterator[Tensor]) -> Tensor:
     """Values of the actors of all actions, one action after the other. Shape: (A,)."""
-    return torch.cat(list(parts))
+    first, *others = parts
+    return torch.cat([first, *others]) if others else first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -36,27 +36,26 @@ class Readings:
         self.at_once = looks_are_free(device)
         self.bad = torch.zeros((), device=device)
         self._steps: list[dict[str, float]] = []
-        self._unread: list[dict[str, Tensor]] = []
+        self._unread: list[list[tuple[list[str], Tensor]]] = []
 
     def begin(self) -> None:
         """The next numbers are those of another gradient step."""
         self._steps.append({})
-        self._unread.append({})
+        self._unread.append([])
 
-    def add(self, numbers: Mapping[str, Tensor]) -> None:
-        """Add scalars of the step in progress.
+    def add(self, names: Iterable[str], values: Tensor) -> None:
+        """Add numbers of the step in progress: ``values`` (K,), and their ``names``.
 
         Raises:
             NonFiniteError: One is NaN or infinite; where looks are not free, ``read`` raises it.
         """
-        values = torch.stack(list(numbers.values()))
         if self.at_once:
             # As numbers: many small tensors between the large ones would break up the memory.
-            read = dict(zip(numbers, values.tolist(), strict=True))
+            read = dict(zip(names, values.tolist(), strict=True))
             self._steps[-1] |= read
             _check(read)
         else:
-            self._unread[-1] |= numbers
+            self._unread[-1].append((list(names), values))
             self.bad = torch.maximum(self.bad, (~values.isfinite()).any().to(self.bad.dtype))
 
     def read(self) -> list[dict[str, float]]:
@@ -65,10 +64,10 @@ class Readings:
         Raises:
             NonFiniteError: One is NaN or infinite.
         """
-        unread = [number for step in self._unread for number in step.values()]
-        values = iter(torch.stack(unread).tolist() if unread else [])
-        for step, numbers in zip(self._steps, self._unread, strict=True):
-            step |= {name: next(values) for name in numbers}
+        unread = [values for step in self._unread for _, values in step]
+        numbers = iter(torch.cat(unread).tolist() if unread else [])
+        for step, parts in zip(self._steps, self._unread, strict=True):
+            step |= {name: next(numbers) for names, _ in parts for name in names}
             _check(step)
         return self._steps
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from ragged_net import EntityBatch, RaggedTensor
@@ -36,6 +38,14 @@ class Rollout:
     def __len__(self) -> int:
         """The number of frames."""
         return self.batch.num_frames
+
+    @cached_property
+    def actors_per_frame(self) -> Tensor:
+        """Actors of all actions in each frame. Shape: (B,), int64, on the CPU."""
+        counts = torch.zeros(len(self), dtype=torch.int64)
+        for ragged in self.log_probs.values():
+            counts = counts + ragged.host_offsets.diff()
+        return counts
 
     def select(self, frames: Tensor | FrameNumbers) -> Rollout:
         """The given frames (K,) int64, in that order."""

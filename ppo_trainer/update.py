@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ppo_trainer.collect import autocast
 from ppo_trainer.config import OptimConfig, TrainConfig
 from ppo_trainer.errors import NonFiniteError
-from ppo_trainer.losses import Losses, minibatch_scale, normalized, ppo_losses
+from ppo_trainer.losses import NAMES, loss_weights, minibatch_scale, normalized, ppo_losses
 from ppo_trainer.readings import Readings
 from ppo_trainer.rollout import Rollout
 from ppo_trainer.schedule import scheduled
@@ -21,6 +21,8 @@ from ragged_net import RaggedNet
 from ragged_net.transfer import send
 
 __all__ = ["Optimizers", "make_optimizers", "update"]
+
+KL = NAMES.index("policy/kl")
 
 
 @dataclass(frozen=True)
@@ -72,17 +74,19 @@ def update(
     """
     set_learning_rates(optimizers, config, progress)
     entropy_coef = scheduled(config.ppo.entropy_coef, config.ppo.entropy_schedule, progress)
-    readings, stopped = Readings(rollout.values.device), False
+    device = rollout.values.device
+    weights = loss_weights(config.ppo, entropy_coef, device)
+    readings, stopped = Readings(device), False
     for frames in _minibatches(len(rollout), config, generator):
         with clock("gather"):
             minibatch = rollout.select(frames)
         for optimizer in optimizers.all().values():
             optimizer.zero_grad(set_to_none=True)
         readings.begin()
-        losses = _backward(net, minibatch, config, entropy_coef, clock)
-        readings.add(losses)
+        numbers = _backward(net, minibatch, config, weights, clock)
+        readings.add(NAMES, numbers)
         # The one setting for which the device is waited for in each step.
-        if config.ppo.target_kl and float(losses["policy/kl"]) > config.ppo.target_kl:
+        if config.ppo.target_kl and float(numbers[KL]) > config.ppo.target_kl:
             stopped = True
             break
         with clock("optimizer"):
@@ -116,43 +120,36 @@ def _minibatches(frames: int, config: TrainConfig, generator: torch.Generator) -
 
 
 def _backward(
-    net: RaggedNet,
-    minibatch: Rollout,
-    config: TrainConfig,
-    entropy_coef: float,
-    clock: Stopwatch,
-) -> dict[str, Tensor]:
-    """Add the gradients of a minibatch, one micro-batch at a time; returns its losses."""
+    net: RaggedNet, minibatch: Rollout, config: TrainConfig, weights: Tensor, clock: Stopwatch
+) -> Tensor:
+    """Add the gradients of a minibatch, one micro-batch at a time; returns ``Losses.numbers``."""
     ppo = config.ppo
     # Both look at the whole minibatch, so that splitting it changes nothing.
     scale = minibatch_scale(minibatch, ppo)
     advantages = minibatch.advantages
     if ppo.normalize_advantages:
         advantages = normalized(minibatch, ppo.least_deviation)
-    size = ppo.microbatch_size or len(minibatch)
-    every = torch.split(torch.arange(len(minibatch)), size)
-    sums: list[Losses] = []
-    for frames, own_advantages in zip(every, torch.split(advantages, size), strict=True):
-        part = minibatch if len(frames) == len(minibatch) else minibatch.select(frames)
+    numbers = torch.zeros_like(weights)
+    for part, own_advantages in _parts(minibatch, advantages, ppo.microbatch_size):
         with clock("forward"):
             with autocast(advantages.device, config):
                 output = net(part.batch, given=flat(part.chosen), trusted=True)
             losses = ppo_losses(output, part, own_advantages, scale, ppo)
-            loss = losses.policy - entropy_coef * losses.entropy + ppo.value_coef * losses.value
+            loss = losses.total(weights)
         with clock("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
-        sums.append(losses)
-    return {
-        "loss/policy": _total(losses.policy for losses in sums),
-        "loss/value": _total(losses.value for losses in sums),
-        "policy/entropy": _total(losses.entropy for losses in sums),
-        "policy/kl": _total(losses.kl for losses in sums),
-        "policy/clip_fraction": _total(losses.clip_fraction for losses in sums),
-    }
+        numbers += losses.numbers.detach()
+    return numbers
 
 
-def _total(parts: Iterator[Tensor]) -> Tensor:
-    return torch.stack([part.detach() for part in parts]).sum()
+def _parts(minibatch: Rollout, advantages: Tensor, size: int) -> Iterator[tuple[Rollout, Tensor]]:
+    """Micro-batches of ``size`` frames, or with 0 the whole, and their advantages."""
+    if not 0 < size < len(minibatch):
+        yield minibatch, advantages
+        return
+    every = torch.split(torch.arange(len(minibatch)), size)
+    for frames, own_advantages in zip(every, torch.split(advantages, size), strict=True):
+        yield minibatch.select(frames), own_advantages
 
 
 def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float, readings: Readings) -> None:
@@ -173,7 +170,7 @@ def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float, readings: Rea
             ) from error
         # That of no gradients at all, where nobody acted, is a zero on the CPU.
         norms[names[name]] = send(norm, readings.bad.device)
-    readings.add(norms)
+    readings.add(norms, torch.stack(list(norms.values())))
     for optimizer in optimizers.all().values():
         if not readings.at_once:
             # Where a fused optimizer looks before it steps, as GradScaler of torch.amp has it.

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 from ppo_trainer import PPOConfig
-from ppo_trainer.losses import Scale, minibatch_scale, normalized, ppo_losses
+from ppo_trainer.losses import NAMES, Scale, loss_weights, minibatch_scale, normalized, ppo_losses
 from ppo_trainer.rollout import Rollout
 from ragged_net import ActionOutput, EntityBatch, NetOutput, RaggedTensor
 
@@ -47,9 +48,19 @@ def output(minibatch, ratios, entropies, values):
     return NetOutput(actions, torch.tensor(values))
 
 
+@pytest.fixture(params=["compiled", "torch"], autouse=True)
+def implementation(request, monkeypatch):
+    """Everything here holds for the kernel and for the plain operations that a GPU runs."""
+    compiled = request.param == "compiled"
+    monkeypatch.setattr("ppo_trainer.losses.compiled_heads.can_run", lambda x: compiled)
+
+
 def losses(minibatch, out, config):
+    """The numbers by the last part of their names."""
     scale = minibatch_scale(minibatch, config)
-    return ppo_losses(out, minibatch, minibatch.advantages, scale, config)
+    numbers = ppo_losses(out, minibatch, minibatch.advantages, scale, config).numbers
+    names = [name.split("/")[1] for name in NAMES]
+    return SimpleNamespace(**dict(zip(names, numbers, strict=True)))
 
 
 # Frame 0 has the actors 1.5 and 0.5 (ratios), frame 1 nobody, frame 2 the actor 1.1.
@@ -218,13 +229,8 @@ def test_shares_of_micro_batches_add_up():
             entropy=move.entropy[actors],
         )
         out = NetOutput({"Move": action}, NOW.value[rows])
-        share = ppo_losses(out, part, THREE.advantages[rows], scale, config)
-        total += torch.stack(
-            [share.policy, share.entropy, share.value, share.kl, share.clip_fraction]
-        )
-    whole = losses(THREE, NOW, config)
-    expected = [whole.policy, whole.entropy, whole.value, whole.kl, whole.clip_fraction]
-    assert_close(total, torch.stack(expected))
+        total += ppo_losses(out, part, THREE.advantages[rows], scale, config).numbers
+    assert_close(total, ppo_losses(NOW, THREE, THREE.advantages, scale, config).numbers)
 
 
 def test_the_scale_counts_frames_with_actors_or_actors():
@@ -278,3 +284,56 @@ def test_the_gradient_stops_where_clipping_bites_and_only_there(advantage):
         clipped = ratio > 1.2 if advantage > 0 else ratio < 0.8
         expected = 0.0 if clipped else -advantage * ratio
         assert log_prob.grad.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("clip_value", [False, True])
+@pytest.mark.parametrize("weight", ["frame", "actor"])
+@pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
+def test_the_kernel_agrees_with_torch_forward_and_backward(monkeypatch, ratio, weight, clip_value):
+    config = PPOConfig(ratio=ratio, actor_weight=weight, clip_value=clip_value, clip_coef=0.15)
+    draw = torch.Generator().manual_seed(1)
+    lengths = torch.randint(0, 4, (2, 50), generator=draw).tolist()
+    numbers = torch.randn(3, 50, generator=draw)
+    minibatch = frames(["Move", "Pick"], lengths, *(row.tolist() for row in numbers))
+    log_probs, entropies = (
+        {
+            name: torch.rand(old.num_rows, generator=draw, requires_grad=True)
+            for name, old in minibatch.log_probs.items()
+        }
+        for _ in range(2)
+    )
+    value = torch.randn(50, generator=draw, requires_grad=True)
+    learnt = [*log_probs.values(), *entropies.values(), value]
+    found = []
+    for compiled in (True, False):
+        monkeypatch.setattr("ppo_trainer.losses.compiled_heads.can_run", lambda x, c=compiled: c)
+        actions = {
+            name: ActionOutput(chosen, OLD + log_probs[name] - 0.5, entropies[name], chosen)
+            for name, chosen in minibatch.chosen.items()
+        }
+        scale = minibatch_scale(minibatch, config)
+        out = NetOutput(actions, value)
+        result = ppo_losses(out, minibatch, minibatch.advantages, scale, config)
+        total = result.total(loss_weights(config, 0.3, torch.device("cpu")))
+        found.append([result.numbers, *torch.autograd.grad(2 * total, learnt)])
+    assert_close(*found, atol=1e-6, rtol=1e-5)
+    assert 0 < found[0][0][NAMES.index("policy/clip_fraction")] < 1
+    # Each of the three parts is in the total once.
+    weights = [1, -0.3, config.value_coef]
+    expected = sum(w * n for w, n in zip(weights, result.numbers.tolist(), strict=False))
+    assert_close(total.item(), expected)
+
+
+@pytest.mark.parametrize("wrong", ["log_prob", "entropy", "value"])
+@pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
+@pytest.mark.parametrize("clip_value", [False, True])
+def test_nan_shows_in_the_losses(wrong, ratio, clip_value):
+    move, value = NOW.actions["Move"], NOW.value
+    if wrong == "value":
+        value = value * torch.nan
+    else:
+        move = replace(move, **{wrong: getattr(move, wrong) * torch.nan})
+    out = NetOutput({"Move": move}, value)
+    result = losses(THREE, out, PPOConfig(ratio=ratio, clip_value=clip_value))
+    shown = {"log_prob": "policy", "entropy": "entropy", "value": "value"}[wrong]
+    assert math.isnan(getattr(result, shown))

@@ -131,7 +131,7 @@ def test_an_update_in_which_nobody_acts(monkeypatch):
     monkeypatch.setattr(Readings, "read", lambda self: added.append(self._unread) or [{"loss": 0}])
     net = net.to("meta")
     run_update(net, unmoved(net), on_meta(rollout), config)
-    assert {number.device.type for step in added[0] for number in step.values()} == {"meta"}
+    assert {numbers.device.type for step in added[0] for _, numbers in step} == {"meta"}
 
 
 def test_what_the_cpu_knew_grows_with_the_rollout():
@@ -243,10 +243,10 @@ def test_where_looks_are_free_no_tensor_is_kept():
     """Small ones between the large ones of a minibatch would break up the memory."""
     readings = Readings(torch.device("cpu"))
     readings.begin()
-    readings.add({"loss/policy": torch.tensor(1.5), "policy/kl": torch.tensor(0.25)})
+    readings.add(["loss/policy", "policy/kl"], torch.tensor([1.5, 0.25]))
     assert not any(readings._unread)
     readings.begin()
-    readings.add({"loss/policy": torch.tensor(2.0)})
+    readings.add(["loss/policy"], torch.tensor([2.0]))
     assert readings.read() == [{"loss/policy": 1.5, "policy/kl": 0.25}, {"loss/policy": 2.0}]
 
 
