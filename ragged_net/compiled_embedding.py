@@ -1,22 +1,20 @@
-"""The Numba kernels of the embedding as one operation of autograd."""
+"""The Numba kernels of the embedding as a layer of a chain."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from ragged_net import kernels
-from ragged_net.compiled import run
+from ragged_net.compiled import Arrays
 from ragged_net.input_norm import CLIP
 
-__all__ = ["Part", "can_run", "embed"]
+__all__ = ["Embedding", "Part", "can_run"]
 
 MOST_COLUMNS = 16
 """With more continuous features a matrix product is faster."""
@@ -54,9 +52,16 @@ class Part:
         weight = [] if self.weight is None else [self.weight]
         return [*weight, self.vector, *self.tables]
 
+    @property
+    def facts(self) -> list[Tensor]:
+        """The first five; the scaling is a copy, for the statistics may move on meanwhile."""
+        tensors = (self.values, self.places, self.columns)
+        whole = [tensor.contiguous() for tensor in tensors]
+        return [*whole, self.shift.clone(), self.scale.clone()]
+
 
 def can_run(parts: Sequence[Part], dim: int) -> bool:
-    """Whether ``embed`` takes these."""
+    """Whether an ``Embedding`` takes these."""
     return (
         kernels.available()
         and not torch.is_autocast_enabled("cpu")
@@ -78,68 +83,60 @@ def _fits(part: Part, dim: int) -> bool:
     )
 
 
-def embed(parts: Sequence[Part], rows: int) -> Tensor:
-    """(rows, D) float32: for each entity the sum of what its features stand for.
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """For each entity the sum of what its features stand for, as a ``Layer`` that takes no rows.
 
     Args:
         parts: At least one, for which ``can_run`` holds; each row is the place of one entity.
         rows: All entities.
-
-    Raises:
-        IndexError: A discrete feature, or a place, that is out of range.
     """
-    result: Tensor = run(_Embed, parts, rows, *(p for part in parts for p in part.parameters))
-    return result
 
+    parts: Sequence[Part]
+    rows: int
 
-class _Embed(torch.autograd.Function):
-    """``embed``; the parameters are those of the parts, once more, for autograd to see."""
+    @property
+    def weights(self) -> list[Tensor]:
+        """See ``Layer``."""
+        return [parameter for part in self.parts for parameter in part.parameters]
 
-    @staticmethod
-    def forward(ctx: Any, parts: Sequence[Part], rows: int, *parameters: Tensor) -> Tensor:
-        code = kernels.load("embed")
-        y = parameters[0].new_empty(rows, parts[0].vector.shape[0])
-        result = y.numpy()
-        scalings = [_scaling(part) for part in parts]
-        for part, scaling in zip(parts, scalings, strict=True):
-            values, places = _array(part.values), _array(part.places)
-            weight = part.vector.new_empty(y.shape[1], 0) if part.weight is None else part.weight
-            code.project(values, *scaling, _array(weight), _array(part.vector), places, result)
-            for column, table in zip(part.discrete, part.tables, strict=True):
-                code.add_table(values, column, _array(table), places, result)
-        ctx.save_for_backward(*(t for part in parts for t in (part.values, part.places)))
-        ctx.scalings = scalings
-        ctx.tables = [
-            [(c, t.shape) for c, t in zip(part.discrete, part.tables, strict=True)]
-            for part in parts
-        ]
-        return y
+    def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
+        """See ``Layer``.
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-        code = kernels.load("embed")
-        d_rows, saved = _array(d_y), iter(map(_array, ctx.saved_tensors))
-        gradients: list[Tensor] = []
-        for scaling, tables in zip(ctx.scalings, ctx.tables, strict=True):
-            values, places = next(saved), next(saved)
-            d_weight = d_y.new_empty(d_y.shape[1], len(scaling[0]))
-            d_vector = d_y.new_empty(d_y.shape[1])
+        Raises:
+            IndexError: A discrete feature, or a place, that is out of range.
+        """
+        code, dim = kernels.load("embed"), len(self.parts[0].vector)
+        y = torch.empty(self.rows, dim, dtype=torch.float32)
+        result, kept, left = y.numpy(), [], iter(weights)
+        for part in self.parts:
+            facts = part.facts
+            columns, shift, scale = (fact.numpy() for fact in facts[2:])
+            values, places = (fact.numpy() for fact in facts[:2])
+            weight = np.empty((dim, 0), np.float32) if part.weight is None else next(left)
+            code.project(values, columns, shift, scale, _MOST, weight, next(left), places, result)
+            for column in part.discrete:
+                code.add_table(values, column, next(left), places, result)
+            kept += facts
+        return y, kept
+
+    def backward(
+        self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
+    ) -> Tensor:
+        """See ``Layer``."""
+        code, d_rows = kernels.load("embed"), d_y.numpy()
+        facts, left = iter(fact.numpy() for fact in kept), iter(gradients)
+        for part in self.parts:
+            values, places, columns, shift, scale = islice(facts, 5)
+            d_weight = np.empty((d_rows.shape[1], 0), np.float32)
+            if part.weight is not None:
+                d_weight = next(left)
             code.project_backward(
-                values, *scaling, places, d_rows, d_weight.numpy(), d_vector.numpy()
+                values, columns, shift, scale, _MOST, places, d_rows, d_weight, next(left)
             )
-            gradients += [d_weight, d_vector] if len(scaling[0]) else [d_vector]
-            for column, shape in tables:
-                gradients.append(d_y.new_zeros(shape))
-                code.add_table_gradient(values, column, places, d_rows, gradients[-1].numpy())
-        return None, None, *gradients
+            for column in part.discrete:
+                code.add_table_gradient(values, column, places, d_rows, next(left))
+        return x
 
 
-def _scaling(part: Part) -> tuple[Any, ...]:
-    """What the kernels do to the features; copied, for the statistics may move on meanwhile."""
-    shift, scale = part.shift.numpy().copy(), part.scale.numpy().copy()
-    return part.columns.numpy(), shift, scale, np.float32(CLIP)
-
-
-def _array(tensor: Tensor) -> npt.NDArray[Any]:
-    return tensor.contiguous().numpy(force=True)
+_MOST = np.float32(CLIP)

@@ -11,7 +11,8 @@ from torch.nn.functional import linear
 from entity_env.spaces import Discrete, Feature, ObsSpace
 from ragged_net import compiled_embedding
 from ragged_net.batch import EntityBatch
-from ragged_net.compiled_embedding import Part
+from ragged_net.compiled_embedding import Embedding, Part
+from ragged_net.compiled_layers import NO_ROWS, chain
 from ragged_net.errors import ShapeError
 from ragged_net.input_norm import InputNorm
 from ragged_net.layout import Layout
@@ -88,6 +89,24 @@ class EntityEmbedding(nn.Module):
 
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """Returns (N, D) in the flat order of ``layout``."""
+        sources = self._sources(batch, layout)
+        if not sources:
+            return batch.global_features.new_zeros(0, self.dim)
+        layer = self._layer(sources, layout.num_rows)
+        if layer is not None:
+            return chain([layer], NO_ROWS)
+        rows = [embed(values) for embed, values, _ in sources]
+        return layout.scatter(rows, [places for _, _, places in sources])
+
+    def layer(self, batch: EntityBatch, layout: Layout) -> Embedding | None:
+        """``forward`` as the first layer of a chain; None where plain torch must run it."""
+        sources = self._sources(batch, layout)
+        return self._layer(sources, layout.num_rows) if sources else None
+
+    def _sources(
+        self, batch: EntityBatch, layout: Layout
+    ) -> list[tuple[nn.Module, Tensor, Tensor]]:
+        """For each type with entities who embeds it, its feature rows and their places."""
         sources = [
             (embed, batch.entities[name].values, layout.dest[name])
             for name, embed in zip(self.names, self.types, strict=True)
@@ -104,17 +123,19 @@ class EntityEmbedding(nn.Module):
                 received=f"{layout.num_rows} places",
                 hint=f"Layout.of(batch, with_global={self.global_type is not None})",
             )
-        if not sources:
-            return batch.global_features.new_zeros(0, self.dim)
+        return sources
+
+    def _layer(
+        self, sources: list[tuple[nn.Module, Tensor, Tensor]], rows: int
+    ) -> Embedding | None:
         parts = [
             embed.part(values, places)
             for embed, values, places in sources
             if type(embed) is TypeEmbedding
         ]
-        if len(parts) == len(sources) and compiled_embedding.can_run(parts, self.dim):
-            return compiled_embedding.embed(parts, layout.num_rows)
-        rows = [embed(values) for embed, values, _ in sources]
-        return layout.scatter(rows, [places for _, _, places in sources])
+        if len(parts) < len(sources) or not compiled_embedding.can_run(parts, self.dim):
+            return None
+        return Embedding(parts, rows)
 
     def check_statistics(self, batch: EntityBatch) -> None:
         """Raise FeatureValueError if a continuous feature of ``batch`` is not finite."""

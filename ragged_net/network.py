@@ -15,7 +15,6 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
     check_action_space,
 )
-from ragged_net import compiled
 from ragged_net.actors import CategoricalActors, SelectActors
 from ragged_net.batch import EntityBatch
 from ragged_net.check import (
@@ -26,15 +25,13 @@ from ragged_net.check import (
     flag_actions,
 )
 from ragged_net.config import NetConfig
-from ragged_net.embedding import EntityEmbedding
+from ragged_net.encoder import Encoder
 from ragged_net.errors import DeviceError
-from ragged_net.frames import Frames
 from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.layout import Layout
 from ragged_net.outputs import ActionOutput, Draw
 from ragged_net.pairs import Pairs
 from ragged_net.ragged import RaggedTensor
-from ragged_net.transformer import RaggedTransformer, make_activation
 
 __all__ = ["ActionOutput", "NetConfig", "NetOutput", "RaggedNet"]
 
@@ -59,44 +56,6 @@ class NetOutput:
             {name: ActionOutput.cat([part.actions[name] for part in parts]) for name in names},
             torch.cat([part.value for part in parts]),
         )
-
-
-class Mix(nn.Module):
-    """An activation and a linear layer."""
-
-    def __init__(self, config: NetConfig) -> None:
-        super().__init__()
-        self.activation = make_activation(config.activation)
-        self.linear = nn.Linear(config.dim, config.dim)
-        self.fused = config.activation == "relu" and config.attention == "auto"
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Rows (N, D) -> rows (N, D)."""
-        if self.fused and compiled.can_run(x):
-            return compiled.relu_linear(x, self.linear.weight, self.linear.bias)
-        y: Tensor = self.linear(self.activation(x))
-        return y
-
-
-class Encoder(nn.Module):
-    """Embedding and transformer: a batch -> one vector for each entity, in the flat order.
-
-    An activation and a linear layer stand between the two: the first attention can then compare
-    distances, for which products of raw coordinates are not enough.
-    """
-
-    def __init__(self, obs_space: ObsSpace, with_global: bool, config: NetConfig) -> None:
-        super().__init__()
-        self.embedding = EntityEmbedding(obs_space, config.dim, with_global)
-        self.mix = Mix(config)
-        self.transformer = RaggedTransformer(config)
-
-    def forward(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> RaggedTensor:
-        """Vectors (N, D) of all entities; visible ones know nothing of ``hidden`` (N,) ones."""
-        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
-        # One expression: a name would keep a layer's input alive for all the layers after it.
-        x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
-        return RaggedTensor.unchecked(x, layout.offsets)
 
 
 class RaggedNet(nn.Module):

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from ragged_net import compiled
 from ragged_net.attention import attend
+from ragged_net.compiled_layers import Block, Layer, Norm, chain, is_plain
 from ragged_net.config import NetConfig
 from ragged_net.frames import Frames
 
@@ -53,17 +54,18 @@ class TransformerBlock(nn.Module):
         """Rows (N, D) -> rows (N, D)."""
         rows, dim = x.shape
         if self.fused and compiled.can_run_block(x, self.heads):
-            return compiled.block(x, frames, self.heads, self._weights())
+            return chain([self.layer(frames)], x)
         qkv = self.qkv(self.norm_attention(x)).view(rows, 3, self.heads, dim // self.heads)
         mixed: Tensor = attend(qkv, frames, self.backend)
         x = x + self.out(mixed.reshape(rows, dim))  # (N, H, D / H) -> (N, D)
         residual: Tensor = self.mlp(self.norm_mlp(x))
         return x + residual
 
-    def _weights(self) -> list[Tensor]:
-        """In the order of ``compiled.block``."""
+    def layer(self, frames: Frames) -> Block:
+        """``forward`` as a layer of a chain, if it is ``fused`` and widths and heads fit."""
         parts = (self.norm_attention, self.qkv, self.out, self.norm_mlp, self.mlp[0], self.mlp[2])
-        return [tensor for part in parts for tensor in (part.weight, part.bias)]  # type: ignore[misc]
+        weights = [tensor for part in parts for tensor in (part.weight, part.bias)]
+        return Block(frames, self.heads, weights)  # type: ignore[arg-type]
 
 
 class RaggedTransformer(nn.Module):
@@ -83,7 +85,19 @@ class RaggedTransformer(nn.Module):
         """Rows (N, D) -> rows (N, D)."""
         for block in self.blocks:
             x = block(x, frames)
-        if self.fused and compiled.can_run(x):
-            return compiled.norm(x, self.norm.weight, self.norm.bias)
+        if self.fused and is_plain(self.norm, nn.LayerNorm) and compiled.can_run(x):
+            return chain([self._norm_layer()], x)
         output: Tensor = self.norm(x)
         return output
+
+    def layers(self, frames: Frames) -> list[Layer] | None:
+        """``forward`` as the layers of a chain; None where plain torch must run some of it."""
+        found: list[Layer] = []
+        for block in self.blocks:
+            if not (is_plain(block, TransformerBlock) and block.fused):
+                return None
+            found.append(block.layer(frames))
+        return [*found, self._norm_layer()] if is_plain(self.norm, nn.LayerNorm) else None
+
+    def _norm_layer(self) -> Norm:
+        return Norm((self.norm.weight, self.norm.bias))

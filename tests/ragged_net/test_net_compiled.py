@@ -17,6 +17,7 @@ pytest.importorskip("numba")
 
 from entity_env import spaces
 from ragged_net import NetConfig, compiled, kernels, ragged_attention
+from ragged_net.compiled_layers import Norm, ReluLinear, chain
 from ragged_net.errors import DtypeError
 from ragged_net.frames import Frames
 from ragged_net.kernels import jit, linear
@@ -321,7 +322,7 @@ def test_single_layers(rows):
     parameters = [x, *linear.parameters(), *norm.parameters()]
     results = []
     for y in (
-        compiled.norm(compiled.relu_linear(x, linear.weight, linear.bias), *norm.parameters()),
+        chain([ReluLinear([*linear.parameters()]), Norm([*norm.parameters()])], x),
         norm(linear(x.relu())),
     ):
         results.append([y, *torch.autograd.grad(y, parameters, change)])

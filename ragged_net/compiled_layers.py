@@ -1,0 +1,185 @@
+"""Compiled layers as operations of autograd, alone or in a chain that is one operation.
+
+Autograd's own part in an operation takes as long as the arithmetic of a small layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeGuard, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from ragged_net import kernels
+from ragged_net.compiled import Arrays, flat, hidden_rows, run, weight_arrays
+from ragged_net.frames import Frames
+
+__all__ = ["NO_ROWS", "Block", "Layer", "Norm", "ReluLinear", "chain", "is_plain"]
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class Layer(Protocol):
+    """One link of a chain. Rows are (N, K) float32 on the CPU, and contiguous."""
+
+    @property
+    def weights(self) -> Sequence[Tensor]:
+        """What is learned."""
+
+    def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
+        """The result for rows ``x``, and with ``keep`` what the backward pass needs."""
+
+    def backward(
+        self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
+    ) -> Tensor:
+        """The gradient of x; those of the weights are added to ``gradients``, which are zeros."""
+
+
+def chain(layers: Sequence[Layer], x: Tensor) -> Tensor:
+    """Rows ``x`` (N, K) through all ``layers``; ``NO_ROWS`` where the first one makes them."""
+    weights = [weight for layer in layers for weight in layer.weights]
+    result: Tensor = run(_Chain, layers, torch.is_grad_enabled(), x.contiguous(), *weights)
+    return result
+
+
+NO_ROWS = torch.empty(0)
+
+
+def is_plain(module: nn.Module, kind: type[M]) -> TypeGuard[M]:
+    """Whether calling ``module`` does what ``kind`` does, and nobody looks on or interferes."""
+    return type(module) is kind and not (
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ReluLinear:
+    """``relu(x) @ weight.T + bias``: weight (J, K) and bias (J,); J and K multiples of 32."""
+
+    weights: Sequence[Tensor]
+
+    def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
+        """See ``Layer``."""
+        y = x.new_empty(x.shape[0], len(weights[1]))
+        kernels.load("layers").relu_linear_forward(flat(x), *weights, flat(y))
+        return y, []
+
+    def backward(
+        self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
+    ) -> Tensor:
+        """See ``Layer``."""
+        d_x = torch.empty_like(x)
+        kernels.load("layers").relu_linear_backward(
+            flat(d_y), flat(x), weights[0], flat(d_x), *gradients
+        )
+        return d_x
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """LayerNorm: gain and bias (D,)."""
+
+    weights: Sequence[Tensor]
+
+    def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
+        """See ``Layer``."""
+        y = torch.empty_like(x)
+        kernels.load("layers").norm_forward(flat(x), *weights, flat(y))
+        return y, []
+
+    def backward(
+        self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
+    ) -> Tensor:
+        """See ``Layer``."""
+        d_x = torch.empty_like(x)
+        kernels.load("layers").norm_backward(flat(d_y), flat(x), weights[0], flat(d_x), *gradients)
+        return d_x
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A pre-norm transformer block with ReLU.
+
+    Args:
+        frames: Which rows belong together.
+        heads: H.
+        weights: Gain and bias of the first norm; weight (3 * D, D) and bias of queries, keys and
+            values; weight (D, D) and bias of the output; gain and bias of the second norm; weight
+            (M, D) and bias, and weight (D, M) and bias of the MLP.
+    """
+
+    frames: Frames
+    heads: int
+    weights: Sequence[Tensor]
+
+    def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
+        """See ``Layer``."""
+        y, (rows, dim) = torch.empty_like(x), x.shape
+        kept: list[Tensor] = []
+        if keep:
+            widths = (3 * dim, dim, dim, len(weights[9]))
+            kept = [x.new_empty(rows * width) for width in widths]
+            kept.append(x.new_empty(int(self.frames.plan.kept[-1]) * self.heads))
+        between = tuple(map(flat, kept)) if keep else _NOTHING_KEPT
+        kernels.load("block").block_forward(
+            flat(x), self.frames.plan, hidden_rows(self.frames), self.heads, dim, weights,
+            between, flat(y),
+        )  # fmt: skip
+        return y, kept
+
+    def backward(
+        self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
+    ) -> Tensor:
+        """See ``Layer``."""
+        d_x = torch.empty_like(x)
+        kernels.load("block").block_backward(
+            flat(d_y), flat(x), self.frames.plan, hidden_rows(self.frames), self.heads,
+            x.shape[1], weights, tuple(map(flat, kept)), flat(d_x),
+            tuple(gradient.reshape(-1) for gradient in gradients),
+        )  # fmt: skip
+        return d_x
+
+
+_NOTHING_KEPT = (np.empty(0, np.float32),) * 5
+"""Where no backward pass follows a block."""
+
+
+class _Chain(torch.autograd.Function):
+    """``chain``; the weights are those of the layers, once more, for autograd to see."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, layers: Sequence[Layer], keep: bool, x: Tensor, *weights: Tensor
+    ) -> Tensor:
+        arrays, saved, ctx.layers, ctx.counts = weight_arrays(weights), list(weights), layers, []
+        for layer in layers:
+            number = len(layer.weights)
+            y, kept = layer.forward(x, arrays[:number], keep)
+            if keep:
+                saved += [x, *kept]
+                ctx.counts.append(len(kept))
+            x, arrays = y, arrays[number:]
+        ctx.save_for_backward(*saved)
+        return x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+        saved, total = list(ctx.saved_tensors), sum(len(layer.weights) for layer in ctx.layers)
+        gradients = [torch.zeros_like(weight) for weight in saved[:total]]
+        arrays = weight_arrays(saved[:total])
+        into = tuple(gradient.numpy() for gradient in gradients)
+        d = d_y.contiguous()
+        for layer, count in zip(reversed(ctx.layers), reversed(ctx.counts), strict=True):
+            number, (x, *kept) = len(layer.weights), saved[-1 - count :]
+            d = layer.backward(d, x, arrays[-number:], kept, into[-number:])
+            saved, arrays, into = saved[: -1 - count], arrays[:-number], into[:-number]
+        return None, None, d, *gradients

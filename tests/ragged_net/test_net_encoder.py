@@ -1,0 +1,146 @@
+"""The encoder as one compiled chain, and where its modules run one by one."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from net_support import GLOBAL_OBS, make_batch
+from torch import nn
+
+pytest.importorskip("numba")
+
+from ragged_net import Layout, NetConfig
+from ragged_net.compiled_layers import NO_ROWS, ReluLinear, chain
+from ragged_net.encoder import Encoder
+
+NAMES = tuple(GLOBAL_OBS.entities)
+
+
+def encoder(**changes):
+    torch.manual_seed(0)
+    made = Encoder(GLOBAL_OBS, True, NetConfig(**{"dim": 32, "layers": 2, "heads": 2} | changes))
+    for parameter in made.parameters():  # biases and gains that matter
+        nn.init.normal_(parameter, std=0.3)
+    return made
+
+
+def batch():
+    made = make_batch([5, 0, 0, 3] * 6, [1, 2, 0, 1] * 6, [0, 1, 0, 0] * 6, with_global=True)
+    return made, Layout.of(made, True, NAMES)
+
+
+def run(made, hidden=None):
+    """The rows and all gradients."""
+    frames, layout = batch()
+    rows = made(frames, layout, hidden).values
+    change = torch.randn(rows.shape, generator=torch.Generator().manual_seed(1))
+    gradients = torch.autograd.grad(rows, list(made.parameters()), change)
+    return [rows, *gradients]
+
+
+def is_chain(made):
+    frames, layout = batch()
+    found = type(made(frames, layout, None).values.grad_fn).__name__ == "_ChainBackward"
+    return found and len(made(frames, layout, None).values.grad_fn.layers) > 1
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_chain_is_its_modules_one_by_one_to_the_last_bit(monkeypatch, masked):
+    made = encoder()
+    hidden = torch.arange(batch()[1].num_rows) % 3 == 0 if masked else None
+    assert is_chain(made)
+    together = run(made, hidden)
+    with torch.no_grad():
+        assert torch.equal(made(*batch(), hidden).values, together[0])
+    monkeypatch.setattr(Encoder, "_layers", lambda *_: None)
+    for a, b in zip(together, run(made, hidden), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["embedding", "mix", "transformer", "transformer.blocks.1"])
+@pytest.mark.parametrize(
+    "register",
+    ["register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"],
+)
+def test_hooks_see_the_modules_that_they_are_on(name, register):
+    made, seen = encoder(), []
+    expected = run(made)
+    handle = getattr(made.get_submodule(name), register)(lambda *_: seen.append(name))
+    if register == "register_full_backward_hook":
+        with torch.enable_grad():
+            run(made)
+    else:
+        run(made)
+    assert seen
+    handle.remove()
+    assert is_chain(made)
+    assert all(torch.equal(a, b) for a, b in zip(run(made), expected, strict=True))
+
+
+@pytest.mark.parametrize("name", ["mix", "transformer.norm", "transformer.blocks.0"])
+def test_a_module_that_somebody_put_there_is_used(name):
+    class Zero(nn.Module):
+        def forward(self, x, *_):
+            return 0 * x
+
+    made = encoder()
+    made.set_submodule(name, Zero())
+    rows = made(*batch(), None).values
+    assert not is_chain(made)
+    if name == "transformer.norm":
+        assert not rows.any()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"dim": 48}, {"heads": 8}, {"activation": "gelu"}, {"attention": "grouped"}]
+)
+def test_what_the_kernels_cannot_do_runs_in_torch(changes):
+    assert not is_chain(encoder(**changes))
+
+
+def test_backward_twice_where_the_graph_is_retained():
+    made = encoder()
+    total = made(*batch(), None).values.square().sum()
+    first = torch.autograd.grad(total, made.mix.linear.weight, retain_graph=True)
+    assert torch.equal(first[0], torch.autograd.grad(total, made.mix.linear.weight)[0])
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(total, made.mix.linear.weight)
+
+
+def test_weights_that_changed_before_the_backward_pass_are_noticed():
+    made = encoder()
+    total = made(*batch(), None).values.sum()
+    with torch.no_grad():
+        made.mix.linear.weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+
+
+def test_statistics_may_move_between_forward_and_backward():
+    made, (frames, layout) = encoder(), batch()
+    made.embedding.update_statistics(frames)
+    weight = made.embedding.types[0].project.weight
+    expected, rows = (made(frames, layout, None).values for _ in range(2))
+    (gradient,) = torch.autograd.grad(expected.square().sum(), weight)
+    made.embedding.update_statistics(make_batch([9], [3], [1], with_global=True))
+    assert torch.equal(torch.autograd.grad(rows.square().sum(), weight)[0], gradient)
+
+
+def test_without_gradients_no_layer_keeps_the_rows_before_it():
+    alive = []
+
+    class Watched(ReluLinear):
+        def forward(self, x, weights, keep):
+            gc.collect()
+            alive.append(sum(row() is not None for row in rows))
+            y, kept = super().forward(x, weights, keep)
+            rows.append(weakref.ref(y))
+            return y, kept
+
+    linear, rows = nn.Linear(32, 32), []
+    layers = [Watched([*linear.parameters()]) for _ in range(4)]
+    with torch.no_grad():
+        chain(layers, torch.randn(5, 32))
+    assert max(alive) <= 1
+    assert len(NO_ROWS) == 0
