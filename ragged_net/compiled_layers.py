@@ -18,7 +18,7 @@ from ragged_net import kernels
 from ragged_net.compiled import Arrays, flat, hidden_rows, run, weight_arrays
 from ragged_net.frames import Frames
 
-__all__ = ["NO_ROWS", "Block", "Layer", "Norm", "ReluLinear", "chain", "is_plain"]
+__all__ = ["NO_ROWS", "Block", "Layer", "Norm", "ReluLinear", "Value", "chain", "is_plain"]
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -78,8 +78,9 @@ class ReluLinear:
         """See ``Layer``."""
         d_x = torch.empty_like(x)
         kernels.load("layers").relu_linear_backward(
-            flat(d_y), flat(x), weights[0], flat(d_x), *gradients
-        )
+            flat(d_y), flat(x), weights[0], flat(d_x),
+            *(gradient.reshape(-1) for gradient in gradients),
+        )  # fmt: skip
         return d_x
 
 
@@ -144,6 +145,42 @@ class Block:
             flat(d_y), flat(x), self.frames.plan, hidden_rows(self.frames), self.heads,
             x.shape[1], weights, tuple(map(flat, kept)), flat(d_x),
             tuple(gradient.reshape(-1) for gradient in gradients),
+        )  # fmt: skip
+        return d_x
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """An MLP with one hidden layer and ReLU on the mean of each frame: rows (N, D) -> (B, 1).
+
+    Args:
+        offsets: (B + 1,) int64.
+        weights: Weight (M, D) and bias of the hidden layer, weight (1, M) and bias of the last.
+    """
+
+    offsets: Tensor
+    weights: Sequence[Tensor]
+
+    def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
+        """See ``Layer``."""
+        frames, (size, dim) = self.offsets.shape[0] - 1, weights[0].shape
+        means, hidden = x.new_empty(frames, dim), x.new_empty(frames, size)
+        values = x.new_empty(frames, 1)
+        w_hidden, b_hidden, w_out, b_out = weights
+        kernels.load("value").value_forward(
+            flat(x), self.offsets.numpy(), w_hidden, b_hidden, w_out.reshape(-1), b_out,
+            flat(means), flat(hidden), flat(values),
+        )  # fmt: skip
+        return values, [means, hidden]
+
+    def backward(
+        self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
+    ) -> Tensor:
+        """See ``Layer``."""
+        d_x, (w_hidden, _, w_out, _) = torch.empty_like(x), weights
+        kernels.load("value").value_backward(
+            flat(d_y), self.offsets.numpy(), w_hidden, w_out.reshape(-1), *map(flat, kept),
+            flat(d_x), *(gradient.reshape(-1) for gradient in gradients),
         )  # fmt: skip
         return d_x
 

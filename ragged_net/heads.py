@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from ragged_net import compiled_heads
+from ragged_net import compiled, compiled_heads
+from ragged_net.compiled_layers import Value, chain, is_plain
 from ragged_net.distributions import CategoricalDist, SelectDist
 from ragged_net.pairs import Pairs
 from ragged_net.ragged import RaggedTensor
@@ -109,9 +110,18 @@ class ValueHead(nn.Module):
 
     def forward(self, entities: RaggedTensor) -> Tensor:
         """Vectors of all entities (N, D) -> values (B,) float32."""
-        with _full_precision(entities.values):
+        x = entities.values
+        if self._fits() and compiled.can_run(x):
+            weights = [tensor for i in (0, 2) for tensor in self.mlp[i].parameters()]
+            return chain([Value(entities.offsets, weights)], x).squeeze(-1)
+        with _full_precision(x):
             values: Tensor = self.mlp(_means(entities)).squeeze(-1)
             return values
+
+    def _fits(self) -> bool:
+        """Whether the kernel does what these modules do."""
+        kinds = (nn.Linear, nn.ReLU, nn.Linear)
+        return is_plain(self.mlp, nn.Sequential) and all(map(is_plain, self.mlp, kinds))
 
 
 def _means(entities: RaggedTensor) -> Tensor:
