@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,18 +43,23 @@ class Rollout:
     @cached_property
     def actors_per_frame(self) -> Tensor:
         """Actors of all actions in each frame. Shape: (B,), int64, on the CPU."""
-        counts = torch.zeros(len(self), dtype=torch.int64)
+        ends = np.zeros(len(self) + 1, np.int64)
         for ragged in self.log_probs.values():
-            counts = counts + ragged.host_offsets.diff()
-        return counts
+            ends = ends + ragged.host_offsets.numpy()
+        return torch.from_numpy(ends[1:] - ends[:-1])
 
     def select(self, frames: Tensor | FrameNumbers) -> Rollout:
         """The given frames (K,) int64, in that order."""
         frames = FrameNumbers.of(frames, self.values.device)
+        chosen, log_probs = {}, {}
+        for name, ragged in self.chosen.items():
+            chosen[name], rows = ragged.select_with_rows(frames)
+            old = self.log_probs[name].values.index_select(0, rows)
+            log_probs[name] = chosen[name].with_values(old)
         return Rollout(
             batch=self.batch.select(frames),
-            chosen={name: ragged.select(frames) for name, ragged in self.chosen.items()},
-            log_probs={name: ragged.select(frames) for name, ragged in self.log_probs.items()},
+            chosen=chosen,
+            log_probs=log_probs,
             values=self.values.index_select(0, frames.there),
             advantages=self.advantages.index_select(0, frames.there),
             returns=self.returns.index_select(0, frames.there),

@@ -15,10 +15,20 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ragged_net import kernels
-from ragged_net.compiled import Arrays, flat, hidden_rows, run, weight_arrays
+from ragged_net.compiled import Arrays, WeightArrays, flat, hidden_rows, run
 from ragged_net.frames import Frames
 
-__all__ = ["NO_ROWS", "Block", "Layer", "Norm", "ReluLinear", "Value", "chain", "is_plain"]
+__all__ = [
+    "NO_ROWS",
+    "Block",
+    "Layer",
+    "Norm",
+    "ReluLinear",
+    "Value",
+    "chain",
+    "is_plain",
+    "weights_of",
+]
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -40,10 +50,15 @@ class Layer(Protocol):
         """The gradient of x; those of the weights are added to ``gradients``, which are zeros."""
 
 
-def chain(layers: Sequence[Layer], x: Tensor) -> Tensor:
-    """Rows ``x`` (N, K) through all ``layers``; ``NO_ROWS`` where the first one makes them."""
+def chain(layers: Sequence[Layer], x: Tensor, arrays: WeightArrays | None = None) -> Tensor:
+    """Rows ``x`` (N, K) through all ``layers``; ``NO_ROWS`` where the first one makes them.
+
+    ``arrays`` belong to a caller who comes again with the same weights.
+    """
     weights = [weight for layer in layers for weight in layer.weights]
-    result: Tensor = run(_Chain, layers, torch.is_grad_enabled(), x.contiguous(), *weights)
+    arrays = arrays or WeightArrays()
+    keep = torch.is_grad_enabled()
+    result: Tensor = run(_Chain, layers, arrays, keep, x.contiguous(), *weights)
     return result
 
 
@@ -58,6 +73,17 @@ def is_plain(module: nn.Module, kind: type[M]) -> TypeGuard[M]:
         or module._backward_hooks
         or module._backward_pre_hooks
     )
+
+
+def weights_of(
+    modules: Sequence[nn.Module], kinds: Sequence[type[nn.Module]]
+) -> list[Tensor] | None:
+    """Weight and bias of each module; None unless each is a plain one of its kind with both."""
+    if not all(map(is_plain, modules, kinds)):
+        return None
+    # Looked up as attributes, they would take a microsecond each.
+    found = [weight for module in modules for weight in module._parameters.values()]
+    return None if any(weight is None for weight in found) else found  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,9 +220,15 @@ class _Chain(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, layers: Sequence[Layer], keep: bool, x: Tensor, *weights: Tensor
+        ctx: Any,
+        layers: Sequence[Layer],
+        cache: WeightArrays,
+        keep: bool,
+        x: Tensor,
+        *weights: Tensor,
     ) -> Tensor:
-        arrays, saved, ctx.layers, ctx.counts = weight_arrays(weights), list(weights), layers, []
+        saved, ctx.layers, ctx.counts = list(weights), layers, []
+        ctx.arrays = arrays = cache.of(weights)
         for layer in layers:
             number = len(layer.weights)
             y, kept = layer.forward(x, arrays[:number], keep)
@@ -210,13 +242,12 @@ class _Chain(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-        saved, total = list(ctx.saved_tensors), sum(len(layer.weights) for layer in ctx.layers)
-        gradients = [torch.zeros_like(weight) for weight in saved[:total]]
-        arrays = weight_arrays(saved[:total])
+        saved, arrays = list(ctx.saved_tensors), ctx.arrays
+        gradients = [torch.zeros_like(weight) for weight in saved[: len(arrays)]]
         into = tuple(gradient.numpy() for gradient in gradients)
         d = d_y.contiguous()
         for layer, count in zip(reversed(ctx.layers), reversed(ctx.counts), strict=True):
             number, (x, *kept) = len(layer.weights), saved[-1 - count :]
             d = layer.backward(d, x, arrays[-number:], kept, into[-number:])
             saved, arrays, into = saved[: -1 - count], arrays[:-number], into[:-number]
-        return None, None, d, *gradients
+        return None, None, None, d, *gradients

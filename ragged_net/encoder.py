@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from entity_env.spaces import ObsSpace
 from ragged_net import compiled
 from ragged_net.batch import EntityBatch
-from ragged_net.compiled_layers import NO_ROWS, Layer, ReluLinear, chain, is_plain
+from ragged_net.compiled import WeightArrays
+from ragged_net.compiled_layers import NO_ROWS, Layer, ReluLinear, chain, is_plain, weights_of
 from ragged_net.config import NetConfig
 from ragged_net.embedding import EntityEmbedding
 from ragged_net.frames import Frames
@@ -29,14 +30,16 @@ class Mix(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Rows (N, D) -> rows (N, D)."""
-        if self.fused and compiled.can_run(x):
-            return chain([self.layer()], x)
+        layer = self.layer() if compiled.can_run(x) else None
+        if layer is not None:
+            return chain([layer], x)
         y: Tensor = self.linear(self.activation(x))
         return y
 
-    def layer(self) -> ReluLinear:
-        """``forward`` as a layer of a chain, if it is ``fused`` and its width fits."""
-        return ReluLinear((self.linear.weight, self.linear.bias))
+    def layer(self) -> ReluLinear | None:
+        """``forward`` as a layer of a chain, for widths that fit; None if torch must run it."""
+        weights = weights_of((self.linear,), (nn.Linear,)) if self.fused else None
+        return None if weights is None else ReluLinear(weights)
 
 
 class Encoder(nn.Module):
@@ -51,14 +54,15 @@ class Encoder(nn.Module):
         self.embedding = EntityEmbedding(obs_space, config.dim, with_global)
         self.mix = Mix(config)
         self.transformer = RaggedTransformer(config)
-        self.dim, self.heads = config.dim, config.heads
+        self.fits = compiled.widths_fit(config.dim, config.heads)
+        self._arrays = WeightArrays()
 
     def forward(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> RaggedTensor:
         """Vectors (N, D) of all entities; visible ones know nothing of ``hidden`` (N,) ones."""
         frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
         layers = self._layers(batch, layout, frames)
         if layers is not None:
-            x = chain(layers, NO_ROWS)
+            x = chain(layers, NO_ROWS, self._arrays)
         else:
             # One expression: a name would keep a layer's input alive for all layers after it.
             x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
@@ -67,14 +71,16 @@ class Encoder(nn.Module):
     def _layers(self, batch: EntityBatch, layout: Layout, frames: Frames) -> list[Layer] | None:
         """All of them, if they can run as one chain."""
         if not (
-            batch.device.type == "cpu"
+            self.fits
             and layout.num_rows
+            and batch.device.type == "cpu"
             and is_plain(self.embedding, EntityEmbedding)
             and is_plain(self.mix, Mix)
             and is_plain(self.transformer, RaggedTransformer)
-            and self.mix.fused
-            and compiled.widths_fit(self.dim, self.heads)
         ):
             return None
-        first, rest = self.embedding.layer(batch, layout), self.transformer.layers(frames)
-        return None if first is None or rest is None else [first, self.mix.layer(), *rest]
+        mix, rest = self.mix.layer(), self.transformer.layers(frames)
+        if mix is None or rest is None:
+            return None
+        first = self.embedding.layer(batch, layout)
+        return None if first is None else [first, mix, *rest]

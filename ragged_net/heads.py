@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ragged_net import compiled, compiled_heads
-from ragged_net.compiled_layers import Value, chain, is_plain
+from ragged_net.compiled_layers import Value, chain, is_plain, weights_of
 from ragged_net.distributions import CategoricalDist, SelectDist
 from ragged_net.pairs import Pairs
 from ragged_net.ragged import RaggedTensor
@@ -107,21 +107,24 @@ class ValueHead(nn.Module):
         self.mlp = nn.Sequential(
             _orthogonal(dim, dim, 2**0.5), make_activation(activation), _orthogonal(dim, 1, 1.0)
         )
+        self._arrays = compiled.WeightArrays()
 
     def forward(self, entities: RaggedTensor) -> Tensor:
         """Vectors of all entities (N, D) -> values (B,) float32."""
         x = entities.values
-        if self._fits() and compiled.can_run(x):
-            weights = [tensor for i in (0, 2) for tensor in self.mlp[i].parameters()]
-            return chain([Value(entities.offsets, weights)], x).squeeze(-1)
+        weights = self._weights() if compiled.can_run(x) else None
+        if weights is not None:
+            return chain([Value(entities.offsets, weights)], x, self._arrays).squeeze(-1)
         with _full_precision(x):
             values: Tensor = self.mlp(_means(entities)).squeeze(-1)
             return values
 
-    def _fits(self) -> bool:
-        """Whether the kernel does what these modules do."""
-        kinds = (nn.Linear, nn.ReLU, nn.Linear)
-        return is_plain(self.mlp, nn.Sequential) and all(map(is_plain, self.mlp, kinds))
+    def _weights(self) -> list[Tensor] | None:
+        """Those of the kernel, if it does what these modules do."""
+        mlp = self.mlp
+        if not is_plain(mlp, nn.Sequential) or not is_plain(mlp[1], nn.ReLU):
+            return None
+        return weights_of((mlp[0], mlp[2]), (nn.Linear, nn.Linear))
 
 
 def _means(entities: RaggedTensor) -> Tensor:

@@ -79,13 +79,17 @@ class Layout:
 
     @classmethod
     def _compiled(cls, names: list[str], types: list[RaggedTensor], with_global: bool) -> Layout:
-        stacked = np.stack([ragged.offsets.numpy() for ragged in types])
-        found = kernels.load("indices").flat_order(stacked, with_global)
-        offsets, places, last = map(torch.from_numpy, found)
-        parts = torch.split(places, [ragged.num_rows for ragged in types])
-        rows = places.shape[0] + (last.shape[0] if with_global else 0)
-        dest = dict(zip(names, parts, strict=True))
-        return cls(offsets, dest, last if with_global else None, rows)
+        stacked = np.empty((len(types), types[0].num_frames + 1), np.int64)
+        for k, ragged in enumerate(types):
+            stacked[k] = ragged.offsets.numpy()
+        offsets, places, last = kernels.load("indices").flat_order(stacked, with_global)
+        dest, start = {}, 0
+        for name, ragged in zip(names, types, strict=True):
+            dest[name] = torch.from_numpy(places[start : start + ragged.num_rows])
+            start += ragged.num_rows
+        rows = len(places) + (len(last) if with_global else 0)
+        ends = torch.from_numpy(last) if with_global else None
+        return cls(torch.from_numpy(offsets), dest, ends, rows)
 
     def flat_rows(self, indices: RaggedTensor) -> Tensor:
         """(A,) int64: the flat rows of entity ``indices`` (A,) within their frames."""

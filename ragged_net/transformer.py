@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from ragged_net import compiled
 from ragged_net.attention import attend
-from ragged_net.compiled_layers import Block, Layer, Norm, chain, is_plain
+from ragged_net.compiled_layers import Block, Layer, Norm, chain, is_plain, weights_of
 from ragged_net.config import NetConfig
 from ragged_net.frames import Frames
 
@@ -53,19 +53,30 @@ class TransformerBlock(nn.Module):
     def forward(self, x: Tensor, frames: Frames) -> Tensor:
         """Rows (N, D) -> rows (N, D)."""
         rows, dim = x.shape
-        if self.fused and compiled.can_run_block(x, self.heads):
-            return chain([self.layer(frames)], x)
+        layer = self.layer(frames) if compiled.can_run_block(x, self.heads) else None
+        if layer is not None:
+            return chain([layer], x)
         qkv = self.qkv(self.norm_attention(x)).view(rows, 3, self.heads, dim // self.heads)
         mixed: Tensor = attend(qkv, frames, self.backend)
         x = x + self.out(mixed.reshape(rows, dim))  # (N, H, D / H) -> (N, D)
         residual: Tensor = self.mlp(self.norm_mlp(x))
         return x + residual
 
-    def layer(self, frames: Frames) -> Block:
-        """``forward`` as a layer of a chain, if it is ``fused`` and widths and heads fit."""
-        parts = (self.norm_attention, self.qkv, self.out, self.norm_mlp, self.mlp[0], self.mlp[2])
-        weights = [tensor for part in parts for tensor in (part.weight, part.bias)]
-        return Block(frames, self.heads, weights)  # type: ignore[arg-type]
+    def layer(self, frames: Frames) -> Block | None:
+        """``forward`` as a layer of a chain, for widths that fit; None if torch must run it."""
+        parts, mlp = self._modules, self.mlp
+        if not (self.fused and is_plain(mlp, nn.Sequential)):
+            return None
+        up, activation, down = mlp
+        modules = [parts["norm_attention"], parts["qkv"], parts["out"], parts["norm_mlp"], up, down]
+        weights = weights_of(modules, _KINDS)  # type: ignore[arg-type]
+        if weights is None or not is_plain(activation, nn.ReLU):
+            return None
+        return Block(frames, self.heads, weights)
+
+
+_KINDS = (nn.LayerNorm, nn.Linear, nn.Linear, nn.LayerNorm, nn.Linear, nn.Linear)
+"""Of the modules whose weights a block has."""
 
 
 class RaggedTransformer(nn.Module):
@@ -85,19 +96,21 @@ class RaggedTransformer(nn.Module):
         """Rows (N, D) -> rows (N, D)."""
         for block in self.blocks:
             x = block(x, frames)
-        if self.fused and is_plain(self.norm, nn.LayerNorm) and compiled.can_run(x):
-            return chain([self._norm_layer()], x)
+        layer = self._norm_layer() if compiled.can_run(x) else None
+        if layer is not None:
+            return chain([layer], x)
         output: Tensor = self.norm(x)
         return output
 
     def layers(self, frames: Frames) -> list[Layer] | None:
         """``forward`` as the layers of a chain; None where plain torch must run some of it."""
-        found: list[Layer] = []
-        for block in self.blocks:
-            if not (is_plain(block, TransformerBlock) and block.fused):
-                return None
-            found.append(block.layer(frames))
-        return [*found, self._norm_layer()] if is_plain(self.norm, nn.LayerNorm) else None
+        found = [
+            block.layer(frames) if is_plain(block, TransformerBlock) else None
+            for block in self.blocks
+        ]
+        layers: list[Layer] = [layer for layer in (*found, self._norm_layer()) if layer]
+        return layers if len(layers) == len(found) + 1 else None
 
-    def _norm_layer(self) -> Norm:
-        return Norm((self.norm.weight, self.norm.bias))
+    def _norm_layer(self) -> Norm | None:
+        weights = weights_of((self.norm,), (nn.LayerNorm,)) if self.fused else None
+        return None if weights is None else Norm(weights)
