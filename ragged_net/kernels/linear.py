@@ -6,6 +6,7 @@ import numpy as np
 
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.tile import PANEL, add_product, set_product
+from ragged_net.kernels.transpose import COLUMNS, load_columns
 from ragged_net.kernels.vector import LANES, load, splat, store
 
 __all__ = [
@@ -33,20 +34,26 @@ def pack(weight, transposed):
 
     Returns:
         (J * K,) float32: for x @ weight (``transposed`` False) the panels hold ``PANEL`` columns of
-        the weight each; for x @ weight.T, those of its transpose. Columns must be a multiple of
+        the weight each; for x @ weight.T, those of its transpose. J and K are multiples of
         ``PANEL``.
     """
     rows, columns = weight.shape
-    panels = np.empty(rows * columns, np.float32)
+    panels, flat = np.empty(rows * columns, np.float32), weight.reshape(-1)
     if transposed:
-        for j in range(rows):
+        places, square = np.empty(LANES, np.int64), np.empty(COLUMNS * LANES, np.float32)
+        for j in range(0, rows, LANES):
+            for lane in range(LANES):
+                places[lane] = (j + lane) * columns
             at = j // PANEL * columns * PANEL + j % PANEL
-            for k in range(columns):
-                panels[at + k * PANEL] = weight[j, k]
+            for k in range(0, columns, COLUMNS):
+                load_columns(flat, places, k, square, np.int64(0))
+                for d in range(COLUMNS):
+                    store(panels, at + (k + d) * PANEL, load(square, d * LANES))
     else:
         for j in range(rows):
-            for k in range(columns):
-                panels[(k // PANEL * rows + j) * PANEL + k % PANEL] = weight[j, k]
+            for k in range(0, columns, LANES):
+                at = (k // PANEL * rows + j) * PANEL + k % PANEL
+                store(panels, at, load(flat, j * columns + k))
     return panels
 
 
