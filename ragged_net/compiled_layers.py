@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from ragged_net import kernels
 from ragged_net.compiled import Arrays, WeightArrays, flat, hidden_rows, run
+from ragged_net.errors import ShapeError
 from ragged_net.frames import Frames
 
 __all__ = [
@@ -94,7 +95,9 @@ class ReluLinear:
 
     def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
         """See ``Layer``."""
-        y = x.new_empty(x.shape[0], len(weights[1]))
+        size = len(weights[1])
+        _check_shapes(weights, (size, x.shape[1]), (size,))
+        y = x.new_empty(x.shape[0], size)
         kernels.load("layers").relu_linear_forward(flat(x), *weights, flat(y))
         return y, []
 
@@ -118,6 +121,7 @@ class Norm:
 
     def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
         """See ``Layer``."""
+        _check_shapes(weights, x.shape[1:], x.shape[1:])
         y = torch.empty_like(x)
         kernels.load("layers").norm_forward(flat(x), *weights, flat(y))
         return y, []
@@ -149,10 +153,15 @@ class Block:
 
     def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
         """See ``Layer``."""
-        y, (rows, dim) = torch.empty_like(x), x.shape
+        y, (rows, dim), size = torch.empty_like(x), x.shape, len(weights[9])
+        narrow, third = (dim,), (3 * dim,)
+        _check_shapes(
+            weights, narrow, narrow, third + narrow, third, narrow + narrow, narrow,
+            narrow, narrow, (size, dim), (size,), (dim, size), narrow,
+        )  # fmt: skip
         kept: list[Tensor] = []
         if keep:
-            widths = (3 * dim, dim, dim, len(weights[9]))
+            widths = (3 * dim, dim, dim, size)
             kept = [x.new_empty(rows * width) for width in widths]
             kept.append(x.new_empty(int(self.frames.plan.kept[-1]) * self.heads))
         between = tuple(map(flat, kept)) if keep else _NOTHING_KEPT
@@ -189,7 +198,8 @@ class Value:
 
     def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
         """See ``Layer``."""
-        frames, (size, dim) = self.offsets.shape[0] - 1, weights[0].shape
+        frames, dim, size = self.offsets.shape[0] - 1, x.shape[1], len(weights[1])
+        _check_shapes(weights, (size, dim), (size,), (1, size), (1,))
         means, hidden = x.new_empty(frames, dim), x.new_empty(frames, size)
         values = x.new_empty(frames, 1)
         w_hidden, b_hidden, w_out, b_out = weights
@@ -213,6 +223,19 @@ class Value:
 
 _NOTHING_KEPT = (np.empty(0, np.float32),) * 5
 """Where no backward pass follows a block."""
+
+
+def _check_shapes(weights: Arrays, *expected: tuple[int, ...]) -> None:
+    """Kernels do not: with others they would read and write memory that is not theirs.
+
+    Raises:
+        ShapeError: Weights that somebody has put there.
+    """
+    received = tuple(weight.shape for weight in weights)
+    if received != expected:
+        raise ShapeError(
+            "the weights of a layer do not fit its rows", expected=expected, received=received
+        )
 
 
 class _Chain(torch.autograd.Function):

@@ -12,7 +12,7 @@ from entity_env.spaces import Discrete, Feature, ObsSpace
 from ragged_net import compiled_embedding
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled_embedding import Embedding, Part
-from ragged_net.compiled_layers import NO_ROWS, chain
+from ragged_net.compiled_layers import NO_ROWS, chain, is_plain
 from ragged_net.errors import ShapeError
 from ragged_net.input_norm import InputNorm
 from ragged_net.layout import Layout
@@ -65,6 +65,15 @@ class TypeEmbedding(nn.Module):
             [column for column, _ in self.discrete],
             [table.weight for table in self.tables],  # type: ignore[misc]
         )  # fmt: skip
+
+    def is_whole(self) -> bool:
+        """Whether nobody has changed what it is made of."""
+        project, tables = self.project, self.tables
+        return (
+            is_plain(self.norm, InputNorm)
+            and (project is None or is_plain(project, nn.Linear))
+            and all(is_plain(table, nn.Embedding) for table in tables)
+        )
 
 
 class EntityEmbedding(nn.Module):
@@ -131,7 +140,7 @@ class EntityEmbedding(nn.Module):
         parts = [
             embed.part(values, places)
             for embed, values, places in sources
-            if type(embed) is TypeEmbedding
+            if is_plain(embed, TypeEmbedding) and embed.is_whole()
         ]
         if len(parts) < len(sources) or not compiled_embedding.can_run(parts, self.dim):
             return None

@@ -38,8 +38,10 @@ class Mix(nn.Module):
 
     def layer(self) -> ReluLinear | None:
         """``forward`` as a layer of a chain, for widths that fit; None if torch must run it."""
-        weights = weights_of((self.linear,), (nn.Linear,)) if self.fused else None
-        return None if weights is None else ReluLinear(weights)
+        if not (self.fused and is_plain(self.activation, nn.ReLU)):
+            return None
+        weights = weights_of((self.linear,), (nn.Linear,))
+        return ReluLinear(weights) if weights and compiled.widths_fit(len(weights[1])) else None
 
 
 class Encoder(nn.Module):

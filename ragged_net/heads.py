@@ -124,7 +124,8 @@ class ValueHead(nn.Module):
         mlp = self.mlp
         if not is_plain(mlp, nn.Sequential) or not is_plain(mlp[1], nn.ReLU):
             return None
-        return weights_of((mlp[0], mlp[2]), (nn.Linear, nn.Linear))
+        weights = weights_of((mlp[0], mlp[2]), (nn.Linear, nn.Linear))
+        return weights if weights and compiled.widths_fit(len(weights[1])) else None
 
 
 def _means(entities: RaggedTensor) -> Tensor:

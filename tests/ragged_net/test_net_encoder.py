@@ -1,5 +1,6 @@
 """The encoder as one compiled chain, and where its modules run one by one."""
 
+import copy
 import gc
 import weakref
 
@@ -13,6 +14,7 @@ pytest.importorskip("numba")
 from ragged_net import Layout, NetConfig
 from ragged_net.compiled_layers import NO_ROWS, ReluLinear, chain
 from ragged_net.encoder import Encoder
+from ragged_net.errors import ShapeError
 
 NAMES = tuple(GLOBAL_OBS.entities)
 
@@ -76,6 +78,88 @@ def test_hooks_see_the_modules_that_they_are_on(name, register):
     handle.remove()
     assert is_chain(made)
     assert all(torch.equal(a, b) for a, b in zip(run(made), expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mix.activation",
+        "mix.linear",
+        "embedding.types.1",
+        "embedding.types.1.norm",
+        "embedding.types.1.project",
+        "embedding.types.1.tables.0",
+        "embedding.global_type",
+        "transformer.norm",
+        "transformer.blocks.0.qkv",
+        "transformer.blocks.0.mlp",
+        "transformer.blocks.0.mlp.1",
+        "transformer.blocks.0.mlp.2",
+    ],
+)
+def test_hooks_see_what_is_inside_of_modules(name):
+    made, seen = encoder(), []
+    expected = run(made)
+    module = made.get_submodule(name)
+    # A projection shares its weight with the module that it belongs to, and is never called.
+    called = not name.endswith("project")
+    with_hook = module.register_forward_hook(lambda *_: seen.append(name))
+    rows = run(made)
+    assert bool(seen) == called
+    assert not is_chain(made)
+    with_hook.remove()
+    assert is_chain(made)
+    for a, b in zip(rows, expected, strict=True):
+        largest = max(1.0, float(b.detach().abs().max()))
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-5 * largest)
+
+
+def test_an_mlp_of_another_size_is_run_and_of_no_size_refused():
+    made = encoder()
+    mlp = made.transformer.blocks[0].mlp
+    mlp[0], mlp[2] = nn.Linear(32, 100), nn.Linear(100, 32)  # the kernels take multiples of 32
+    assert not is_chain(made)
+    made(*batch(), None)
+    mlp[0], mlp[2] = nn.Linear(32, 96), nn.Linear(96, 32)
+    assert is_chain(made)
+    mlp[2] = nn.Linear(64, 32)
+    with pytest.raises(ShapeError, match="the weights of a layer do not fit its rows"):
+        made(*batch(), None)
+
+
+def test_arrays_over_weights_follow_the_weights(tmp_path):
+    made = encoder()
+    fresh = lambda net: encoder_like(net)(*batch(), None).values  # noqa: E731
+    rows = lambda net: net(*batch(), None).values  # noqa: E731
+
+    def encoder_like(net):
+        other = encoder()
+        other.load_state_dict(net.state_dict())
+        return other
+
+    before = rows(made)
+    state = {name: tensor + 0.1 for name, tensor in made.state_dict().items()}
+    for assign in (False, True):
+        copied = copy.deepcopy(made)
+        rows(copied)
+        copied.load_state_dict(state, assign=assign)
+        assert not torch.equal(rows(copied), before)
+        assert torch.equal(rows(copied), fresh(copied))
+    assert torch.equal(rows(made), before)
+
+    linear = made.mix.linear
+    linear.weight.data = linear.weight.data.t()  # the same memory, read another way
+    assert torch.equal(rows(made), fresh(made))
+    linear.weight.data = linear.weight.data.clone() * 2
+    assert torch.equal(rows(made), fresh(made))
+    made.mix.linear = nn.Linear(32, 32)
+    assert torch.equal(rows(made), fresh(made))
+
+    torch.save(made, tmp_path / "net.pt")
+    loaded = torch.load(tmp_path / "net.pt", weights_only=False)
+    assert torch.equal(rows(loaded), rows(made))
+    made.double().float()
+    assert torch.equal(rows(made), fresh(made))
 
 
 @pytest.mark.parametrize("name", ["mix", "transformer.norm", "transformer.blocks.0"])
