@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -54,10 +55,9 @@ class Part:
 
     @property
     def facts(self) -> list[Tensor]:
-        """The first five; the scaling is a copy, for the statistics may move on meanwhile."""
-        tensors = (self.values, self.places, self.columns)
-        whole = [tensor.contiguous() for tensor in tensors]
-        return [*whole, self.shift.clone(), self.scale.clone()]
+        """The first five, which are not learned, as the kernels take them."""
+        tensors = (self.values, self.places, self.columns, self.shift, self.scale)
+        return [tensor.contiguous() for tensor in tensors]
 
 
 def can_run(parts: Sequence[Part], dim: int) -> bool:
@@ -95,7 +95,7 @@ class Embedding:
     parts: Sequence[Part]
     rows: int
 
-    @property
+    @cached_property
     def weights(self) -> list[Tensor]:
         """See ``Layer``."""
         return [parameter for part in self.parts for parameter in part.parameters]
@@ -106,18 +106,18 @@ class Embedding:
         Raises:
             IndexError: A discrete feature, or a place, that is out of range.
         """
-        code, dim = kernels.load("embed"), len(self.parts[0].vector)
+        code, dim = kernels.load("embed"), self.parts[0].vector.shape[0]
         y = torch.empty(self.rows, dim, dtype=torch.float32)
         result, kept, left = y.numpy(), [], iter(weights)
         for part in self.parts:
             facts = part.facts
-            columns, shift, scale = (fact.numpy() for fact in facts[2:])
-            values, places = (fact.numpy() for fact in facts[:2])
+            values, places, columns, shift, scale = [fact.numpy() for fact in facts]
             weight = np.empty((dim, 0), np.float32) if part.weight is None else next(left)
             code.project(values, columns, shift, scale, _MOST, weight, next(left), places, result)
             for column in part.discrete:
                 code.add_table(values, column, next(left), places, result)
-            kept += facts
+            if keep:  # the scaling as a copy, for the statistics may move on meanwhile
+                kept += [*facts[:3], facts[3].clone(), facts[4].clone()]
         return y, kept
 
     def backward(

@@ -77,7 +77,7 @@ def choose(
             received=f"{tuple(mask.shape)} and {None if given is None else tuple(given.shape)}",
         )
     noise = logits.new_empty(0, logits.shape[1])
-    chosen = mask.new_empty(len(mask), dtype=torch.int64) if given is None else given
+    chosen = mask.new_empty(mask.shape[0], dtype=torch.int64) if given is None else given
     if given is None and not greedy:
         noise = torch.empty_like(logits).exponential_(generator=generator)
     return Choices(chosen, *run(_Choose, logits, mask, noise, greedy and given is None, chosen))
@@ -113,7 +113,8 @@ class _Choose(torch.autograd.Function):
         ctx: Any, logits: Tensor, mask: Tensor, noise: Tensor, greedy: bool, chosen: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         mask, chosen = mask.contiguous(), chosen.contiguous()
-        log_prob, entropy = logits.new_empty(len(logits)), logits.new_empty(len(logits))
+        actors = logits.shape[0]
+        log_prob, entropy = logits.new_empty(actors), logits.new_empty(actors)
         probs = logits.new_empty(logits.shape)
         kernels.load("choose").choose(
             logits.contiguous().numpy(force=True), mask.numpy(), noise.numpy(), greedy,

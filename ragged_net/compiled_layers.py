@@ -80,11 +80,16 @@ def weights_of(
     modules: Sequence[nn.Module], kinds: Sequence[type[nn.Module]]
 ) -> list[Tensor] | None:
     """Weight and bias of each module; None unless each is a plain one of its kind with both."""
-    if not all(map(is_plain, modules, kinds)):
-        return None
-    # Looked up as attributes, they would take a microsecond each.
-    found = [weight for module in modules for weight in module._parameters.values()]
-    return None if any(weight is None for weight in found) else found  # type: ignore[return-value]
+    found: list[Tensor] = []
+    for module, kind in zip(modules, kinds, strict=True):
+        if not is_plain(module, kind):
+            return None
+        # Looked up as attributes, they would take a microsecond each.
+        weight, bias = module._parameters["weight"], module._parameters["bias"]
+        if weight is None or bias is None:
+            return None
+        found += (weight, bias)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

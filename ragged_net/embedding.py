@@ -125,7 +125,10 @@ class EntityEmbedding(nn.Module):
             places = layout.offsets[:0] if layout.global_dest is None else layout.global_dest
             sources.append((self.global_type, batch.global_features, places))
         counts = [values.shape[0] for _, values, _ in sources]
-        if counts != [len(places) for _, _, places in sources] or sum(counts) != layout.num_rows:
+        if (
+            counts != [places.shape[0] for _, _, places in sources]
+            or sum(counts) != layout.num_rows
+        ):
             raise ShapeError(
                 "the layout is that of another batch, or of one with or without global entities",
                 expected=f"places for {' + '.join(map(str, counts)) or 'no'} entities",

@@ -41,7 +41,7 @@ class Mix(nn.Module):
         if not (self.fused and is_plain(self.activation, nn.ReLU)):
             return None
         weights = weights_of((self.linear,), (nn.Linear,))
-        return ReluLinear(weights) if weights and compiled.widths_fit(len(weights[1])) else None
+        return ReluLinear(weights) if weights and compiled.widths_fit(weights[1].shape[0]) else None
 
 
 class Encoder(nn.Module):

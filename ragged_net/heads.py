@@ -125,7 +125,7 @@ class ValueHead(nn.Module):
         if not is_plain(mlp, nn.Sequential) or not is_plain(mlp[1], nn.ReLU):
             return None
         weights = weights_of((mlp[0], mlp[2]), (nn.Linear, nn.Linear))
-        return weights if weights and compiled.widths_fit(len(weights[1])) else None
+        return weights if weights and compiled.widths_fit(weights[1].shape[0]) else None
 
 
 def _means(entities: RaggedTensor) -> Tensor:

@@ -72,7 +72,7 @@ class TransformerBlock(nn.Module):
         weights = weights_of(modules, _KINDS)  # type: ignore[arg-type]
         if weights is None or not is_plain(activation, nn.ReLU):
             return None
-        if not compiled.widths_fit(len(weights[9])):  # of the hidden layer
+        if not compiled.widths_fit(weights[9].shape[0]):  # of the hidden layer
             return None
         return Block(frames, self.heads, weights)
 

@@ -6,6 +6,8 @@ import contextlib
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 # The tests of entity_env also run on interpreters that have no torch.
@@ -13,3 +15,11 @@ with contextlib.suppress(ImportError):
     import torch
 
     torch.set_num_threads(1)
+
+
+LONGEST = "test_other_pythons.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first: begun last, they would run while the other worker has nothing."""
+    items.sort(key=lambda item: item.path.name != LONGEST)
