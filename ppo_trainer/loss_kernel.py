@@ -105,7 +105,7 @@ def _value_loss(
     error = value - target
     if facts.clip_value:
         clipped = old + min(max(value - old, -facts.clip), facts.clip) - target
-        if clipped * clipped > error * error:
+        if clipped * clipped > error * error or np.isnan(clipped):
             return clipped * clipped, np.float32(0)  # it does not move with the value
     return error * error, error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from ppo_trainer.compiled_losses import compiled_losses
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.rollout import Rollout
 from ragged_net import NetOutput, compiled_heads
+from ragged_net.errors import ShapeError
 from ragged_net.transfer import send
 
 __all__ = [
@@ -65,7 +66,7 @@ class Losses:
 
     def total(self, weights: Tensor) -> Tensor:
         """The scalar to be minimised, from ``loss_weights``."""
-        return self.numbers @ weights
+        return (self.numbers * weights).sum()  # autocast would take a product of matrices
 
 
 def loss_weights(config: PPOConfig, entropy_coef: float, device: torch.device) -> Tensor:
@@ -115,6 +116,8 @@ def ppo_losses(
     if compiled_heads.can_run(output.value):
         from ppo_trainer.loss_kernel import Facts  # needs Numba
 
+        _check_shapes((output.value, part.values, part.returns, advantages), (len(part),))
+        _check_shapes((log_prob, entropy, old), frame_of.shape)
         facts = Facts(
             log_prob=old.numpy(),
             frame_of=frame_of.numpy(),
@@ -156,6 +159,15 @@ def ppo_losses(
         (weight * outside).sum().detach(),
     )
     return Losses(torch.stack(numbers))
+
+
+def _check_shapes(tensors: Sequence[Tensor], expected: tuple[int, ...]) -> None:
+    """The kernel does not: it would read memory that is not theirs."""
+    received = [tuple(tensor.shape) for tensor in tensors]
+    if any(shape != expected for shape in received):
+        raise ShapeError(
+            "the network's output does not fit the minibatch", expected=expected, received=received
+        )
 
 
 def _value_loss(value: Tensor, part: Rollout, config: PPOConfig) -> Tensor:

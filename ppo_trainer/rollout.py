@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ragged_net import EntityBatch, RaggedTensor
+from ragged_net.errors import ShapeError
 from ragged_net.ragged import FrameNumbers
 
 __all__ = ["Rollout"]
@@ -35,6 +36,16 @@ class Rollout:
     values: Tensor
     advantages: Tensor
     returns: Tensor
+
+    def __post_init__(self) -> None:
+        """Check that each choice has a log-probability."""
+        for name, chosen in self.chosen.items():
+            if self.log_probs[name].num_rows != chosen.num_rows:
+                raise ShapeError(
+                    f"action {name!r} has choices without log-probabilities",
+                    expected=f"{chosen.num_rows} of both",
+                    received=f"{self.log_probs[name].num_rows} log-probabilities",
+                )
 
     def __len__(self) -> int:
         """The number of frames."""

@@ -169,7 +169,7 @@ def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float, readings: Rea
                 expected="finite gradients",
                 received=", ".join(_not_finite(net)) or "gradients too large for their norm",
             )
-    readings.add(norms, torch.stack(list(norms.values())))
+    readings.add(list(norms), torch.stack(list(norms.values())))
     for optimizer in optimizers.all().values():
         if not readings.at_once:
             # Where a fused optimizer looks before it steps, as GradScaler of torch.amp has it.
@@ -183,7 +183,8 @@ def _clip(gradients: list[Tensor], max_norm: float, look: bool) -> Tensor:
     As ``clip_grad_norm_`` of torch, in a third of its time: the norm of one vector, and, if a
     ``look`` is free, nothing more where they are short.
     """
-    norm: Tensor = torch.cat([gradient.reshape(-1) for gradient in gradients]).norm()
+    vector = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    norm: Tensor = torch.linalg.vector_norm(vector, dtype=torch.float64).float()
     if not look or max_norm < float(norm) < math.inf:
         scale = (max_norm / (norm + 1e-6)).clamp_max(1.0)
         torch._foreach_mul_(gradients, scale)

@@ -77,7 +77,7 @@ def can_run_block(x: Tensor, heads: int) -> bool:
 
 
 def widths_fit(dim: int, heads: int = 1) -> bool:
-    """Whether the kernels take rows of width ``dim``, and blocks that many heads."""
+    """Whether the kernels take layers of width ``dim``, and blocks that many heads."""
     return dim % _DIM == 0 and dim // heads % _HEAD == 0
 
 
@@ -138,13 +138,13 @@ def flat(tensor: Tensor) -> npt.NDArray[np.float32]:
 
 
 class WeightArrays:
-    """Weights as arrays, which are made anew where one of the weights has moved.
+    """Weights as arrays, which are made anew where one of the weights has moved or changed shape.
 
     Turning a tensor into an array takes two microseconds, and a small network has thirty of them.
     """
 
     def __init__(self) -> None:
-        self._kept: tuple[list[int], Arrays] = ([], ())
+        self._kept: tuple[list[tuple[int, torch.Size]], Arrays] = ([], ())
 
     def of(self, weights: Sequence[Tensor]) -> Arrays:
         """Arrays over the same memory.
@@ -154,11 +154,13 @@ class WeightArrays:
         """
         places, arrays = self._kept
         # A copy of one that is not contiguous would not follow when the weight is learned.
-        now = [weight.data_ptr() if weight.is_contiguous() else 0 for weight in weights]
+        now = [
+            (weight.data_ptr() if weight.is_contiguous() else 0, weight.shape) for weight in weights
+        ]
         if now == places:
             return arrays
         arrays = tuple(map(_weight_array, weights))
-        if 0 not in now and sum(array.size for array in arrays) < _MOST_KEPT:
+        if all(place for place, _ in now) and sum(array.size for array in arrays) < _MOST_KEPT:
             self._kept = now, arrays
         return arrays
 

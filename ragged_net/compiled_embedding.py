@@ -107,7 +107,7 @@ class Embedding:
             IndexError: A discrete feature, or a place, that is out of range.
         """
         code, dim = kernels.load("embed"), self.parts[0].vector.shape[0]
-        y = torch.empty(self.rows, dim, dtype=torch.float32)
+        y = torch.empty(self.rows, dim, dtype=torch.float32, device="cpu")
         result, kept, left = y.numpy(), [], iter(weights)
         for part in self.parts:
             facts = part.facts

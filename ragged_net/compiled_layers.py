@@ -1,95 +1,20 @@
-"""Compiled layers as operations of autograd, alone or in a chain that is one operation.
-
-Autograd's own part in an operation takes as long as the arithmetic of a small layer.
-"""
+"""The layers that a chain can be made of (``chain.py``), but for the embedding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch import Tensor
 
 from ragged_net import kernels
-from ragged_net.compiled import Arrays, WeightArrays, flat, hidden_rows, run
+from ragged_net.compiled import Arrays, flat, hidden_rows
 from ragged_net.errors import ShapeError
 from ragged_net.frames import Frames
 
-__all__ = [
-    "NO_ROWS",
-    "Block",
-    "Layer",
-    "Norm",
-    "ReluLinear",
-    "Value",
-    "chain",
-    "is_plain",
-    "weights_of",
-]
-
-
-M = TypeVar("M", bound=nn.Module)
-
-
-class Layer(Protocol):
-    """One link of a chain. Rows are (N, K) float32 on the CPU, and contiguous."""
-
-    @property
-    def weights(self) -> Sequence[Tensor]:
-        """What is learned."""
-
-    def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
-        """The result for rows ``x``, and with ``keep`` what the backward pass needs."""
-
-    def backward(
-        self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
-    ) -> Tensor:
-        """The gradient of x; those of the weights are added to ``gradients``, which are zeros."""
-
-
-def chain(layers: Sequence[Layer], x: Tensor, arrays: WeightArrays | None = None) -> Tensor:
-    """Rows ``x`` (N, K) through all ``layers``; ``NO_ROWS`` where the first one makes them.
-
-    ``arrays`` belong to a caller who comes again with the same weights.
-    """
-    weights = [weight for layer in layers for weight in layer.weights]
-    arrays = arrays or WeightArrays()
-    keep = torch.is_grad_enabled()
-    result: Tensor = run(_Chain, layers, arrays, keep, x.contiguous(), *weights)
-    return result
-
-
-NO_ROWS = torch.empty(0)
-
-
-def is_plain(module: nn.Module, kind: type[M]) -> TypeGuard[M]:
-    """Whether calling ``module`` does what ``kind`` does, and nobody looks on or interferes."""
-    return type(module) is kind and not (
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-    )
-
-
-def weights_of(
-    modules: Sequence[nn.Module], kinds: Sequence[type[nn.Module]]
-) -> list[Tensor] | None:
-    """Weight and bias of each module; None unless each is a plain one of its kind with both."""
-    found: list[Tensor] = []
-    for module, kind in zip(modules, kinds, strict=True):
-        if not is_plain(module, kind):
-            return None
-        # Looked up as attributes, they would take a microsecond each.
-        weight, bias = module._parameters["weight"], module._parameters["bias"]
-        if weight is None or bias is None:
-            return None
-        found += (weight, bias)
-    return found
+__all__ = ["Block", "Norm", "ReluLinear", "Value"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,41 +166,3 @@ def _check_shapes(weights: Arrays, *expected: tuple[int, ...]) -> None:
         raise ShapeError(
             "the weights of a layer do not fit its rows", expected=expected, received=received
         )
-
-
-class _Chain(torch.autograd.Function):
-    """``chain``; the weights are those of the layers, once more, for autograd to see."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        layers: Sequence[Layer],
-        cache: WeightArrays,
-        keep: bool,
-        x: Tensor,
-        *weights: Tensor,
-    ) -> Tensor:
-        saved, ctx.layers, ctx.counts = list(weights), layers, []
-        ctx.arrays = arrays = cache.of(weights)
-        for layer in layers:
-            number = len(layer.weights)
-            y, kept = layer.forward(x, arrays[:number], keep)
-            if keep:
-                saved += [x, *kept]
-                ctx.counts.append(len(kept))
-            x, arrays = y, arrays[number:]
-        ctx.save_for_backward(*saved)
-        return x
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-        saved, arrays = list(ctx.saved_tensors), ctx.arrays
-        gradients = [torch.zeros_like(weight) for weight in saved[: len(arrays)]]
-        into = tuple(gradient.numpy() for gradient in gradients)
-        d = d_y.contiguous()
-        for layer, count in zip(reversed(ctx.layers), reversed(ctx.counts), strict=True):
-            number, (x, *kept) = len(layer.weights), saved[-1 - count :]
-            d = layer.backward(d, x, arrays[-number:], kept, into[-number:])
-            saved, arrays, into = saved[: -1 - count], arrays[:-number], into[:-number]
-        return None, None, None, d, *gradients

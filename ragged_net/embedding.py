@@ -11,8 +11,8 @@ from torch.nn.functional import linear
 from entity_env.spaces import Discrete, Feature, ObsSpace
 from ragged_net import compiled_embedding
 from ragged_net.batch import EntityBatch
+from ragged_net.chain import NO_ROWS, chain, is_plain
 from ragged_net.compiled_embedding import Embedding, Part
-from ragged_net.compiled_layers import NO_ROWS, chain, is_plain
 from ragged_net.errors import ShapeError
 from ragged_net.input_norm import InputNorm
 from ragged_net.layout import Layout

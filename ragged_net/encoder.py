@@ -7,8 +7,9 @@ from torch import Tensor, nn
 from entity_env.spaces import ObsSpace
 from ragged_net import compiled
 from ragged_net.batch import EntityBatch
+from ragged_net.chain import NO_ROWS, Layer, all_are_watched, chain, is_plain, weights_of
 from ragged_net.compiled import WeightArrays
-from ragged_net.compiled_layers import NO_ROWS, Layer, ReluLinear, chain, is_plain, weights_of
+from ragged_net.compiled_layers import ReluLinear
 from ragged_net.config import NetConfig
 from ragged_net.embedding import EntityEmbedding
 from ragged_net.frames import Frames
@@ -75,6 +76,7 @@ class Encoder(nn.Module):
         if not (
             self.fits
             and layout.num_rows
+            and not all_are_watched()
             and batch.device.type == "cpu"
             and is_plain(self.embedding, EntityEmbedding)
             and is_plain(self.mix, Mix)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ragged_net import compiled, compiled_heads
-from ragged_net.compiled_layers import Value, chain, is_plain, weights_of
+from ragged_net.chain import all_are_watched, chain, is_plain, weights_of
+from ragged_net.compiled_layers import Value
 from ragged_net.distributions import CategoricalDist, SelectDist
 from ragged_net.pairs import Pairs
 from ragged_net.ragged import RaggedTensor
@@ -122,10 +123,14 @@ class ValueHead(nn.Module):
     def _weights(self) -> list[Tensor] | None:
         """Those of the kernel, if it does what these modules do."""
         mlp = self.mlp
-        if not is_plain(mlp, nn.Sequential) or not is_plain(mlp[1], nn.ReLU):
+        if not is_plain(mlp, nn.Sequential) or len(mlp) != 3 or all_are_watched():
             return None
-        weights = weights_of((mlp[0], mlp[2]), (nn.Linear, nn.Linear))
-        return weights if weights and compiled.widths_fit(weights[1].shape[0]) else None
+        hidden, activation, last = mlp
+        weights = weights_of((hidden, last), (nn.Linear, nn.Linear))
+        if weights is None or not is_plain(activation, nn.ReLU):
+            return None
+        sizes = weights[1].shape[0], weights[3].shape[0]  # of the hidden layer, of the last
+        return weights if compiled.widths_fit(sizes[0]) and sizes[1] == 1 else None
 
 
 def _means(entities: RaggedTensor) -> Tensor:

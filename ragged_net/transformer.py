@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from ragged_net import compiled
 from ragged_net.attention import attend
-from ragged_net.compiled_layers import Block, Layer, Norm, chain, is_plain, weights_of
+from ragged_net.chain import Layer, chain, is_plain, weights_of
+from ragged_net.compiled_layers import Block, Norm
 from ragged_net.config import NetConfig
 from ragged_net.frames import Frames
 
@@ -65,7 +66,7 @@ class TransformerBlock(nn.Module):
     def layer(self, frames: Frames) -> Block | None:
         """``forward`` as a layer of a chain, for widths that fit; None if torch must run it."""
         parts, mlp = self._modules, self.mlp
-        if not (self.fused and is_plain(mlp, nn.Sequential)):
+        if not (self.fused and is_plain(mlp, nn.Sequential) and len(mlp) == 3):
             return None
         up, activation, down = mlp
         modules = [parts["norm_attention"], parts["qkv"], parts["out"], parts["norm_mlp"], up, down]

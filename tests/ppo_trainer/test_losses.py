@@ -12,6 +12,7 @@ from ppo_trainer import PPOConfig
 from ppo_trainer.losses import NAMES, Scale, loss_weights, minibatch_scale, normalized, ppo_losses
 from ppo_trainer.rollout import Rollout
 from ragged_net import ActionOutput, EntityBatch, NetOutput, RaggedTensor
+from ragged_net.errors import ShapeError
 
 LN = math.log
 OLD = LN(0.5)  # every actor's log-probability at the time of the rollout
@@ -322,6 +323,30 @@ def test_the_kernel_agrees_with_torch_forward_and_backward(monkeypatch, ratio, w
     weights = [1, -0.3, config.value_coef]
     expected = sum(w * n for w, n in zip(weights, result.numbers.tolist(), strict=False))
     assert_close(total.item(), expected)
+
+
+def test_outputs_that_do_not_fit_the_minibatch_are_refused(implementation):
+    move = NOW.actions["Move"]
+    four = replace(move, log_prob=torch.zeros(4))
+    for out in (NetOutput({"Move": four}, NOW.value), NetOutput({"Move": move}, torch.zeros(7))):
+        with pytest.raises((ShapeError, RuntimeError)):
+            losses(THREE, out, PPOConfig())
+    with pytest.raises(ShapeError, match="'Move' has choices without log-probabilities"):
+        replace(THREE, log_probs={"Move": ragged([OLD], [0, 0, 1])})
+
+
+def test_nan_in_old_values_shows_in_the_loss():
+    for values in (torch.full((3,), torch.nan), torch.tensor([0.0, torch.nan, 0.0])):
+        poisoned = replace(THREE, values=values)
+        assert math.isnan(losses(poisoned, NOW, PPOConfig(clip_value=True)).value)
+
+
+def test_autocast_leaves_the_total_alone():
+    scale = minibatch_scale(THREE, PPOConfig())
+    result = ppo_losses(NOW, THREE, THREE.advantages, scale, PPOConfig())
+    weights = loss_weights(PPOConfig(), 0.1, torch.device("cpu"))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert result.total(weights).dtype == torch.float32
 
 
 @pytest.mark.parametrize("wrong", ["log_prob", "entropy", "value"])

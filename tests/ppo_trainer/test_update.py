@@ -24,7 +24,7 @@ from ppo_trainer.losses import NAMES
 from ppo_trainer.rollout import Rollout
 from ppo_trainer.schedule import scheduled
 from ppo_trainer.stopwatch import Stopwatch
-from ppo_trainer.update import Optimizers, make_optimizers, update
+from ppo_trainer.update import Optimizers, _clip, make_optimizers, update
 
 
 def run_update(net, optimizers, rollout, config, progress=0.0, seed=5):
@@ -242,6 +242,16 @@ def test_gradients_are_scaled_down_to_the_largest_norm():
     assert short["optim/grad_norm"] == pytest.approx(norm, rel=1e-4), "the norm before clipping"
     for name, gradient in whole.items():
         assert_close(part[name], gradient * 0.1 / norm, atol=1e-5, rtol=1e-3, msg=name)
+
+
+def test_the_norm_of_many_numbers_is_exact():
+    # In float32 one running sum over 20 million squares would be off by a thousandth.
+    torch.manual_seed(0)
+    gradients = [torch.randn(4_000_000) for _ in range(3)]
+    exact = math.sqrt(sum((g.double() ** 2).sum().item() for g in gradients))
+    assert float(_clip(gradients, math.inf, look=True)) == pytest.approx(exact, rel=1e-6)
+    assert float(_clip(gradients, 1.0, look=False)) == pytest.approx(exact, rel=1e-6)
+    assert float(torch.cat(gradients).double().norm()) == pytest.approx(1.0, rel=1e-5)
 
 
 def test_the_entropy_bonus_raises_the_entropy_and_only_by_its_coefficient():

@@ -17,7 +17,8 @@ pytest.importorskip("numba")
 
 from entity_env import spaces
 from ragged_net import NetConfig, compiled, kernels, ragged_attention
-from ragged_net.compiled_layers import Norm, ReluLinear, chain
+from ragged_net.chain import chain
+from ragged_net.compiled_layers import Norm, ReluLinear
 from ragged_net.errors import DtypeError
 from ragged_net.frames import Frames
 from ragged_net.kernels import jit, linear

@@ -8,11 +8,13 @@ import pytest
 import torch
 from net_support import GLOBAL_OBS, make_batch
 from torch import nn
+from torch.nn.utils import prune
 
 pytest.importorskip("numba")
 
 from ragged_net import Layout, NetConfig
-from ragged_net.compiled_layers import NO_ROWS, ReluLinear, chain
+from ragged_net.chain import NO_ROWS, chain
+from ragged_net.compiled_layers import ReluLinear
 from ragged_net.encoder import Encoder
 from ragged_net.errors import ShapeError
 
@@ -60,6 +62,7 @@ def test_a_chain_is_its_modules_one_by_one_to_the_last_bit(monkeypatch, masked):
         assert torch.equal(a, b)
 
 
+@pytest.mark.filterwarnings("ignore:Full backward hook")
 @pytest.mark.parametrize("name", ["embedding", "mix", "transformer", "transformer.blocks.1"])
 @pytest.mark.parametrize(
     "register",
@@ -150,6 +153,7 @@ def test_arrays_over_weights_follow_the_weights(tmp_path):
     linear = made.mix.linear
     linear.weight.data = linear.weight.data.t()  # the same memory, read another way
     assert torch.equal(rows(made), fresh(made))
+    assert all(torch.equal(a, b) for a, b in zip(run(made), run(encoder_like(made)), strict=True))
     linear.weight.data = linear.weight.data.clone() * 2
     assert torch.equal(rows(made), fresh(made))
     made.mix.linear = nn.Linear(32, 32)
@@ -160,6 +164,12 @@ def test_arrays_over_weights_follow_the_weights(tmp_path):
     assert torch.equal(rows(loaded), rows(made))
     made.double().float()
     assert torch.equal(rows(made), fresh(made))
+    for mlp in (made.transformer.blocks[0].mlp,):  # the same place, cut short
+        mlp[0].weight.data, mlp[0].bias.data = mlp[0].weight.data[:32], mlp[0].bias.data[:32]
+        mlp[2].weight.data = mlp[2].weight.data[:, :32].contiguous()
+    expected = rows(made)
+    made.transformer.blocks[0].mlp[1].register_forward_hook(lambda *_: None)  # in torch
+    torch.testing.assert_close(rows(made), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["mix", "transformer.norm", "transformer.blocks.0"])
@@ -228,3 +238,64 @@ def test_without_gradients_no_layer_keeps_the_rows_before_it():
         chain(layers, torch.randn(5, 32))
     assert max(alive) <= 1
     assert len(NO_ROWS) == 0
+
+
+def test_weights_that_were_registered_in_another_order_or_not_at_all():
+    made = encoder()
+    expected = made(*batch(), None).values
+    for module in (made.transformer.norm, made.mix.linear, made.transformer.blocks[0].qkv):
+        prune.remove(prune.identity(module, "weight"), "weight")
+        assert list(dict(module.named_parameters())) == ["bias", "weight"]
+    assert is_chain(made)
+    assert torch.equal(made(*batch(), None).values, expected)
+    weight = made.mix.linear.weight.detach().clone().requires_grad_()
+    del made.mix.linear.weight
+    made.mix.linear.weight = weight  # no parameter, but learned by somebody
+    assert not is_chain(made)
+    made(*batch(), None).values.sum().backward()
+    assert weight.grad.any()
+
+
+def test_a_norm_with_another_epsilon_runs_in_torch():
+    made = encoder()
+    made.transformer.norm.eps = 1.0
+    assert not is_chain(made)
+
+
+def test_a_forward_that_somebody_put_there_is_called():
+    made = encoder()
+    made.mix.forward = lambda x: 0 * x
+    assert not is_chain(made)
+
+
+def test_hooks_on_every_module_see_the_modules():
+    made, seen = encoder(), set()
+    hook = nn.modules.module.register_module_forward_hook(lambda m, *_: seen.add(type(m).__name__))
+    made(*batch(), None)
+    hook.remove()
+    assert {"EntityEmbedding", "Mix", "TransformerBlock", "RaggedTransformer"} <= seen
+    assert is_chain(made)
+
+
+def test_nothing_is_kept_of_layers_before_the_first_that_learns():
+    made = encoder()
+    expected = dict(zip(dict(made.named_parameters()), run(made)[1:], strict=True))
+    made.requires_grad_(False)
+    assert not made(*batch(), None).values.requires_grad
+    made.transformer.blocks[1].out.requires_grad_(True)
+    rows = made(*batch(), None).values
+    assert [type(layer).__name__ for layer in rows.grad_fn.layers] == ["Block", "Norm"]
+    rows.backward(torch.randn(rows.shape, generator=torch.Generator().manual_seed(1)))
+    for name, parameter in made.named_parameters():
+        if name.startswith("transformer.blocks.1.out"):
+            assert torch.equal(parameter.grad, expected[name])
+        else:
+            assert parameter.grad is None
+
+
+def test_the_default_device_does_not_matter():
+    made = encoder()
+    frames, layout = batch()
+    expected = made(frames, layout, None).values
+    with torch.device("meta"):
+        assert torch.equal(made(frames, layout, None).values, expected)

@@ -85,3 +85,19 @@ def test_widths_that_the_kernel_does_not_take(dim):
     values = ValueHead(dim)(RaggedTensor.from_lengths(torch.ones(3, dim), [3]))
     assert not compiled(values)
     assert len(ValueHead(32)(RaggedTensor.from_lengths(torch.ones(0, 32), [0, 0]))) == 2
+
+
+def test_an_mlp_that_somebody_changed_is_run():
+    rows = RaggedTensor.from_lengths(torch.randn(6, 32), [2, 4])
+    for change in (
+        lambda mlp: mlp.append(nn.Tanh()),
+        lambda mlp: mlp.pop(2) and mlp.pop(1) and mlp.append(nn.Linear(32, 1)),
+        lambda mlp: mlp.__setitem__(2, nn.Linear(32, 2)),
+        lambda mlp: mlp.__setitem__(1, nn.Tanh()),
+        lambda mlp: (mlp.__setitem__(0, nn.Linear(32, 40)), mlp.__setitem__(2, nn.Linear(40, 1))),
+        lambda mlp: setattr(mlp, "forward", lambda x: x[:, :1]),
+    ):
+        head = ValueHead(32)
+        change(head.mlp)
+        means = torch.stack([rows.values[:2].mean(0), rows.values[2:].mean(0)])
+        assert_close(head(rows), head.mlp(means).squeeze(-1))
