@@ -164,12 +164,6 @@ def test_arrays_over_weights_follow_the_weights(tmp_path):
     assert torch.equal(rows(loaded), rows(made))
     made.double().float()
     assert torch.equal(rows(made), fresh(made))
-    for mlp in (made.transformer.blocks[0].mlp,):  # the same place, cut short
-        mlp[0].weight.data, mlp[0].bias.data = mlp[0].weight.data[:32], mlp[0].bias.data[:32]
-        mlp[2].weight.data = mlp[2].weight.data[:, :32].contiguous()
-    expected = rows(made)
-    made.transformer.blocks[0].mlp[1].register_forward_hook(lambda *_: None)  # in torch
-    torch.testing.assert_close(rows(made), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["mix", "transformer.norm", "transformer.blocks.0"])

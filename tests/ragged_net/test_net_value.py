@@ -101,3 +101,15 @@ def test_an_mlp_that_somebody_changed_is_run():
         change(head.mlp)
         means = torch.stack([rows.values[:2].mean(0), rows.values[2:].mean(0)])
         assert_close(head(rows), head.mlp(means).squeeze(-1))
+
+
+def test_a_hidden_layer_that_is_cut_short_where_it_lies():
+    head, rows = ValueHead(64), RaggedTensor.from_lengths(torch.randn(6, 64), [2, 4])
+    head(rows)
+    first, last = head.mlp[0], head.mlp[2]
+    first.weight.data, first.bias.data = first.weight.data[:32], first.bias.data[:32]
+    last.weight.data = last.weight.data[:, :32]
+    values = head(rows)
+    assert compiled(values)
+    means = torch.stack([rows.values[:2].mean(0), rows.values[2:].mean(0)])
+    assert_close(values, head.mlp(means).squeeze(-1), rtol=1e-5, atol=1e-5)
