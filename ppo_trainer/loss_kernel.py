@@ -1,4 +1,4 @@
-"""The PPO loss and its gradient in one pass: torch needs some sixty operations for the two."""
+"""The PPO loss and its gradient in one pass: torch needs dozens of operations for it."""
 
 from __future__ import annotations
 
