@@ -108,39 +108,72 @@ def ppo_losses(
         config: Decides ratio, clipping and weights.
     """
     actions, every = output.actions, part.log_probs
-    log_prob = _cat(actions[name].log_prob for name in every)
-    entropy = _cat(actions[name].entropy for name in every)
-    old = _cat(ragged.values for ragged in every.values())
-    frame_of = _cat(ragged.frame_ids() for ragged in every.values())
-    actors = part.actors_per_frame
-    if compiled_heads.can_run(output.value):
-        from ppo_trainer.loss_kernel import Facts  # needs Numba
+    actors = _Actors(
+        log_prob=_cat(actions[name].log_prob for name in every),
+        entropy=_cat(actions[name].entropy for name in every),
+        old=_cat(ragged.values for ragged in every.values()),
+        frame_of=_cat(ragged.frame_ids() for ragged in every.values()),
+    )
+    measure = _in_kernel if compiled_heads.can_run(output.value) else _in_torch
+    return Losses(measure(actors, output.value, part, advantages, scale, config))
 
-        _check_shapes((output.value, part.values, part.returns, advantages), (len(part),))
-        _check_shapes((log_prob, entropy, old), frame_of.shape)
-        facts = Facts(
-            log_prob=old.numpy(),
-            frame_of=frame_of.numpy(),
-            actors=actors.numpy(),
-            advantages=advantages.numpy(),
-            values=part.values.numpy(),
-            returns=part.returns.numpy(),
-            frames=float(scale.frames),
-            weight=scale.policy,
-            clip=np.float32(config.clip_coef),
-            clip_value=config.clip_value,
-            per_frame=config.ratio == "per_frame",
-            by_actor=config.actor_weight == "actor",
-        )
-        return Losses(compiled_losses(log_prob, entropy, output.value, facts))
-    log_ratio = log_prob - old
+
+@dataclass(frozen=True)
+class _Actors:
+    """Those of all actions: log-probabilities now and then, entropies, frames. Shape: (A,)."""
+
+    log_prob: Tensor
+    entropy: Tensor
+    old: Tensor
+    frame_of: Tensor
+
+
+def _in_kernel(
+    actors: _Actors,
+    value: Tensor,
+    part: Rollout,
+    advantages: Tensor,
+    scale: Scale,
+    config: PPOConfig,
+) -> Tensor:
+    from ppo_trainer.loss_kernel import Facts  # needs Numba
+
+    _check_shapes((value, part.values, part.returns, advantages), (len(part),))
+    _check_shapes((actors.log_prob, actors.entropy, actors.old), actors.frame_of.shape)
+    facts = Facts(
+        log_prob=actors.old.numpy(),
+        frame_of=actors.frame_of.numpy(),
+        actors=part.actors_per_frame.numpy(),
+        advantages=advantages.numpy(),
+        values=part.values.numpy(),
+        returns=part.returns.numpy(),
+        frames=float(scale.frames),
+        weight=scale.policy,
+        clip=np.float32(config.clip_coef),
+        clip_value=config.clip_value,
+        per_frame=config.ratio == "per_frame",
+        by_actor=config.actor_weight == "actor",
+    )
+    return compiled_losses(actors.log_prob, actors.entropy, value, facts)
+
+
+def _in_torch(
+    actors: _Actors,
+    value: Tensor,
+    part: Rollout,
+    advantages: Tensor,
+    scale: Scale,
+    config: PPOConfig,
+) -> Tensor:
+    log_ratio, frame_of = actors.log_prob - actors.old, actors.frame_of
+    counts = part.actors_per_frame
     actor_weight = (
         torch.ones_like(log_ratio)
         if config.actor_weight == "actor"
-        else 1.0 / send(actors, frame_of.device)[frame_of].to(log_ratio.dtype)
+        else 1.0 / send(counts, frame_of.device)[frame_of].to(log_ratio.dtype)
     ) / scale.policy
     if config.ratio == "per_frame":
-        acted = _acted(actors)
+        acted = _acted(counts)
         weight = torch.zeros_like(advantages).index_add(0, frame_of, actor_weight)
         log_ratio = torch.zeros_like(advantages).index_add(0, frame_of, log_ratio)
         weight, log_ratio = _taken(weight, acted), _taken(log_ratio, acted)
@@ -153,12 +186,12 @@ def ppo_losses(
     outside = ((ratio - 1).abs() > config.clip_coef).to(weight.dtype)
     numbers = (
         -(weight * surrogate).sum(),
-        (actor_weight * entropy).sum(),
-        _value_loss(output.value, part, config) / scale.frames,
+        (actor_weight * actors.entropy).sum(),
+        _value_loss(value, part, config) / scale.frames,
         (weight * ((ratio - 1) - log_ratio)).sum().detach(),
         (weight * outside).sum().detach(),
     )
-    return Losses(torch.stack(numbers))
+    return torch.stack(numbers)
 
 
 def _check_shapes(tensors: Sequence[Tensor], expected: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The Numba kernels of the heads as operations of autograd: frame means, categorical choices."""
+"""The Numba kernel of categorical choices as an operation of autograd."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from torch.autograd.function import once_differentiable
 from ragged_net import kernels
 from ragged_net.compiled import run
 from ragged_net.errors import ShapeError
-from ragged_net.ragged import RaggedTensor
 
-__all__ = ["Choices", "can_run", "choose", "frame_means"]
+__all__ = ["Choices", "can_run", "choose"]
 
 
 def can_run(x: Tensor) -> bool:
@@ -25,12 +24,6 @@ def can_run(x: Tensor) -> bool:
         and kernels.available()
         and not torch.compiler.is_compiling()
     )
-
-
-def frame_means(rows: RaggedTensor) -> Tensor:
-    """(B, D): the mean of each frame's rows (N, D) float32 on the CPU; zeros for an empty frame."""
-    means: Tensor = run(_Means, rows.values, rows.offsets)
-    return means
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,28 +74,6 @@ def choose(
     if given is None and not greedy:
         noise = torch.empty_like(logits).exponential_(generator=generator)
     return Choices(chosen, *run(_Choose, logits, mask, noise, greedy and given is None, chosen))
-
-
-class _Means(torch.autograd.Function):
-    """``frame_means``."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, offsets: Tensor) -> Tensor:
-        means = x.new_empty(offsets.shape[0] - 1, x.shape[1])
-        arrays = (x.contiguous().numpy(force=True), offsets.numpy(), means.numpy())
-        kernels.load("indices").mean_rows(*arrays)
-        ctx.save_for_backward(offsets)
-        ctx.rows = x.shape[0]
-        return means
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_means: Tensor) -> tuple[Tensor, None]:
-        (offsets,) = ctx.saved_tensors
-        d_x = d_means.new_empty(ctx.rows, d_means.shape[1])
-        arrays = (d_means.contiguous().numpy(), offsets.numpy(), d_x.numpy())
-        kernels.load("indices").spread_rows(*arrays)
-        return d_x, None
 
 
 class _Choose(torch.autograd.Function):

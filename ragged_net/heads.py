@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from ragged_net import compiled, compiled_heads
+from ragged_net import compiled
 from ragged_net.chain import all_are_watched, chain, is_plain, weights_of
 from ragged_net.compiled_layers import Value
 from ragged_net.distributions import CategoricalDist, SelectDist
@@ -135,9 +135,6 @@ class ValueHead(nn.Module):
 
 def _means(entities: RaggedTensor) -> Tensor:
     """The mean (B, D) of each frame's rows, zeros for an empty frame."""
-    x = entities.values
-    if compiled_heads.can_run(x):
-        return compiled_heads.frame_means(entities)
-    x = x.float()
+    x = entities.values.float()
     total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, entities.frame_ids(), x)
     return total / entities.lengths.clamp_min(1)[:, None]

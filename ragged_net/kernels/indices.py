@@ -11,9 +11,7 @@ __all__ = [
     "flat_order",
     "frame_ids",
     "gather_rows",
-    "mean_rows",
     "pair_indices",
-    "spread_rows",
 ]
 
 
@@ -99,30 +97,6 @@ def pair_indices(actor_offsets, actee_offsets):
                 actor[p], actee[p] = a, e
                 p += 1
     return actor, actee, offsets
-
-
-@kernel
-def mean_rows(x, offsets, y):
-    """``y`` (B, D) becomes the mean of each frame's rows of x (N, D), zeros for an empty frame."""
-    for b in range(offsets.shape[0] - 1):
-        start, end = offsets[b], offsets[b + 1]
-        share = np.float32(1) / np.float32(max(end - start, 1))
-        for d in range(x.shape[1]):
-            y[b, d] = 0
-        for i in range(start, end):
-            for d in range(x.shape[1]):
-                y[b, d] += x[i, d] * share
-
-
-@kernel
-def spread_rows(d_y, offsets, d_x):
-    """The gradient ``d_x`` (N, D), written, of ``mean_rows`` for ``d_y`` (B, D)."""
-    for b in range(offsets.shape[0] - 1):
-        start, end = offsets[b], offsets[b + 1]
-        share = np.float32(1) / np.float32(max(end - start, 1))
-        for i in range(start, end):
-            for d in range(d_x.shape[1]):
-                d_x[i, d] = d_y[b, d] * share
 
 
 @kernel
