@@ -51,19 +51,20 @@ def rows() -> list[Row]:
     """Width 32 and 128, each with both MLPs, against plain torch and Python."""
     torch.set_num_threads(1)
     keep_freed_memory()
-    _run(_config(*CASES[0][:2], seed=0, plain=False), updates=1)  # loads or compiles the kernels
+    _run(make_config(*CASES[0][:2], seed=0, plain=False), updates=1)  # compiles
     found = []
     for dim, ratio, repeats, compared in CASES:
         runs, plain = [], []
         for seed in range(repeats):
-            runs.append(_run(_config(dim, ratio, seed, plain=False)))
+            runs.append(_run(make_config(dim, ratio, seed, plain=False)))
             if compared:
-                plain.append(_run(_config(dim, ratio, seed, plain=True)))
+                plain.append(_run(make_config(dim, ratio, seed, plain=True)))
         found += _rows(f"D={dim}, mlp_ratio={ratio}", runs, plain, TARGETS[dim])
     return found
 
 
-def _config(dim: int, ratio: int, seed: int, *, plain: bool) -> TrainConfig:
+def make_config(dim: int, ratio: int, seed: int, *, plain: bool) -> TrainConfig:
+    """The set-up above, or with ``plain`` the baseline's."""
     env = "minesweeper_python" if plain else "minesweeper"
     attention = "grouped" if plain else "auto"
     return config_from_dict(

@@ -153,8 +153,8 @@ class TrainConfig:
         total_timesteps: Frames to train on, rounded up to whole rollouts.
         device: ``auto`` takes a GPU where there is one.
         precision: ``bfloat16`` runs the network under autocast.
-        threads: CPU threads of torch; 0 leaves torch's default. More than 1 rarely pays for small
-            networks, and costs dearly on a machine that is shared.
+        threads: CPU threads for the network; 0 takes all cores. They pay from a width of 64 or so
+            on; small networks are best left with 1.
         keep_memory: Let the C library keep up to 1 GiB of freed memory for the rest of the process,
             where it can: a training step is a tenth faster.
         run_dir: Where run folders are made.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
+from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import DeviceError
+from ragged_net import compiled, kernels, set_threads
 
-__all__ = ["choose_device"]
+__all__ = ["choose_device", "use_threads"]
 
 
 def choose_device(name: str) -> torch.device:
@@ -22,3 +26,26 @@ def choose_device(name: str) -> torch.device:
             hint="device=auto takes the CPU where there is no GPU",
         )
     return torch.device(name)
+
+
+def use_threads(config: TrainConfig) -> None:
+    """Give the network ``config.threads`` threads of the CPU: those of the kernels, or of torch.
+
+    Not of both, for torch's keep their cores busy while they wait.
+    """
+    threads = config.threads or _cores()
+    set_threads(threads)
+    is_compiled = (
+        kernels.available()
+        and config.net.fused
+        and compiled.widths_fit(config.net.dim, config.net.heads)
+        and config.precision == "float32"
+    )
+    torch.set_num_threads(1 if is_compiled else threads)
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

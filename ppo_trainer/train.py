@@ -9,14 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
-
 from entity_env import VecObs
 from entity_env.registry import Factory
 from ppo_trainer.advantage import explained_variance
 from ppo_trainer.collect import Collected, collect
 from ppo_trainer.config import TrainConfig, config_from_dict
-from ppo_trainer.device import choose_device
+from ppo_trainer.device import choose_device, use_threads
 from ppo_trainer.environments import make_factory, make_vec_env, with_env
 from ppo_trainer.evaluation import Evaluation, load_scripted
 from ppo_trainer.interrupt import Interrupt
@@ -69,8 +67,7 @@ def train(
     """
     config = with_env(config or TrainConfig(), env)
     device = choose_device(config.device)
-    if config.threads:
-        torch.set_num_threads(config.threads)
+    use_threads(config)
     if config.keep_memory:
         keep_freed_memory()
     create_env = make_factory(config, env)

@@ -21,6 +21,7 @@ from ragged_net.layout import Layout
 from ragged_net.network import ActionOutput, NetOutput, RaggedNet
 from ragged_net.pairs import Pairs
 from ragged_net.ragged import RaggedTensor
+from ragged_net.threads import get_threads, set_threads
 from ragged_net.transformer import RaggedTransformer
 
 __all__ = [
@@ -42,5 +43,7 @@ __all__ = [
     "SelectActors",
     "SelectEntityHead",
     "ValueHead",
+    "get_threads",
     "ragged_attention",
+    "set_threads",
 ]

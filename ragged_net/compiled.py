@@ -6,6 +6,7 @@ seconds, and loads them from its cache ever after.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch.nn.functional import pad
 from ragged_net import kernels
 from ragged_net.errors import DeviceError, DtypeError
 from ragged_net.frames import Frames
+from ragged_net.threads import shares, together
 
 __all__ = [
     "Arrays",
@@ -107,10 +109,11 @@ class _Attention(torch.autograd.Function):
         qkv = qkv.contiguous()
         out = qkv.new_empty(rows, heads, width)
         kept = qkv.new_empty(int(frames.plan.kept[-1]) * heads)
-        kernels.load("attention").attend_forward(
-            flat(qkv), frames.plan, heads, width, np.float32(scale), hidden_rows(frames),
-            flat(out), kept.numpy(),
+        work = functools.partial(
+            kernels.load("attention").attend_forward, flat(qkv), heads, width, np.float32(scale),
+            hidden_rows(frames), flat(out), kept.numpy(),
         )  # fmt: skip
+        together(work, shares(frames.plan, heads * width, 0))
         ctx.save_for_backward(qkv, kept)
         ctx.frames, ctx.scale = frames, scale
         return out
@@ -120,10 +123,13 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
         (qkv, kept), frames = ctx.saved_tensors, ctx.frames
         d_qkv = torch.empty_like(qkv)
-        kernels.load("attention").attend_backward(
-            flat(qkv), frames.plan, qkv.shape[2], qkv.shape[3], np.float32(ctx.scale),
-            hidden_rows(frames), kept.numpy(), flat(d_out.contiguous()), flat(d_qkv),
+        _, _, heads, width = qkv.shape
+        work = functools.partial(
+            kernels.load("attention").attend_backward, flat(qkv), heads, width,
+            np.float32(ctx.scale), hidden_rows(frames), kept.numpy(), flat(d_out.contiguous()),
+            flat(d_qkv),
         )  # fmt: skip
+        together(work, shares(frames.plan, heads * width, 0))
         return d_qkv, None, None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,6 +15,10 @@ from ragged_net import kernels
 from ragged_net.compiled import Arrays, flat, hidden_rows
 from ragged_net.errors import ShapeError
 from ragged_net.frames import Frames
+from ragged_net.threads import shares, together
+
+if TYPE_CHECKING:
+    from ragged_net.kernels.plan import Plan
 
 __all__ = ["Block", "Norm", "ReluLinear", "Value"]
 
@@ -95,23 +101,37 @@ class Block:
             kept = [x.new_empty(rows * width) for width in widths]
             kept.append(x.new_empty(int(self.frames.plan.kept[-1]) * self.heads))
         between = tuple(map(flat, kept)) if keep else _NOTHING_KEPT
-        kernels.load("block").block_forward(
-            flat(x), self.frames.plan, hidden_rows(self.frames), self.heads, dim, weights,
-            between, flat(y),
+        work = functools.partial(
+            kernels.load("block").block_forward, flat(x), hidden_rows(self.frames), self.heads, dim,
+            weights, between, flat(y),
         )  # fmt: skip
+        together(work, self._shares(weights, dim))
         return y, kept
 
     def backward(
         self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
     ) -> Tensor:
         """See ``Layer``."""
-        d_x = torch.empty_like(x)
-        kernels.load("block").block_backward(
-            flat(d_y), flat(x), self.frames.plan, hidden_rows(self.frames), self.heads,
-            x.shape[1], weights, tuple(map(flat, kept)), flat(d_x),
-            tuple(gradient.reshape(-1) for gradient in gradients),
+        d_x, dim = torch.empty_like(x), x.shape[1]
+        work = functools.partial(
+            kernels.load("block").block_backward, flat(d_y), flat(x), hidden_rows(self.frames),
+            self.heads, dim, weights, tuple(map(flat, kept)), flat(d_x),
         )  # fmt: skip
+        plans = self._shares(weights, dim)
+        first, *others = sums = [
+            tuple(gradient.reshape(-1) for gradient in gradients),
+            *(tuple(np.zeros(weight.size, np.float32) for weight in weights) for _ in plans[1:]),
+        ]
+        together(work, plans, sums)
+        for gradient, *parts in zip(first, *others, strict=True):
+            for part in parts:
+                gradient += part
         return d_x
+
+    def _shares(self, weights: Arrays, dim: int) -> list[Plan]:
+        """The frames, shared among threads."""
+        # A row is multiplied with every weight once: as much as attention to so many others.
+        return shares(self.frames.plan, dim, sum(weight.size for weight in weights) // (2 * dim))
 
 
 @dataclass(frozen=True, eq=False)

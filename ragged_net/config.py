@@ -59,3 +59,8 @@ class NetConfig:
                 options=ACTIVATIONS,
             )
         check_backend(self.attention)
+
+    @property
+    def fused(self) -> bool:
+        """Whether blocks may run compiled: such a one has its own activation and attention."""
+        return self.activation == "relu" and self.attention == "auto"

@@ -27,7 +27,7 @@ class Mix(nn.Module):
         super().__init__()
         self.activation = make_activation(config.activation)
         self.linear = nn.Linear(config.dim, config.dim)
-        self.fused = config.activation == "relu" and config.attention == "auto"
+        self.fused = config.fused
 
     def forward(self, x: Tensor) -> Tensor:
         """Rows (N, D) -> rows (N, D)."""

@@ -38,8 +38,7 @@ class TransformerBlock(nn.Module):
         super().__init__()
         dim, hidden = config.dim, config.dim * config.mlp_ratio
         self.heads, self.backend = config.heads, config.attention
-        # The compiled block knows one activation, and does its own attention.
-        self.fused = config.activation == "relu" and config.attention == "auto"
+        self.fused = config.fused
         # Each block adds two residual branches: scaled so, their sum keeps its size at any depth
         # (Radford et al. 2019, "Language models are unsupervised multitask learners").
         gain = (2 * config.layers) ** -0.5

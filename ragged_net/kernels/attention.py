@@ -19,18 +19,18 @@ __all__ = [
 
 
 @kernel
-def attend_forward(qkv, plan, heads, width, scale, hidden, out, kept):
-    """Attention of all frames, whose rows lie in the order of the batch.
+def attend_forward(qkv, heads, width, scale, hidden, out, kept, plan):
+    """Attention of the frames, whose rows lie in the order of the batch.
 
     Args:
         qkv: (N * 3 * D) float32: queries, keys, values of each row, D = heads * width.
-        plan: From ``make_plan``.
         heads: H.
         width: D / H, a multiple of 8.
         scale: float32, what a product of query and key is multiplied by.
         hidden: (N,) bool: rows that only hidden rows attend to; empty where there are none.
         out: (N * D) float32, written.
         kept: (plan.kept[-1] * H) float32, written, for the backward pass.
+        plan: From ``make_plan``; with a part of its groups, their rows alone are written.
     """
     scratch = attention_scratch(plan, width)
     zero = np.int64(0)  # see ``block.py``
@@ -54,7 +54,7 @@ def attend_forward(qkv, plan, heads, width, scale, hidden, out, kept):
 
 
 @kernel
-def attend_backward(qkv, plan, heads, width, scale, hidden, kept, d_out, d_qkv):
+def attend_backward(qkv, heads, width, scale, hidden, kept, d_out, d_qkv, plan):
     """The gradient ``d_qkv`` (N * 3 * D), written, of ``attend_forward`` for ``d_out`` (N * D)."""
     scratch = attention_scratch(plan, width)
     zero = np.int64(0)  # see ``block.py``

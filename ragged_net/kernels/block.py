@@ -27,12 +27,11 @@ __all__ = ["block_backward", "block_forward"]
 
 
 @kernel
-def block_forward(x, plan, hidden, heads, dim, weights, between, y):
+def block_forward(x, hidden, heads, dim, weights, between, y, plan):
     """Attention and an MLP with ReLU, each behind a LayerNorm and around a residual connection.
 
     Args:
         x: (N * D) float32, the rows in the order of the batch.
-        plan: From ``make_plan``.
         hidden: (N,) bool, or empty (see ``attend_forward``).
         heads: H; D / H is a multiple of 8.
         dim: D, a multiple of 32.
@@ -43,6 +42,7 @@ def block_forward(x, plan, hidden, heads, dim, weights, between, y):
             inner (N * M), the hidden layer of the MLP after its activation; kept
             (plan.kept[-1] * H), see ``attend_forward``. All empty where no backward pass follows.
         y: (N * D), written: the result in the order of the batch.
+        plan: From ``make_plan``; a part of its groups are worked on alone, and their rows written.
     """
     (gain1, bias1, w_qkv, b_qkv, w_out, b_out, gain2, bias2, w_up, b_up, w_down, b_down) = weights
     p_qkv, p_out = pack(w_qkv, True), pack(w_out, True)
@@ -86,7 +86,7 @@ def block_forward(x, plan, hidden, heads, dim, weights, between, y):
 
 
 @kernel
-def block_backward(d_y, x, plan, hidden, heads, dim, weights, between, d_x, gradients):
+def block_backward(d_y, x, hidden, heads, dim, weights, between, d_x, plan, gradients):
     """The gradients of ``block_forward``, from its arguments and what it kept.
 
     ``d_y`` (N * D) is the gradient of its result; ``d_x`` (N * D) is written; ``gradients``, flat

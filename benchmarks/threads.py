@@ -1,0 +1,71 @@
+"""Updates of PPO with several threads against one: ``python -m benchmarks.threads``.
+
+Wall time, because the point is to use several cores at once: other work on them shows, in the CPU
+time that the same update then takes. MineSweeper as in ``benchmarks/train.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from dataclasses import replace
+
+import torch
+
+from benchmarks.measure import Row, Times, print_rows, speed_row
+from benchmarks.train import make_config
+from ppo_trainer.environments import make_factory, make_vec_env
+from ppo_trainer.memory import keep_freed_memory
+from ppo_trainer.session import open_session
+from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.train import train_once
+from ragged_net import set_threads
+
+WIDTHS = {32: 16, 64: 10, 128: 5}
+"""How many turns each gets."""
+THREADS = min(8, os.cpu_count() or 1)
+
+
+def rows() -> list[Row]:
+    """As many threads as there are cores, at most 8, against one."""
+    if THREADS == 1:
+        return [Row("several threads", "this machine has one core")]
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    return [_row(dim, turns) for dim, turns in WIDTHS.items()]
+
+
+def _row(dim: int, turns: int) -> Row:
+    config = make_config(dim, 4, 0, plain=False)
+    create_env, device = make_factory(config), torch.device("cpu")
+    wall: dict[int, list[float]] = {1: [], THREADS: []}
+    cpu: dict[int, float] = {1: 0.0, THREADS: 0.0}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        make_vec_env(config, create_env, config.seed) as vec_env,
+    ):
+        session, obs = open_session(replace(config, run_dir=folder), create_env, vec_env, device)
+        for turn in range(turns + 1):
+            for number in wall:
+                set_threads(number)
+                begin, begin_cpu = time.perf_counter(), time.process_time()
+                obs, _ = train_once(session, obs, Stopwatch())
+                if turn:  # the first one loads or compiles the kernels
+                    wall[number].append(time.perf_counter() - begin)
+                    cpu[number] += time.process_time() - begin_cpu
+    set_threads(1)
+    one, several = (Times(tuple(seconds)) for seconds in wall.values())
+    return speed_row(
+        f"PPO, width {dim}, {THREADS} threads, wall time"
+        f" ({cpu[THREADS] / cpu[1]:.2f}x the CPU time)",
+        several,
+        one,
+        "one thread",
+        per_call=config.frames_per_update,
+        unit="frames/s",
+    )
+
+
+if __name__ == "__main__":
+    print_rows(rows())
