@@ -6,7 +6,6 @@ time that the same update then takes. MineSweeper as in ``benchmarks/train.py``.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from dataclasses import replace
@@ -15,6 +14,7 @@ import torch
 
 from benchmarks.measure import Row, Times, print_rows, speed_row
 from benchmarks.train import make_config
+from ppo_trainer.device import cores
 from ppo_trainer.environments import make_factory, make_vec_env
 from ppo_trainer.memory import keep_freed_memory
 from ppo_trainer.session import open_session
@@ -24,7 +24,7 @@ from ragged_net import set_threads
 
 WIDTHS = {32: 16, 64: 10, 128: 5}
 """How many turns each gets."""
-THREADS = min(8, os.cpu_count() or 1)
+THREADS = min(8, cores())
 
 
 def rows() -> list[Row]:

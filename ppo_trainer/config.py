@@ -153,8 +153,8 @@ class TrainConfig:
         total_timesteps: Frames to train on, rounded up to whole rollouts.
         device: ``auto`` takes a GPU where there is one.
         precision: ``bfloat16`` runs the network under autocast.
-        threads: CPU threads for the network; 0 takes all cores. They pay from a width of 64 or so
-            on; small networks are best left with 1.
+        threads: CPU threads that share the network's blocks; 0 takes all cores. Small networks gain
+            nothing from more than 1, those of width 128 nearly all that there is.
         keep_memory: Let the C library keep up to 1 GiB of freed memory for the rest of the process,
             where it can: a training step is a tenth faster.
         run_dir: Where run folders are made.

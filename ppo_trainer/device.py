@@ -10,7 +10,7 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import DeviceError
 from ragged_net import compiled, kernels, set_threads
 
-__all__ = ["choose_device", "use_threads"]
+__all__ = ["choose_device", "cores", "use_threads"]
 
 
 def choose_device(name: str) -> torch.device:
@@ -28,23 +28,23 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def use_threads(config: TrainConfig) -> None:
+def use_threads(config: TrainConfig, device: torch.device) -> None:
     """Give the network ``config.threads`` threads of the CPU: those of the kernels, or of torch.
 
-    Not of both, for torch's keep their cores busy while they wait.
+    Never both, for torch's keep their cores busy while they wait.
     """
-    threads = config.threads or _cores()
-    set_threads(threads)
-    is_compiled = (
-        kernels.available()
-        and config.net.fused
-        and compiled.widths_fit(config.net.dim, config.net.heads)
+    threads, nets = config.threads or cores(), [config.net, config.value_net or config.net]
+    are_compiled = (
+        device.type == "cpu"
+        and kernels.available()
         and config.precision == "float32"
+        and all(net.fused and compiled.widths_fit(net.dim, net.heads) for net in nets)
     )
-    torch.set_num_threads(1 if is_compiled else threads)
+    set_threads(threads if are_compiled else 1)
+    torch.set_num_threads(1 if are_compiled else threads)
 
 
-def _cores() -> int:
+def cores() -> int:
     """Those that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

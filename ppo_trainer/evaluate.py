@@ -8,6 +8,7 @@ from pathlib import Path
 
 from entity_env.registry import Factory
 from ppo_trainer.cli import run_main
+from ppo_trainer.device import use_threads
 from ppo_trainer.evaluation import Evaluation, evaluate_all, table
 from ppo_trainer.loading import load_policy
 
@@ -25,6 +26,7 @@ def evaluate_run(
     ``env`` is needed only where its class cannot be imported.
     """
     loaded = load_policy(path, env)
+    use_threads(loaded.config, loaded.device)
     config = loaded.config if seed is None else replace(loaded.config, seed=seed)
     return evaluate_all(loaded.net, loaded.create_env, config, loaded.device, episodes)
 

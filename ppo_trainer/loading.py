@@ -10,7 +10,7 @@ import torch
 from entity_env.registry import Factory
 from ppo_trainer.checkpoint import latest_checkpoint, load_network
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.device import choose_device, use_threads
+from ppo_trainer.device import choose_device
 from ppo_trainer.environments import CreateEnv, make_factory
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.saved_spaces import FittedGame, fit_game
@@ -65,6 +65,5 @@ def _ready(
     run: RunFolder, config: TrainConfig, net: RaggedNet, device: str
 ) -> tuple[RaggedNet, torch.device]:
     chosen = choose_device(device)
-    use_threads(config)
     load_network(latest_checkpoint(run), net)
     return net.to(chosen), chosen

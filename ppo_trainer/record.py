@@ -23,6 +23,7 @@ from entity_env.registry import Factory
 from entity_env.vec_env import check_count
 from ppo_trainer.cli import run_main
 from ppo_trainer.collect import autocast, check_output
+from ppo_trainer.device import use_threads
 from ppo_trainer.environments import make_rows
 from ppo_trainer.loading import load_policy
 from ppo_trainer.seeding import derived_seed
@@ -92,6 +93,7 @@ def record_run(
     check_count("number of episodes", episodes, error=SettingError)
     check_count("number of rows", rows)
     loaded = load_policy(run, env)
+    use_threads(loaded.config, loaded.device)
     if seed is None:
         seed = derived_seed(loaded.config.seed, "record")
     generator = torch.Generator(loaded.device).manual_seed(derived_seed(seed, "actions"))

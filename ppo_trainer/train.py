@@ -67,7 +67,7 @@ def train(
     """
     config = with_env(config or TrainConfig(), env)
     device = choose_device(config.device)
-    use_threads(config)
+    use_threads(config, device)
     if config.keep_memory:
         keep_freed_memory()
     create_env = make_factory(config, env)

@@ -6,11 +6,11 @@ operations they wait in busy loops, on the cores that these need.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ LEAST = 20_000_000
 """Multiplications, less than half a millisecond. A thread wakes up in up to 0.15: for fewer of them
 it does not pay."""
 _threads = 1
+_Queue = SimpleQueue[Any]
 
 
 def set_threads(number: int) -> None:
@@ -79,23 +80,61 @@ def _part(plan: Plan, first: int, end: int) -> Plan:
     )
 
 
-def together(function: Callable[..., None], *shares: Sequence[Any]) -> None:
-    """Call ``function`` with the first of all ``shares``, the second ..., all at the same time.
+def together(function: Callable[..., None], *arguments: Sequence[Any]) -> None:
+    """Call ``function`` with the first of all ``arguments``, the second ..., all at the same time.
 
-    The last call is made in this thread. Returns when all are done, even where one fails; then its
-    error is raised.
+    The last call is made in this thread. Returns when all are done (but for Ctrl-C, which comes at
+    once), even where one fails; then its error is raised. ``function`` must not come back here.
     """
-    *others, own = zip(*shares, strict=True)
-    running = [_pool(os.getpid()).submit(function, *share) for share in others]
+    *others, own = zip(*arguments, strict=True)
+    tasks, done = _workers.tasks(len(others)), _Queue()
+    for values in others:
+        tasks.put((function, values, done))
     try:
         function(*own)
     finally:
-        failed = [error for future in running if (error := future.exception())]  # waits
-    if failed:
-        raise failed[0]
+        errors = [done.get() for _ in others]
+    for error in errors:
+        if error is not None:
+            raise error
 
 
-@functools.cache
-def _pool(process: int) -> ThreadPoolExecutor:
-    """The threads of a process: those of its parent do not come along in a fork."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="ragged_net")
+class _Workers:
+    """Threads that end with the program: an executor would refuse work before its end."""
+
+    def __init__(self) -> None:
+        self._tasks, self._threads, self._lock = _Queue(), 0, threading.Lock()
+
+    def tasks(self, threads: int) -> _Queue:
+        """Where at least so many threads take their work from."""
+        with self._lock:
+            while self._threads < threads:
+                work = threading.Thread(target=_serve, args=(self._tasks,), daemon=True)
+                work.start()
+                self._threads += 1
+        return self._tasks
+
+
+def _serve(tasks: _Queue) -> None:
+    while True:
+        function, values, done = tasks.get()
+        error = None
+        try:
+            function(*values)
+        except BaseException as failure:
+            error = failure
+        done.put(error)
+        # Until the next task comes, these would keep its arrays alive.
+        del function, values, done, error
+
+
+_workers = _Workers()
+
+
+def _begin_anew() -> None:
+    global _workers
+    _workers = _Workers()
+
+
+if hasattr(os, "register_at_fork"):  # in which threads do not come along
+    os.register_at_fork(after_in_child=_begin_anew)

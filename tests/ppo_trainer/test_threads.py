@@ -8,8 +8,10 @@ import torch
 
 pytest.importorskip("numba")
 
+from ppo_trainer.agent import load_agent
 from ppo_trainer.config import TrainConfig, config_from_dict
 from ppo_trainer.device import use_threads
+from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.train import train
 from ragged_net import NetConfig, get_threads, set_threads, threads
 
@@ -22,27 +24,31 @@ def one_thread_afterwards():
 
 
 @pytest.mark.parametrize(
-    ("changes", "of_torch"),
+    ("changes", "device", "compiled"),
     [
-        ({"net": NetConfig(dim=64)}, 1),
-        ({"net": NetConfig(dim=64, activation="gelu")}, 3),
-        ({"net": NetConfig(dim=64, attention="grouped")}, 3),
-        ({"net": NetConfig(dim=24)}, 3),
-        ({"net": NetConfig(dim=64), "precision": "bfloat16"}, 3),
+        ({}, "cpu", True),
+        ({"value_net": NetConfig(dim=32)}, "cpu", True),
+        ({"net": NetConfig(activation="gelu")}, "cpu", False),
+        ({"net": NetConfig(attention="grouped")}, "cpu", False),
+        ({"net": NetConfig(dim=24)}, "cpu", False),
+        ({"value_net": NetConfig(activation="gelu")}, "cpu", False),
+        ({"precision": "bfloat16"}, "cpu", False),
+        ({}, "cuda", False),
     ],
 )
-def test_torch_gets_them_where_blocks_are_not_compiled(changes, of_torch):
-    use_threads(replace(TrainConfig(threads=3), **changes))
-    assert (get_threads(), torch.get_num_threads()) == (3, of_torch)
+def test_torch_gets_them_where_blocks_are_not_compiled(changes, device, compiled):
+    use_threads(replace(TrainConfig(threads=3), **changes), torch.device(device))
+    expected = (3, 1) if compiled else (1, 3)
+    assert (get_threads(), torch.get_num_threads()) == expected
 
 
-def test_zero_takes_all_cores():
-    use_threads(TrainConfig(threads=0))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    assert get_threads() == cores
+def test_zero_takes_all_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 3}, raising=False)
+    use_threads(TrainConfig(threads=0), torch.device("cpu"))
+    assert get_threads() == 3
 
 
-def weights(tmp_path, number):
+def train_with(number, folder):
     config = config_from_dict(
         {
             "env": {"_target_": "minesweeper"},
@@ -52,15 +58,27 @@ def weights(tmp_path, number):
             "rollout": {"num_envs": 16, "steps": 16},
             "ppo": {"minibatch_size": 128, "epochs": 2},
             "eval": {"episodes": 0},
-            "run_dir": str(tmp_path),
-            "run_name": f"{number}-{len(list(tmp_path.iterdir()))}",
+            "run_dir": str(folder),
+            "run_name": f"{number}-{len(list(folder.iterdir()))}",
         }
     )
-    return list(train(config).net.state_dict().values())
+    return train(config)
 
 
 def test_training_with_several_threads_is_repeatable(monkeypatch, tmp_path):
     monkeypatch.setattr(threads, "LEAST", 1)
-    three = weights(tmp_path, 3)
-    assert all(map(torch.equal, three, weights(tmp_path, 3)))
-    assert not all(map(torch.equal, three, weights(tmp_path, 1)))  # sums of another order
+    three, again, one = (
+        list(train_with(number, tmp_path).net.state_dict().values()) for number in (3, 3, 1)
+    )
+    assert all(map(torch.equal, three, again))
+    assert not all(map(torch.equal, three, one))  # sums of another order
+
+
+def test_an_agent_leaves_the_threads_of_a_program_alone_and_an_evaluation_does_not(tmp_path):
+    run = train_with(3, tmp_path).run
+    set_threads(2)
+    torch.set_num_threads(2)
+    load_agent(run)
+    assert (get_threads(), torch.get_num_threads()) == (2, 2)
+    evaluate_run(run, episodes=1)
+    assert (get_threads(), torch.get_num_threads()) == (3, 1)

@@ -2,9 +2,13 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+import weakref
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -14,7 +18,7 @@ from torch.testing import assert_close
 
 pytest.importorskip("numba")
 
-from ragged_net import NetConfig, get_threads, set_threads, threads
+from ragged_net import NetConfig, compiled, compiled_layers, get_threads, set_threads, threads
 from ragged_net.errors import NetConfigError
 from ragged_net.frames import Frames
 from ragged_net.ragged import offsets_of
@@ -150,6 +154,66 @@ def test_a_forked_process_has_threads_of_its_own():
     child = os.fork()
     if child == 0:
         signal.alarm(60)  # it would wait for threads that do not exist
-        together(done.append, [2, 3])
-        os._exit(0 if sorted(done) == [0, 1, 2, 3] else 1)
+        try:
+            together(done.append, [2, 3])
+        finally:
+            os._exit(0 if sorted(done) == [0, 1, 2, 3] else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+ENDING = """
+import threading, time
+from ragged_net.threads import together
+
+done = []
+
+def work():
+    threading.main_thread().join()
+    together(done.append, [0, 1, 2])
+    print(sorted(done))
+
+threading.Thread(target=work).start()
+"""
+
+
+def test_a_thread_that_outlives_the_main_one_still_has_help():
+    ran = subprocess.run(
+        [sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("[0, 1, 2]\n", "")
+
+
+def test_arrays_are_not_kept_after_the_work():
+    shares = [np.zeros(1), np.zeros(1), np.zeros(1)]
+    together(lambda share: None, shares)
+    left = [weakref.ref(share) for share in shares]
+    del shares
+    end = time.monotonic() + 60
+    while any(ref() is not None for ref in left) and time.monotonic() < end:
+        time.sleep(0.01)  # a worker's last instructions may still run
+    assert [ref() for ref in left] == [None] * 3
+
+
+@pytest.mark.parametrize("settings", [{"dim": 32}, {"dim": 24, "heads": 3}])
+def test_both_passes_are_shared_and_run_without_pythons_lock(monkeypatch, settings):
+    sizes = []
+
+    def note(function, *arguments):
+        assert function.func.targetoptions["nogil"]
+        sizes.append(len(arguments[0]))
+        together(function, *arguments)
+
+    for module in (compiled, compiled_layers):
+        monkeypatch.setattr(module, "together", note)
+    run(3, frames_of(LENGTHS), settings)
+    assert sizes == [3] * 6  # two layers, forward and backward, and forward once more
+
+
+def test_a_block_is_as_much_work_as_its_weights(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        compiled_layers, "shares", lambda plan, *numbers: [seen.append(numbers), plan][1:]
+    )
+    run(1, frames_of([3]), {"dim": 64, "mlp_ratio": 4})
+    # 12 * 64 * 64 weights, and 13 vectors of biases and gains: (49,152 + 832) / 128
+    assert set(seen) == {(64, 390)}
