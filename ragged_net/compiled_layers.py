@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,9 +15,6 @@ from ragged_net.compiled import Arrays, flat, hidden_rows
 from ragged_net.errors import ShapeError
 from ragged_net.frames import Frames
 from ragged_net.threads import shares, together
-
-if TYPE_CHECKING:
-    from ragged_net.kernels.plan import Plan
 
 __all__ = ["Block", "Norm", "ReluLinear", "Value"]
 
@@ -105,7 +101,7 @@ class Block:
             kernels.load("block").block_forward, flat(x), hidden_rows(self.frames), self.heads, dim,
             weights, between, flat(y),
         )  # fmt: skip
-        together(work, self._shares(weights, dim))
+        together(work, shares(self.frames.plan, dim, _beside_attention(dim, size)))
         return y, kept
 
     def backward(
@@ -117,7 +113,7 @@ class Block:
             kernels.load("block").block_backward, flat(d_y), flat(x), hidden_rows(self.frames),
             self.heads, dim, weights, tuple(map(flat, kept)), flat(d_x),
         )  # fmt: skip
-        plans = self._shares(weights, dim)
+        plans = shares(self.frames.plan, dim, _beside_attention(dim, len(weights[9])))
         first, *others = sums = [
             tuple(gradient.reshape(-1) for gradient in gradients),
             *(tuple(np.zeros(weight.size, np.float32) for weight in weights) for _ in plans[1:]),
@@ -127,11 +123,6 @@ class Block:
             for part in parts:
                 gradient += part
         return d_x
-
-    def _shares(self, weights: Arrays, dim: int) -> list[Plan]:
-        """The frames, shared among threads."""
-        # A row is multiplied with every weight once: as much as attention to so many others.
-        return shares(self.frames.plan, dim, sum(weight.size for weight in weights) // (2 * dim))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +160,11 @@ class Value:
             flat(d_x), *(gradient.reshape(-1) for gradient in gradients),
         )  # fmt: skip
         return d_x
+
+
+def _beside_attention(dim: int, size: int) -> int:
+    """What a row costs in a block (see ``shares``), which multiplies it with each weight once."""
+    return 2 * dim + size  # for 4 * dim * dim + 2 * dim * size weights
 
 
 _NOTHING_KEPT = (np.empty(0, np.float32),) * 5

@@ -87,6 +87,9 @@ def together(function: Callable[..., None], *arguments: Sequence[Any]) -> None:
     once), even where one fails; then its error is raised. ``function`` must not come back here.
     """
     *others, own = zip(*arguments, strict=True)
+    if not others:
+        function(*own)
+        return
     tasks, done = _workers.tasks(len(others)), _Queue()
     for values in others:
         tasks.put((function, values, done))
