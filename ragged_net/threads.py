@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["get_threads", "set_threads", "shares", "together"]
 
 LEAST = 20_000_000
-"""Multiplications, less than half a millisecond. A thread wakes up in up to 0.15: for fewer of them
-it does not pay."""
+"""Multiplications, less than half a millisecond. A thread takes up to 0.15 ms to wake up: for
+fewer of them it does not pay."""
 _threads = 1
 _Queue = SimpleQueue[Any]
 
