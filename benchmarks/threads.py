@@ -22,7 +22,7 @@ from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.train import train_once
 from ragged_net import set_threads
 
-WIDTHS = {32: 16, 64: 10, 128: 5}
+WIDTHS = {32: 8, 64: 6, 128: 4}
 """How many turns each gets."""
 THREADS = min(8, cores())
 
