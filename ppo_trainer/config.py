@@ -154,7 +154,7 @@ class TrainConfig:
         device: ``auto`` takes a GPU where there is one.
         precision: ``bfloat16`` runs the network under autocast.
         threads: CPU threads that share the network's blocks; 0 takes all cores. Small networks gain
-            nothing from more than 1, those of width 128 nearly all that there is.
+            little from more than 1, those of width 128 most.
         keep_memory: Let the C library keep up to 1 GiB of freed memory for the rest of the process,
             where it can: a training step is a tenth faster.
         run_dir: Where run folders are made.

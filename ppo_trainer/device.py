@@ -1,4 +1,4 @@
-"""Where the network runs."""
+"""Where the network runs, and with how many threads."""
 
 from __future__ import annotations
 

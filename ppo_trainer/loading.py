@@ -47,7 +47,7 @@ def load_policy(path: str | Path, env: Factory | None = None, device: str = "aut
     config = run.read_config()
     fitted = fit_game(run, make_factory(config, env))
     net = RaggedNet(fitted.obs_space, fitted.action_space, config.net, config.value_net)
-    return LoadedRun(run, config, *_ready(run, config, net, device), fitted)
+    return LoadedRun(run, config, *_ready(run, net, device), fitted)
 
 
 def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
@@ -58,12 +58,10 @@ def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
     if saved is None:
         return None
     net = RaggedNet(*saved, config.net, config.value_net)
-    return LoadedNet(run, config, *_ready(run, config, net, device))
+    return LoadedNet(run, config, *_ready(run, net, device))
 
 
-def _ready(
-    run: RunFolder, config: TrainConfig, net: RaggedNet, device: str
-) -> tuple[RaggedNet, torch.device]:
+def _ready(run: RunFolder, net: RaggedNet, device: str) -> tuple[RaggedNet, torch.device]:
     chosen = choose_device(device)
     load_network(latest_checkpoint(run), net)
     return net.to(chosen), chosen

@@ -20,7 +20,7 @@ from torch.nn.functional import pad
 from ragged_net import kernels
 from ragged_net.errors import DeviceError, DtypeError
 from ragged_net.frames import Frames
-from ragged_net.threads import shares, together
+from ragged_net.threads import together
 
 __all__ = [
     "Arrays",
@@ -113,7 +113,7 @@ class _Attention(torch.autograd.Function):
             kernels.load("attention").attend_forward, flat(qkv), heads, width, np.float32(scale),
             hidden_rows(frames), flat(out), kept.numpy(),
         )  # fmt: skip
-        together(work, shares(frames.plan, heads * width, 0))
+        together(work, frames.shares(heads * width, 0))
         ctx.save_for_backward(qkv, kept)
         ctx.frames, ctx.scale = frames, scale
         return out
@@ -129,7 +129,7 @@ class _Attention(torch.autograd.Function):
             np.float32(ctx.scale), hidden_rows(frames), kept.numpy(), flat(d_out.contiguous()),
             flat(d_qkv),
         )  # fmt: skip
-        together(work, shares(frames.plan, heads * width, 0))
+        together(work, frames.shares(heads * width, 0))
         return d_qkv, None, None
 
 

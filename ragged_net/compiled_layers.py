@@ -14,7 +14,7 @@ from ragged_net import kernels
 from ragged_net.compiled import Arrays, flat, hidden_rows
 from ragged_net.errors import ShapeError
 from ragged_net.frames import Frames
-from ragged_net.threads import shares, together
+from ragged_net.threads import together
 
 __all__ = ["Block", "Norm", "ReluLinear", "Value"]
 
@@ -101,7 +101,7 @@ class Block:
             kernels.load("block").block_forward, flat(x), hidden_rows(self.frames), self.heads, dim,
             weights, between, flat(y),
         )  # fmt: skip
-        together(work, shares(self.frames.plan, dim, _beside_attention(dim, size)))
+        together(work, self.frames.shares(dim, _beside_attention(dim, size)))
         return y, kept
 
     def backward(
@@ -113,7 +113,7 @@ class Block:
             kernels.load("block").block_backward, flat(d_y), flat(x), hidden_rows(self.frames),
             self.heads, dim, weights, tuple(map(flat, kept)), flat(d_x),
         )  # fmt: skip
-        plans = shares(self.frames.plan, dim, _beside_attention(dim, len(weights[9])))
+        plans = self.frames.shares(dim, _beside_attention(dim, len(weights[9])))
         first, *others = sums = [
             tuple(gradient.reshape(-1) for gradient in gradients),
             *(tuple(np.zeros(weight.size, np.float32) for weight in weights) for _ in plans[1:]),

@@ -62,5 +62,5 @@ class NetConfig:
 
     @property
     def fused(self) -> bool:
-        """Whether blocks may run compiled: such a one has its own activation and attention."""
+        """Whether compiled blocks may take over, with their one activation and own attention."""
         return self.activation == "relu" and self.attention == "auto"

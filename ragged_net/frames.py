@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ragged_net.ragged import offsets_of, shifted_places
+from ragged_net.threads import get_threads, shares
 from ragged_net.transfer import send
 
 __all__ = ["FrameGroups", "Frames"]
@@ -68,6 +69,17 @@ class Frames:
         from ragged_net.kernels.plan import make_plan  # needs Numba
 
         return make_plan(self.offsets.numpy(), self.hidden is None)
+
+    def shares(self, dim: int, beside: int) -> list[Any]:
+        """The plan in a part for each thread (``threads.py``); all layers ask for the same ones."""
+        key = dim, beside, get_threads()
+        if key not in self._shares:
+            self._shares[key] = shares(self.plan, dim, beside)
+        return self._shares[key]
+
+    @cached_property
+    def _shares(self) -> dict[tuple[int, int, int], list[Any]]:
+        return {}
 
     @cached_property
     def groups(self) -> FrameGroups:

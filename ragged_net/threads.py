@@ -32,8 +32,8 @@ _Queue = SimpleQueue[Any]
 def set_threads(number: int) -> None:
     """Let so many threads work on a batch on the CPU, as far as it is large enough to pay.
 
-    Results depend on the number in their last digits, as with ``torch.set_num_threads``. That of
-    torch is best left at 1 beside it.
+    The last digits of weights' gradients depend on the number. ``torch.set_num_threads(1)`` beside
+    it leaves the cores to these threads.
     """
     global _threads
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
