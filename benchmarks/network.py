@@ -19,33 +19,34 @@ from ragged_net import CategoricalActors, EntityBatch, NetConfig, RaggedNet, Rag
 
 LAYERS, HEADS, RATIO, CHOICES, FEATURES = 2, 4, 4, 5, 4
 TARGETS = {"uniform 4..12": 2.0, "95% of 5, 5% of 200": 10.0}
-DIM = 64
+DIM, WIDE = 64, 256
 
 
 def rows() -> list[Row]:
-    """Inference at 128 frames, training at 1,024, and time against entities."""
+    """Inference at 128 frames, training at 1,024, a wide one, and time against entities."""
     torch.set_num_threads(1)
     found = []
     for case, target in TARGETS.items():
         for training, frames in ((False, 128), (True, 1024)):
             found.append(_compare(case, frames, training, target))
-    return [*found, *_scaling()]
+    wide = [_compare("uniform 4..12", 64, training, 1.0, WIDE) for training in (False, True)]
+    return [*found, *wide, *_scaling()]
 
 
 class PaddedNet(nn.Module):
     """What people build today: pad to the longest frame, mask, and gather the rest."""
 
-    def __init__(self) -> None:
+    def __init__(self, dim: int) -> None:
         super().__init__()
-        self.embed = nn.Sequential(nn.Linear(FEATURES, DIM), nn.ReLU(), nn.Linear(DIM, DIM))
+        self.embed = nn.Sequential(nn.Linear(FEATURES, dim), nn.ReLU(), nn.Linear(dim, dim))
         layer = nn.TransformerEncoderLayer(
-            DIM, HEADS, RATIO * DIM, dropout=0.0, batch_first=True, norm_first=True
+            dim, HEADS, RATIO * dim, dropout=0.0, batch_first=True, norm_first=True
         )
         self.encoder = nn.TransformerEncoder(
-            layer, LAYERS, norm=nn.LayerNorm(DIM), enable_nested_tensor=False
+            layer, LAYERS, norm=nn.LayerNorm(dim), enable_nested_tensor=False
         )
-        self.logits = nn.Linear(DIM, CHOICES)
-        self.value = nn.Sequential(nn.Linear(DIM, DIM), nn.ReLU(), nn.Linear(DIM, 1))
+        self.logits = nn.Linear(dim, CHOICES)
+        self.value = nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, 1))
 
     def forward(self, features: Tensor, batch: Batch, actors: Tensor) -> tuple[Tensor, Tensor]:
         """Rows (N, F) -> log-probabilities (A, C) of the ``actors`` (A,), values (B,)."""
@@ -72,17 +73,17 @@ def _problem(counts: np.ndarray) -> tuple[EntityBatch, Batch, Tensor]:
     return ours, batch, acts.nonzero().squeeze(1)
 
 
-def _networks() -> tuple[RaggedNet, PaddedNet]:
+def _networks(dim: int) -> tuple[RaggedNet, PaddedNet]:
     space = ObsSpace(entities={"Thing": Entity([f"f{i}" for i in range(FEATURES)])})
     actions = {"Move": CategoricalActionSpace([f"c{i}" for i in range(CHOICES)])}
-    config = NetConfig(dim=DIM, layers=LAYERS, heads=HEADS, mlp_ratio=RATIO)
-    return RaggedNet(space, actions, config), PaddedNet()
+    config = NetConfig(dim=dim, layers=LAYERS, heads=HEADS, mlp_ratio=RATIO)
+    return RaggedNet(space, actions, config), PaddedNet(dim)
 
 
-def _compare(case: str, frames: int, training: bool, target: float) -> Row:
+def _compare(case: str, frames: int, training: bool, target: float, dim: int = DIM) -> Row:
     torch.manual_seed(0)
     ours, batch, actors = _problem(lengths(case, frames))
-    net, padded = _networks()
+    net, padded = _networks(dim)
     features = ours.entities["Thing"].values
     chosen = torch.zeros(len(actors), dtype=torch.int64)
 
@@ -102,7 +103,7 @@ def _compare(case: str, frames: int, training: bool, target: float) -> Row:
         net.train(training), padded.train(training)
         times = alternate({"ours": run_ours, "padded": run_padded}, repeats=11, seconds=0.1)
     what = f"training, B={frames}" if training else f"inference, B={frames}"
-    label = f"{case}, D={DIM}, {what}"
+    label = f"{case}, D={dim}, {what}"
     return speed_row(
         label, times["ours"], times["padded"], "nn.TransformerEncoder, padded", target=target
     )
@@ -110,7 +111,7 @@ def _compare(case: str, frames: int, training: bool, target: float) -> Row:
 
 def _scaling() -> list[Row]:
     """Time against entities at 128 frames: a straight line, and how far the points are off it."""
-    net, _ = _networks()
+    net, _ = _networks(DIM)
     counts = (2, 4, 8, 16, 32)
     problems = {n: _problem(np.full(128, n))[0] for n in counts}
 

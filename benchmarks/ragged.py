@@ -14,8 +14,8 @@ __all__ = ["Batch", "lengths"]
 def lengths(name: str, frames: int, seed: int = 0) -> np.ndarray:
     """(frames,) int64: entities of each frame."""
     rng = np.random.default_rng(seed)
-    if name == "constant 10":
-        return np.full(frames, 10)
+    if name.startswith("constant "):
+        return np.full(frames, int(name.removeprefix("constant ")))
     if name == "95% of 5, 5% of 200":
         drawn = np.full(frames, 5)
         drawn[rng.permutation(frames)[: round(frames * 0.05)]] = 200  # exactly 5% of them

@@ -114,20 +114,20 @@ class _Attention(torch.autograd.Function):
             hidden_rows(frames), flat(out), kept.numpy(),
         )  # fmt: skip
         together(work, frames.shares(heads * width, 0))
-        ctx.save_for_backward(qkv, kept)
+        ctx.save_for_backward(qkv, out, kept)
         ctx.frames, ctx.scale = frames, scale
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        (qkv, kept), frames = ctx.saved_tensors, ctx.frames
+        (qkv, out, kept), frames = ctx.saved_tensors, ctx.frames
         d_qkv = torch.empty_like(qkv)
         _, _, heads, width = qkv.shape
         work = functools.partial(
             kernels.load("attention").attend_backward, flat(qkv), heads, width,
-            np.float32(ctx.scale), hidden_rows(frames), kept.numpy(), flat(d_out.contiguous()),
-            flat(d_qkv),
+            np.float32(ctx.scale), hidden_rows(frames), flat(out), kept.numpy(),
+            flat(d_out.contiguous()), flat(d_qkv),
         )  # fmt: skip
         together(work, frames.shares(heads * width, 0))
         return d_qkv, None, None

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.kernels.frame_attention import attend_frame, attend_frame_backward
+from ragged_net.kernels.frame_attention import (
+    attend_frame,
+    attend_frame_backward,
+    frame_scratch,
+)
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.lane_attention import attend_lanes, attend_lanes_backward
 from ragged_net.kernels.vector import LANES
@@ -54,13 +58,13 @@ def attend_forward(qkv, heads, width, scale, hidden, out, kept, plan):
 
 
 @kernel
-def attend_backward(qkv, heads, width, scale, hidden, kept, d_out, d_qkv, plan):
+def attend_backward(qkv, heads, width, scale, hidden, out, kept, d_out, d_qkv, plan):
     """The gradient ``d_qkv`` (N * 3 * D), written, of ``attend_forward`` for ``d_out`` (N * D)."""
     scratch = attention_scratch(plan, width)
     zero = np.int64(0)  # see ``block.py``
     for g in range(plan.in_lanes.shape[0]):
         attend_group_backward(
-            qkv, plan, g, plan.origins, zero, heads, width, scale, hidden, kept,
+            qkv, plan, g, plan.origins, zero, heads, width, scale, hidden, out, kept,
             d_out, d_qkv, zero, scratch,
         )  # fmt: skip
 
@@ -68,8 +72,7 @@ def attend_backward(qkv, heads, width, scale, hidden, kept, d_out, d_qkv, plan):
 @kernel
 def attention_scratch(plan, width):
     """What any group of ``plan`` needs."""
-    alone = 2 * (width + plan.longest) * 2 * LANES
-    length = plan.longest_in_lanes
+    alone, length = frame_scratch(plan.longest, width), plan.longest_in_lanes
     return np.empty(max(alone, (7 * width + 2 * length) * length * LANES), np.float32)
 
 
@@ -100,9 +103,13 @@ def attend_group(
 
 @kernel
 def attend_group_backward(
-    qkv, plan, g, rows, qkv_row, heads, width, scale, hidden, kept, d_out, d_qkv, d_row, scratch
-):
-    """The gradient of one group; ``d_out`` and ``d_qkv`` begin with the row ``d_row``."""
+    qkv, plan, g, rows, qkv_row, heads, width, scale, hidden, out, kept,
+    d_out, d_qkv, d_row, scratch,
+):  # fmt: skip
+    """The gradient of one group; ``out``, its result, begins with the row of qkv.
+
+    ``d_out`` and ``d_qkv`` begin with the row ``d_row``.
+    """
     place = plan.groups[g]
     length = plan.starts[place + 1] - plan.starts[place]
     dim, at = heads * width, plan.kept[g] * heads
@@ -115,11 +122,10 @@ def attend_group_backward(
             d_out, out_places, d_qkv, d_places, scratch,
         )  # fmt: skip
     else:
-        first = rows[place] - d_row
+        own, first = rows[place] - qkv_row, rows[place] - d_row
         attend_frame_backward(
-            qkv, (rows[place] - qkv_row) * 3 * dim, length, heads, width, scale,
-            hidden, plan.origins[place], kept, at, d_out, first * dim, d_qkv, first * 3 * dim,
-            scratch,
+            qkv, own * 3 * dim, length, heads, width, scale, hidden, plan.origins[place],
+            out, own * dim, kept, at, d_out, first * dim, d_qkv, first * 3 * dim, scratch,
         )  # fmt: skip
 
 

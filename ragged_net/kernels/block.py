@@ -131,7 +131,7 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, d_x, plan, grad
         linear(change, zero, rows, dim, p_out, d_normal, zero, dim, SET, d_normal, zero, dim)
         for g in range(group, end):
             attend_group_backward(
-                qkv, plan, g, plan.starts, zero, heads, width, scale, hidden, kept,
+                qkv, plan, g, plan.starts, zero, heads, width, scale, hidden, mixed, kept,
                 d_normal, d_qkv, start, scratch,
             )  # fmt: skip
         _collect(x, plan, group, end, dim, own)

@@ -1,7 +1,12 @@
 """Attention within one frame of any length.
 
-A block of one or two vectors of queries of one head is worked on at once. Scores lie transposed,
-(keys, block), so that the softmax runs down the keys without ever adding up a vector.
+Of a long frame ``KEYS`` keys and values of a head are brought together, and shown to all queries
+before the next ones, so that they stay in the cache. The largest score of a query and the sum of
+its exponentials grow from one lot of keys to the next (online softmax, Milakov and Gimelshein 2018;
+in attention, Dao et al. 2022).
+
+A block of one or two vectors of queries is worked on at once. Scores lie transposed, (keys, block),
+so that the softmax runs down the keys without ever adding up a vector.
 """
 
 from __future__ import annotations
@@ -9,13 +14,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ragged_net.kernels.head import TWO, add_head, bring, means, panel_of, products, put, turn
 from ragged_net.kernels.jit import kernel
-from ragged_net.kernels.tile import add_product
-from ragged_net.kernels.vector import LANES, exp, fma, load, maximum, splat, store
+from ragged_net.kernels.transpose import COLUMNS
+from ragged_net.kernels.vector import LANES, exp, load, maximum, splat, store
 
-__all__ = ["attend_frame", "attend_frame_backward"]
+__all__ = ["attend_frame", "attend_frame_backward", "frame_scratch"]
 
-_TWO = 2 * LANES
+KEYS = 256
+"""Keys that are shown to all queries at once. Those of shorter frames are used where they lie."""
 _UNSEEN = np.float32(-1e30)
 """The score of a key that a query may not see; the exponential makes it an exact 0."""
 
@@ -40,163 +47,205 @@ def attend_frame(
         softmax: Flat float32, written: (length, 2, H), the largest score of each row and head, and
             1 / the sum of the exponentials.
         at: Where that begins.
-        scratch: 2 * (width + length) * 2 * LANES floats.
+        scratch: ``frame_scratch`` floats.
     """
-    dim, block = heads * width, _block(length)
-    one = np.int64(1)  # see ``block.py``
-    scores = width * block  # where they start in the scratch
+    dim, block, panel = heads * width, _block(length), panel_of(width)
+    zero, one = np.int64(0), np.int64(1)  # see ``block.py``
+    # Where things begin in the scratch.
+    lot = _lot(length, width)
+    shrink, room = 2 * lot, 2 * lot + block
+    largest = room + LANES * COLUMNS
+    total = largest + length + block
+    queries = total + length + block
+    scores = queries + (length + block) * width
+    places = np.empty(LANES, np.int64)
     for i in range(out_start, out_start + length * dim):
         out[i] = 0
     for head in range(heads):
-        own = start + head * width
-        for first in range(0, length, block):
-            count = min(block, length - first)
-            _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, block)
-            for lanes in range(0, block, LANES):
-                begin, end = scores + lanes, scores + lanes + length * block
-                largest = load(scratch, begin)
-                for j in range(begin + block, end, block):
-                    largest = maximum(largest, load(scratch, j))
-                total = splat(np.float32(0))
-                for j in range(begin, end, block):
-                    weight = exp(load(scratch, j) - largest)
-                    total = total + weight
-                    store(scratch, j, weight)
-                inverse = splat(np.float32(1)) / total
-                for j in range(begin, end, block):
-                    store(scratch, j, load(scratch, j) * inverse)
-                store(scratch, lanes, largest)  # the queries are not needed any more
-                store(scratch, block + lanes, inverse)
-            for lane in range(count):
-                place = at + (first + lane) * 2 * heads + head
-                softmax[place], softmax[place + heads] = scratch[lane], scratch[block + lane]
-            _add_head(
-                count, length, width, scratch, scores, one, block, qkv, own + 2 * dim, 3 * dim,
-                out, out_start + first * dim + head * width, dim,
-            )  # fmt: skip
+        own, to = start + head * width, out_start + head * width
+        turn(qkv, own, 3 * dim, length, width, scale, scratch, queries, block, places, room)
+        for seen in range(0, length, KEYS):
+            count = min(KEYS, length - seen)
+            at_keys = own + seen * 3 * dim + dim
+            source, keys, key_row = qkv, at_keys, 3 * dim
+            values, value_row, value_panel = at_keys + dim, 3 * dim, panel
+            if length > KEYS:
+                bring(qkv, keys, 3 * dim, count, width, width, scratch, zero)
+                bring(qkv, values, 3 * dim, count, width, panel, scratch, lot)
+                source, keys, key_row = scratch, zero, width
+                values, value_row, value_panel = lot, panel, panel * count
+            for first in range(0, length, block):
+                rows = min(block, length - first)
+                query = queries + first * width
+                products(count, width, source, keys, key_row, scratch, query, scores, block)
+                _hide(hidden, row, first, rows, seen, count, scratch, scores, block)
+                _weigh(
+                    scratch, scores, count, block, largest + first, total + first, shrink,
+                    seen > 0, seen + count == length,
+                )  # fmt: skip
+                if seen > 0:
+                    for lane in range(rows):
+                        _scale(out, to + (first + lane) * dim, width, scratch[shrink + lane])
+                add_head(
+                    rows, count, width, scratch, scores, one, block,
+                    source, values, value_row, value_panel, out, to + first * dim, dim,
+                )  # fmt: skip
+        for i in range(length):
+            place = at + i * 2 * heads + head
+            softmax[place], softmax[place + heads] = scratch[largest + i], scratch[total + i]
 
 
 @kernel
 def attend_frame_backward(
-    qkv, start, length, heads, width, scale, hidden, row, softmax, at,
-    d_out, out_start, d_qkv, d_start, scratch,
+    qkv, start, length, heads, width, scale, hidden, row, out, out_start, softmax, at,
+    d_out, d_out_start, d_qkv, d_start, scratch,
 ):  # fmt: skip
     """The gradient ``d_qkv``, written from ``d_start`` on, of ``attend_frame`` for ``d_out``."""
-    dim, block = heads * width, _block(length)
-    one = np.int64(1)  # see ``block.py``
-    scores = width * block
-    changes, gradients = scores + length * block, scores + 2 * length * block
+    dim, block, panel = heads * width, _block(length), panel_of(width)
+    zero, one, unit = np.int64(0), np.int64(1), np.float32(1)  # see ``block.py``
+    lot = _lot(length, width)
+    room = 5 * lot
+    largest = room + LANES * COLUMNS
+    inverse = largest + length + block
+    mean = inverse + length + block
+    queries = mean + length + block
+    changes = queries + (length + block) * width
+    weights = changes + (length + block) * width
+    d_scores = weights + min(length, KEYS) * block
+    places = np.empty(LANES, np.int64)
     for i in range(d_start, d_start + length * 3 * dim):
         d_qkv[i] = 0
     for head in range(heads):
         own, to = start + head * width, d_start + head * width
-        for first in range(0, length, block):
-            count = min(block, length - first)
-            q_at, d_at = own + first * 3 * dim, out_start + first * dim + head * width
-            _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, block)
-            _transpose(d_out, d_at, dim, count, width, np.float32(1), scratch, gradients, block)
-            _products(
-                length, width, qkv, own + 2 * dim, 3 * dim, scratch, gradients, changes, block
-            )
-            for lane in range(block):
-                place = at + (first + lane) * 2 * heads + head
-                scratch[lane] = softmax[place] if lane < count else np.float32(0)
-                scratch[block + lane] = softmax[place + heads] if lane < count else np.float32(0)
-            # d softmax: each weight times (its own change - the weighted mean of all changes).
-            for lanes in range(0, block, LANES):
-                largest, inverse = load(scratch, lanes), load(scratch, block + lanes)
-                mean = splat(np.float32(0))
-                for j in range(lanes, lanes + length * block, block):
-                    weight = exp(load(scratch, scores + j) - largest) * inverse
-                    store(scratch, scores + j, weight)
-                    mean = fma(weight, load(scratch, changes + j), mean)
-                for j in range(lanes, lanes + length * block, block):
-                    change = (load(scratch, changes + j) - mean) * splat(scale)
-                    store(scratch, changes + j, load(scratch, scores + j) * change)
-            _add_head(
-                length, count, width, scratch, scores, block, one, d_out, d_at, dim,
-                d_qkv, to + 2 * dim, 3 * dim,
-            )  # fmt: skip
-            _add_head(
-                length, count, width, scratch, changes, block, one, qkv, q_at, 3 * dim,
-                d_qkv, to + dim, 3 * dim,
-            )  # fmt: skip
-            _add_head(
-                count, length, width, scratch, changes, one, block, qkv, own + dim, 3 * dim,
-                d_qkv, to + first * 3 * dim, 3 * dim,
-            )  # fmt: skip
+        out_at, d_at = out_start + head * width, d_out_start + head * width
+        turn(qkv, own, 3 * dim, length, width, scale, scratch, queries, block, places, room)
+        turn(d_out, d_at, dim, length, width, unit, scratch, changes, block, places, room)
+        means(out, out_at, dim, length, width, scratch, changes, mean, block, places, room)
+        for i in range(length):
+            place = at + i * 2 * heads + head
+            scratch[largest + i], scratch[inverse + i] = softmax[place], softmax[place + heads]
+        for seen in range(0, length, KEYS):
+            count = min(KEYS, length - seen)
+            at_keys, to_keys = own + seen * 3 * dim + dim, to + seen * 3 * dim + dim
+            source, keys, values, stride = qkv, at_keys, at_keys + dim, 3 * dim
+            mixed, mixed_row, mixed_panel = at_keys, 3 * dim, panel  # the keys that dQ is mixed of
+            target, d_keys, d_values = d_qkv, to_keys, to_keys + dim
+            if length > KEYS:
+                bring(qkv, keys, 3 * dim, count, width, width, scratch, zero)
+                bring(qkv, values, 3 * dim, count, width, width, scratch, lot)
+                bring(qkv, keys, 3 * dim, count, width, panel, scratch, 2 * lot)
+                source, keys, values, stride = scratch, zero, lot, width
+                mixed, mixed_row, mixed_panel = 2 * lot, panel, panel * count
+                target, d_keys, d_values = scratch, 3 * lot, 4 * lot
+                for i in range(3 * lot, 5 * lot):
+                    scratch[i] = 0
+            for first in range(0, length, block):
+                rows = min(block, length - first)
+                query, change = queries + first * width, changes + first * width
+                products(count, width, source, keys, stride, scratch, query, weights, block)
+                _hide(hidden, row, first, rows, seen, count, scratch, weights, block)
+                products(count, width, source, values, stride, scratch, change, d_scores, block)
+                _weigh_backward(
+                    scratch, weights, d_scores, count, block,
+                    largest + first, inverse + first, mean + first, scale,
+                )  # fmt: skip
+                add_head(
+                    count, rows, width, scratch, weights, block, one,
+                    d_out, d_at + first * dim, dim, panel, target, d_values, stride,
+                )  # fmt: skip
+                add_head(
+                    count, rows, width, scratch, d_scores, block, one,
+                    qkv, own + first * 3 * dim, 3 * dim, panel, target, d_keys, stride,
+                )  # fmt: skip
+                add_head(
+                    rows, count, width, scratch, d_scores, one, block,
+                    source, mixed, mixed_row, mixed_panel, d_qkv, to + first * 3 * dim, 3 * dim,
+                )  # fmt: skip
+            if length > KEYS:
+                put(scratch, d_keys, count, width, d_qkv, to_keys, 3 * dim)
+                put(scratch, d_values, count, width, d_qkv, to_keys + dim, 3 * dim)
+
+
+@kernel
+def _weigh(scratch, scores, count, block, largest, total, shrink, known, last):
+    """Turn (count, block) scores into their exponentials over the largest of each query so far.
+
+    With the ``last`` keys of a frame they become the weights of the values, and ``total`` (block,)
+    the inverse of the sum. Where others are ``known`` already, ``shrink`` (block,) becomes what
+    their exponentials have to be multiplied by.
+    """
+    for lanes in range(0, block, LANES):
+        begin, end = scores + lanes, scores + lanes + count * block
+        most = load(scratch, begin)
+        for j in range(begin + block, end, block):
+            most = maximum(most, load(scratch, j))
+        together, less = splat(np.float32(0)), splat(np.float32(1))
+        if known:
+            before = load(scratch, largest + lanes)
+            most = maximum(before, most)
+            less = exp(before - most)
+            together = load(scratch, total + lanes) * less
+        for j in range(begin, end, block):
+            weight = exp(load(scratch, j) - most)
+            together = together + weight
+            store(scratch, j, weight)
+        if last:
+            together = splat(np.float32(1)) / together
+            less = less * together
+            for j in range(begin, end, block):
+                store(scratch, j, load(scratch, j) * together)
+        store(scratch, largest + lanes, most)
+        store(scratch, total + lanes, together)
+        store(scratch, shrink + lanes, less)
+
+
+@kernel
+def _weigh_backward(scratch, weights, d_scores, count, block, largest, inverse, mean, scale):
+    """Turn (count, block) scores into weights, and their changes into those of the scores.
+
+    These are each weight times its own change less the weighted mean of all changes.
+    """
+    for lanes in range(0, block, LANES):
+        most, share = load(scratch, largest + lanes), load(scratch, inverse + lanes)
+        usual = load(scratch, mean + lanes)
+        for j in range(lanes, lanes + count * block, block):
+            weight = exp(load(scratch, weights + j) - most) * share
+            store(scratch, weights + j, weight)
+            d_score = (load(scratch, d_scores + j) - usual) * splat(scale)
+            store(scratch, d_scores + j, weight * d_score)
+
+
+@kernel
+def frame_scratch(length, width):
+    """The floats that a frame of that many rows needs, forward and backward."""
+    rows, keys = length + TWO, min(length, KEYS)
+    return 5 * _lot(length, width) + LANES * COLUMNS + rows * (3 + 2 * width) + 2 * keys * TWO
+
+
+@njit(inline="always")
+def _lot(length, width):
+    """The floats of the keys, or the values, that are brought together."""
+    return KEYS * width if length > KEYS else 0
 
 
 @njit(inline="always")
 def _block(length):
     """Queries that are worked on together: one vector of them, or two for longer frames."""
-    return LANES if length <= LANES else _TWO
+    return LANES if length <= LANES else TWO
 
 
 @njit(inline="always")
-def _score(qkv, own, first, count, length, dim, width, scale, hidden, row, scratch, block):
-    """Scores (length, block) of all keys of a frame for the queries ``first .. first + count``."""
-    scores = width * block
-    _transpose(
-        qkv, own + first * 3 * dim, 3 * dim, count, width, scale, scratch, np.int64(0), block
-    )
-    _products(length, width, qkv, own + dim, 3 * dim, scratch, np.int64(0), scores, block)
+def _hide(hidden, row, first, rows, seen, count, scratch, scores, block):
+    """Hidden keys among ``seen ..`` get no score from queries among ``first ..`` that are not."""
     if hidden.shape[0] > 0:
-        for j in range(length):
-            if hidden[row + j]:
-                for lane in range(count):
+        for j in range(count):
+            if hidden[row + seen + j]:
+                for lane in range(rows):
                     if not hidden[row + first + lane]:
                         scratch[scores + j * block + lane] = _UNSEEN
 
 
-@kernel
-def _products(length, width, rows, at, stride, scratch, columns, result, block):
-    """(length, block) products of rows with the (width, block) ``columns``, both in the scratch."""
-    for j in range(result, result + length * block, LANES):
-        store(scratch, j, splat(np.float32(0)))
-    if block == LANES:
-        add_product(
-            LANES, length, width, rows, at, stride, 1, scratch, columns, block,
-            scratch, result, block,
-        )  # fmt: skip
-    else:
-        add_product(
-            _TWO, length, width, rows, at, stride, 1, scratch, columns, block,
-            scratch, result, block,
-        )  # fmt: skip
-
-
 @njit(inline="always")
-def _transpose(rows, at, stride, count, width, scale, columns, begin, block):
-    """``columns`` (width, block) = ``scale`` times ``count`` rows from ``at`` on, then zeros."""
-    if count < block:
-        for i in range(begin, begin + width * block, LANES):
-            store(columns, i, splat(np.float32(0)))
-    for lane in range(count):
-        for d in range(width):
-            columns[begin + d * block + lane] = rows[at + lane * stride + d] * scale
-
-
-@kernel
-def _add_head(
-    rows, depth, width, a, a_start, a_row, a_column, b, b_start, b_row, c, c_start, c_row
-):
-    """``C (rows, width) += A @ B`` for a width that is a multiple of 8."""
-    if width % 32 == 0:
-        for d in range(0, width, 32):
-            add_product(
-                32, rows, depth, a, a_start, a_row, a_column, b, b_start + d, b_row,
-                c, c_start + d, c_row,
-            )  # fmt: skip
-    elif width % 16 == 0:
-        for d in range(0, width, 16):
-            add_product(
-                16, rows, depth, a, a_start, a_row, a_column, b, b_start + d, b_row,
-                c, c_start + d, c_row,
-            )  # fmt: skip
-    else:
-        for d in range(0, width, 8):
-            add_product(
-                8, rows, depth, a, a_start, a_row, a_column, b, b_start + d, b_row,
-                c, c_start + d, c_row,
-            )  # fmt: skip
+def _scale(rows, at, width, number):
+    for d in range(at, at + width):
+        rows[d] *= number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragged_net.kernels.jit import kernel
-from ragged_net.kernels.tile import PANEL, add_product, set_product
+from ragged_net.kernels.tile import ADD, PANEL, RELU, SET, WHERE, add_product, set_product
 from ragged_net.kernels.transpose import COLUMNS, load_columns
 from ragged_net.kernels.vector import LANES, load, splat, store
 
@@ -23,6 +23,8 @@ __all__ = [
 CHUNK = 64
 """Rows whose share in a gradient is summed up before it is added: one running sum over all rows
 would lose the small terms."""
+DEPTH = 256
+"""Rows of a panel that are gone through at once: more would not stay in the fastest cache."""
 WIDE = 256
 """Columns from which on the rows of an array are 1 KB and more apart: a chunk of them would share
 few sets of the cache."""
@@ -61,17 +63,27 @@ def pack(weight, transposed):
 def linear(x, x_start, rows, depth, panels, y, y_start, columns, how, e, e_start, e_row):
     """``y (rows, columns)`` becomes what ``how`` makes of ``x (rows, depth) @ panels`` and e.
 
-    x, y and e from their starts on. ``how``, e and ``e_row`` are those of ``set_product``.
+    x, y and e from their starts on. ``how``, e and ``e_row`` are those of ``set_product``; e is not
+    y where ``how`` is ``WHERE``.
     """
-    for i in range(0, rows, 8):
-        count = min(8, rows - i)
+    step = depth if how == WHERE else DEPTH
+    for i in range(0, rows, CHUNK):
+        count = min(CHUNK, rows - i)
         for p in range(columns // PANEL):
-            set_product(
-                32, count, depth, x, x_start + i * depth, depth, 1,
-                panels, p * depth * PANEL, PANEL,
-                y, y_start + i * columns + p * PANEL, columns,
-                how, e, e_start + i * e_row + p * PANEL, e_row,
-            )  # fmt: skip
+            at = y_start + i * columns + p * PANEL
+            other, other_at, other_row = e, e_start + i * e_row + p * PANEL, e_row
+            for k in range(0, depth, step):
+                does = how
+                if k + step < depth and how == RELU:
+                    does = ADD  # what follows is added first
+                elif k > 0 and how == SET:
+                    does = ADD
+                set_product(
+                    32, count, min(step, depth - k), x, x_start + i * depth + k, depth, 1,
+                    panels, (p * depth + k) * PANEL, PANEL,
+                    y, at, columns, does, other, other_at, other_row,
+                )  # fmt: skip
+                other, other_at, other_row = y, at, columns
 
 
 @kernel

@@ -24,6 +24,7 @@ SET, ADD, RELU, WHERE = range(4)
 """What a product P becomes beside E: P, P + E, max(P + E, 0), or P where E > 0 and else 0. Done in
 passes of their own over the result, this cost a tenth of a block's time. Numba compiles a version
 for each of them, without the others."""
+_CACHE_LINE = 16  # floats
 _FLOAT, _INT32, _INDEX = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
 
@@ -167,6 +168,9 @@ class _Operands:
         )
         # They start at 0, not at C: added term by term to a large C, small terms would be lost.
         # LLVM turns these stack slots into registers.
+        if self.how is None:  # the gradient of a wide weight lies far away: it is sent for first
+            for place in places[:: max(1, _CACHE_LINE // self.vector.count)]:
+                self._prefetch(place)
         zero = ir.Constant(self.vector, [0.0] * self.vector.count)
         sums = [cgutils.alloca_once_value(builder, zero) for _ in places]
         with cgutils.for_range(builder, self.depth) as loop:
@@ -206,6 +210,13 @@ class _Operands:
                 positive = builder.fcmp_unordered(">", condition, zero)  # NaN is kept
                 value = builder.select(positive, value, zero)
             builder.store(value, place).align = 4
+
+    def _prefetch(self, address: Any) -> None:
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, _INT32, _INT32, _INT32])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
+        write, near, data = _INT32(1), _INT32(3), _INT32(1)
+        self.builder.call(function, [self.builder.bitcast(address, byte), write, near, data])
 
     def _vector_at(self, row: Any, start: int) -> Any:
         address = self.builder.gep(row, [_INDEX(start)])

@@ -136,45 +136,79 @@ def test_vectors_by_hand():
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_packed_weights_multiply_like_the_weights(transposed):
+@pytest.mark.parametrize("shape", [(96, 64), (32, 544), (768, 64)])
+def test_packed_weights_multiply_like_the_weights(shape, transposed):
     rng = np.random.default_rng(0)
-    weight = rng.integers(-9, 9, (96, 64)).astype(np.float32)
+
+    def whole(*sizes):  # sums of their products are exact
+        return rng.integers(-9, 10, sizes).astype(np.float32)
+
+    weight = whole(*shape)
     matrix = weight.T if transposed else weight
-    x = rng.integers(-9, 9, (11, matrix.shape[0])).astype(np.float32)
-    columns = matrix.shape[1]
-    y = np.empty((11, columns), np.float32)
-    bias = rng.integers(-9, 9, columns).astype(np.float32)
-    residual = rng.integers(-9, 9, y.shape).astype(np.float32)
-    panels = linear.pack(weight, transposed)
-    for e, e_row in ((bias, 0), (residual, columns)):
+    depth, columns = matrix.shape
+    x, bias, beside = whole(70, depth), whole(columns), whole(70, columns)
+    product, panels = x @ matrix, linear.pack(weight, transposed)
+    for how, e, e_row, expected in (
+        (SET, beside, columns, product),
+        (ADD, bias, 0, product + bias),
+        (ADD, beside, columns, product + beside),
+        (RELU, bias, 0, np.maximum(product + bias, 0)),
+        (WHERE, beside, columns, np.where(beside > 0, product, 0)),
+    ):
+        y = np.full((70, columns), np.nan, np.float32)
         linear.linear(
-            x.ravel(), 0, 11, x.shape[1], panels, y.ravel(), 0, columns, ADD, e.ravel(), 0, e_row
+            x.ravel(), 0, 70, depth, panels, y.ravel(), 0, columns, how, e.ravel(), 0, e_row
         )
-        np.testing.assert_array_equal(y, x @ matrix + e)
+        np.testing.assert_array_equal(y, expected)
 
 
-def test_attention_of_every_kind_of_length():
-    # Around the 8 to 32 queries that are worked on together, and beyond.
-    for lengths in ([1], [0, 16, 0], [15, 17], [16, 1, 33], [100], [2, 0, 5]):
-        offsets = offsets_of(torch.tensor(lengths))
-        for heads, width in ((1, 8), (4, 8), (2, 16), (2, 24), (1, 32), (3, 5)):
-            for masked in (False, True):
-                torch.manual_seed(len(lengths))
-                qkv = torch.randn(sum(lengths), 3, heads, width, requires_grad=True)
-                hidden = torch.rand(sum(lengths)) < 0.5 if masked else None
-                change = torch.randn(sum(lengths), heads, width)
-                results = []
-                for backend in ("reference", "numba"):
-                    output = ragged_attention(qkv, offsets, hidden, backend)
-                    results.append((output, *torch.autograd.grad(output, qkv, change)))
-                assert_close(results[1], results[0], **AGREE)
+def both(lengths, heads, width, hidden=None, draw=torch.randn):
+    """Attention and its gradient, compiled and as the reference has them."""
+    torch.manual_seed(len(lengths))
+    offsets = offsets_of(torch.tensor(lengths))
+    qkv = draw(sum(lengths), 3, heads, width).requires_grad_()
+    change = torch.randn(sum(lengths), heads, width)
+    results = []
+    for backend in ("numba", "reference"):
+        output = ragged_attention(qkv, offsets, hidden, backend)
+        results.append((output, *torch.autograd.grad(output, qkv, change)))
+    return results
+
+
+def are_close(found, expected):
+    """To 1e-5, or of the largest entry: small ones may be differences of large terms."""
+    for a, b in zip(found, expected, strict=True):
+        largest = float(b.detach().abs().max()) if b.numel() else 0.0
+        assert_close(a, b, rtol=0, atol=1e-5 * max(1.0, largest))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("heads", "width"), [(1, 8), (4, 8), (2, 16), (2, 24), (1, 32), (1, 64), (3, 5)]
+)
+def test_attention_of_every_kind_of_length(heads, width, masked):
+    # Around the 8 to 32 queries that are worked on together, and the 256 keys that are.
+    for lengths in ([1], [0, 16, 0], [15, 17], [16, 1, 33], [100], [2, 0, 5], [256, 257], [600]):
+        torch.manual_seed(1)
+        hidden = torch.rand(sum(lengths)) < 0.5 if masked else None
+        assert_close(*both(lengths, heads, width, hidden), **AGREE)
+
+
+@pytest.mark.parametrize("seen", [slice(0, 256), slice(256, 512), slice(512, 600)])
+def test_keys_of_which_none_are_seen_together(seen):
+    # All that are worked on together are hidden, and all but them.
+    hidden = torch.zeros(600, dtype=torch.bool)
+    hidden[seen] = True
+    assert_close(*both([600], 2, 8, hidden), **AGREE)
+    assert_close(*both([600], 2, 8, ~hidden), **AGREE)
 
 
 def test_large_scores_do_not_overflow():
-    qkv = torch.randn(6, 3, 1, 8) * 100
-    offsets = torch.tensor([0, 6])
-    expected = ragged_attention(qkv, offsets, backend="reference")
-    assert_close(ragged_attention(qkv, offsets, backend="numba"), expected, **AGREE)
+    def draw(*shape):  # scores of up to 250,000, all exact: 1 / sqrt(16) is a power of 2
+        return torch.randint(-250, 251, shape).float()
+
+    are_close(*both([6], 1, 16, draw=draw))
+    are_close(*both([600], 1, 16, draw=draw))  # the largest one changes from keys to keys
 
 
 def blocks(dim, heads, ratio=2):
@@ -200,7 +234,7 @@ def run(block, x, frames, change):
 @pytest.mark.parametrize(("dim", "heads", "ratio"), [(32, 4, 4), (64, 2, 4), (96, 4, 1)])
 @settings(max_examples=15, deadline=None)
 @given(
-    lengths=st.lists(st.integers(0, 12) | st.sampled_from([16, 64, 65, 130]), max_size=30),
+    lengths=st.lists(st.integers(0, 12) | st.sampled_from([16, 64, 65, 130, 300]), max_size=30),
     masked=st.booleans(),
     seed=st.integers(0, 99),
 )
@@ -216,10 +250,7 @@ def test_a_compiled_block_is_the_block(dim, heads, ratio, lengths, masked, seed)
     inner = plain.mlp[0].register_forward_hook(_no_kink)
     expected = run(plain, x, frames, change)
     inner.remove()
-    for a, b in zip(run(fast, x, frames, change), expected, strict=True):
-        # Small entries of a gradient are differences of large terms: the largest sets the scale.
-        largest = float(b.detach().abs().max()) if b.numel() else 0.0
-        assert_close(a, b, rtol=0, atol=1e-5 * max(1.0, largest))
+    are_close(run(fast, x, frames, change), expected)
 
 
 def _no_kink(module, x, y):
