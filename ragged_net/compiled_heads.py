@@ -1,4 +1,4 @@
-"""The Numba kernel of categorical choices as an operation of autograd."""
+"""The Numba kernels of categorical choices and of selected entities as operations of autograd."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ragged_net import kernels
-from ragged_net.compiled import run
+from ragged_net.compiled import flat, run
 from ragged_net.errors import ShapeError
+from ragged_net.pairs import Pairs
 
-__all__ = ["Choices", "can_run", "choose"]
+__all__ = ["Choices", "can_run", "can_select", "choose", "select"]
 
 
 def can_run(x: Tensor) -> bool:
@@ -24,6 +25,11 @@ def can_run(x: Tensor) -> bool:
         and kernels.available()
         and not torch.compiler.is_compiling()
     )
+
+
+def can_select(query: Tensor, key: Tensor) -> bool:
+    """Whether ``select`` takes queries (A, D) and keys (E, D)."""
+    return can_run(query) and can_run(key) and query.shape[1] % 8 == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,3 +112,50 @@ class _Choose(torch.autograd.Function):
             mask.numpy(), chosen.numpy(), probs.numpy(), *gradients, d_logits.numpy()
         )
         return d_logits, None, None, None, None
+
+
+def select(query: Tensor, key: Tensor, pairs: Pairs) -> Tensor:
+    """Log-probabilities (P,) from queries (A, D) and keys (E, D) for which ``can_select`` holds.
+
+    Each actor's are a log-softmax over query times key / sqrt(D); -inf where the mask forbids.
+
+    Raises:
+        ShapeError: Queries or keys that are not those of the pairs.
+    """
+    width, actees = query.shape[1], int(pairs.actee_offsets[-1])
+    if query.shape[0] != pairs.num_actors or key.shape != (actees, width):
+        raise ShapeError(
+            "queries or keys do not fit the pairs",
+            expected=f"({pairs.num_actors}, {width}) and ({actees}, {width})",
+            received=f"{tuple(query.shape)} and {tuple(key.shape)}",
+        )
+    log_probs: Tensor = run(_Select, query, key, pairs)
+    return log_probs
+
+
+class _Select(torch.autograd.Function):
+    """``select``."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, pairs: Pairs) -> Tensor:
+        query, key = query.contiguous(), key.contiguous()
+        log_probs = query.new_empty(pairs.num_pairs)
+        mask = query.new_empty(0, dtype=torch.bool) if pairs.mask is None else pairs.mask
+        ctx.offsets = pairs.actor_offsets.numpy(), pairs.actee_offsets.numpy()
+        kernels.load("select").select_forward(
+            flat(query), flat(key), *ctx.offsets, query.shape[1], mask.contiguous().numpy(),
+            flat(log_probs),
+        )  # fmt: skip
+        ctx.save_for_backward(query, key, log_probs)
+        return log_probs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_log_probs: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, log_probs = ctx.saved_tensors
+        d_query, d_key = torch.empty_like(query), torch.empty_like(key)
+        kernels.load("select").select_backward(
+            flat(d_log_probs.contiguous()), flat(log_probs), flat(query), flat(key), *ctx.offsets,
+            query.shape[1], flat(d_query), flat(d_key),
+        )  # fmt: skip
+        return d_query, d_key, None

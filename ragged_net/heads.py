@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from ragged_net import compiled
+from ragged_net import compiled, compiled_heads
 from ragged_net.chain import all_are_watched, chain, is_plain, weights_of
 from ragged_net.compiled_layers import Value
 from ragged_net.distributions import CategoricalDist, SelectDist
@@ -84,9 +84,11 @@ class SelectEntityHead(nn.Module):
             pairs: Who may select whom; each actor has at least one actee.
         """
         with _full_precision(actors):
-            query = self.query(actors.float()).index_select(0, pairs.actor)  # (P, D)
-            key = self.key(actees.float()).index_select(0, pairs.actee)  # (P, D)
-            scores = (query * key).sum(-1) / query.shape[-1] ** 0.5
+            query, key = self.query(actors.float()), self.key(actees.float())
+            if compiled_heads.can_select(query, key):
+                return SelectDist(compiled_heads.select(query, key, pairs), pairs)
+            products = query.index_select(0, pairs.actor) * key.index_select(0, pairs.actee)
+            scores = products.sum(-1) / query.shape[-1] ** 0.5
             if pairs.mask is not None:
                 scores = scores.masked_fill(~pairs.mask, float("-inf"))
             # Log-softmax over each actor's segment. The shift cancels, so it needs no gradient.

@@ -24,6 +24,8 @@ class Pairs:
         actee: (P,) int64: the position of each pair's actee among all actees.
         entity: (P,) int64: the entity index of each pair's actee within its frame.
         frame_offsets: (B + 1,) int64: the pairs of frame b.
+        actor_offsets: (B + 1,) int64: its actors.
+        actee_offsets: (B + 1,) int64: its actees.
         num_actors: A.
         mask: (P,) bool, True where the actor may select the actee; None allows all.
     """
@@ -32,6 +34,8 @@ class Pairs:
     actee: Tensor
     entity: Tensor
     frame_offsets: Tensor
+    actor_offsets: Tensor
+    actee_offsets: Tensor
     num_actors: int
     mask: Tensor | None
 
@@ -46,7 +50,9 @@ class Pairs:
             )
             actor, actee, offsets = map(torch.from_numpy, found)
             entity = actees.values.index_select(0, actee)
-            return cls(actor, actee, entity, offsets, actors.num_rows, mask)
+            return cls(
+                actor, actee, entity, offsets, actors.offsets, actees.offsets, actors.num_rows, mask
+            )
         frames = actors.frame_ids()
         counts = actees.lengths.index_select(0, frames)  # (A,) actees of each actor
         ends = counts.cumsum(0)
@@ -62,6 +68,8 @@ class Pairs:
             actee,
             actees.values.index_select(0, actee),
             send(known, device),
+            actors.offsets,
+            actees.offsets,
             actors.num_rows,
             mask,
         )

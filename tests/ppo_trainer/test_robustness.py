@@ -358,6 +358,8 @@ def test_an_actor_that_diverges_alone_selects_an_entity_of_its_own_frame():
         actee=torch.arange(5),
         entity=torch.tensor([3, 5, 0, 1, 2]),
         frame_offsets=torch.tensor([0, 2, 5]),
+        actor_offsets=torch.tensor([0, 1, 2]),
+        actee_offsets=torch.tensor([0, 2, 5]),
         num_actors=2,
         mask=None,
     )
