@@ -316,7 +316,7 @@ import sys
 import pytest
 import ragged_net.kernels.machine as machine
 machine.LANES, machine.TILE_ROWS, machine.TILE_COLUMNS = map(int, sys.argv[1:4])
-sys.exit(pytest.main(["-v", "-p", "no:cacheprovider", sys.argv[4], "-k", sys.argv[5]]))
+sys.exit(pytest.main(["-v", "-p", "no:cacheprovider", "-k", *sys.argv[4:]]))
 """
 
 
@@ -324,9 +324,13 @@ sys.exit(pytest.main(["-v", "-p", "no:cacheprovider", sys.argv[4], "-k", sys.arg
 def test_the_vectors_of_another_processor(tmp_path):
     """AVX-512's on machines with narrower ones (LLVM splits them), and the other way round."""
     other = (8, 4, 16) if LANES == 16 else (16, 8, 32)
-    some = "by_hand or packed or every_kind_of_length or (compiled_block_is and 32-4-4)"
+    some = (
+        "by_hand or packed or every_kind_of_length or (compiled_block_is and 32-4-4)"
+        " or (results_and_gradients and 0.5-16)"
+    )
+    files = __file__, str(Path(__file__).with_name("test_net_select.py"))
     done = subprocess.run(
-        [sys.executable, "-c", OTHER, *map(str, other), __file__, some],
+        [sys.executable, "-c", OTHER, *map(str, other), some, *files],
         capture_output=True,
         text=True,
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
