@@ -23,6 +23,7 @@ from ragged_net.frames import Frames
 from ragged_net.threads import together
 
 __all__ = [
+    "HEAD",
     "Arrays",
     "WeightArrays",
     "attention",
@@ -36,7 +37,7 @@ __all__ = [
 
 Arrays = tuple[npt.NDArray[np.float32], ...]
 
-_HEAD = 8
+HEAD = 8
 """The kernels work on heads whose width is a multiple of this."""
 _DIM = 32
 """Blocks have a width that is a multiple of this."""
@@ -54,8 +55,8 @@ def attention(qkv: Tensor, frames: Frames) -> Tensor:
         )
     width = qkv.shape[3]
     scale = width**-0.5
-    if width % _HEAD:  # zeros change neither products nor, cut off again, the result
-        qkv = pad(qkv, (0, _HEAD - width % _HEAD))
+    if width % HEAD:  # zeros change neither products nor, cut off again, the result
+        qkv = pad(qkv, (0, HEAD - width % HEAD))
     mixed: Tensor = run(_Attention, qkv, frames, scale)
     return mixed if mixed.shape[2] == width else mixed[:, :, :width]
 
@@ -80,7 +81,7 @@ def can_run_block(x: Tensor, heads: int) -> bool:
 
 def widths_fit(dim: int, heads: int = 1) -> bool:
     """Whether the kernels take layers of width ``dim``, and blocks that many heads."""
-    return dim % _DIM == 0 and dim // heads % _HEAD == 0
+    return dim % _DIM == 0 and dim // heads % HEAD == 0
 
 
 def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ragged_net import kernels
-from ragged_net.compiled import flat, run
+from ragged_net.compiled import HEAD, flat, run
 from ragged_net.errors import ShapeError
 from ragged_net.pairs import Pairs
 
@@ -29,7 +29,7 @@ def can_run(x: Tensor) -> bool:
 
 def can_select(query: Tensor, key: Tensor) -> bool:
     """Whether ``select`` takes queries (A, D) and keys (E, D)."""
-    return can_run(query) and can_run(key) and query.shape[1] % 8 == 0
+    return can_run(query) and can_run(key) and query.shape[1] % HEAD == 0
 
 
 @dataclass(frozen=True, eq=False)

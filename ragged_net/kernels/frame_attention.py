@@ -14,7 +14,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ragged_net.kernels.head import TWO, add_head, bring, means, panel_of, products, put, turn
+from ragged_net.kernels.head import (
+    TWO,
+    add_head,
+    block_of,
+    bring,
+    means,
+    panel_of,
+    products,
+    put,
+    turn,
+)
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.transpose import COLUMNS
 from ragged_net.kernels.vector import LANES, exp, load, maximum, splat, store
@@ -49,7 +59,7 @@ def attend_frame(
         at: Where that begins.
         scratch: ``frame_scratch`` floats.
     """
-    dim, block, panel = heads * width, _block(length), panel_of(width)
+    dim, block, panel = heads * width, block_of(length), panel_of(width)
     zero, one = np.int64(0), np.int64(1)  # see ``block.py``
     # Where things begin in the scratch.
     lot = _lot(length, width)
@@ -101,7 +111,7 @@ def attend_frame_backward(
     d_out, d_out_start, d_qkv, d_start, scratch,
 ):  # fmt: skip
     """The gradient ``d_qkv``, written from ``d_start`` on, of ``attend_frame`` for ``d_out``."""
-    dim, block, panel = heads * width, _block(length), panel_of(width)
+    dim, block, panel = heads * width, block_of(length), panel_of(width)
     zero, one, unit = np.int64(0), np.int64(1), np.float32(1)  # see ``block.py``
     lot = _lot(length, width)
     room = 5 * lot
@@ -226,12 +236,6 @@ def frame_scratch(length, width):
 def _lot(length, width):
     """The floats of the keys, or the values, that are brought together."""
     return KEYS * width if length > KEYS else 0
-
-
-@njit(inline="always")
-def _block(length):
-    """Queries that are worked on together: one vector of them, or two for longer frames."""
-    return LANES if length <= LANES else TWO
 
 
 @njit(inline="always")

@@ -11,10 +11,16 @@ from ragged_net.kernels.tile import SET, add_product, set_product
 from ragged_net.kernels.transpose import COLUMNS, load_columns
 from ragged_net.kernels.vector import LANES, fma, load, splat, store
 
-__all__ = ["TWO", "add_head", "bring", "means", "panel_of", "products", "put", "turn"]
+__all__ = ["TWO", "add_head", "block_of", "bring", "means", "panel_of", "products", "put", "turn"]
 
 TWO = 2 * LANES
-"""The wider block of queries."""
+"""The wider block of rows."""
+
+
+@njit(inline="always")
+def block_of(length):
+    """Rows that are turned together: one vector of them, or two where there are more."""
+    return LANES if length <= LANES else TWO
 
 
 @njit(inline="always")

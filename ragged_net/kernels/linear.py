@@ -63,10 +63,9 @@ def pack(weight, transposed):
 def linear(x, x_start, rows, depth, panels, y, y_start, columns, how, e, e_start, e_row):
     """``y (rows, columns)`` becomes what ``how`` makes of ``x (rows, depth) @ panels`` and e.
 
-    x, y and e from their starts on. ``how``, e and ``e_row`` are those of ``set_product``; e is not
-    y where ``how`` is ``WHERE``.
+    x, y and e from their starts on. ``how``, e and ``e_row`` are those of ``set_product``.
     """
-    step = depth if how == WHERE else DEPTH
+    step = depth if how == WHERE else DEPTH  # what was left out could not be added to
     for i in range(0, rows, CHUNK):
         count = min(CHUNK, rows - i)
         for p in range(columns // PANEL):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.kernels.head import TWO, add_head, panel_of, products, turn
+from ragged_net.kernels.head import TWO, add_head, block_of, panel_of, products, turn
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.transpose import COLUMNS
 from ragged_net.kernels.vector import LANES, exp, load, maximum, splat, store, total
@@ -42,7 +42,7 @@ def select_forward(query, key, actors, actees, width, mask, log_probs):
         begin, length = actees[frame], actees[frame + 1] - actees[frame]
         if count == 0 or length == 0:
             continue
-        block = LANES if length <= LANES else TWO
+        block = block_of(length)
         turn(key, begin * width, width, length, width, scale, scratch, turned, block, places, room)
         for j in range(0, length, block):
             columns = turned + j * width

@@ -166,11 +166,11 @@ class _Operands:
             ]
             for first, stride in (self.c, self.e)
         )
-        # They start at 0, not at C: added term by term to a large C, small terms would be lost.
-        # LLVM turns these stack slots into registers.
         if self.how is None:  # the gradient of a wide weight lies far away: it is sent for first
             for place in places[:: max(1, _CACHE_LINE // self.vector.count)]:
                 self._prefetch(place)
+        # They start at 0, not at C: added term by term to a large C, small terms would be lost.
+        # LLVM turns these stack slots into registers.
         zero = ir.Constant(self.vector, [0.0] * self.vector.count)
         sums = [cgutils.alloca_once_value(builder, zero) for _ in places]
         with cgutils.for_range(builder, self.depth) as loop:
