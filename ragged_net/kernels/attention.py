@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.kernels.frame_attention import (
-    attend_frame,
-    attend_frame_backward,
-    frame_scratch,
-)
+from ragged_net.kernels.frame_attention import attend_frame, attend_frame_backward
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.lane_attention import attend_lanes, attend_lanes_backward
+from ragged_net.kernels.room import room_of
 from ragged_net.kernels.vector import LANES
 
 __all__ = [
@@ -72,7 +69,7 @@ def attend_backward(qkv, heads, width, scale, hidden, out, kept, d_out, d_qkv, p
 @kernel
 def attention_scratch(plan, width):
     """What any group of ``plan`` needs."""
-    alone, length = frame_scratch(plan.longest, width), plan.longest_in_lanes
+    alone, length = room_of(plan.longest, width).end, plan.longest_in_lanes
     return np.empty(max(alone, (7 * width + 2 * length) * length * LANES), np.float32)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from numba import njit
 
 from ragged_net.kernels.head import (
-    TWO,
     add_head,
     block_of,
     bring,
@@ -26,13 +25,11 @@ from ragged_net.kernels.head import (
     turn,
 )
 from ragged_net.kernels.jit import kernel
-from ragged_net.kernels.transpose import COLUMNS
+from ragged_net.kernels.room import KEYS, room_of
 from ragged_net.kernels.vector import LANES, exp, load, maximum, splat, store
 
-__all__ = ["attend_frame", "attend_frame_backward", "frame_scratch"]
+__all__ = ["attend_frame", "attend_frame_backward"]
 
-KEYS = 256
-"""Keys that are shown to all queries at once. Those of shorter frames are used where they lie."""
 _UNSEEN = np.float32(-1e30)
 """The score of a key that a query may not see; the exponential makes it an exact 0."""
 
@@ -57,52 +54,19 @@ def attend_frame(
         softmax: Flat float32, written: (length, 2, H), the largest score of each row and head, and
             1 / the sum of the exponentials.
         at: Where that begins.
-        scratch: ``frame_scratch`` floats.
+        scratch: ``room_of(length, width).end`` floats.
     """
-    dim, block, panel = heads * width, block_of(length), panel_of(width)
-    zero, one = np.int64(0), np.int64(1)  # see ``block.py``
-    # Where things begin in the scratch.
-    lot = _lot(length, width)
-    shrink, room = 2 * lot, 2 * lot + block
-    largest = room + LANES * COLUMNS
-    total = largest + length + block
-    queries = total + length + block
-    scores = queries + (length + block) * width
-    places = np.empty(LANES, np.int64)
+    dim, room, places = heads * width, room_of(length, width), np.empty(LANES, np.int64)
     for i in range(out_start, out_start + length * dim):
         out[i] = 0
     for head in range(heads):
-        own, to = start + head * width, out_start + head * width
-        turn(qkv, own, 3 * dim, length, width, scale, scratch, queries, block, places, room)
-        for seen in range(0, length, KEYS):
-            count = min(KEYS, length - seen)
-            at_keys = own + seen * 3 * dim + dim
-            source, keys, key_row = qkv, at_keys, 3 * dim
-            values, value_row, value_panel = at_keys + dim, 3 * dim, panel
-            if length > KEYS:
-                bring(qkv, keys, 3 * dim, count, width, width, scratch, zero)
-                bring(qkv, values, 3 * dim, count, width, panel, scratch, lot)
-                source, keys, key_row = scratch, zero, width
-                values, value_row, value_panel = lot, panel, panel * count
-            for first in range(0, length, block):
-                rows = min(block, length - first)
-                query = queries + first * width
-                products(count, width, source, keys, key_row, scratch, query, scores, block)
-                _hide(hidden, row, first, rows, seen, count, scratch, scores, block)
-                _weigh(
-                    scratch, scores, count, block, largest + first, total + first, shrink,
-                    seen > 0, seen + count == length,
-                )  # fmt: skip
-                if seen > 0:
-                    for lane in range(rows):
-                        _scale(out, to + (first + lane) * dim, width, scratch[shrink + lane])
-                add_head(
-                    rows, count, width, scratch, scores, one, block,
-                    source, values, value_row, value_panel, out, to + first * dim, dim,
-                )  # fmt: skip
+        _attend_head(
+            qkv, start + head * width, dim, length, width, scale, hidden, row,
+            out, out_start + head * width, scratch, room, places,
+        )  # fmt: skip
         for i in range(length):
-            place = at + i * 2 * heads + head
-            softmax[place], softmax[place + heads] = scratch[largest + i], scratch[total + i]
+            place, own = at + i * 2 * heads + head, room.inverse + i
+            softmax[place], softmax[place + heads] = scratch[room.largest + i], scratch[own]
 
 
 @kernel
@@ -111,69 +75,109 @@ def attend_frame_backward(
     d_out, d_out_start, d_qkv, d_start, scratch,
 ):  # fmt: skip
     """The gradient ``d_qkv``, written from ``d_start`` on, of ``attend_frame`` for ``d_out``."""
-    dim, block, panel = heads * width, block_of(length), panel_of(width)
-    zero, one, unit = np.int64(0), np.int64(1), np.float32(1)  # see ``block.py``
-    lot = _lot(length, width)
-    room = 5 * lot
-    largest = room + LANES * COLUMNS
-    inverse = largest + length + block
-    mean = inverse + length + block
-    queries = mean + length + block
-    changes = queries + (length + block) * width
-    weights = changes + (length + block) * width
-    d_scores = weights + min(length, KEYS) * block
-    places = np.empty(LANES, np.int64)
+    dim, room, places = heads * width, room_of(length, width), np.empty(LANES, np.int64)
     for i in range(d_start, d_start + length * 3 * dim):
         d_qkv[i] = 0
     for head in range(heads):
-        own, to = start + head * width, d_start + head * width
-        out_at, d_at = out_start + head * width, d_out_start + head * width
-        turn(qkv, own, 3 * dim, length, width, scale, scratch, queries, block, places, room)
-        turn(d_out, d_at, dim, length, width, unit, scratch, changes, block, places, room)
-        means(out, out_at, dim, length, width, scratch, changes, mean, block, places, room)
         for i in range(length):
-            place = at + i * 2 * heads + head
-            scratch[largest + i], scratch[inverse + i] = softmax[place], softmax[place + heads]
-        for seen in range(0, length, KEYS):
-            count = min(KEYS, length - seen)
-            at_keys, to_keys = own + seen * 3 * dim + dim, to + seen * 3 * dim + dim
-            source, keys, values, stride = qkv, at_keys, at_keys + dim, 3 * dim
-            mixed, mixed_row, mixed_panel = at_keys, 3 * dim, panel  # the keys that dQ is mixed of
-            target, d_keys, d_values = d_qkv, to_keys, to_keys + dim
-            if length > KEYS:
-                bring(qkv, keys, 3 * dim, count, width, width, scratch, zero)
-                bring(qkv, values, 3 * dim, count, width, width, scratch, lot)
-                bring(qkv, keys, 3 * dim, count, width, panel, scratch, 2 * lot)
-                source, keys, values, stride = scratch, zero, lot, width
-                mixed, mixed_row, mixed_panel = 2 * lot, panel, panel * count
-                target, d_keys, d_values = scratch, 3 * lot, 4 * lot
-                for i in range(3 * lot, 5 * lot):
-                    scratch[i] = 0
-            for first in range(0, length, block):
-                rows = min(block, length - first)
-                query, change = queries + first * width, changes + first * width
-                products(count, width, source, keys, stride, scratch, query, weights, block)
-                _hide(hidden, row, first, rows, seen, count, scratch, weights, block)
-                products(count, width, source, values, stride, scratch, change, d_scores, block)
-                _weigh_backward(
-                    scratch, weights, d_scores, count, block,
-                    largest + first, inverse + first, mean + first, scale,
-                )  # fmt: skip
-                add_head(
-                    count, rows, width, scratch, weights, block, one,
-                    d_out, d_at + first * dim, dim, panel, target, d_values, stride,
-                )  # fmt: skip
-                add_head(
-                    count, rows, width, scratch, d_scores, block, one,
-                    qkv, own + first * 3 * dim, 3 * dim, panel, target, d_keys, stride,
-                )  # fmt: skip
-                add_head(
-                    rows, count, width, scratch, d_scores, one, block,
-                    source, mixed, mixed_row, mixed_panel, d_qkv, to + first * 3 * dim, 3 * dim,
-                )  # fmt: skip
-            if length > KEYS:
-                put(scratch, d_keys, count, width, d_qkv, to_keys, 3 * dim)
-                put(scratch, d_values, count, width, d_qkv, to_keys + dim, 3 * dim)
+            place, own = at + i * 2 * heads + head, room.inverse + i
+            scratch[room.largest + i], scratch[own] = softmax[place], softmax[place + heads]
+        _attend_head_backward(
+            qkv, start + head * width, dim, length, width, scale, hidden, row,
+            out, out_start + head * width, d_out, d_out_start + head * width,
+            d_qkv, d_start + head * width, scratch, room, places,
+        )  # fmt: skip
+
+
+@kernel
+def _attend_head(
+    qkv, own, dim, length, width, scale, hidden, row, out, to, scratch, room, places
+):  # fmt: skip
+    """One head, added to ``out``; the numbers for ``softmax`` are left in the scratch.
+
+    ``own``, and ``to`` in ``out``, are where its part of the first row starts.
+    """
+    block, panel, one = block_of(length), panel_of(width), np.int64(1)  # see ``block.py``
+    turn(qkv, own, 3 * dim, length, width, scale, scratch, room.queries, block, places, room.square)
+    for seen in range(0, length, KEYS):
+        count = min(KEYS, length - seen)
+        at_keys = own + seen * 3 * dim + dim
+        source, keys, key_row = qkv, at_keys, 3 * dim
+        values, value_row, value_panel = at_keys + dim, 3 * dim, panel
+        if length > KEYS:
+            source, keys, key_row = scratch, room.lots, width
+            values, value_row, value_panel = room.lots + room.lot, panel, panel * count
+            bring(qkv, at_keys, 3 * dim, count, width, width, scratch, keys)
+            bring(qkv, at_keys + dim, 3 * dim, count, width, panel, scratch, values)
+        for first in range(0, length, block):
+            rows, query = min(block, length - first), room.queries + first * width
+            products(count, width, source, keys, key_row, scratch, query, room.scores, block)
+            _hide(hidden, row, first, rows, seen, count, scratch, room.scores, block)
+            _weigh(
+                scratch, room.scores, count, block, room.largest + first, room.inverse + first,
+                room.shrink, seen > 0, seen + count == length,
+            )  # fmt: skip
+            if seen > 0:
+                for lane in range(rows):
+                    _scale(out, to + (first + lane) * dim, width, scratch[room.shrink + lane])
+            add_head(
+                rows, count, width, scratch, room.scores, one, block,
+                source, values, value_row, value_panel, out, to + first * dim, dim,
+            )  # fmt: skip
+
+
+@kernel
+def _attend_head_backward(
+    qkv, own, dim, length, width, scale, hidden, row, out, out_at, d_out, d_at, d_qkv, to,
+    scratch, room, places,
+):  # fmt: skip
+    """The gradient of ``_attend_head``, added from ``to`` on, with ``softmax`` in the scratch."""
+    block, panel = block_of(length), panel_of(width)
+    one, unit = np.int64(1), np.float32(1)  # see ``block.py``
+    square, changes, mean = room.square, room.changes, room.mean
+    turn(qkv, own, 3 * dim, length, width, scale, scratch, room.queries, block, places, square)
+    turn(d_out, d_at, dim, length, width, unit, scratch, changes, block, places, square)
+    means(out, out_at, dim, length, width, scratch, changes, mean, block, places, square)
+    for seen in range(0, length, KEYS):
+        count = min(KEYS, length - seen)
+        at_keys, to_keys = own + seen * 3 * dim + dim, to + seen * 3 * dim + dim
+        source, keys, values, stride = qkv, at_keys, at_keys + dim, 3 * dim
+        mixed, mixed_row, mixed_panel = at_keys, 3 * dim, panel  # the keys that dQ is mixed of
+        target, d_keys, d_values = d_qkv, to_keys, to_keys + dim
+        if length > KEYS:
+            source, keys, values, stride = scratch, room.lots, room.lots + room.lot, width
+            mixed, mixed_row, mixed_panel = values + room.lot, panel, panel * count
+            target, d_keys, d_values = scratch, mixed + room.lot, mixed + 2 * room.lot
+            bring(qkv, at_keys, 3 * dim, count, width, width, scratch, keys)
+            bring(qkv, at_keys + dim, 3 * dim, count, width, width, scratch, values)
+            bring(qkv, at_keys, 3 * dim, count, width, panel, scratch, mixed)
+            for i in range(d_keys, d_keys + 2 * room.lot):
+                scratch[i] = 0
+        for first in range(0, length, block):
+            rows = min(block, length - first)
+            query, change = room.queries + first * width, changes + first * width
+            products(count, width, source, keys, stride, scratch, query, room.scores, block)
+            _hide(hidden, row, first, rows, seen, count, scratch, room.scores, block)
+            products(count, width, source, values, stride, scratch, change, room.d_scores, block)
+            _weigh_backward(
+                scratch, room.scores, room.d_scores, count, block,
+                room.largest + first, room.inverse + first, mean + first, scale,
+            )  # fmt: skip
+            add_head(
+                count, rows, width, scratch, room.scores, block, one,
+                d_out, d_at + first * dim, dim, panel, target, d_values, stride,
+            )  # fmt: skip
+            add_head(
+                count, rows, width, scratch, room.d_scores, block, one,
+                qkv, own + first * 3 * dim, 3 * dim, panel, target, d_keys, stride,
+            )  # fmt: skip
+            add_head(
+                rows, count, width, scratch, room.d_scores, one, block,
+                source, mixed, mixed_row, mixed_panel, d_qkv, to + first * 3 * dim, 3 * dim,
+            )  # fmt: skip
+        if length > KEYS:
+            put(scratch, d_keys, count, width, d_qkv, to_keys, 3 * dim)
+            put(scratch, d_values, count, width, d_qkv, to_keys + dim, 3 * dim)
 
 
 @kernel
@@ -223,19 +227,6 @@ def _weigh_backward(scratch, weights, d_scores, count, block, largest, inverse, 
             store(scratch, weights + j, weight)
             d_score = (load(scratch, d_scores + j) - usual) * splat(scale)
             store(scratch, d_scores + j, weight * d_score)
-
-
-@kernel
-def frame_scratch(length, width):
-    """The floats that a frame of that many rows needs, forward and backward."""
-    rows, keys = length + TWO, min(length, KEYS)
-    return 5 * _lot(length, width) + LANES * COLUMNS + rows * (3 + 2 * width) + 2 * keys * TWO
-
-
-@njit(inline="always")
-def _lot(length, width):
-    """The floats of the keys, or the values, that are brought together."""
-    return KEYS * width if length > KEYS else 0
 
 
 @njit(inline="always")

@@ -22,6 +22,8 @@ from ragged_net.compiled_layers import Norm, ReluLinear
 from ragged_net.errors import DtypeError
 from ragged_net.frames import Frames
 from ragged_net.kernels import jit, linear
+from ragged_net.kernels.frame_attention import attend_frame, attend_frame_backward
+from ragged_net.kernels.room import room_of
 from ragged_net.kernels.tile import ADD, RELU, SET, WHERE, add_product, set_product
 from ragged_net.kernels.vector import LANES, exp, load, maximum, store, total, where_positive
 from ragged_net.ragged import offsets_of
@@ -201,6 +203,22 @@ def test_keys_of_which_none_are_seen_together(seen):
     hidden[seen] = True
     assert_close(*both([600], 2, 8, hidden), **AGREE)
     assert_close(*both([600], 2, 8, ~hidden), **AGREE)
+
+
+@pytest.mark.parametrize("length", [1, LANES, LANES + 1, 256, 257, 600])
+@pytest.mark.parametrize("width", [8, 24, 32])
+def test_a_frame_stays_in_its_room(length, width):
+    end, none = room_of(length, width).end, np.empty(0, np.bool_)
+    scratch = np.full(end + 1000, np.nan, np.float32)
+    qkv = np.random.default_rng(0).standard_normal(length * 3 * width).astype(np.float32)
+    out, softmax = np.empty(length * width, np.float32), np.empty(length * 2, np.float32)
+    frame = qkv, 0, length, 1, width, np.float32(1), none, 0
+    attend_frame(*frame, out, 0, softmax, 0, scratch)
+    d_qkv = np.empty_like(qkv)
+    attend_frame_backward(*frame, out, 0, softmax, 0, out, 0, d_qkv, 0, scratch)
+    assert np.isnan(scratch[end:]).all()
+    assert np.isfinite(out).all()  # nothing was used before it was written
+    assert np.isfinite(d_qkv).all()
 
 
 def test_large_scores_do_not_overflow():
