@@ -57,11 +57,10 @@ class CategoricalAction:
         new, start = cls.__new__, 0
         for end in ends:
             action = new(cls)
-            own = action.__dict__  # as in __init__, without the call
+            own = action.__dict__  # as in __init__, without the call; probs are None by default
             own["actors"] = actors[start:end]
             own["indices"] = indices[start:end]
             own["index_to_label"] = index_to_label
-            own["probs"] = None
             dealt.append(action)
             start = end
         return dealt
@@ -120,7 +119,6 @@ class SelectEntityAction:
             own = action.__dict__
             own["actors"] = actors[start:end]
             own["actees"] = actees[start:end]
-            own["probs"] = None
             dealt.append(action)
             start = end
         return dealt

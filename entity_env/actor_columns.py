@@ -232,13 +232,14 @@ def _choices(masks: Sequence[Any], lengths: Ints, choices: int) -> Bools:
             [everything] * count if mask is None else mask
             for mask, count in zip(masks, counts, strict=True)
         ]
+        kinds = kinds - {NoneType} | {list}
     if list(map(len, masks)) != counts:
         raise UnusualError
     if not everybody:
         return np.zeros((0, choices), np.bool_)
     if 0 in counts:
         masks = [mask for mask in masks if len(mask)]
-    allowed = boolean_table(masks, choices)
+    allowed = boolean_table(masks, kinds, choices)
     # Across the rows NumPy looks for a choice twice as fast as along each of them.
     if not np.ascontiguousarray(allowed.T).any(axis=0).all():
         raise UnusualError

@@ -75,12 +75,11 @@ def _checked(
     _check_shape(name, chosen, counts)
     if chosen.items() == 0:
         return mask.actors  # as empty, and certainly of width 1
-    rows = np.repeat(np.arange(len(counts)), counts)
     flat = chosen.as_array()[:, 0]
     if isinstance(mask, VecCategoricalActionMask):
-        _check_choices(name, flat, mask, rows)
+        _check_choices(name, flat, mask)
     else:
-        _check_selected(name, flat, mask, rows)
+        _check_selected(name, flat, mask)
     return chosen
 
 
@@ -92,7 +91,7 @@ def _check_shape(name: str, chosen: RaggedBufferI64, counts: npt.NDArray[np.int6
             received=f"{chosen.size0()} rows",
         )
     given = chosen.size1()
-    if not np.array_equal(given, counts):
+    if not (given == counts).all():
         row = int(np.argmax(given != counts))
         raise ActionShapeError(
             f"action {name!r} has the wrong number of actors",
@@ -108,12 +107,7 @@ def _check_shape(name: str, chosen: RaggedBufferI64, counts: npt.NDArray[np.int6
         )
 
 
-def _check_choices(
-    name: str,
-    flat: npt.NDArray[np.int64],
-    mask: VecCategoricalActionMask,
-    rows: npt.NDArray[np.int64],
-) -> None:
+def _check_choices(name: str, flat: npt.NDArray[np.int64], mask: VecCategoricalActionMask) -> None:
     allowed = mask.mask.as_array()
     choices = mask.mask.size2()
     outside = (flat < 0) | (flat >= choices)
@@ -123,7 +117,7 @@ def _check_choices(
             f"action {name!r} has no choice {flat[first]}",
             expected=f"a whole number from 0 to {choices - 1}",
             received=flat[first],
-            where=f"environment {rows[first]}",
+            where=f"environment {_rows(mask.actors)[first]}",
         )
     forbidden = ~allowed[np.arange(len(flat)), flat]
     if forbidden.any():
@@ -132,20 +126,17 @@ def _check_choices(
             f"action {name!r}: choice {flat[first]} is masked",
             expected=f"one of {np.flatnonzero(allowed[first]).tolist()}",
             received=flat[first],
-            where=f"environment {rows[first]}",
+            where=f"environment {_rows(mask.actors)[first]}",
         )
 
 
 def _check_selected(
-    name: str,
-    flat: npt.NDArray[np.int64],
-    mask: VecSelectEntityActionMask,
-    rows: npt.NDArray[np.int64],
+    name: str, flat: npt.NDArray[np.int64], mask: VecSelectEntityActionMask
 ) -> None:
     """Each selected entity must be an actee of its frame, and allowed for its actor."""
     if len(flat) == 0:
         return
-    actee_counts = mask.actees.size1()
+    rows, actee_counts = _rows(mask.actors), mask.actees.size1()
     actees = mask.actees.as_array()[:, 0]
     # All pairs, frame by frame and actor by actor: the order of the pair mask.
     pairs_of_actor = actee_counts[rows]
@@ -168,3 +159,8 @@ def _check_selected(
             received=flat[first],
             where=f"environment {rows[first]}",
         )
+
+
+def _rows(actors: RaggedBufferI64) -> npt.NDArray[np.int64]:
+    """The row of each actor. Shape: (A,)."""
+    return np.repeat(np.arange(actors.size0()), actors.size1())

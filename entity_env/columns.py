@@ -68,10 +68,8 @@ def feature_column(
     kinds = set(map(type, column))
     if NoneType in kinds:
         column = [() if rows is None else rows for rows in column]
-    elif kinds == {tuple} and not any(column):
-        return np.zeros((0, len(features)), np.float32), np.zeros(len(column), np.int64)
-    lengths = sizes(column)
-    return finite_table(table(column, len(features)), features), lengths
+        kinds = kinds - {NoneType} | {tuple}
+    return finite_table(table(column, kinds, len(features)), features), sizes(column)
 
 
 def global_column(values: Sequence[Any], features: Sequence[Feature]) -> Floats:
@@ -127,7 +125,7 @@ class Ids:
             columns.append(column)
             filled.append(whole)
         known = _frame_by_frame(columns, len(given))
-        if list(map(len, map(set, known))) != list(map(len, known)):
+        if sum(map(len, map(set, known))) != sum(map(len, known)):
             raise UnusualError
         complete = all(a is b for a, b in zip(columns, filled, strict=True))
         return cls(known if complete else _frame_by_frame(filled, len(given)), columns, counts)
@@ -184,7 +182,7 @@ class Outcome:
         if not set(map(type, rewards)) <= _NUMBERS or set(map(type, metrics)) != {dict}:
             raise UnusualError
         values = np.array(rewards, np.float64)
-        if not (values.min() >= -_LARGEST and values.max() <= _LARGEST):  # also for NaN
+        if not np.abs(values).max() <= _LARGEST:  # also for NaN
             raise UnusualError
         if any(metrics):
             metrics = [read_metrics(own) if own else own for own in metrics]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from entity_env.batch import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError, ObservationError
-from entity_env.metrics import EpisodeTracker, metric_columns
+from entity_env.metrics import EpisodeTrackers, metric_columns
 from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferI64
 from entity_env.row_environments import RowEnvironments
@@ -52,7 +52,7 @@ class ListEnv(VecEnv):
         check_count("number of environments", num_envs)
         self._rows: Rows  # what the next actions answer
         self._envs = RowEnvironments(first_row, on_row)
-        self._trackers = [EpisodeTracker() for _ in range(num_envs)]
+        self._episodes = EpisodeTrackers(num_envs)
         try:
             self._reader = RowReader(**self._envs.make(create_env, num_envs))
             self._envs.seed(seed)
@@ -71,7 +71,7 @@ class ListEnv(VecEnv):
 
     def __len__(self) -> int:
         """The number of rows."""
-        return len(self._trackers)
+        return len(self._episodes)
 
     def has_state(self) -> bool:
         """Whether every environment saves and restores its state."""
@@ -84,8 +84,8 @@ class ListEnv(VecEnv):
         first: list[Observation] = []
         self._envs.reset(first, range(len(self)))
         obs = self._begin(first, "reset")
-        for tracker, metrics in zip(self._trackers, self._rows.outcome.metrics, strict=True):
-            tracker.begin(metrics)
+        for row, metrics in enumerate(self._rows.outcome.metrics):
+            self._episodes.begin(row, metrics)
         return obs
 
     def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
@@ -95,8 +95,7 @@ class ListEnv(VecEnv):
         if over or cut_off:
             return self._restart(observations, over, cut_off)
         self._rows = self._reader.read(observations, self._envs.places("act"))
-        outcome = self._rows.outcome
-        EpisodeTracker.add_all(self._trackers, outcome.rewards.tolist(), outcome.metrics)
+        self._episodes.add(self._rows.outcome.rewards, self._rows.outcome.metrics)
         return self._rows.obs
 
     def _restart(
@@ -124,11 +123,11 @@ class ListEnv(VecEnv):
         rewards, metrics = now.outcome.rewards.copy(), list(now.outcome.metrics)
         for row, (reward, last_metrics) in ended.items():
             rewards[row], metrics[row] = reward, last_metrics
-        EpisodeTracker.add_all(self._trackers, rewards.tolist(), metrics)
+        self._episodes.add(rewards, metrics)
         summaries: list[dict[str, float] | None] = [None] * len(metrics)
         for row in ended:
-            summaries[row] = self._trackers[row].summary()
-            self._trackers[row].begin(now.outcome.metrics[row])
+            summaries[row] = self._episodes[row].summary()
+            self._episodes.begin(row, now.outcome.metrics[row])
         done, truncated = np.zeros((2, len(metrics)), np.bool_)
         done[list(ended)] = True
         truncated[cut_off] = True
@@ -160,10 +159,10 @@ class ListEnv(VecEnv):
             {
                 "env": self._envs.call(row, "get_state", env.get_state),
                 "rng": env.rng.bit_generator.state,
-                "episode": tracker.get_state(),
+                "episode": self._episodes[row].get_state(),
                 "step": self._envs.step,
             }
-            for row, (env, tracker) in enumerate(zip(self._envs, self._trackers, strict=True))
+            for row, env in enumerate(self._envs)
         ]
 
     def _set_state(self, state: list[Any]) -> VecObs:
@@ -172,7 +171,7 @@ class ListEnv(VecEnv):
         for row, (saved, env) in enumerate(zip(state, self._envs, strict=True)):
             try:
                 env.rng.bit_generator.state = saved["rng"]
-                self._trackers[row].set_state(saved["episode"])
+                self._episodes.set_state(row, saved["episode"])
                 self._envs.step = int(saved["step"])
                 own = saved["env"]
             except (KeyError, TypeError, ValueError) as error:

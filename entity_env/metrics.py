@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from entity_env.frame import Frame
 
-__all__ = ["EpisodeTracker", "Metric", "complete_columns", "merge_columns", "metric_columns"]
+__all__ = [
+    "EpisodeTracker",
+    "EpisodeTrackers",
+    "Metric",
+    "complete_columns",
+    "merge_columns",
+    "metric_columns",
+]
 
 
 @dataclass(frozen=True)
@@ -74,20 +81,6 @@ class EpisodeTracker:
         if metrics:
             self._note(metrics)
 
-    @staticmethod
-    def add_all(
-        trackers: Sequence[EpisodeTracker],
-        rewards: Sequence[float],
-        metrics: Sequence[Mapping[str, float]],
-    ) -> None:
-        """``add`` for each of them."""
-        for tracker, reward in zip(trackers, rewards, strict=True):
-            tracker.reward += reward
-            tracker.length += 1
-        if any(metrics):
-            for tracker, own in zip(trackers, metrics, strict=True):
-                tracker._note(own)
-
     def _note(self, metrics: Mapping[str, float]) -> None:
         for name, value in metrics.items():
             known = self._values.get(name)
@@ -126,6 +119,44 @@ class EpisodeTracker:
         self.length = int(state["length"])  # type: ignore[call-overload]
         values: Mapping[str, Sequence[float]] = state["metrics"]  # type: ignore[assignment]
         self._values = {name: list(map(float, own)) for name, own in values.items()}
+
+
+class EpisodeTrackers:
+    """The running episodes of R rows; adds up rewards and lengths of all at once."""
+
+    def __init__(self, rows: int) -> None:
+        self._rewards = np.zeros(rows, np.float64)
+        self._lengths = np.zeros(rows, np.int64)
+        self._each = [EpisodeTracker() for _ in range(rows)]
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self._each)
+
+    def __getitem__(self, row: int) -> EpisodeTracker:
+        """The episode of a row as it is now."""
+        tracker = self._each[row]
+        tracker.reward, tracker.length = float(self._rewards[row]), int(self._lengths[row])
+        return tracker
+
+    def begin(self, row: int, metrics: Mapping[str, float]) -> None:
+        """Begin an episode in a row, with the metrics of its first frame."""
+        self._rewards[row], self._lengths[row] = 0, 0
+        self._each[row].begin(metrics)
+
+    def add(self, rewards: npt.NDArray[np.float64], metrics: Sequence[Mapping[str, float]]) -> None:
+        """Add what a step led to in each row. Shape of ``rewards``: (R,)."""
+        self._rewards += rewards
+        self._lengths += 1
+        if any(metrics):
+            for tracker, own in zip(self._each, metrics, strict=True):
+                tracker._note(own)
+
+    def set_state(self, row: int, state: Mapping[str, object]) -> None:
+        """Go back to the episode that ``get_state`` of a row's tracker returned."""
+        tracker = self._each[row]
+        tracker.set_state(state)
+        self._rewards[row], self._lengths[row] = tracker.reward, tracker.length
 
 
 def metric_columns(

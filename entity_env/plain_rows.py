@@ -36,7 +36,7 @@ def number_rows(rows: list[Any], width: int) -> npt.NDArray[np.float32] | None:
     """Rows of floats and ints as float32. Shape: (N, width).
 
     None unless all rows are lists, or all are tuples, and each column is all ``float`` or all
-    ``int`` of 32 bits. A float that float32 does not hold becomes infinite.
+    ``int`` of 32 bits. A float that float32 does not hold becomes infinite, with NumPy's warning.
     """
     if not _is_row(rows, width):
         return None
@@ -48,12 +48,11 @@ def number_rows(rows: list[Any], width: int) -> npt.NDArray[np.float32] | None:
     if records is None:
         return None
     array = np.empty((len(rows), width), np.float32)
-    with np.errstate(over="ignore"):
-        for field, tag, columns in runs:
-            cells = records[field]
-            if cells["tag"].tobytes() != tag * cells.size:
-                return None
-            array[:, columns] = cells["value"]
+    for field, tag, columns in runs:
+        cells = records[field]
+        if cells["tag"].tobytes() != tag * cells.size:
+            return None
+        array[:, columns] = cells["value"]
     return array
 
 

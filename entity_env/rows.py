@@ -243,10 +243,11 @@ class _Parts:
         shown: list[Any] = [observation.visible for observation in observations]
         for part in (given, ids, shown):
             all_dicts(part, types)
-        columns = {
-            name: feature_column(given, name, entity.features)
-            for name, entity in space.entities.items()
-        }
+        with np.errstate(over="ignore"):  # once, not for each type
+            columns = {
+                name: feature_column(given, name, entity.features)
+                for name, entity in space.entities.items()
+            }
         lengths = {name: own for name, (_, own) in columns.items()}
         visible = {}
         if any(shown):

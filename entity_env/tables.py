@@ -5,7 +5,7 @@ See ``columns.py`` for the rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from itertools import chain
 from typing import Any
 
@@ -52,6 +52,7 @@ def sizes(column: Sequence[Any]) -> Ints:
 
 def table(
     column: Sequence[Any],
+    kinds: Set[type],
     width: int,
     plain: Callable[[list[Any], int], npt.NDArray[Any] | None] = number_rows,
 ) -> npt.NDArray[Any]:
@@ -59,10 +60,10 @@ def table(
 
     Args:
         column: For each frame its rows.
+        kinds: The types that are among them.
         width: The number of values in a row.
         plain: What reads rows of Python numbers quickly, if it can.
     """
-    kinds = set(map(type, column))
     if kinds <= _LISTS:
         rows = list(chain.from_iterable(column))
         array = plain(rows, width)
@@ -77,9 +78,9 @@ def table(
     return array
 
 
-def boolean_table(column: Sequence[Any], width: int) -> Bools:
+def boolean_table(column: Sequence[Any], kinds: Set[type], width: int) -> Bools:
     """As ``table``, for values that are boolean or a whole 0 or 1."""
-    return booleans(table(column, width, bool_rows))
+    return booleans(table(column, kinds, width, bool_rows))
 
 
 def booleans(array: npt.NDArray[Any]) -> Bools:
@@ -96,11 +97,7 @@ def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats
     if array.dtype.kind not in _KINDS:
         raise UnusualError
     if array.dtype == np.float32:
-        flat = array.reshape(-1)
-        # A sum of squares is quick; if it overflows, the numbers may still be finite.
-        with np.errstate(over="ignore", invalid="ignore"):
-            squares = flat.dot(flat)
-        if not np.isfinite(squares) and not np.isfinite(flat).all():
+        if not np.isfinite(array).all():
             raise UnusualError
     elif array.size and not -_EXACT < float(array.min()) <= float(array.max()) < _EXACT:
         raise UnusualError  # NaN, too, compares as False

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.tiny_envs import Chain
 
 from entity_env import Metric
-from entity_env.metrics import EpisodeTracker, merge_columns, metric_columns
+from entity_env.metrics import EpisodeTracker, EpisodeTrackers, merge_columns, metric_columns
 from entity_env.validate import FrameReader
 
 
@@ -114,6 +114,30 @@ def test_episodes_that_give_a_metric_once_count_in_its_mean_over_steps():
     assert merged["speed.count"] == Metric(2, 3.0, 1.0, 2.0)
     assert merged["episodic_length"].count == 3
     assert merge_columns([], 2) == {}
+
+
+def test_rows_are_followed_together_as_each_alone():
+    rows, alone = EpisodeTrackers(2), [EpisodeTracker(), EpisodeTracker()]
+    steps = [([0.1, -2.0], [{}, {}]), ([0.2, 0.5], [{"speed": 1.0}, {}]), ([0.3, 0.0], [{}] * 2)]
+    for rewards, metrics in steps:
+        rows.add(np.array(rewards), metrics)
+        for tracker, reward, own in zip(alone, rewards, metrics, strict=True):
+            tracker.add(reward, own)
+    assert len(rows) == 2
+    assert [rows[row].summary() for row in range(2)] == [own.summary() for own in alone]
+    assert rows[0].summary() == {
+        "speed": 1.0,
+        "episodic_reward": 0.1 + 0.2 + 0.3,
+        "episodic_length": 3.0,
+    }
+    saved = rows[0].get_state()
+    rows.begin(0, {"speed": 4.0})
+    assert rows[0].summary() == {"speed": 4.0, "episodic_reward": 0.0, "episodic_length": 0.0}
+    assert rows[1].summary()["episodic_reward"] == -1.5
+    rows.set_state(0, saved)
+    rows.add(np.array([1.0, 0.0]), [{}, {}])
+    assert rows[0].summary()["episodic_reward"] == 0.1 + 0.2 + 0.3 + 1.0
+    assert rows[0].summary()["episodic_length"] == 4.0
 
 
 def test_columns_have_nan_where_a_row_has_no_value():

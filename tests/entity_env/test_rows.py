@@ -599,7 +599,7 @@ def test_plain_rows_are_what_numpy_makes_of_them(data, columns):
     rows = data.draw(st.lists(st.tuples(*columns).map(kind), min_size=1, max_size=5))
     with np.errstate(over="ignore"):
         expected = np.array(rows).astype(np.float32)
-    plain = number_rows(rows, len(columns))
+        plain = number_rows(rows, len(columns))
     assert plain is not None
     assert plain.dtype == np.float32
     np.testing.assert_array_equal(plain, expected)
