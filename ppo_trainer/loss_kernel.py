@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 
 __all__ = ["Facts", "measure"]
@@ -98,7 +99,7 @@ def measure(
         numbers[i] = sums[i]
 
 
-@kernel
+@inner
 def _value_loss(
     value: np.float32, old: np.float32, target: np.float32, facts: Facts
 ) -> tuple[np.float32, np.float32]:
@@ -111,7 +112,7 @@ def _value_loss(
     return error * error, error
 
 
-@kernel
+@inner
 def _add_ratio(
     log_ratio: np.float32,
     advantage: np.float32,

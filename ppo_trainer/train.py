@@ -79,7 +79,7 @@ def train(
         session, obs = open_session(config, create_env, vec_env, device)
         state = session.state
         if device.type == "cpu" and kernels.need_compiling():
-            print("compiling for this machine, once: 10 to 60 seconds", flush=True)
+            print("compiling for this machine, once: 10 to 40 seconds", flush=True)
         with (
             session.explained_errors(),
             RunLogger(session.run, config, state.update) as log,

@@ -29,5 +29,5 @@ def load(name: str) -> ModuleType:
 
 
 def need_compiling() -> bool:
-    """Whether the first use in this process will take 10 to 60 seconds."""
+    """Whether the first use in this process will take 10 to 40 seconds."""
     return available() and not load("jit").is_cached(load("block").block_backward)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragged_net.kernels.frame_attention import attend_frame, attend_frame_backward
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.lane_attention import attend_lanes, attend_lanes_backward
 from ragged_net.kernels.room import room_of
@@ -66,14 +67,14 @@ def attend_backward(qkv, heads, width, scale, hidden, out, kept, d_out, d_qkv, p
         )  # fmt: skip
 
 
-@kernel
+@inner
 def attention_scratch(plan, width):
     """What any group of ``plan`` needs."""
     alone, length = room_of(plan.longest, width).end, plan.longest_in_lanes
     return np.empty(max(alone, (7 * width + 2 * length) * length * LANES), np.float32)
 
 
-@kernel
+@inner
 def attend_group(
     qkv, plan, g, rows, qkv_row, heads, width, scale, hidden, out, out_row, kept, first, scratch
 ):
@@ -98,7 +99,7 @@ def attend_group(
         )  # fmt: skip
 
 
-@kernel
+@inner
 def attend_group_backward(
     qkv, plan, g, rows, qkv_row, heads, width, scale, hidden, out, kept,
     d_out, d_qkv, d_row, scratch,
@@ -126,7 +127,7 @@ def attend_group_backward(
         )  # fmt: skip
 
 
-@kernel
+@inner
 def _places(plan, g, rows, first_row, stride):
     """(LANES,) int64: where the frames of a group start; lanes without a frame repeat the last."""
     places = np.empty(LANES, np.int64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragged_net.kernels.attention import attend_group, attend_group_backward, attention_scratch
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import (
     add_bias_gradient,
@@ -144,7 +145,7 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, d_x, plan, grad
         group = end
 
 
-@kernel
+@inner
 def _collect(x, plan, group, end, dim, rows):
     """Copy the rows of a tile's frames, one after the other, from the batch ``x``."""
     for place in range(plan.groups[group], plan.groups[end]):
@@ -154,7 +155,7 @@ def _collect(x, plan, group, end, dim, rows):
             store(rows, to + i, load(x, source + i))
 
 
-@kernel
+@inner
 def _distribute(rows, plan, group, end, dim, x):
     """The reverse of ``_collect``."""
     for place in range(plan.groups[group], plan.groups[end]):
@@ -164,7 +165,7 @@ def _distribute(rows, plan, group, end, dim, x):
             store(x, to + i, load(rows, source + i))
 
 
-@kernel
+@inner
 def _most_rows(plan):
     """The rows of the largest tile."""
     most, group = 0, 0
@@ -175,7 +176,7 @@ def _most_rows(plan):
     return most
 
 
-@kernel
+@inner
 def _most_kept(plan):
     """The numbers that attention keeps of a tile, for each head, at most."""
     most, group = 0, 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import CHUNK
 
@@ -88,7 +89,7 @@ def add_table_gradient(values, column, places, d_y, d_table):
             entry[d] += row[d]
 
 
-@kernel
+@inner
 def _normal(value, shift, scale, most):
     """A feature with mean 0 and deviation 1, clipped; NaN stays NaN."""
     normal = (value - shift) * scale

@@ -24,7 +24,7 @@ from ragged_net.kernels.head import (
     put,
     turn,
 )
-from ragged_net.kernels.jit import kernel
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.room import KEYS, room_of
 from ragged_net.kernels.vector import LANES, exp, load, maximum, splat, store
 
@@ -34,7 +34,7 @@ _UNSEEN = np.float32(-1e30)
 """The score of a key that a query may not see; the exponential makes it an exact 0."""
 
 
-@kernel
+@inner
 def attend_frame(
     qkv, start, length, heads, width, scale, hidden, row, out, out_start, softmax, at, scratch
 ):
@@ -69,7 +69,7 @@ def attend_frame(
             softmax[place], softmax[place + heads] = scratch[room.largest + i], scratch[own]
 
 
-@kernel
+@inner
 def attend_frame_backward(
     qkv, start, length, heads, width, scale, hidden, row, out, out_start, softmax, at,
     d_out, d_out_start, d_qkv, d_start, scratch,
@@ -89,7 +89,7 @@ def attend_frame_backward(
         )  # fmt: skip
 
 
-@kernel
+@inner
 def _attend_head(
     qkv, own, dim, length, width, scale, hidden, row, out, to, scratch, room, places
 ):  # fmt: skip
@@ -126,7 +126,7 @@ def _attend_head(
             )  # fmt: skip
 
 
-@kernel
+@inner
 def _attend_head_backward(
     qkv, own, dim, length, width, scale, hidden, row, out, out_at, d_out, d_at, d_qkv, to,
     scratch, room, places,
@@ -180,7 +180,7 @@ def _attend_head_backward(
             put(scratch, d_values, count, width, d_qkv, to_keys + dim, 3 * dim)
 
 
-@kernel
+@inner
 def _weigh(scratch, scores, count, block, largest, total, shrink, known, last):
     """Turn (count, block) scores into their exponentials over the largest of each query so far.
 
@@ -213,7 +213,7 @@ def _weigh(scratch, scores, count, block, largest, total, shrink, known, last):
         store(scratch, shrink + lanes, less)
 
 
-@kernel
+@inner
 def _weigh_backward(scratch, weights, d_scores, count, block, largest, inverse, mean, scale):
     """Turn (count, block) scores into weights, and their changes into those of the scores.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ragged_net.kernels.jit import kernel
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.machine import TILE_COLUMNS
 from ragged_net.kernels.tile import SET, add_product, set_product
 from ragged_net.kernels.transpose import COLUMNS, load_columns
@@ -31,7 +31,7 @@ def panel_of(width):
     return 16 if width % 16 == 0 else 8
 
 
-@kernel
+@inner
 def bring(rows, at, stride, count, width, panel, scratch, to):
     """The (count, width) numbers at ``at`` as panels of so many columns, one after the other."""
     for p in range(0, width, panel):
@@ -40,7 +40,7 @@ def bring(rows, at, stride, count, width, panel, scratch, to):
                 scratch[to + (p * count + i * panel) + d] = rows[at + i * stride + p + d]
 
 
-@kernel
+@inner
 def put(scratch, at, count, width, rows, to, stride):
     """The reverse of ``bring``."""
     for i in range(count):
@@ -48,7 +48,7 @@ def put(scratch, at, count, width, rows, to, stride):
             rows[to + i * stride + d] = scratch[at + i * width + d]
 
 
-@kernel
+@inner
 def turn(rows, at, stride, length, width, scale, scratch, turned, block, places, room):
     """``turned`` (blocks, width, block) = ``scale`` times the rows; the last fills its block."""
     for first in range(0, -(-length // block) * block, LANES):
@@ -62,7 +62,7 @@ def turn(rows, at, stride, length, width, scale, scratch, turned, block, places,
                 store(scratch, to + (d + i) * block, number)
 
 
-@kernel
+@inner
 def means(out, at, stride, length, width, scratch, changes, mean, block, places, room):
     """``mean`` (length,): the products of rows of ``out`` with the turned ``changes``."""
     for first in range(0, length, LANES):
@@ -78,7 +78,7 @@ def means(out, at, stride, length, width, scratch, changes, mean, block, places,
         store(scratch, mean + first, together)
 
 
-@kernel
+@inner
 def products(count, width, rows, at, stride, scratch, columns, result, block):
     """(count, block) products of rows with the (width, block) ``columns``, both in the scratch."""
     if block == LANES:
@@ -93,7 +93,7 @@ def products(count, width, rows, at, stride, scratch, columns, result, block):
         )  # fmt: skip
 
 
-@kernel
+@inner
 def add_head(
     rows, depth, width, a, a_start, a_row, a_column, b, b_start, b_row, b_panel, c, c_start, c_row
 ):

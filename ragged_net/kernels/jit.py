@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -30,12 +32,29 @@ def kernel(function: Callable[..., Any]) -> Any:
     calls, from other files: without more it would go on running their old versions.
     """
     try:
-        compiled = njit(cache=True, nogil=True)(function)
+        compiled = njit(cache=True, nogil=True, no_cfunc_wrapper=True)(function)
         file = compiled._cache._cache_file
         file._source_stamp = (*file._source_stamp, _SOURCES)
+        compiled.compile = _uncollected(compiled.compile)
     except (AttributeError, RuntimeError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True)(function)
+    return compiled
+
+
+def _uncollected(compile_kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Without the garbage collector, which would look at all that Numba makes, and find nothing."""
+
+    @functools.wraps(compile_kernel)
+    def compiled(*args: Any) -> Any:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return compile_kernel(*args)
+        finally:
+            if collects:
+                gc.enable()
+
     return compiled
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.kernels.jit import kernel
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.transpose import COLUMNS, load_columns, store_columns
 from ragged_net.kernels.vector import LANES, exp, fma, load, maximum, splat, store
 
 __all__ = ["attend_lanes", "attend_lanes_backward"]
 
 
-@kernel
+@inner
 def attend_lanes(
     qkv, qkv_places, length, heads, width, scale, out, out_places, weights, at, scratch
 ):
@@ -63,7 +63,7 @@ def attend_lanes(
         _scatter(out, out_places, head * width, dim, length, width, scratch, result)
 
 
-@kernel
+@inner
 def attend_lanes_backward(
     qkv, qkv_places, length, heads, width, scale, weights, at,
     d_out, out_places, d_qkv, d_places, scratch,
@@ -104,7 +104,7 @@ def attend_lanes_backward(
             )
 
 
-@kernel
+@inner
 def _gather(rows, places, shift, stride, length, width, columns, start):
     """(length, width, LANES) columns from ``start`` on: row t of each frame starts t strides on."""
     for t in range(length):
@@ -113,7 +113,7 @@ def _gather(rows, places, shift, stride, length, width, columns, start):
             load_columns(rows, places, shift + t * stride + d, columns, to)
 
 
-@kernel
+@inner
 def _scatter(rows, places, shift, stride, length, width, columns, start):
     """The reverse of ``_gather``."""
     for t in range(length):
@@ -122,7 +122,7 @@ def _scatter(rows, places, shift, stride, length, width, columns, start):
             store_columns(rows, places, shift + t * stride + d, columns, at)
 
 
-@kernel
+@inner
 def _dots(length, width, values, left, right, result, start):
     """``result[i, j] = sum over d of left[i, d] * right[j, d]``, in every lane."""
     zero = splat(np.float32(0))
@@ -154,7 +154,7 @@ def _dots(length, width, values, left, right, result, start):
             j += 1
 
 
-@kernel
+@inner
 def _mix(length, width, weights, at, row, column, values, start, result, to):
     """``result[i, d] = sum over j of weights[i * row + j * column] * values[j, d]``, in lanes."""
     zero = splat(np.float32(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import (
     CHUNK,
@@ -79,7 +80,7 @@ def norm_backward(d_y, x, gain, d_x, d_gain, d_bias):
     normalize_backward(d_y, x, np.int64(0), x.shape[0] // dim, dim, gain, d_x, d_gain, d_bias)
 
 
-@kernel
+@inner
 def _relu(x, start, size, y):
     for i in range(0, size, LANES):
         store(y, i, where_positive(load(x, start + i), load(x, start + i)))

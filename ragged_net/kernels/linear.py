@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.kernels.jit import kernel
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.tile import ADD, PANEL, RELU, SET, WHERE, add_product, set_product
 from ragged_net.kernels.transpose import COLUMNS, load_columns
 from ragged_net.kernels.vector import LANES, load, splat, store
@@ -30,7 +30,7 @@ WIDE = 256
 few sets of the cache."""
 
 
-@kernel
+@inner
 def pack(weight, transposed):
     """A weight (J, K) in panels for ``linear``.
 
@@ -59,7 +59,7 @@ def pack(weight, transposed):
     return panels
 
 
-@kernel
+@inner
 def linear(x, x_start, rows, depth, panels, y, y_start, columns, how, e, e_start, e_row):
     """``y (rows, columns)`` becomes what ``how`` makes of ``x (rows, depth) @ panels`` and e.
 
@@ -85,7 +85,7 @@ def linear(x, x_start, rows, depth, panels, y, y_start, columns, how, e, e_start
                 other, other_at, other_row = y, at, columns
 
 
-@kernel
+@inner
 def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient, scratch):
     """``gradient (columns, depth) += d_y (rows, columns).T @ x (rows, depth)``.
 
@@ -114,13 +114,13 @@ def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient
                 )  # fmt: skip
 
 
-@kernel
+@inner
 def gradient_scratch(columns):
     """Room for ``add_weight_gradient`` with up to so many columns."""
     return np.empty((columns + PANEL) * CHUNK, np.float32)
 
 
-@kernel
+@inner
 def add_bias_gradient(d_y, start, rows, columns, gradient):
     """``gradient (columns,) +=`` the sum of d_y (rows, columns) over its rows."""
     for first in range(0, rows, CHUNK):
@@ -132,7 +132,7 @@ def add_bias_gradient(d_y, start, rows, columns, gradient):
             store(gradient, j, load(gradient, j) + sums)
 
 
-@kernel
+@inner
 def set_sum(y, start, rows, columns, bias, x, x_start):
     """``y (rows, columns) = bias + x``; y and x from their starts on."""
     for j in range(0, columns, LANES):
@@ -141,7 +141,7 @@ def set_sum(y, start, rows, columns, bias, x, x_start):
             store(y, start + at, own + load(x, x_start + at))
 
 
-@kernel
+@inner
 def set_zero(y, size):
     """The first ``size`` numbers of y, a multiple of ``LANES``, become 0."""
     for i in range(0, size, LANES):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.kernels.jit import kernel
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.linear import CHUNK
 from ragged_net.kernels.vector import LANES, fma, load, root, splat, store, total
 
@@ -21,7 +21,7 @@ MEAN, INVERSE, GRADIENT, PRODUCT = 0, LANES, 2 * LANES, 3 * LANES
 the means of g and of g x' (see ``normalize_backward``)."""
 
 
-@kernel
+@inner
 def normalize(x, start, rows, dim, gain, bias, y):
     """LayerNorm of ``rows`` rows of x from ``start`` on, written to the beginning of y."""
     facts = np.zeros(2 * LANES, np.float32)
@@ -36,7 +36,7 @@ def normalize(x, start, rows, dim, gain, bias, y):
                 store(y, own + d, fma(normal, load(gain, d), load(bias, d)))
 
 
-@kernel
+@inner
 def normalize_backward(d_y, x, start, rows, dim, gain, d_x, d_gain, d_bias):
     """Add to ``d_x``, ``d_gain`` and ``d_bias`` what comes through a LayerNorm of x.
 
@@ -81,7 +81,7 @@ def normalize_backward(d_y, x, start, rows, dim, gain, d_x, d_gain, d_bias):
                 store(sums, dim + d, zero)
 
 
-@kernel
+@inner
 def _moments(x, start, count, dim, facts):
     """The ``MEAN`` and ``INVERSE`` of up to ``LANES`` rows."""
     share = splat(np.float32(1 / dim))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.vector import LANES
 
@@ -87,7 +88,7 @@ def make_plan(offsets, may_share):
     )  # fmt: skip
 
 
-@kernel
+@inner
 def tile_end(plan, group):
     """The group after the last one of the tile that begins with ``group``."""
     end = group + 1
@@ -97,7 +98,7 @@ def tile_end(plan, group):
     return end
 
 
-@kernel
+@inner
 def _first_places(offsets, longest):
     """(longest + 1,) int64: the place of the first frame of each length, shortest first."""
     places = np.zeros(longest + 2, np.int64)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ragged_net.kernels.head import TWO
-from ragged_net.kernels.jit import kernel
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.transpose import COLUMNS
 from ragged_net.kernels.vector import LANES
 
@@ -49,7 +49,7 @@ class Room(NamedTuple):
     end: int
 
 
-@kernel
+@inner
 def room_of(length, width):
     """For a frame of so many rows and heads of that width."""
     rows, keys = length + TWO, min(length, KEYS) * TWO

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragged_net.kernels.head import TWO, add_head, block_of, panel_of, products, turn
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.transpose import COLUMNS
 from ragged_net.kernels.vector import LANES, exp, load, maximum, splat, store, total
@@ -96,7 +97,7 @@ def select_backward(d_log_probs, log_probs, query, key, actors, actees, width, d
         at += count * length
 
 
-@kernel
+@inner
 def _log_softmax(values, at, length, mask, scratch, row):
     """In place, over ``length`` values from ``at`` on; ``row`` is room for them in the scratch."""
     for j in range(length):
@@ -120,7 +121,7 @@ def _log_softmax(values, at, length, mask, scratch, row):
         values[at + j] = scratch[row + j] - shift
 
 
-@kernel
+@inner
 def _most(offsets):
     """The rows of the longest frame."""
     most = 0

@@ -23,6 +23,7 @@ from ragged_net.errors import DtypeError
 from ragged_net.frames import Frames
 from ragged_net.kernels import jit, linear
 from ragged_net.kernels.frame_attention import attend_frame, attend_frame_backward
+from ragged_net.kernels.inner import inner
 from ragged_net.kernels.room import room_of
 from ragged_net.kernels.tile import ADD, RELU, SET, WHERE, add_product, set_product
 from ragged_net.kernels.vector import LANES, exp, load, maximum, store, total, where_positive
@@ -137,6 +138,15 @@ def test_vectors_by_hand():
     assert np.isnan(z[3])
 
 
+@njit
+def multiply(x, weight, transposed, y, how, e, e_row):
+    rows, columns = y.shape
+    depth, panels = x.shape[1], linear.pack(weight, transposed)
+    linear.linear(
+        x.ravel(), 0, rows, depth, panels, y.ravel(), 0, columns, how, e.ravel(), 0, e_row
+    )
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("shape", [(96, 64), (32, 544), (768, 64)])
 def test_packed_weights_multiply_like_the_weights(shape, transposed):
@@ -149,7 +159,7 @@ def test_packed_weights_multiply_like_the_weights(shape, transposed):
     matrix = weight.T if transposed else weight
     depth, columns = matrix.shape
     x, bias, beside = whole(70, depth), whole(columns), whole(70, columns)
-    product, panels = x @ matrix, linear.pack(weight, transposed)
+    product = x @ matrix
     for how, e, e_row, expected in (
         (SET, beside, columns, product),
         (ADD, bias, 0, product + bias),
@@ -158,9 +168,7 @@ def test_packed_weights_multiply_like_the_weights(shape, transposed):
         (WHERE, beside, columns, np.where(beside > 0, product, 0)),
     ):
         y = np.full((70, columns), np.nan, np.float32)
-        linear.linear(
-            x.ravel(), 0, 70, depth, panels, y.ravel(), 0, columns, how, e.ravel(), 0, e_row
-        )
+        multiply(x, weight, transposed, y, how, e, e_row)
         np.testing.assert_array_equal(y, expected)
 
 
@@ -205,18 +213,26 @@ def test_keys_of_which_none_are_seen_together(seen):
     assert_close(*both([600], 2, 8, ~hidden), **AGREE)
 
 
+@njit
+def attend_and_back(qkv, length, width, hidden, out, d_qkv):
+    """Attention of a frame and its gradient; returns what lies behind their room."""
+    end, softmax = room_of(length, width).end, np.empty(length * 2, np.float32)
+    scratch = np.full(end + 1000, np.nan, np.float32)
+    scale = np.float32(1)
+    attend_frame(qkv, 0, length, 1, width, scale, hidden, 0, out, 0, softmax, 0, scratch)
+    attend_frame_backward(
+        qkv, 0, length, 1, width, scale, hidden, 0, out, 0, softmax, 0, out, 0, d_qkv, 0, scratch
+    )
+    return scratch[end:]
+
+
 @pytest.mark.parametrize("length", [1, LANES, LANES + 1, 256, 257, 600])
 @pytest.mark.parametrize("width", [8, 24, 32])
 def test_a_frame_stays_in_its_room(length, width):
-    end, none = room_of(length, width).end, np.empty(0, np.bool_)
-    scratch = np.full(end + 1000, np.nan, np.float32)
     qkv = np.random.default_rng(0).standard_normal(length * 3 * width).astype(np.float32)
-    out, softmax = np.empty(length * width, np.float32), np.empty(length * 2, np.float32)
-    frame = qkv, 0, length, 1, width, np.float32(1), none, 0
-    attend_frame(*frame, out, 0, softmax, 0, scratch)
-    d_qkv = np.empty_like(qkv)
-    attend_frame_backward(*frame, out, 0, softmax, 0, out, 0, d_qkv, 0, scratch)
-    assert np.isnan(scratch[end:]).all()
+    out, d_qkv = np.empty(length * width, np.float32), np.empty_like(qkv)
+    behind = attend_and_back(qkv, length, width, np.empty(0, np.bool_), out, d_qkv)
+    assert np.isnan(behind).all()
     assert np.isfinite(out).all()  # nothing was used before it was written
     assert np.isfinite(d_qkv).all()
 
@@ -503,6 +519,36 @@ def test_kernels_are_compiled_again_when_one_of_them_changes(tmp_path):
     source = package / "kernels" / "norm.py"
     source.write_text(source.read_text().replace("EPSILON = 1e-5", "EPSILON = 1e5"))
     assert output() == ["True", "0.01"]
+
+
+@inner
+def divide(a, b):
+    return a // b
+
+
+@njit
+def divide_all(numbers, by):
+    for i in range(len(numbers)):
+        numbers[i] = divide(numbers[i], by)
+
+
+def test_a_function_inside_kernels_is_a_function_like_any_other_there():
+    numbers = np.array([7, -7, 9])
+    divide_all(numbers, 2)
+    assert numbers.tolist() == [3, -4, 4]
+    with pytest.raises(ZeroDivisionError):
+        divide_all(numbers, 0)
+    assert divide.overloads  # compiled for the call above
+    with pytest.raises(TypeError):
+        divide(7, 2)
+
+
+def test_a_function_inside_kernels_has_no_machine_code_of_its_own():
+    divide_all(np.array([7]), 2)
+    (compiled,) = divide.overloads.values()
+    name = compiled.fndesc.mangled_name
+    engine = compiled.library._codegen._engine
+    assert not engine.is_symbol_defined(name)
 
 
 def test_where_nothing_can_be_kept_kernels_are_compiled_anew(monkeypatch):
