@@ -9,6 +9,8 @@ same actions in a bare loop.
 
 from __future__ import annotations
 
+import gc
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,6 +49,7 @@ def list_env_rows() -> list[Row]:
     return [
         *_rows("ready-made lists", alternate(drill, seconds=0.25), target=300_000),
         *_rows("MineSweeper", alternate(sweeper, seconds=0.25)),
+        _collected_row(),
     ]
 
 
@@ -144,6 +147,41 @@ def _cases(create: Callable[[], Environment], seed: int | None) -> dict[str, Cal
         "frame by frame": lambda: play(slow),
         "game alone": play_alone,
     }
+
+
+class _Collected(ListEnv):
+    """The baseline of the collector: it may come at any time."""
+
+    _act = ListEnv._act.__wrapped__  # type: ignore[attr-defined]
+
+
+def _collected_row() -> Row:
+    """MineSweeper with the garbage collector on and torch in memory, as in a training run."""
+    importlib.import_module("torch")
+
+    def player(kind: type[ListEnv]) -> Callable[[], object]:
+        env, policy = kind(MineSweeper, ROWS), random_policy(2)
+
+        def play() -> None:
+            gc.unfreeze()
+            gc.enable()  # ``alternate`` measures without it
+            obs = env.reset(1)
+            for _ in range(4 * STEPS):
+                obs = env.act(policy(obs))
+            gc.disable()
+            gc.freeze()
+
+        return play
+
+    times = alternate({kind: player(kind) for kind in (ListEnv, _Collected)}, repeats=7)
+    return speed_row(
+        "ListEnv, MineSweeper and random play, garbage collected, beside torch",
+        times[ListEnv],
+        times[_Collected],
+        "collected within steps, too",
+        per_call=4 * ROWS * STEPS,
+        unit="steps/s",
+    )
 
 
 def _rows(name: str, times: Mapping[str, Times], target: float | None = None) -> list[Row]:

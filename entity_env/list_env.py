@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batch import VecObs
+from entity_env.collector import uncollected
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError, ObservationError
 from entity_env.metrics import EpisodeTrackers, metric_columns
@@ -30,6 +31,7 @@ class ListEnv(VecEnv):
 
     Observations are read when all rows have acted. An environment may use its arrays and lists
     again in its next ``act`` or ``reset``; to change some that others show is an ObservationError.
+    Garbage is collected between steps, not within.
 
     Args:
         create_env: Makes one environment; called once for each row.
@@ -77,6 +79,7 @@ class ListEnv(VecEnv):
         """Whether every environment saves and restores its state."""
         return all(env.has_state() for env in self._envs)
 
+    @uncollected()
     def _reset(self, seed: int | None) -> VecObs:
         if seed is not None:
             self._envs.seed(seed)
@@ -88,6 +91,7 @@ class ListEnv(VecEnv):
             self._episodes.begin(row, metrics)
         return obs
 
+    @uncollected()
     def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
         self._envs.step += 1
         observations = self._envs.act(self._rows.typed_actions(chosen, self.action_space()))
