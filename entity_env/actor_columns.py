@@ -88,7 +88,9 @@ class Layout:
         if not set(map(type, types)) <= _LISTS | {NoneType}:
             raise UnusualError
         if types.count(types[0]) == len(types):  # the usual case
-            same = self._columns(types[0])
+            same: Any = self._columns(types[0])
+            if len(same) == 1:
+                same = slice(same[0], same[0] + 1)  # a view, in a tenth of the time
             return _ranges(self._starts[:, same], self._counts[:, same])
         keys = [None if names is None else tuple(names) for names in types]
         distinct = {key: number for number, key in enumerate(dict.fromkeys(keys))}

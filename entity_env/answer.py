@@ -110,7 +110,7 @@ def _check_shape(name: str, chosen: RaggedBufferI64, counts: npt.NDArray[np.int6
 def _check_choices(name: str, flat: npt.NDArray[np.int64], mask: VecCategoricalActionMask) -> None:
     allowed = mask.mask.as_array()
     choices = mask.mask.size2()
-    outside = (flat < 0) | (flat >= choices)
+    outside = flat.view(np.uint64) >= choices  # what is negative is huge there
     if outside.any():
         first = int(np.argmax(outside))
         raise ActionIndexError(
@@ -119,9 +119,9 @@ def _check_choices(name: str, flat: npt.NDArray[np.int64], mask: VecCategoricalA
             received=flat[first],
             where=f"environment {_rows(mask.actors)[first]}",
         )
-    forbidden = ~allowed[np.arange(len(flat)), flat]
-    if forbidden.any():
-        first = int(np.argmax(forbidden))
+    legal = allowed.take(np.arange(0, len(flat) * choices, choices) + flat)
+    if not legal.all():
+        first = int(np.argmin(legal))
         raise MaskedActionError(
             f"action {name!r}: choice {flat[first]} is masked",
             expected=f"one of {np.flatnonzero(allowed[first]).tolist()}",

@@ -48,7 +48,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 def all_dicts(parts: Sequence[Any], known: frozenset[str]) -> None:
     """Refuse what is not a dict, and keys that are not ``known``."""
-    if set(map(type, parts)) != {dict} or not set().union(*parts) <= known:
+    if set(map(type, parts)) != {dict} or (any(parts) and not set().union(*parts) <= known):
         raise UnusualError
 
 
@@ -181,7 +181,7 @@ class Outcome:
         metrics: list[Any] = [observation.metrics for observation in observations]
         if not set(map(type, rewards)) <= _NUMBERS or set(map(type, metrics)) != {dict}:
             raise UnusualError
-        values = np.array(rewards, np.float64)
+        values = np.fromiter(rewards, np.float64, len(rewards))
         if not np.abs(values).max() <= _LARGEST:  # also for NaN
             raise UnusualError
         if any(metrics):

@@ -66,9 +66,11 @@ def bool_rows(rows: list[Any], width: int) -> npt.NDArray[np.bool_] | None:
     records = _records(rows, _bool_record(width))
     if records is None:
         return None
-    values = records["value"]
-    true: npt.NDArray[np.bool_] = values == ord("T")
-    return true if (true | (values == ord("F"))).all() else None
+    values = records["value"].tobytes()
+    if values.count(b"T") + values.count(b"F") != len(values):
+        return None
+    true: npt.NDArray[np.bool_] = np.frombuffer(values, np.uint8) == ord("T")
+    return true.reshape(len(rows), width)
 
 
 def _is_row(rows: list[Any], width: int) -> bool:
