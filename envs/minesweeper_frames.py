@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 import numpy as np
+from numba import njit
 
 from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from envs.jit import kernel
-from envs.minesweeper_kernels import F32, F64, HEIGHT, I32, I64, MINES, ROBOTS, WIDTH, Bools
+from envs.minesweeper_board import F32, F64, HEIGHT, I32, I64, MINES, ROBOTS, WIDTH, Bools
 from envs.minesweeper_rules import MOVES
 
-__all__ = ["FrameWriter", "State"]
+__all__ = ["FrameWriter", "LastFrames", "State", "put_cooldowns", "put_tiles"]
 
 State: TypeAlias = tuple[I32, I32, I32, I32]
 """The arrays ``facts``, ``mines``, ``robots`` and ``cooldowns`` of all rows."""
@@ -23,7 +24,7 @@ class FrameWriter:
     """Writes frames into flat arrays that it keeps; the ragged buffers of a ``VecObs`` copy them.
 
     Args:
-        rows: The most frames.
+        rows: The number of frames R.
         nmines: The most mines of a frame.
         nrobots: The most robots of a frame.
         ncannons: The number of cannons.
@@ -48,16 +49,25 @@ class FrameWriter:
     def write(
         self,
         state: State,
-        rows: I64,
         reward: F32,
         done: Bools,
         truncated: Bools,
         metrics: Mapping[str, F64],
         final: VecObs | None,
     ) -> VecObs:
-        """The observation of ``rows``, all of them; the other arguments are those of ``VecObs``."""
-        lengths = np.zeros((5, len(rows)), np.int64)
-        nmines, nrobots, nready, nactees = self._fill(state, rows, lengths)
+        """The observation of all rows; the arguments behind ``state`` are those of ``VecObs``."""
+        lengths = np.zeros((5, len(reward)), np.int64)
+        nmines, nrobots, nready, nactees = _observe(
+            *state,
+            lengths,
+            self._mines,
+            self._robots,
+            self._cannons,
+            self._mask,
+            self._movers,
+            self._shooters,
+            self._actees,
+        )
         floats, whole = RaggedBufferF32.from_flattened, RaggedBufferI64.from_flattened
         robots = lengths[1]
         has = self._ncannons > 0
@@ -89,46 +99,59 @@ class FrameWriter:
             final=final,
         )
 
-    def write_last(self, state: State, rows: I64, reward: F32) -> VecObs:
-        """The last observations of ``rows``, which were cut off: nobody can act in them."""
-        count = len(rows)
-        lengths = np.zeros((5, count), np.int64)
-        nmines, nrobots, _, _ = self._fill(state, rows, lengths)
-        floats = RaggedBufferF32.from_flattened
-        none, ended = np.zeros(count, np.int64), np.ones((2, count), np.bool_)
-        nobody = RaggedBufferI64.from_flattened(self._actees[:0], none)
-        return VecObs(
-            features={
-                "Mine": floats(self._mines[:nmines], lengths[0]),
-                "Robot": floats(self._robots[:nrobots], lengths[1]),
-                "Orbital Cannon": floats(self._cannons[: count * self._ncannons], lengths[2]),
-            },
-            action_masks={
-                "Move": VecCategoricalActionMask(
-                    nobody, RaggedBufferBool.from_flattened(self._mask[:0], none)
-                ),
-                "Fire Orbital Cannon": VecSelectEntityActionMask(nobody.clone(), nobody.clone()),
-            },
-            reward=reward,
-            done=ended[0],
-            truncated=ended[1],
-            global_features=self._no_globals[:count],
+
+class LastFrames:
+    """The entities of the rows that a step cut off, which ``advance`` writes down.
+
+    Args: those of ``FrameWriter``.
+
+    Attributes:
+        arrays: ``mines``, ``robots`` and ``cannons``, flat, and the ``lengths`` of each frame,
+            (3, R). Only what the last step cut off is meant.
+    """
+
+    def __init__(self, rows: int, nmines: int, nrobots: int, ncannons: int) -> None:
+        self._ncannons = ncannons
+        self.arrays: tuple[F32, F32, F32, I64] = (
+            np.empty((rows * nmines, 2), np.float32),
+            np.empty((rows * nrobots, 2), np.float32),
+            np.empty((rows * ncannons, 1), np.float32),
+            np.empty((3, rows), np.int64),
         )
 
-    def _fill(self, state: State, rows: I64, lengths: I64) -> tuple[int, int, int, int]:
-        counts: tuple[int, int, int, int] = _observe(
-            *state,
-            rows,
-            lengths,
-            self._mines,
-            self._robots,
-            self._cannons,
-            self._mask,
-            self._movers,
-            self._shooters,
-            self._actees,
+    def read(self, reward: F32, truncated: Bools, nmines: int, nrobots: int) -> VecObs:
+        """The frames as observations in which nobody can act.
+
+        Args:
+            reward: Of all rows. Shape: (R,).
+            truncated: The rows that were cut off. Shape: (R,).
+            nmines: The number of mines in all of them.
+            nrobots: The number of robots in all of them.
+        """
+        ended = truncated[truncated]
+        frames = len(ended)
+        mines, robots, cannons, lengths = self.arrays
+        floats = RaggedBufferF32.from_flattened
+        none = np.zeros(frames, np.int64)
+        nobody = RaggedBufferI64.from_flattened(np.empty((0, 1), np.int64), none)
+        no_mask = RaggedBufferBool.from_flattened(np.empty((0, len(MOVES)), np.bool_), none)
+        return VecObs(
+            features={
+                "Mine": floats(mines[:nmines], lengths[0, :frames].copy()),
+                "Robot": floats(robots[:nrobots], lengths[1, :frames].copy()),
+                "Orbital Cannon": floats(
+                    cannons[: frames * self._ncannons], lengths[2, :frames].copy()
+                ),
+            },
+            action_masks={
+                "Move": VecCategoricalActionMask(nobody, no_mask),
+                "Fire Orbital Cannon": VecSelectEntityActionMask(nobody.clone(), nobody.clone()),
+            },
+            reward=reward[truncated],
+            done=ended,
+            truncated=ended.copy(),
+            global_features=np.empty((frames, 0), np.float32),
         )
-        return counts
 
 
 @kernel
@@ -137,7 +160,6 @@ def _observe(
     mines: I32,
     robots: I32,
     cooldowns: I32,
-    rows: I64,
     lengths: I64,
     mine_values: F32,
     robot_values: F32,
@@ -150,32 +172,29 @@ def _observe(
     """Fill the flat arrays; returns how many mines, robots, ready cannons and actees there are.
 
     ``lengths`` gets the counts of each frame: mines, robots, cannons, ready ones, actees; those of
-    a game without cannons stay 0. Shape: (5, B).
+    a game without cannons stay 0. Shape: (5, R).
     """
-    m = r = c = s = a = 0
-    for frame in range(len(rows)):
-        row = rows[frame]
+    m = r = s = a = 0
+    ncannons = cooldowns.shape[1]
+    for row in range(len(facts)):
         nmines, nrobots = facts[row, MINES], facts[row, ROBOTS]
         right, top = facts[row, WIDTH] - 1, facts[row, HEIGHT] - 1
-        # Whole lines: what lies behind the last one that is left is overwritten by the next frame.
-        for i in range(mines.shape[1]):
-            mine_values[m + i, 0], mine_values[m + i, 1] = mines[row, i, 0], mines[row, i, 1]
-        m += nmines
+        put_tiles(mines, row, mine_values, m)
+        put_tiles(robots, row, robot_values, r)
         for i in range(robots.shape[1]):
             x, y = robots[row, i, 0], robots[row, i, 1]
-            robot_values[r + i, 0], robot_values[r + i, 1] = x, y
             mask[r + i, 0], mask[r + i, 1] = x < right, x > 0
             mask[r + i, 2], mask[r + i, 3] = y < top, y > 0
             mask[r + i, 4] = True
             movers[r + i, 0] = nmines + i
+        m += nmines
         r += nrobots
-        lengths[0, frame], lengths[1, frame] = nmines, nrobots
-        if not cooldowns.shape[1]:
+        lengths[0, row], lengths[1, row] = nmines, nrobots
+        if not ncannons:
             continue
+        put_cooldowns(cooldowns, row, cannon_values, row * ncannons)
         ready = 0
-        for i in range(cooldowns.shape[1]):
-            cannon_values[c, 0] = cooldowns[row, i]
-            c += 1
+        for i in range(ncannons):
             if cooldowns[row, i] == 0:
                 shooters[s, 0] = nmines + nrobots + i
                 s += 1
@@ -184,6 +203,22 @@ def _observe(
         for i in range(targets):
             actees[a, 0] = i
             a += 1
-        lengths[2, frame] = cooldowns.shape[1]
-        lengths[3, frame], lengths[4, frame] = ready, targets
+        lengths[2, row], lengths[3, row], lengths[4, row] = ncannons, ready, targets
     return m, r, s, a
+
+
+# Whole lines: what lies behind the last entity that is left is overwritten by the next frame.
+
+
+@njit(inline="always")
+def put_tiles(tiles: I32, row: int, values: F32, at: int) -> None:
+    """Write where a row's mines, or robots, are into flat ``values``, from line ``at`` on."""
+    for i in range(tiles.shape[1]):
+        values[at + i, 0], values[at + i, 1] = tiles[row, i, 0], tiles[row, i, 1]
+
+
+@njit(inline="always")
+def put_cooldowns(cooldowns: I32, row: int, values: F32, at: int) -> None:
+    """Write the cooldowns of a row's cannons into flat ``values``, from line ``at`` on."""
+    for i in range(cooldowns.shape[1]):
+        values[at + i, 0] = cooldowns[row, i]

@@ -27,21 +27,19 @@ from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
 from envs.minesweeper import MineSweeper
-from envs.minesweeper_checks import Position, check_state
-from envs.minesweeper_frames import FrameWriter
-from envs.minesweeper_kernels import (
-    F64,
+from envs.minesweeper_board import (
     HEIGHT,
     LENGTH,
     MINES,
     ROBOTS,
     STEP,
     WIDTH,
-    advance,
-    is_legal,
     restart,
     rules_of,
 )
+from envs.minesweeper_checks import Position, check_state
+from envs.minesweeper_frames import FrameWriter, LastFrames
+from envs.minesweeper_kernels import advance, is_legal
 from envs.minesweeper_rules import ACTION_SPACE, OBS_SPACE
 
 __all__ = ["MineSweeperVec"]
@@ -72,14 +70,14 @@ class MineSweeperVec(VecEnv):
         self._game = MineSweeper(**settings)
         self._settings = own = self._game.settings
         self._rules = rules_of(own)
-        self._all = np.arange(rows)
         self._facts = np.zeros((rows, 6), np.int32)
         self._mines = np.zeros((rows, own.nmines[1], 2), np.int32)
         self._robots = np.zeros((rows, own.nrobots[1], 2), np.int32)
         self._cooldowns = np.zeros((rows, own.ncannons), np.int32)
         self._returns = np.zeros(rows, np.float64)
         self._board = (self._facts, self._mines, self._robots, self._cooldowns)
-        self._writer = FrameWriter(rows, own.nmines[1], own.nrobots[1], own.ncannons)
+        most = (rows, own.nmines[1], own.nrobots[1], own.ncannons)
+        self._writer, self._last_frames = FrameWriter(*most), LastFrames(*most)
         self._step = 0
         self._seed(seed)
 
@@ -93,7 +91,7 @@ class MineSweeperVec(VecEnv):
 
     def __len__(self) -> int:
         """The number of rows."""
-        return len(self._all)
+        return len(self._facts)
 
     def has_state(self) -> bool:
         """Whether ``get_state`` works: it does."""
@@ -108,7 +106,7 @@ class MineSweeperVec(VecEnv):
         if seed is not None:
             self._seed(seed)
         self._step = 0
-        self._restart(self._all)
+        restart(self._rules, *self._board, self._streams, self._returns)
         return self._first()
 
     def _check(
@@ -141,9 +139,10 @@ class MineSweeperVec(VecEnv):
         reward = np.empty(rows, np.float32)
         done, truncated = np.empty(rows, np.bool_), np.empty(rows, np.bool_)
         columns = np.empty((len(_METRICS), rows), np.float64)
-        ended, cut_off = advance(
+        ended, cut_off, nmines, nrobots = advance(
             self._rules,
             *self._board,
+            self._streams,
             self._returns,
             chosen["Move"].as_array(),
             chosen["Fire Orbital Cannon"].as_array(),
@@ -151,25 +150,19 @@ class MineSweeperVec(VecEnv):
             done,
             truncated,
             columns,
+            *self._last_frames.arrays,
         )
         final = None
         if cut_off:
-            last = truncated.nonzero()[0]
-            final = self._writer.write_last(self._board, last, reward[last])
-        metrics: dict[str, F64] = {}
-        if ended:
-            self._restart(done.nonzero()[0])
-            metrics = dict(zip(_METRICS, columns, strict=True))
-        return self._writer.write(self._board, self._all, reward, done, truncated, metrics, final)
+            final = self._last_frames.read(reward, truncated, nmines, nrobots)
+        metrics = dict(zip(_METRICS, columns, strict=True)) if ended else {}
+        return self._writer.write(self._board, reward, done, truncated, metrics, final)
 
     def _first(self) -> VecObs:
         """The observation of a moment that no step led to."""
         rows = len(self)
         reward, done = np.zeros(rows, np.float32), np.zeros(rows, np.bool_)
-        return self._writer.write(self._board, self._all, reward, done, done.copy(), {}, None)
-
-    def _restart(self, rows: npt.NDArray[np.int64]) -> None:
-        restart(self._rules, *self._board, self._streams, self._returns, rows)
+        return self._writer.write(self._board, reward, done, done.copy(), {}, None)
 
     def _get_state(self) -> list[Any]:
         if not self._facts[:, WIDTH].all():  # no board yet

@@ -15,7 +15,7 @@ from entity_env.play import random_policy
 from entity_env.wrappers import VecTimeLimit
 from envs.errors import EnvConfigError
 from envs.minesweeper import MineSweeper
-from envs.minesweeper_kernels import _between
+from envs.minesweeper_board import _between
 from envs.minesweeper_native import MineSweeperVec
 
 GAMES = {
