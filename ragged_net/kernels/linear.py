@@ -23,11 +23,14 @@ __all__ = [
 CHUNK = 64
 """Rows whose share in a gradient is summed up before it is added: one running sum over all rows
 would lose the small terms."""
+SHOWN = 1 << 16
+"""Numbers of x that a panel of weights is shown to before the next one: they stay in the second
+cache, which a panel from farther away is brought to less often."""
 DEPTH = 256
 """Rows of a panel that are gone through at once: more would not stay in the fastest cache."""
-WIDE = 256
-"""Columns from which on the rows of an array are 1 KB and more apart: a chunk of them would share
-few sets of the cache."""
+WIDE_LEFT, WIDE_RIGHT = 1024, 256
+"""Columns from which on a chunk of rows shares too few sets of the cache, on the left and on the
+right of a product: on the right they are gone through again and again."""
 
 
 @inner
@@ -66,8 +69,9 @@ def linear(x, x_start, rows, depth, panels, y, y_start, columns, how, e, e_start
     x, y and e from their starts on. ``how``, e and ``e_row`` are those of ``set_product``.
     """
     step = depth if how == WHERE else DEPTH  # what was left out could not be added to
-    for i in range(0, rows, CHUNK):
-        count = min(CHUNK, rows - i)
+    most = max(CHUNK, SHOWN // depth)
+    for i in range(0, rows, most):
+        count = min(most, rows - i)
         for p in range(columns // PANEL):
             at = y_start + i * columns + p * PANEL
             other, other_at, other_row = e, e_start + i * e_row + p * PANEL, e_row
@@ -89,19 +93,22 @@ def linear(x, x_start, rows, depth, panels, y, y_start, columns, how, e, e_start
 def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient, scratch):
     """``gradient (columns, depth) += d_y (rows, columns).T @ x (rows, depth)``.
 
-    ``scratch`` is a ``gradient_scratch``: the columns of d_y, and those of a wide x, lie too far
-    apart for the cache, and are brought together there.
+    ``scratch`` is a ``gradient_scratch``: the rows of a wide d_y or x lie too far apart for the
+    cache, and are brought together there.
     """
     panel = columns * CHUNK
     for first in range(0, rows, CHUNK):
         count = min(CHUNK, rows - first)
         d_at, x_at = d_start + first * columns, x_start + first * depth
-        for j in range(0, columns, LANES):
-            for i in range(count):
-                store(scratch, j * CHUNK + i * LANES, load(d_y, d_at + i * columns + j))
+        a, a_at, a_row, a_step = d_y, d_at, columns, 1
+        if columns >= WIDE_LEFT:
+            a, a_at, a_row, a_step = scratch, 0, LANES, CHUNK
+            for j in range(0, columns, LANES):
+                for i in range(count):
+                    store(scratch, j * CHUNK + i * LANES, load(d_y, d_at + i * columns + j))
         for p in range(0, depth, PANEL):
             b, b_at, b_row = x, x_at + p, depth
-            if depth >= WIDE:
+            if depth >= WIDE_RIGHT:
                 for i in range(count):
                     for q in range(0, PANEL, LANES):
                         number = load(x, x_at + i * depth + p + q)
@@ -109,7 +116,7 @@ def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient
                 b, b_at, b_row = scratch, panel, PANEL
             for j in range(0, columns, LANES):
                 add_product(
-                    32, LANES, count, scratch, j * CHUNK, 1, LANES, b, b_at, b_row,
+                    32, LANES, count, a, a_at + j * a_step, 1, a_row, b, b_at, b_row,
                     gradient, j * depth + p, depth,
                 )  # fmt: skip
 
@@ -123,13 +130,20 @@ def gradient_scratch(columns):
 @inner
 def add_bias_gradient(d_y, start, rows, columns, gradient):
     """``gradient (columns,) +=`` the sum of d_y (rows, columns) over its rows."""
-    for first in range(0, rows, CHUNK):
-        begin, size = start + first * columns, min(CHUNK, rows - first) * columns
+    sums = np.zeros(columns, np.float32)
+    first = 0
+    while first < rows:
+        # More rows at once would lie in the same places of the cache where they are wide.
+        count = 8 if first + 8 <= rows else 1
         for j in range(0, columns, LANES):
-            sums = splat(np.float32(0))
-            for at in range(begin + j, begin + j + size, columns):
-                sums = sums + load(d_y, at)
-            store(gradient, j, load(gradient, j) + sums)
+            at = start + first * columns + j
+            own = load(d_y, at)
+            for i in range(at + columns, at + count * columns, columns):
+                own = own + load(d_y, i)
+            store(sums, j, load(sums, j) + own)
+        first += count
+    for j in range(0, columns, LANES):
+        store(gradient, j, load(gradient, j) + load(sums, j))
 
 
 @inner

@@ -166,9 +166,9 @@ class _Operands:
             ]
             for first, stride in (self.c, self.e)
         )
-        if self.how is None:  # the gradient of a wide weight lies far away: it is sent for first
-            for place in places[:: max(1, _CACHE_LINE // self.vector.count)]:
-                self._prefetch(place)
+        # E may lie far away: it is sent for first, and is there when the product is.
+        for other in others[:: max(1, _CACHE_LINE // self.vector.count)]:
+            self._prefetch(other)
         # They start at 0, not at C: added term by term to a large C, small terms would be lost.
         # LLVM turns these stack slots into registers.
         zero = ir.Constant(self.vector, [0.0] * self.vector.count)
@@ -215,8 +215,8 @@ class _Operands:
         byte = ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte, _INT32, _INT32, _INT32])
         function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
-        write, near, data = _INT32(1), _INT32(3), _INT32(1)
-        self.builder.call(function, [self.builder.bitcast(address, byte), write, near, data])
+        read, near, data = _INT32(0), _INT32(3), _INT32(1)
+        self.builder.call(function, [self.builder.bitcast(address, byte), read, near, data])
 
     def _vector_at(self, row: Any, start: int) -> Any:
         address = self.builder.gep(row, [_INDEX(start)])
