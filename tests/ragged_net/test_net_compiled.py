@@ -172,6 +172,29 @@ def test_packed_weights_multiply_like_the_weights(shape, transposed):
         np.testing.assert_array_equal(y, expected)
 
 
+@njit
+def add_gradients(d_y, x, weight, bias):
+    rows, columns, depth = d_y.shape[0], d_y.shape[1], x.shape[1]
+    zero, scratch = np.int64(0), linear.gradient_scratch(columns)
+    linear.add_weight_gradient(
+        d_y.ravel(), zero, rows, columns, x.ravel(), zero, depth, weight.ravel(), scratch
+    )
+    linear.add_bias_gradient(d_y.ravel(), zero, rows, columns, bias)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 64, 65, 141])
+@pytest.mark.parametrize(("columns", "depth"), [(32, 64), (96, 256), (1024, 32), (1056, 288)])
+def test_gradients_of_a_layer_of_any_width(columns, depth, rows):
+    rng = np.random.default_rng(rows)
+    # Whole numbers: the sums are exact. Both gradients have something in them already.
+    d_y, x = (rng.integers(-9, 9, (rows, k)).astype(np.float32) for k in (columns, depth))
+    before = rng.integers(-9, 9, (columns, depth + 1)).astype(np.float32)
+    weight, bias = before[:, 1:].copy(), before[:, 0].copy()
+    add_gradients(d_y, x, weight, bias)
+    np.testing.assert_array_equal(weight, before[:, 1:] + d_y.T @ x)
+    np.testing.assert_array_equal(bias, before[:, 0] + d_y.sum(axis=0))
+
+
 def both(lengths, heads, width, hidden=None, draw=torch.randn):
     """Attention and its gradient, compiled and as the reference has them."""
     torch.manual_seed(len(lengths))
