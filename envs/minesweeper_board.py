@@ -37,6 +37,7 @@ __all__ = [
     "STEP",
     "U64",
     "WIDTH",
+    "Board",
     "Bools",
     "begin",
     "restart",
@@ -50,6 +51,9 @@ U64: TypeAlias = npt.NDArray[np.uint64]
 F32: TypeAlias = npt.NDArray[np.float32]
 F64: TypeAlias = npt.NDArray[np.float64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+
+Board: TypeAlias = tuple[I32, I32, I32, I32]
+"""``facts``, ``mines``, ``robots`` and ``cooldowns`` of all rows."""
 
 # Columns of ``facts``: the board, what is left on it, the game's step, and the steps since the
 # row's episode began, which differ where a state was set.
@@ -72,19 +76,11 @@ def rules_of(settings: MineSweeperSettings) -> I64:
 
 
 @kernel
-def restart(
-    rules: I64,
-    facts: I32,
-    mines: I32,
-    robots: I32,
-    cooldowns: I32,
-    streams: U64,
-    returns: F64,
-) -> None:
+def restart(rules: I64, board: Board, streams: U64, returns: F64) -> None:
     """Begin an episode in each row."""
     tiles = room_for_tiles(rules)
-    for row in range(len(facts)):
-        begin(rules, facts, mines, robots, cooldowns, streams, returns, tiles, row)
+    for row in range(len(streams)):
+        begin(rules, board, streams, returns, tiles, row)
 
 
 @njit(nogil=True)
@@ -94,18 +90,9 @@ def room_for_tiles(rules: I64) -> I32:
 
 
 @njit(nogil=True)
-def begin(
-    rules: I64,
-    facts: I32,
-    mines: I32,
-    robots: I32,
-    cooldowns: I32,
-    streams: U64,
-    returns: F64,
-    tiles: I32,
-    row: int,
-) -> None:
-    """Begin an episode in a row."""
+def begin(rules: I64, board: Board, streams: U64, returns: F64, tiles: I32, row: int) -> None:
+    """Begin an episode in a row; ``tiles`` is room for those of a board."""
+    facts, mines, robots, cooldowns = board
     width = _between(streams, row, rules[0], rules[1])
     height = _between(streams, row, rules[2], rules[3])
     nrobots = _between(streams, row, rules[6], rules[7])

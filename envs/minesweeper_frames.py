@@ -11,13 +11,13 @@ from numba import njit
 from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from envs.jit import kernel
-from envs.minesweeper_board import F32, F64, HEIGHT, I32, I64, MINES, ROBOTS, WIDTH, Bools
+from envs.minesweeper_board import F32, F64, HEIGHT, I32, I64, MINES, ROBOTS, WIDTH, Board, Bools
 from envs.minesweeper_rules import MOVES
 
-__all__ = ["FrameWriter", "LastFrames", "State", "put_cooldowns", "put_tiles"]
+__all__ = ["Entities", "FrameWriter", "LastFrames", "put_cooldowns", "put_tiles"]
 
-State: TypeAlias = tuple[I32, I32, I32, I32]
-"""The arrays ``facts``, ``mines``, ``robots`` and ``cooldowns`` of all rows."""
+Entities: TypeAlias = tuple[F32, F32, F32, I64]
+"""Flat ``mines``, ``robots`` and ``cannons``, and how many of each a row has, (3, R)."""
 
 
 class FrameWriter:
@@ -48,17 +48,17 @@ class FrameWriter:
 
     def write(
         self,
-        state: State,
+        board: Board,
         reward: F32,
         done: Bools,
         truncated: Bools,
         metrics: Mapping[str, F64],
         final: VecObs | None,
     ) -> VecObs:
-        """The observation of all rows; the arguments behind ``state`` are those of ``VecObs``."""
+        """The observation of all rows; the arguments behind ``board`` are those of ``VecObs``."""
         lengths = np.zeros((5, len(reward)), np.int64)
         nmines, nrobots, nready, nactees = _observe(
-            *state,
+            board,
             lengths,
             self._mines,
             self._robots,
@@ -106,13 +106,12 @@ class LastFrames:
     Args: those of ``FrameWriter``.
 
     Attributes:
-        arrays: ``mines``, ``robots`` and ``cannons``, flat, and the ``lengths`` of each frame,
-            (3, R). Only what the last step cut off is meant.
+        arrays: Only what the last step cut off is meant.
     """
 
     def __init__(self, rows: int, nmines: int, nrobots: int, ncannons: int) -> None:
         self._ncannons = ncannons
-        self.arrays: tuple[F32, F32, F32, I64] = (
+        self.arrays: Entities = (
             np.empty((rows * nmines, 2), np.float32),
             np.empty((rows * nrobots, 2), np.float32),
             np.empty((rows * ncannons, 1), np.float32),
@@ -156,10 +155,7 @@ class LastFrames:
 
 @kernel
 def _observe(
-    facts: I32,
-    mines: I32,
-    robots: I32,
-    cooldowns: I32,
+    board: Board,
     lengths: I64,
     mine_values: F32,
     robot_values: F32,
@@ -174,6 +170,7 @@ def _observe(
     ``lengths`` gets the counts of each frame: mines, robots, cannons, ready ones, actees; those of
     a game without cannons stay 0. Shape: (5, R).
     """
+    facts, mines, robots, cooldowns = board
     m = r = s = a = 0
     ncannons = cooldowns.shape[1]
     for row in range(len(facts)):

@@ -23,11 +23,12 @@ from envs.minesweeper_board import (
     STEP,
     U64,
     WIDTH,
+    Board,
     Bools,
     begin,
     room_for_tiles,
 )
-from envs.minesweeper_frames import put_cooldowns, put_tiles
+from envs.minesweeper_frames import Entities, put_cooldowns, put_tiles
 from envs.minesweeper_rules import DEFUSE, STEPS
 
 __all__ = ["advance", "is_legal"]
@@ -40,19 +41,12 @@ _DY = np.array([dy for _, dy in (*STEPS, (0, 0))])
 
 
 @kernel
-def is_legal(
-    facts: I32,
-    robots: I32,
-    cooldowns: I32,
-    moves: I64,
-    move_counts: I64,
-    shots: I64,
-    shot_counts: I64,
-) -> bool:
+def is_legal(board: Board, moves: I64, move_counts: I64, shots: I64, shot_counts: I64) -> bool:
     """Whether every robot and every ready cannon has one choice that its mask allows.
 
     ``moves`` and ``shots`` hold those of all rows, (A, 1), and the counts how many of each, (R,).
     """
+    facts, _, robots, cooldowns = board
     move = shot = 0
     legal = True
     for row in range(len(facts)):
@@ -79,10 +73,7 @@ def is_legal(
 @kernel
 def advance(
     rules: I64,
-    facts: I32,
-    mines: I32,
-    robots: I32,
-    cooldowns: I32,
+    board: Board,
     streams: U64,
     returns: F64,
     moves: I64,
@@ -91,23 +82,19 @@ def advance(
     done: Bools,
     truncated: Bools,
     metrics: F64,
-    last_mines: F32,
-    last_robots: F32,
-    last_cannons: F32,
-    last_lengths: I64,
+    last: Entities,
 ) -> tuple[int, int, int, int]:
     """Play one step in each row with legal actions; rows that end begin anew.
 
     ``reward``, ``done`` and ``truncated``, (R,), and ``metrics``, (3, R), are filled: length,
-    reward and win of the episodes that ended, else NaN. The ``last`` arrays, flat ones for all
-    rows and (3, R), get the entities of the rows that were cut off, as they were.
+    reward and win of the episodes that ended, else NaN. ``last`` gets the entities of the rows
+    that were cut off, as they were.
 
     Returns how many episodes ended, how many of these were cut off, and how many mines and robots
     there were in the latter.
     """
-    move = shot = ended = cut_off = m = r = 0
-    ncannons = cooldowns.shape[1]
-    tiles = room_for_tiles(rules)
+    facts, mines, robots, cooldowns = board
+    move = shot = ended = 0
     metrics[:] = np.nan
     for row in range(len(facts)):
         nmines, nrobots = facts[row, MINES], facts[row, ROBOTS]
@@ -131,19 +118,10 @@ def advance(
             metrics[0, row], metrics[1, row] = facts[row, LENGTH], returns[row]
             metrics[2, row] = reward[row]
             ended += 1
-    for row in range(len(facts)):
-        if truncated[row]:
-            nmines, nrobots = facts[row, MINES], facts[row, ROBOTS]
-            put_tiles(mines, row, last_mines, m)
-            put_tiles(robots, row, last_robots, r)
-            put_cooldowns(cooldowns, row, last_cannons, cut_off * ncannons)
-            last_lengths[0, cut_off], last_lengths[1, cut_off] = nmines, nrobots
-            last_lengths[2, cut_off] = ncannons
-            m, r = m + nmines, r + nrobots
-            cut_off += 1
-        if done[row]:
-            begin(rules, facts, mines, robots, cooldowns, streams, returns, tiles, row)
-    return ended, cut_off, m, r
+    cut_off, last_mines, last_robots = _begin_anew(
+        rules, board, streams, returns, done, truncated, last
+    )
+    return ended, cut_off, last_mines, last_robots
 
 
 # The parts of ``advance``, inlined: as calls they cost half as much again. Their loops over mines
@@ -221,3 +199,33 @@ def _keep_robots(mines: I32, robots: I32, row: int, nmines: int, nrobots: int) -
         robots[row, left, 0], robots[row, left, 1] = x, y
         left += not lost
     return left
+
+
+@njit(inline="always")
+def _begin_anew(
+    rules: I64,
+    board: Board,
+    streams: U64,
+    returns: F64,
+    done: Bools,
+    truncated: Bools,
+    last: Entities,
+) -> tuple[int, int, int]:
+    """Begin an episode where one is done; returns the last three numbers of ``advance``."""
+    facts, mines, robots, cooldowns = board
+    last_mines, last_robots, last_cannons, lengths = last
+    tiles, ncannons = room_for_tiles(rules), cooldowns.shape[1]
+    cut_off = m = r = 0
+    for row in range(len(facts)):
+        if truncated[row]:
+            nmines, nrobots = facts[row, MINES], facts[row, ROBOTS]
+            put_tiles(mines, row, last_mines, m)
+            put_tiles(robots, row, last_robots, r)
+            put_cooldowns(cooldowns, row, last_cannons, cut_off * ncannons)
+            lengths[0, cut_off], lengths[1, cut_off] = nmines, nrobots
+            lengths[2, cut_off] = ncannons
+            m, r = m + nmines, r + nrobots
+            cut_off += 1
+        if done[row]:
+            begin(rules, board, streams, returns, tiles, row)
+    return cut_off, m, r

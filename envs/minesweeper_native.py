@@ -106,7 +106,7 @@ class MineSweeperVec(VecEnv):
         if seed is not None:
             self._seed(seed)
         self._step = 0
-        restart(self._rules, *self._board, self._streams, self._returns)
+        restart(self._rules, self._board, self._streams, self._returns)
         return self._first()
 
     def _check(
@@ -121,9 +121,7 @@ class MineSweeperVec(VecEnv):
                 and moves.size0() == shots.size0() == len(self)
                 and moves.size2() == shots.size2() == 1
                 and is_legal(
-                    self._facts,
-                    self._robots,
-                    self._cooldowns,
+                    self._board,
                     moves.as_array(),
                     moves.size1(),
                     shots.as_array(),
@@ -141,7 +139,7 @@ class MineSweeperVec(VecEnv):
         columns = np.empty((len(_METRICS), rows), np.float64)
         ended, cut_off, nmines, nrobots = advance(
             self._rules,
-            *self._board,
+            self._board,
             self._streams,
             self._returns,
             chosen["Move"].as_array(),
@@ -150,7 +148,7 @@ class MineSweeperVec(VecEnv):
             done,
             truncated,
             columns,
-            *self._last_frames.arrays,
+            self._last_frames.arrays,
         )
         final = None
         if cut_off:

@@ -20,10 +20,10 @@ facts = np.array([[6, 6, 1, 1, 0, 0]], np.int32)
 mines, robots = np.array([[[5, 5]]], np.int32), np.array([[[2, 2]]], np.int32)
 reward, ends, metrics = np.zeros(1, np.float32), np.zeros((2, 1), bool), np.zeros((3, 1))
 kernels.advance(
-    np.array([6, 6, 6, 6, 1, 1, 1, 1, 5, 100]), facts, mines, robots,
-    np.zeros((1, 0), np.int32), np.zeros(1, np.uint64), np.zeros(1),
+    np.array([6, 6, 6, 6, 1, 1, 1, 1, 5, 100]),
+    (facts, mines, robots, np.zeros((1, 0), np.int32)), np.zeros(1, np.uint64), np.zeros(1),
     np.array([[0]]), np.zeros((0, 1), np.int64), reward, *ends, metrics,
-    *np.zeros((2, 1, 2), np.float32), np.zeros((0, 1), np.float32), np.zeros((3, 1), np.int64),
+    (*np.zeros((2, 1, 2), np.float32), np.zeros((0, 1), np.float32), np.zeros((3, 1), np.int64)),
 )
 hits = sum(kernels.advance.stats.cache_hits.values()) if len(sys.argv) > 2 else "-"
 print(robots.tolist(), hits)
