@@ -40,13 +40,13 @@ def choose(logits, mask, noise, greedy, chosen, log_prob, entropy, probs):
         for c in range(choices):
             probs[a, c] = np.exp(logits[a, c] - top) if mask[a, c] else np.float32(0)
             total += probs[a, c]
-        shift = top + np.log(total)
+        log_total = np.log(total)  # not added to the top: large logits would swallow it
         spread, first, best, largest = np.float32(0), True, 0, NEVER
         for c in range(choices):
             if not mask[a, c]:
                 continue
             probs[a, c] /= total
-            spread -= probs[a, c] * (logits[a, c] - shift)
+            spread -= probs[a, c] * (logits[a, c] - top - log_total)
             rate = probs[a, c]
             if noise.shape[0]:
                 rate /= max(noise[a, c], TINY)
@@ -57,7 +57,8 @@ def choose(logits, mask, noise, greedy, chosen, log_prob, entropy, probs):
         elif not 0 <= chosen[a] < choices:
             raise IndexError("a choice that does not exist")
         entropy[a] = spread
-        log_prob[a] = logits[a, chosen[a]] - shift if mask[a, chosen[a]] else NEVER
+        allowed = mask[a, chosen[a]]
+        log_prob[a] = logits[a, chosen[a]] - top - log_total if allowed else NEVER
 
 
 @kernel

@@ -116,9 +116,9 @@ def _log_softmax(values, at, length, mask, scratch, row):
     sums = splat(np.float32(0))
     for j in range(row, row + length, LANES):
         sums = sums + exp(load(scratch, j) - splat(top))
-    shift = top + np.log(total(sums))
+    log_total = np.log(total(sums))  # not added to the top: large scores would swallow it
     for j in range(length):
-        values[at + j] = scratch[row + j] - shift
+        values[at + j] = scratch[row + j] - top - log_total
 
 
 @inner

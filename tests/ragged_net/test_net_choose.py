@@ -41,6 +41,16 @@ def test_by_hand():
     assert greedy.chosen.tolist() == [1]
 
 
+def test_large_logits_lose_no_digits():
+    # Between 10,000 and 10,006 floats are 0.001 apart. p = 1 / (1 + e^-6) for the second choice.
+    logits = torch.tensor([[10_000.0, 10_006.0]])
+    made = choose(logits, torch.ones(1, 2, dtype=torch.bool), torch.tensor([1]), None, False)
+    p = 1 / (1 + math.exp(-6))
+    assert_close(made.log_prob, torch.tensor([math.log(p)]), rtol=1e-4, atol=0)
+    entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
+    assert_close(made.entropy, torch.tensor([entropy]), rtol=1e-4, atol=0)
+
+
 @settings(deadline=None)
 @given(masks, st.sampled_from([0.1, 1.0, 30.0, 1e4]), st.integers(0, 99), st.data())
 def test_given_choices_and_their_gradients_are_those_of_torch(mask, scale, seed, data):

@@ -79,6 +79,15 @@ def test_results_and_gradients_are_those_of_torch(width, forbidden, sizes, seed)
         assert_close(fast, slow, rtol=1e-5, atol=1e-5)
 
 
+def test_large_scores_lose_no_digits():
+    # 8 * 8,192 / sqrt(64) and 8 * 8,198 / sqrt(64): floats there are 0.001 apart.
+    query, key = torch.zeros(1, 64), torch.zeros(2, 64)
+    query[0, 0], key[:, 0] = 8.0, torch.tensor([8192.0, 8198.0])
+    log_probs = select(query, key, pairs_of([(1, 2)]))
+    likely = -math.log1p(math.exp(-6))
+    assert_close(log_probs, torch.tensor([likely - 6, likely]), rtol=1e-4, atol=0)
+
+
 def test_large_scores_and_many_entities():
     torch.manual_seed(0)
     pairs = pairs_of([(300, 700), (1, 1000)], 0.3)
