@@ -38,20 +38,7 @@ def attend_forward(qkv, heads, width, scale, hidden, out, kept, plan):
     zero = np.int64(0)  # see ``block.py``
     for g in range(plan.in_lanes.shape[0]):
         attend_group(
-            qkv,
-            plan,
-            g,
-            plan.origins,
-            zero,
-            heads,
-            width,
-            scale,
-            hidden,
-            out,
-            zero,
-            kept,
-            zero,
-            scratch,
+            qkv, plan, g, False, zero, heads, width, scale, hidden, out, zero, kept, zero, scratch
         )
 
 
@@ -62,8 +49,8 @@ def attend_backward(qkv, heads, width, scale, hidden, out, kept, d_out, d_qkv, p
     zero = np.int64(0)  # see ``block.py``
     for g in range(plan.in_lanes.shape[0]):
         attend_group_backward(
-            qkv, plan, g, plan.origins, zero, heads, width, scale, hidden, out, kept,
-            d_out, d_qkv, zero, scratch,
+            qkv, plan, g, False, zero, heads, width, scale, hidden, out, kept, d_out, d_qkv, zero,
+            scratch,
         )  # fmt: skip
 
 
@@ -76,63 +63,83 @@ def attention_scratch(plan, width):
 
 @inner
 def attend_group(
-    qkv, plan, g, rows, qkv_row, heads, width, scale, hidden, out, out_row, kept, first, scratch
+    qkv, plan, g, sorted_, qkv_row, heads, width, scale, hidden, out, out_row, kept, first, scratch
 ):
     """One group.
 
-    ``rows[place]`` is the first row of the frame at a place of the plan; qkv and out begin with
-    their rows, and ``kept`` with the number ``first`` of each head.
+    With ``sorted_`` the rows lie in the order of the plan, else in that of the batch. qkv and out
+    begin with their rows, and ``kept`` with the number ``first`` of each head.
     """
-    place = plan.groups[g]
-    length = plan.starts[place + 1] - plan.starts[place]
     dim, at = heads * width, (plan.kept[g] - first) * heads
+    length, step = _length(plan, g), _step(plan, g, sorted_)
     if plan.in_lanes[g]:
-        qkv_places = _places(plan, g, rows, qkv_row, 3 * dim)
-        out_places = _places(plan, g, rows, out_row, dim)
+        qkv_places = _places(plan, g, sorted_, qkv_row, 3 * dim)
+        out_places = _places(plan, g, sorted_, out_row, dim)
         attend_lanes(
-            qkv, qkv_places, length, heads, width, scale, out, out_places, kept, at, scratch
+            qkv, qkv_places, step, length, heads, width, scale, out, out_places, kept, at, scratch
         )
     else:
+        row = _first_row(plan, g, 0, sorted_)
         attend_frame(
-            qkv, (rows[place] - qkv_row) * 3 * dim, length, heads, width, scale,
-            hidden, plan.origins[place], out, (rows[place] - out_row) * dim, kept, at, scratch,
+            qkv, (row - qkv_row) * 3 * dim, length, heads, width, scale,
+            hidden, plan.origins[plan.groups[g]], out, (row - out_row) * dim, kept, at, scratch,
         )  # fmt: skip
 
 
 @inner
 def attend_group_backward(
-    qkv, plan, g, rows, qkv_row, heads, width, scale, hidden, out, kept,
+    qkv, plan, g, sorted_, qkv_row, heads, width, scale, hidden, out, kept,
     d_out, d_qkv, d_row, scratch,
 ):  # fmt: skip
     """The gradient of one group; ``out``, its result, begins with the row of qkv.
 
     ``d_out`` and ``d_qkv`` begin with the row ``d_row``.
     """
-    place = plan.groups[g]
-    length = plan.starts[place + 1] - plan.starts[place]
     dim, at = heads * width, plan.kept[g] * heads
+    length, step = _length(plan, g), _step(plan, g, sorted_)
     if plan.in_lanes[g]:
-        qkv_places = _places(plan, g, rows, qkv_row, 3 * dim)
-        out_places = _places(plan, g, rows, d_row, dim)
-        d_places = _places(plan, g, rows, d_row, 3 * dim)
+        qkv_places = _places(plan, g, sorted_, qkv_row, 3 * dim)
+        out_places = _places(plan, g, sorted_, d_row, dim)
+        d_places = _places(plan, g, sorted_, d_row, 3 * dim)
         attend_lanes_backward(
-            qkv, qkv_places, length, heads, width, scale, kept, at,
+            qkv, qkv_places, step, length, heads, width, scale, kept, at,
             d_out, out_places, d_qkv, d_places, scratch,
         )  # fmt: skip
     else:
-        own, first = rows[place] - qkv_row, rows[place] - d_row
+        row = _first_row(plan, g, 0, sorted_)
+        own, first = row - qkv_row, row - d_row
         attend_frame_backward(
-            qkv, own * 3 * dim, length, heads, width, scale, hidden, plan.origins[place],
+            qkv, own * 3 * dim, length, heads, width, scale, hidden, plan.origins[plan.groups[g]],
             out, own * dim, kept, at, d_out, first * dim, d_qkv, first * 3 * dim, scratch,
         )  # fmt: skip
 
 
 @inner
-def _places(plan, g, rows, first_row, stride):
+def _length(plan, g):
+    """The rows of each frame of a group."""
+    place = plan.groups[g]
+    return plan.starts[place + 1] - plan.starts[place]
+
+
+@inner
+def _step(plan, g, sorted_):
+    """How many rows after a row of a frame the frame's next one lies."""
+    return plan.groups[g + 1] - plan.groups[g] if sorted_ else 1
+
+
+@inner
+def _first_row(plan, g, number, sorted_):
+    """Of a frame of a group."""
+    place = plan.groups[g]
+    return plan.starts[place] + number if sorted_ else plan.origins[place + number]
+
+
+@inner
+def _places(plan, g, sorted_, first_row, stride):
     """(LANES,) int64: where the frames of a group start; lanes without a frame repeat the last."""
     places = np.empty(LANES, np.int64)
     count = plan.groups[g + 1] - plan.groups[g]
     for lane in range(LANES):
-        row = rows[plan.groups[g] + min(lane, count - 1)]
+        row = _first_row(plan, g, min(lane, count - 1), sorted_)
         places[lane] = (row - first_row) * stride
     return places

@@ -68,21 +68,21 @@ def block_forward(x, hidden, heads, dim, weights, between, y, plan):
         # Where the tile's first row, and the first number that attention keeps, would stand at 0.
         row, first = (zero, zero) if keep else (start, plan.kept[group])
         at = start - row
-        _collect(x, plan, group, end, dim, own)
+        _move(x, plan, group, end, dim, own, True)
         normalize(own, zero, rows, dim, gain1, bias1, normal)
         linear(normal, zero, rows, dim, p_qkv, qkv, at * 3 * dim, 3 * dim, ADD, b_qkv, zero, zero)
         for g in range(group, end):
             attend_group(
-                qkv, plan, g, plan.starts, row, heads, width, scale, hidden, mixed, row,
-                kept, first, scratch,
+                qkv, plan, g, True, row, heads, width, scale, hidden, mixed, row, kept, first,
+                scratch,
             )  # fmt: skip
-        set_sum(middle, at * dim, rows, dim, b_out, own, zero)
-        linear(mixed, at * dim, rows, dim, p_out, middle, at * dim, dim, ADD, middle, at * dim, dim)
+        set_sum(own, zero, rows, dim, b_out, own, zero)
+        linear(mixed, at * dim, rows, dim, p_out, middle, at * dim, dim, ADD, own, zero, dim)
         normalize(middle, at * dim, rows, dim, gain2, bias2, normal)
         linear(normal, zero, rows, dim, p_up, inner, at * size, size, RELU, b_up, zero, zero)
         set_sum(own, zero, rows, dim, b_down, middle, at * dim)
         linear(inner, at * size, rows, size, p_down, own, zero, dim, ADD, own, zero, dim)
-        _distribute(own, plan, group, end, dim, y)
+        _move(y, plan, group, end, dim, own, False)
         group = end
 
 
@@ -113,7 +113,7 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, d_x, plan, grad
         start = plan.starts[plan.groups[group]]
         rows = plan.starts[plan.groups[end]] - start
         at = start * dim
-        _collect(d_y, plan, group, end, dim, change)
+        _move(d_y, plan, group, end, dim, change, True)
         # The MLP.
         linear(
             change, zero, rows, dim, p_down, d_inner, zero, size, WHERE, inner, start * size, size
@@ -132,37 +132,36 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, d_x, plan, grad
         linear(change, zero, rows, dim, p_out, d_normal, zero, dim, SET, d_normal, zero, dim)
         for g in range(group, end):
             attend_group_backward(
-                qkv, plan, g, plan.starts, zero, heads, width, scale, hidden, mixed, kept,
-                d_normal, d_qkv, start, scratch,
+                qkv, plan, g, True, zero, heads, width, scale, hidden, mixed, kept, d_normal, d_qkv,
+                start, scratch,
             )  # fmt: skip
-        _collect(x, plan, group, end, dim, own)
+        _move(x, plan, group, end, dim, own, True)
         normalize(own, zero, rows, dim, gain1, bias1, normal)
         add_weight_gradient(d_qkv, zero, rows, 3 * dim, normal, zero, dim, g_qkv, near)
         add_bias_gradient(d_qkv, zero, rows, 3 * dim, g_b_qkv)
         linear(d_qkv, zero, rows, 3 * dim, p_qkv, d_normal, zero, dim, SET, d_normal, zero, dim)
         normalize_backward(d_normal, own, zero, rows, dim, gain1, change, g_gain1, g_bias1)
-        _distribute(change, plan, group, end, dim, d_x)
+        _move(d_x, plan, group, end, dim, change, False)
         group = end
 
 
 @inner
-def _collect(x, plan, group, end, dim, rows):
-    """Copy the rows of a tile's frames, one after the other, from the batch ``x``."""
-    for place in range(plan.groups[group], plan.groups[end]):
-        source = plan.origins[place] * dim
-        to = (plan.starts[place] - plan.starts[plan.groups[group]]) * dim
-        for i in range(0, (plan.starts[place + 1] - plan.starts[place]) * dim, LANES):
-            store(rows, to + i, load(x, source + i))
-
-
-@inner
-def _distribute(rows, plan, group, end, dim, x):
-    """The reverse of ``_collect``."""
-    for place in range(plan.groups[group], plan.groups[end]):
-        to = plan.origins[place] * dim
-        source = (plan.starts[place] - plan.starts[plan.groups[group]]) * dim
-        for i in range(0, (plan.starts[place + 1] - plan.starts[place]) * dim, LANES):
-            store(x, to + i, load(rows, source + i))
+def _move(x, plan, group, end, dim, rows, here):
+    """Copy the rows of a tile's frames from the batch ``x``, or with ``here`` False back to it."""
+    start = plan.starts[plan.groups[group]]
+    for g in range(group, end):
+        place, count = plan.groups[g], plan.groups[g + 1] - plan.groups[g]
+        first = plan.starts[place]
+        length = plan.starts[place + 1] - first
+        for i in range(count):
+            source, to = plan.origins[place + i] * dim, (first - start + i) * dim
+            for _ in range(length):
+                for d in range(0, dim, LANES):
+                    if here:
+                        store(rows, to + d, load(x, source + d))
+                    else:
+                        store(x, source + d, load(rows, to + d))
+                source, to = source + dim, to + count * dim
 
 
 @inner

@@ -16,7 +16,7 @@ __all__ = ["attend_lanes", "attend_lanes_backward"]
 
 @inner
 def attend_lanes(
-    qkv, qkv_places, length, heads, width, scale, out, out_places, weights, at, scratch
+    qkv, qkv_places, step, length, heads, width, scale, out, out_places, weights, at, scratch
 ):
     """Attention of up to ``LANES`` frames of ``length`` rows.
 
@@ -24,6 +24,7 @@ def attend_lanes(
         qkv: Flat float32; rows of 3 * D, D = heads * width.
         qkv_places: (LANES,) int64: where the first row of each frame starts. Lanes without a frame
             repeat another one.
+        step: How many rows after a row of a frame the frame's next one lies.
         length: Rows of each frame.
         heads: H.
         width: D / H, a multiple of 8.
@@ -41,7 +42,7 @@ def attend_lanes(
     for head in range(heads):
         for part in range(3):
             _gather(
-                qkv, qkv_places, part * dim + head * width, 3 * dim, length, width,
+                qkv, qkv_places, part * dim + head * width, step * 3 * dim, length, width,
                 scratch, part * size,
             )  # fmt: skip
         begin = at + head * length * length * LANES
@@ -60,12 +61,12 @@ def attend_lanes(
             for j in range(i, end, LANES):
                 store(weights, j, load(weights, j) * inverse)
         _mix(length, width, weights, begin, length, one, scratch, values, scratch, result)
-        _scatter(out, out_places, head * width, dim, length, width, scratch, result)
+        _scatter(out, out_places, head * width, step * dim, length, width, scratch, result)
 
 
 @inner
 def attend_lanes_backward(
-    qkv, qkv_places, length, heads, width, scale, weights, at,
+    qkv, qkv_places, step, length, heads, width, scale, weights, at,
     d_out, out_places, d_qkv, d_places, scratch,
 ):  # fmt: skip
     """The gradient ``d_qkv``, written, of ``attend_lanes`` for ``d_out``."""
@@ -77,10 +78,10 @@ def attend_lanes_backward(
     for head in range(heads):
         for part in range(3):
             _gather(
-                qkv, qkv_places, part * dim + head * width, 3 * dim, length, width,
+                qkv, qkv_places, part * dim + head * width, step * 3 * dim, length, width,
                 scratch, part * size,
             )  # fmt: skip
-        _gather(d_out, out_places, head * width, dim, length, width, scratch, gradients)
+        _gather(d_out, out_places, head * width, step * dim, length, width, scratch, gradients)
         begin = at + head * length * length * LANES
         _dots(length, width, scratch, gradients, values, scratch, changes)
         # d softmax: each weight times (its own change - the weighted mean of all changes).
@@ -100,8 +101,9 @@ def attend_lanes_backward(
             else:
                 _mix(length, width, weights, begin, one, length, scratch, gradients, scratch, to)
             _scatter(
-                d_qkv, d_places, part * dim + head * width, 3 * dim, length, width, scratch, to
-            )
+                d_qkv, d_places, part * dim + head * width, step * 3 * dim, length, width,
+                scratch, to,
+            )  # fmt: skip
 
 
 @inner

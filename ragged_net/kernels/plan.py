@@ -21,10 +21,14 @@ TILE = 64
 class Plan(NamedTuple):
     """Frames sorted by length, in groups; frames without rows are left out.
 
+    In the sorted order the rows of a group lie side by side: the first one of each frame, then the
+    second ones. With one frame after the other, the rows that share a vector could be a multiple of
+    4 KB apart, and would compete for the same few places of the cache.
+
     Args:
         order: (F,) int64: the frame that comes at each place.
         origins: (F,) int64: its first row in the batch.
-        starts: (F + 1,) int64: its first row in the sorted order.
+        starts: (F + 1,) int64: how many rows of the sorted order the frames before it have.
         groups: (G + 1,) int64: the places at which the groups begin. All frames of a group have one
             length.
         in_lanes: (G,) bool: up to ``LANES`` frames share vectors; else the group is a single frame.
