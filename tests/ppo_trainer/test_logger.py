@@ -94,6 +94,8 @@ def test_tensorboard_shows_a_resumed_run_without_the_dropped_records(run):
     board = EventAccumulator(str(run.path)).Reload()
     assert set(board.Tags()["scalars"]) == {"loss", "win"}
     assert [event.step for event in board.Scalars("loss")] == [24, 48, 72, 96, 120]
+    values = [event.value for event in board.Scalars("loss")]
+    assert values == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
 
 
 def test_the_curve_is_a_picture_of_the_records(run):
