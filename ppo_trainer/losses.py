@@ -76,8 +76,8 @@ def loss_weights(config: PPOConfig, entropy_coef: float, device: torch.device) -
 
 def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
     """The weights of a whole minibatch, before it is split."""
-    actors = minibatch.actors_per_frame
-    weight = actors.sum() if config.actor_weight == "actor" else (actors > 0).sum()
+    actors = minibatch.actors_per_frame.numpy()
+    weight = actors.sum() if config.actor_weight == "actor" else np.count_nonzero(actors)
     return Scale(frames=len(minibatch), policy=max(1.0, float(weight)))
 
 

@@ -81,7 +81,8 @@ def update(
         with clock("gather"):
             minibatch = rollout.select(frames)
         for optimizer in optimizers.all().values():
-            optimizer.zero_grad(set_to_none=True)
+            for parameter in _parameters(optimizer):
+                parameter.grad = None  # ``zero_grad`` takes three times as long
         readings.begin()
         numbers = _backward(net, minibatch, config, weights, clock)
         readings.add(NAMES, numbers)
@@ -157,8 +158,7 @@ def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float, readings: Rea
     names = {"policy": "optim/grad_norm", "value": "optim/value_grad_norm"}
     norms = {}
     for name, optimizer in optimizers.all().items():
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        gradients = [p.grad for p in parameters if p.grad is not None]
+        gradients = [p.grad for p in _parameters(optimizer) if p.grad is not None]
         norm = readings.bad.new_zeros(())  # where nobody acted there are no gradients at all
         if gradients:
             norm = _clip(gradients, max_norm, readings.at_once)
@@ -175,6 +175,10 @@ def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float, readings: Rea
             # Where a fused optimizer looks before it steps, as GradScaler of torch.amp has it.
             optimizer.found_inf = readings.bad  # type: ignore[attr-defined]
         optimizer.step()
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
 
 
 def _clip(gradients: list[Tensor], max_norm: float, look: bool) -> Tensor:
