@@ -203,7 +203,7 @@ BAD = [
     ),
     (["checkpoint.keep=0"], ConfigError, ["checkpoint.keep is out of range"]),
     (["net.dim=0"], NetConfigError, ["NetConfig.dim is out of range"]),
-    (["net.dim=30"], NetConfigError, ["cannot be split into heads", "dim=30, heads=4"]),
+    (["net.dim=31"], NetConfigError, ["cannot be split into heads", "dim=31, heads=2"]),
     # against each other
     (
         ["rollout.num_envs=4", "rollout.steps=4", "ppo.minibatch_size=17"],
