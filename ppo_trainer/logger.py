@@ -35,10 +35,8 @@ class RunLogger:
         temporary.replace(run.metrics_file)  # in one step: a kill loses no record
         self._lines = run.metrics_file.open("a")
         # Half a second of imports that a reader of this module does not need.
-        from tensorboard.compat.proto.summary_pb2 import Summary
         from torch.utils.tensorboard import SummaryWriter
 
-        self._summary = Summary
         last_step = kept[-1]["steps"] + 1 if kept else None
         self._board = SummaryWriter(str(run.path), purge_step=last_step)
         self._wandb = _start_wandb(run, config)
@@ -59,10 +57,7 @@ class RunLogger:
         finite = {name: value for name, value in sorted(metrics.items()) if math.isfinite(value)}
         self._lines.write(json.dumps({"update": update, "steps": steps} | finite) + "\n")
         self._lines.flush()
-        # One event for all of them: thirty of ``add_scalar`` would take three times as long.
-        values = [self._summary.Value(tag=name, simple_value=finite[name]) for name in finite]
-        summary = self._summary(value=values)
-        self._board.file_writer.add_summary(summary, steps)  # type: ignore[attr-defined]
+        self._board.file_writer.add_summary(_summary(finite), steps)  # type: ignore[attr-defined]
         if self._wandb is not None:
             self._wandb.log({"update": update, **finite}, step=steps)
 
@@ -79,6 +74,14 @@ def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
             if isinstance(record, dict) and {"update", "steps"} <= record.keys():
                 records.append(record)
     return records
+
+
+def _summary(metrics: Mapping[str, float]) -> Any:
+    """One event for all numbers: ``add_scalar`` for each of thirty takes three times as long."""
+    from tensorboard.compat.proto.summary_pb2 import Summary  # loaded with the writer
+
+    values = [Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
+    return Summary(value=values)
 
 
 def _wandb_id(run: RunFolder) -> str:

@@ -8,6 +8,7 @@ from ragged_net.kernels.frame_attention import attend_frame, attend_frame_backwa
 from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.lane_attention import attend_lanes, attend_lanes_backward
+from ragged_net.kernels.plan import first_row, frames_in, length_in, row_step
 from ragged_net.kernels.room import room_of
 from ragged_net.kernels.vector import LANES
 
@@ -71,7 +72,7 @@ def attend_group(
     begin with their rows, and ``kept`` with the number ``first`` of each head.
     """
     dim, at = heads * width, (plan.kept[g] - first) * heads
-    length, step = _length(plan, g), _step(plan, g, sorted_)
+    length, step = length_in(plan, g), row_step(plan, g, sorted_)
     if plan.in_lanes[g]:
         qkv_places = _places(plan, g, sorted_, qkv_row, 3 * dim)
         out_places = _places(plan, g, sorted_, out_row, dim)
@@ -79,7 +80,7 @@ def attend_group(
             qkv, qkv_places, step, length, heads, width, scale, out, out_places, kept, at, scratch
         )
     else:
-        row = _first_row(plan, g, 0, sorted_)
+        row = first_row(plan, g, 0, sorted_)
         attend_frame(
             qkv, (row - qkv_row) * 3 * dim, length, heads, width, scale,
             hidden, plan.origins[plan.groups[g]], out, (row - out_row) * dim, kept, at, scratch,
@@ -96,7 +97,7 @@ def attend_group_backward(
     ``d_out`` and ``d_qkv`` begin with the row ``d_row``.
     """
     dim, at = heads * width, plan.kept[g] * heads
-    length, step = _length(plan, g), _step(plan, g, sorted_)
+    length, step = length_in(plan, g), row_step(plan, g, sorted_)
     if plan.in_lanes[g]:
         qkv_places = _places(plan, g, sorted_, qkv_row, 3 * dim)
         out_places = _places(plan, g, sorted_, d_row, dim)
@@ -106,7 +107,7 @@ def attend_group_backward(
             d_out, out_places, d_qkv, d_places, scratch,
         )  # fmt: skip
     else:
-        row = _first_row(plan, g, 0, sorted_)
+        row = first_row(plan, g, 0, sorted_)
         own, first = row - qkv_row, row - d_row
         attend_frame_backward(
             qkv, own * 3 * dim, length, heads, width, scale, hidden, plan.origins[plan.groups[g]],
@@ -115,31 +116,13 @@ def attend_group_backward(
 
 
 @inner
-def _length(plan, g):
-    """The rows of each frame of a group."""
-    place = plan.groups[g]
-    return plan.starts[place + 1] - plan.starts[place]
+def _places(plan, g, sorted_, start, stride):
+    """(LANES,) int64: where the frames of a group start in an array that begins with row ``start``.
 
-
-@inner
-def _step(plan, g, sorted_):
-    """How many rows after a row of a frame the frame's next one lies."""
-    return plan.groups[g + 1] - plan.groups[g] if sorted_ else 1
-
-
-@inner
-def _first_row(plan, g, number, sorted_):
-    """Of a frame of a group."""
-    place = plan.groups[g]
-    return plan.starts[place] + number if sorted_ else plan.origins[place + number]
-
-
-@inner
-def _places(plan, g, sorted_, first_row, stride):
-    """(LANES,) int64: where the frames of a group start; lanes without a frame repeat the last."""
+    Lanes without a frame repeat the last one.
+    """
     places = np.empty(LANES, np.int64)
-    count = plan.groups[g + 1] - plan.groups[g]
     for lane in range(LANES):
-        row = _first_row(plan, g, min(lane, count - 1), sorted_)
-        places[lane] = (row - first_row) * stride
+        row = first_row(plan, g, min(lane, frames_in(plan, g) - 1), sorted_)
+        places[lane] = (row - start) * stride
     return places

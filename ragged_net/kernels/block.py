@@ -20,7 +20,7 @@ from ragged_net.kernels.linear import (
     set_sum,
 )
 from ragged_net.kernels.norm import normalize, normalize_backward
-from ragged_net.kernels.plan import tile_end
+from ragged_net.kernels.plan import first_row, frames_in, length_in, row_step, tile_end
 from ragged_net.kernels.tile import ADD, RELU, SET, WHERE
 from ragged_net.kernels.vector import LANES, load, store
 
@@ -148,20 +148,19 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, d_x, plan, grad
 @inner
 def _move(x, plan, group, end, dim, rows, here):
     """Copy the rows of a tile's frames from the batch ``x``, or with ``here`` False back to it."""
-    start = plan.starts[plan.groups[group]]
+    start = first_row(plan, group, 0, True)
     for g in range(group, end):
-        place, count = plan.groups[g], plan.groups[g + 1] - plan.groups[g]
-        first = plan.starts[place]
-        length = plan.starts[place + 1] - first
-        for i in range(count):
-            source, to = plan.origins[place + i] * dim, (first - start + i) * dim
-            for _ in range(length):
+        step = row_step(plan, g, True) * dim
+        for i in range(frames_in(plan, g)):
+            source = first_row(plan, g, i, False) * dim
+            to = (first_row(plan, g, i, True) - start) * dim
+            for _ in range(length_in(plan, g)):
                 for d in range(0, dim, LANES):
                     if here:
                         store(rows, to + d, load(x, source + d))
                     else:
                         store(x, source + d, load(rows, to + d))
-                source, to = source + dim, to + count * dim
+                source, to = source + dim, to + step
 
 
 @inner

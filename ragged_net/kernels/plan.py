@@ -10,7 +10,7 @@ from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.vector import LANES
 
-__all__ = ["Plan", "make_plan", "tile_end"]
+__all__ = ["Plan", "first_row", "frames_in", "length_in", "make_plan", "row_step", "tile_end"]
 
 LONGEST_IN_LANES = 32
 """Longer frames fill vectors on their own."""
@@ -100,6 +100,32 @@ def tile_end(plan, group):
     while end < plan.in_lanes.shape[0] and plan.starts[plan.groups[end]] - first < TILE:
         end += 1
     return end
+
+
+@inner
+def frames_in(plan, g):
+    """The number of frames in a group."""
+    return plan.groups[g + 1] - plan.groups[g]
+
+
+@inner
+def length_in(plan, g):
+    """The rows of each frame of a group."""
+    place = plan.groups[g]
+    return plan.starts[place + 1] - plan.starts[place]
+
+
+@inner
+def first_row(plan, g, number, sorted_):
+    """That of frame ``number`` of a group, in the sorted order, or else in that of the batch."""
+    place = plan.groups[g]
+    return plan.starts[place] + number if sorted_ else plan.origins[place + number]
+
+
+@inner
+def row_step(plan, g, sorted_):
+    """How many rows behind a row of a frame in a group the frame's next one lies."""
+    return frames_in(plan, g) if sorted_ else 1
 
 
 @inner
