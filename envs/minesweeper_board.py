@@ -125,12 +125,13 @@ def _between(streams: U64, row: int, least: int, most: int) -> int:
     if least >= most:
         return least
     count = np.uint64(most - least + 1)
-    unfair = ((_LOW - count) + np.uint64(1)) % count  # 2 ** 32 modulo count
     while True:
         streams[row] += _WEYL
         bits = streams[row]
         bits = (bits ^ (bits >> _B30)) * _MIX1
         bits = (bits ^ (bits >> _B27)) * _MIX2
         product = ((bits ^ (bits >> _B31)) >> _B32) * count
-        if (product & _LOW) >= unfair:
+        low = product & _LOW
+        # Unfair is less than 2 ** 32 modulo count, which takes a division: rarely needed.
+        if low >= count or low >= ((_LOW - count) + np.uint64(1)) % count:
             return least + int(product >> _B32)

@@ -14,81 +14,103 @@ from envs.jit import kernel
 from envs.minesweeper_board import F32, F64, HEIGHT, I32, I64, MINES, ROBOTS, WIDTH, Board, Bools
 from envs.minesweeper_rules import MOVES
 
-__all__ = ["Entities", "FrameWriter", "LastFrames", "put_cooldowns", "put_tiles"]
+__all__ = [
+    "COUNTS",
+    "Entities",
+    "FrameWriter",
+    "Frames",
+    "LastFrames",
+    "Totals",
+    "observe",
+    "put_cooldowns",
+    "put_tiles",
+]
 
+COUNTS = 5
+"""How many numbers say how long the lists of a frame are, see ``observe``."""
+Frames: TypeAlias = tuple[F32, F32, F32, Bools, I64, I64, I64]
+"""Flat ``mines``, ``robots``, ``cannons``, masks of moves, actors that move, shoot, and actees."""
+Totals: TypeAlias = tuple[int, int, int, int]
+"""How many mines, robots, ready cannons and actees all rows have."""
 Entities: TypeAlias = tuple[F32, F32, F32, I64]
 """Flat ``mines``, ``robots`` and ``cannons``, and how many of each a row has, (3, R)."""
 
 
+class _Blank:
+    """What frames hold where nobody can act; a copy costs a quarter of a new one."""
+
+    def __init__(self, frames: int) -> None:
+        none = np.zeros(frames, np.int64)
+        self.cannons = RaggedBufferF32.from_flattened(np.empty((0, 1), np.float32), none)
+        self.rows = RaggedBufferI64.from_flattened(np.empty((0, 1), np.int64), none)
+        self.mask = RaggedBufferBool.from_flattened(np.empty((0, len(MOVES)), np.bool_), none)
+        self.ends = np.ones(frames, np.bool_)
+
+
 class FrameWriter:
-    """Writes frames into flat arrays that it keeps; the ragged buffers of a ``VecObs`` copy them.
+    """Makes a ``VecObs`` of frames in flat arrays, which it keeps: ragged buffers copy them.
 
     Args:
         rows: The number of frames R.
         nmines: The most mines of a frame.
         nrobots: The most robots of a frame.
         ncannons: The number of cannons.
+
+    Attributes:
+        arrays: What ``observe`` fills.
     """
 
     def __init__(self, rows: int, nmines: int, nrobots: int, ncannons: int) -> None:
-        self._mines = np.empty((rows * nmines, 2), np.float32)
-        self._robots = np.empty((rows * nrobots, 2), np.float32)
-        self._cannons = np.empty((rows * ncannons, 1), np.float32)
-        self._mask = np.empty((rows * nrobots, len(MOVES)), np.bool_)
-        self._movers = np.empty((rows * nrobots, 1), np.int64)
-        self._shooters = np.empty((rows * ncannons, 1), np.int64)
-        # Nobody selects where there are no cannons.
-        self._actees = np.empty((rows * (nmines + nrobots) if ncannons else 0, 1), np.int64)
+        self.arrays: Frames = (
+            np.empty((rows * nmines, 2), np.float32),
+            np.empty((rows * nrobots, 2), np.float32),
+            np.empty((rows * ncannons, 1), np.float32),
+            np.empty((rows * nrobots, len(MOVES)), np.bool_),
+            np.empty((rows * nrobots, 1), np.int64),
+            np.empty((rows * ncannons, 1), np.int64),
+            # Nobody selects where there are no cannons.
+            np.empty((rows * (nmines + nrobots) if ncannons else 0, 1), np.int64),
+        )
         self._ncannons = ncannons
-        # Copies of an empty buffer cost a quarter of new ones.
-        none = np.zeros(rows, np.int64)
-        self._no_cannons = RaggedBufferF32.from_flattened(self._cannons[:0], none)
-        self._nobody = RaggedBufferI64.from_flattened(self._actees[:0], none)
+        self._blank = _Blank(rows)
         self._no_globals = np.empty((rows, 0), np.float32)
 
     def write(
         self,
-        board: Board,
+        lengths: I64,
+        totals: Totals,
         reward: F32,
         done: Bools,
         truncated: Bools,
         metrics: Mapping[str, F64],
         final: VecObs | None,
     ) -> VecObs:
-        """The observation of all rows; the arguments behind ``board`` are those of ``VecObs``."""
-        lengths = np.zeros((5, len(reward)), np.int64)
-        nmines, nrobots, nready, nactees = _observe(
-            board,
-            lengths,
-            self._mines,
-            self._robots,
-            self._cannons,
-            self._mask,
-            self._movers,
-            self._shooters,
-            self._actees,
-        )
+        """The observation of all rows, of the ``lengths`` and ``totals`` of ``observe``.
+
+        The arguments behind them are those of ``VecObs``.
+        """
+        mines, robots, cannons, mask, movers, shooters, actees = self.arrays
+        nmines, nrobots, nready, nactees = totals
         floats, whole = RaggedBufferF32.from_flattened, RaggedBufferI64.from_flattened
-        robots = lengths[1]
-        has = self._ncannons > 0
-        cannons = floats(self._cannons, lengths[2]) if has else self._no_cannons.clone()
-        if nready:
-            shooters = whole(self._shooters[:nready], lengths[3])
-            actees = whole(self._actees[:nactees], lengths[4])
-        else:
-            shooters, actees = self._nobody.clone(), self._nobody.clone()
+        nothing, in_frames = self._blank, lengths[1]
         return VecObs(
             features={
-                "Mine": floats(self._mines[:nmines], lengths[0]),
-                "Robot": floats(self._robots[:nrobots], robots),
-                "Orbital Cannon": cannons,
+                "Mine": floats(mines[:nmines], lengths[0]),
+                "Robot": floats(robots[:nrobots], in_frames),
+                "Orbital Cannon": floats(cannons, lengths[2])
+                if self._ncannons
+                else nothing.cannons.clone(),
             },
             action_masks={
                 "Move": VecCategoricalActionMask(
-                    whole(self._movers[:nrobots], robots),
-                    RaggedBufferBool.from_flattened(self._mask[:nrobots], robots),
+                    whole(movers[:nrobots], in_frames),
+                    RaggedBufferBool.from_flattened(mask[:nrobots], in_frames),
                 ),
-                "Fire Orbital Cannon": VecSelectEntityActionMask(shooters, actees),
+                "Fire Orbital Cannon": VecSelectEntityActionMask(
+                    whole(shooters[:nready], lengths[3]), whole(actees[:nactees], lengths[4])
+                )
+                if nready
+                else VecSelectEntityActionMask(nothing.rows.clone(), nothing.rows.clone()),
             },
             reward=reward,
             done=done,
@@ -111,6 +133,7 @@ class LastFrames:
 
     def __init__(self, rows: int, nmines: int, nrobots: int, ncannons: int) -> None:
         self._ncannons = ncannons
+        self._blank: dict[int, _Blank] = {}
         self.arrays: Entities = (
             np.empty((rows * nmines, 2), np.float32),
             np.empty((rows * nrobots, 2), np.float32),
@@ -118,58 +141,49 @@ class LastFrames:
             np.empty((3, rows), np.int64),
         )
 
-    def read(self, reward: F32, truncated: Bools, nmines: int, nrobots: int) -> VecObs:
-        """The frames as observations in which nobody can act.
+    def read(self, frames: int, nmines: int, nrobots: int) -> VecObs:
+        """The frames, one for each row that was cut off, as observations in which nobody can act.
 
         Args:
-            reward: Of all rows. Shape: (R,).
-            truncated: The rows that were cut off. Shape: (R,).
+            frames: Their number.
             nmines: The number of mines in all of them.
             nrobots: The number of robots in all of them.
         """
-        ended = truncated[truncated]
-        frames = len(ended)
-        mines, robots, cannons, lengths = self.arrays
+        mines, robots, cannons, counts = self.arrays
+        lengths = counts[:, :frames].copy()
         floats = RaggedBufferF32.from_flattened
-        none = np.zeros(frames, np.int64)
-        nobody = RaggedBufferI64.from_flattened(np.empty((0, 1), np.int64), none)
-        no_mask = RaggedBufferBool.from_flattened(np.empty((0, len(MOVES)), np.bool_), none)
+        if frames not in self._blank:
+            self._blank[frames] = _Blank(frames)
+        nothing = self._blank[frames]
         return VecObs(
             features={
-                "Mine": floats(mines[:nmines], lengths[0, :frames].copy()),
-                "Robot": floats(robots[:nrobots], lengths[1, :frames].copy()),
-                "Orbital Cannon": floats(
-                    cannons[: frames * self._ncannons], lengths[2, :frames].copy()
-                ),
+                "Mine": floats(mines[:nmines], lengths[0]),
+                "Robot": floats(robots[:nrobots], lengths[1]),
+                "Orbital Cannon": floats(cannons[: frames * self._ncannons], lengths[2])
+                if self._ncannons
+                else nothing.cannons.clone(),
             },
             action_masks={
-                "Move": VecCategoricalActionMask(nobody, no_mask),
-                "Fire Orbital Cannon": VecSelectEntityActionMask(nobody.clone(), nobody.clone()),
+                "Move": VecCategoricalActionMask(nothing.rows.clone(), nothing.mask.clone()),
+                "Fire Orbital Cannon": VecSelectEntityActionMask(
+                    nothing.rows.clone(), nothing.rows.clone()
+                ),
             },
-            reward=reward[truncated],
-            done=ended,
-            truncated=ended.copy(),
+            reward=np.zeros(frames, np.float32),
+            done=nothing.ends.copy(),
+            truncated=nothing.ends.copy(),
             global_features=np.empty((frames, 0), np.float32),
         )
 
 
 @kernel
-def _observe(
-    board: Board,
-    lengths: I64,
-    mine_values: F32,
-    robot_values: F32,
-    cannon_values: F32,
-    mask: Bools,
-    movers: I64,
-    shooters: I64,
-    actees: I64,
-) -> tuple[int, int, int, int]:
-    """Fill the flat arrays; returns how many mines, robots, ready cannons and actees there are.
+def observe(board: Board, lengths: I64, frames: Frames) -> Totals:
+    """Fill the flat arrays.
 
     ``lengths`` gets the counts of each frame: mines, robots, cannons, ready ones, actees; those of
-    a game without cannons stay 0. Shape: (5, R).
+    a game without cannons stay 0. Shape: (COUNTS, R).
     """
+    mine_values, robot_values, cannon_values, mask, movers, shooters, actees = frames
     facts, mines, robots, cooldowns = board
     m = r = s = a = 0
     ncannons = cooldowns.shape[1]

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numba import njit
 
@@ -28,10 +30,13 @@ from envs.minesweeper_board import (
     begin,
     room_for_tiles,
 )
-from envs.minesweeper_frames import Entities, put_cooldowns, put_tiles
+from envs.minesweeper_frames import Entities, Frames, Totals, observe, put_cooldowns, put_tiles
 from envs.minesweeper_rules import DEFUSE, STEPS
 
 __all__ = ["advance", "is_legal"]
+
+Ends: TypeAlias = tuple[int, int, int, int]
+"""How many episodes ended, how many of these were cut off, the mines and robots of the latter."""
 
 _GONE = -(1 << 20)
 """The x of an entity that was removed in this step: far from every tile."""
@@ -83,15 +88,14 @@ def advance(
     truncated: Bools,
     metrics: F64,
     last: Entities,
-) -> tuple[int, int, int, int]:
+    lengths: I64,
+    frames: Frames,
+) -> tuple[Ends, Totals]:
     """Play one step in each row with legal actions; rows that end begin anew.
 
     ``reward``, ``done`` and ``truncated``, (R,), and ``metrics``, (3, R), are filled: length,
     reward and win of the episodes that ended, else NaN. ``last`` gets the entities of the rows
-    that were cut off, as they were.
-
-    Returns how many episodes ended, how many of these were cut off, and how many mines and robots
-    there were in the latter.
+    that were cut off, as they were; ``lengths`` and ``frames`` what there is to ``observe``.
     """
     facts, mines, robots, cooldowns = board
     move = shot = ended = 0
@@ -121,7 +125,7 @@ def advance(
     cut_off, last_mines, last_robots = _begin_anew(
         rules, board, streams, returns, done, truncated, last
     )
-    return ended, cut_off, last_mines, last_robots
+    return (ended, cut_off, last_mines, last_robots), observe(board, lengths, frames)
 
 
 # The parts of ``advance``, inlined: as calls they cost half as much again. Their loops over mines
@@ -211,7 +215,7 @@ def _begin_anew(
     truncated: Bools,
     last: Entities,
 ) -> tuple[int, int, int]:
-    """Begin an episode where one is done; returns the last three numbers of ``advance``."""
+    """Begin an episode where one is done; returns the last three of ``Ends``."""
     facts, mines, robots, cooldowns = board
     last_mines, last_robots, last_cannons, lengths = last
     tiles, ncannons = room_for_tiles(rules), cooldowns.shape[1]

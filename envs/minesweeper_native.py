@@ -38,7 +38,7 @@ from envs.minesweeper_board import (
     rules_of,
 )
 from envs.minesweeper_checks import Position, check_state
-from envs.minesweeper_frames import FrameWriter, LastFrames
+from envs.minesweeper_frames import COUNTS, FrameWriter, LastFrames, observe
 from envs.minesweeper_kernels import advance, is_legal
 from envs.minesweeper_rules import ACTION_SPACE, OBS_SPACE
 
@@ -137,7 +137,8 @@ class MineSweeperVec(VecEnv):
         reward = np.empty(rows, np.float32)
         done, truncated = np.empty(rows, np.bool_), np.empty(rows, np.bool_)
         columns = np.empty((len(_METRICS), rows), np.float64)
-        ended, cut_off, nmines, nrobots = advance(
+        lengths = np.zeros((COUNTS, rows), np.int64)
+        (ended, cut_off, nmines, nrobots), totals = advance(
             self._rules,
             self._board,
             self._streams,
@@ -149,18 +150,22 @@ class MineSweeperVec(VecEnv):
             truncated,
             columns,
             self._last_frames.arrays,
+            lengths,
+            self._writer.arrays,
         )
         final = None
         if cut_off:
-            final = self._last_frames.read(reward, truncated, nmines, nrobots)
+            final = self._last_frames.read(cut_off, nmines, nrobots)
         metrics = dict(zip(_METRICS, columns, strict=True)) if ended else {}
-        return self._writer.write(self._board, reward, done, truncated, metrics, final)
+        return self._writer.write(lengths, totals, reward, done, truncated, metrics, final)
 
     def _first(self) -> VecObs:
         """The observation of a moment that no step led to."""
         rows = len(self)
         reward, done = np.zeros(rows, np.float32), np.zeros(rows, np.bool_)
-        return self._writer.write(self._board, reward, done, done.copy(), {}, None)
+        lengths = np.zeros((COUNTS, rows), np.int64)
+        totals = observe(self._board, lengths, self._writer.arrays)
+        return self._writer.write(lengths, totals, reward, done, done.copy(), {}, None)
 
     def _get_state(self) -> list[Any]:
         if not self._facts[:, WIDTH].all():  # no board yet

@@ -15,6 +15,7 @@ PLAY = """
 import sys; sys.path.insert(0, sys.argv[1])
 import numpy as np
 import envs.minesweeper_kernels as kernels
+from envs.minesweeper_frames import COUNTS, FrameWriter, LastFrames
 assert kernels.__file__.startswith(sys.argv[1])
 facts = np.array([[6, 6, 1, 1, 0, 0]], np.int32)
 mines, robots = np.array([[[5, 5]]], np.int32), np.array([[[2, 2]]], np.int32)
@@ -23,7 +24,7 @@ kernels.advance(
     np.array([6, 6, 6, 6, 1, 1, 1, 1, 5, 100]),
     (facts, mines, robots, np.zeros((1, 0), np.int32)), np.zeros(1, np.uint64), np.zeros(1),
     np.array([[0]]), np.zeros((0, 1), np.int64), reward, *ends, metrics,
-    (*np.zeros((2, 1, 2), np.float32), np.zeros((0, 1), np.float32), np.zeros((3, 1), np.int64)),
+    LastFrames(1, 1, 1, 0).arrays, np.zeros((COUNTS, 1), np.int64), FrameWriter(1, 1, 1, 0).arrays,
 )
 hits = sum(kernels.advance.stats.cache_hits.values()) if len(sys.argv) > 2 else "-"
 print(robots.tolist(), hits)
