@@ -46,6 +46,10 @@ def main() -> None:
         print(f" {time.perf_counter() - start:.0f} s", flush=True)
     print()
     print_rows(collected)
+    verdicts = [row.verdict for row in collected]
+    missed = [row.case for row in collected if row.verdict == "missed"]
+    reached, targets = verdicts.count("reached"), len(verdicts) - verdicts.count("")
+    print(f"\n{reached} of {targets} targets reached", *missed, sep="\n    missed: ")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

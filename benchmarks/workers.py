@@ -13,7 +13,7 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -74,8 +74,9 @@ def _two_cores(speed: float, repeats: int = 50) -> list[Row]:
         found += _pair_of_rows(
             case, ours.wall, baseline.wall, "ListEnv", done=done, target=target, quiet=quiet
         )
-        text = f"{case}, CPU of parent ({parent:.0f} us a step) and slower worker"
-        found.append(_row(text, ours.path, baseline.path, "ListEnv", done, target))
+        row = _row(f"{case}, CPU time", ours.path, baseline.path, "ListEnv", done, target)
+        note = f"of the parent ({parent:.0f} us a step) and the slower worker"
+        found.append(replace(row, note=note))
     return found
 
 
@@ -254,11 +255,13 @@ def _pair_of_rows(
     """Wall times compared: in all turns, in the fastest quarter of them, in the quiet ones."""
     quarters = [Times((statistics.quantiles(t.seconds, n=4)[0],)) for t in (ours, baseline)]
     variants = [("", ours, baseline), (", fastest quarter", *quarters)]
+    found = [_row(f"{case}{text}", *times, name, done, target) for text, *times in variants]
     if len(quiet) >= 5:
-        text = f", in {len(quiet)} of {len(ours.seconds)} turns where 2 processes gain {QUIET}x"
         chosen = [Times(tuple(t.seconds[turn] for turn in quiet)) for t in (ours, baseline)]
-        variants.append((text, *chosen))
-    return [_row(f"{case}{text}", *times, name, done, target) for text, *times in variants]
+        row = _row(f"{case}, second core free", *chosen, name, done, target)
+        note = f"{len(quiet)} of {len(ours.seconds)} turns, in which 2 processes gain {QUIET}x"
+        found.append(replace(row, note=note))
+    return found
 
 
 def _row(
