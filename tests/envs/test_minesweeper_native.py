@@ -537,6 +537,24 @@ def test_a_buffer_belongs_to_whoever_got_it():
     assert_same_obs(env.reset(seed=1), again.reset())
 
 
+def test_final_observations_belong_to_whoever_got_them():
+    env = MineSweeperVec(3, 1, max_steps=1)  # no cannons, and the same rows cut off in each step
+    policy, obs = random_policy(0), env.reset()
+    for _ in range(5):
+        obs = env.act(policy(obs))
+        assert obs.truncated.tolist() == [True] * 3, "nobody has won or lost on the way"
+        final, masks = obs.final, obs.final.action_masks
+        buffers = [*final.features.values(), masks["Move"].actors, masks["Move"].mask]
+        shots = masks["Fire Orbital Cannon"]
+        assert [b.size0() for b in (*buffers, shots.actors, shots.actees)] == [3] * 7
+        assert (final.done.tolist(), final.truncated.tolist()) == ([True] * 3, [True] * 3)
+        assert final.reward.tolist() == [0.0] * 3
+        for mine in (*buffers, shots.actors, shots.actees):
+            mine.extend(mine.clone())
+        final.done[:] = final.truncated[:] = False
+        final.reward[:] = 7
+
+
 def everything(obs):
     parts = [*obs.features.values(), *(m.actors for m in obs.action_masks.values())]
     parts += [obs.action_masks["Move"].mask, obs.action_masks["Fire Orbital Cannon"].actees]
