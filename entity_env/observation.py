@@ -87,7 +87,7 @@ ActionMask: TypeAlias = Union[
 ]
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Observation:
     """One frame as an environment shows it.
 

@@ -132,6 +132,6 @@ def _between(streams: U64, row: int, least: int, most: int) -> int:
         bits = (bits ^ (bits >> _B27)) * _MIX2
         product = ((bits ^ (bits >> _B31)) >> _B32) * count
         low = product & _LOW
-        # Unfair is less than 2 ** 32 modulo count, which takes a division: rarely needed.
+        # What is below 2 ** 32 modulo count is unfair, and so below count: few need the division.
         if low >= count or low >= ((_LOW - count) + np.uint64(1)) % count:
             return least + int(product >> _B32)

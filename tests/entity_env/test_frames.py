@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from support.broken import ragged
@@ -61,6 +63,22 @@ def answer(observation, last=None, **chosen):
 
 
 # Features.
+
+
+def test_a_misspelt_part_is_an_error():
+    observation = seen()
+    with pytest.raises(AttributeError, match="rewards"):
+        observation.rewards = 1.0
+
+
+def test_a_subclass_may_carry_more():
+    class Noted(Observation):
+        note = "none"
+
+    noted = Noted(**{"global_features": [0.5, 1]})
+    noted.note = "mine"
+    assert pickle.loads(pickle.dumps(seen(reward=2.0))) == seen(reward=2.0)
+    assert (noted.note, frame_of(noted).reward) == ("mine", 0.0)
 
 
 def test_types_that_are_absent_are_skipped_in_the_entity_order():

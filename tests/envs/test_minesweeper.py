@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def plain(observation):
     for name, mask in observation.actions.items():
         masks[name] = {
             key: None if value is None else np.asarray(value).tolist() if key == "mask" else value
-            for key, value in vars(mask).items()
+            for key, value in asdict(mask).items()
         }
     return {
         "features": {k: np.asarray(v).tolist() for k, v in observation.features.items()},
