@@ -91,7 +91,8 @@ ActionMask: TypeAlias = Union[
 class Observation:
     """One frame as an environment shows it.
 
-    Give the entities either as ``features`` (and ``ids``) or as ``entities``.
+    Give the entities either as ``features`` (and ``ids``) or as ``entities``. To set anything that
+    is not named here is an AttributeError.
 
     Args:
         features: Rows of features for each entity type. An absent type has no entities.

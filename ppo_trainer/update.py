@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ppo_trainer.adamw import AdamW
 from ppo_trainer.collect import autocast
 from ppo_trainer.config import OptimConfig, TrainConfig
 from ppo_trainer.errors import NonFiniteError
@@ -175,11 +174,7 @@ def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float, readings: Rea
         if not readings.at_once:
             # Where a fused optimizer looks before it steps, as GradScaler of torch.amp has it.
             optimizer.found_inf = readings.bad  # type: ignore[attr-defined]
-            optimizer.step()
-        elif isinstance(optimizer, AdamW):
-            optimizer.advance()
-        else:
-            optimizer.step()
+        optimizer.step()
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
@@ -208,5 +203,7 @@ def _not_finite(net: RaggedNet) -> list[str]:
     ]
 
 
-def _adamw(parameters: list[nn.Parameter], config: OptimConfig) -> AdamW:
-    return AdamW(parameters, lr=config.lr, eps=config.eps, weight_decay=config.weight_decay)
+def _adamw(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(
+        parameters, lr=config.lr, eps=config.eps, weight_decay=config.weight_decay, fused=True
+    )

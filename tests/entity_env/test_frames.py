@@ -77,8 +77,12 @@ def test_a_subclass_may_carry_more():
 
     noted = Noted(**{"global_features": [0.5, 1]})
     noted.note = "mine"
-    assert pickle.loads(pickle.dumps(seen(reward=2.0))) == seen(reward=2.0)
     assert (noted.note, frame_of(noted).reward) == ("mine", 0.0)
+
+
+def test_an_observation_survives_pickling():
+    observation = seen(features={"A": [[1.0]]}, reward=2.0)
+    assert pickle.loads(pickle.dumps(observation)) == observation != seen()
 
 
 def test_types_that_are_absent_are_skipped_in_the_entity_order():
