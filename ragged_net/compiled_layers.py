@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from ragged_net import kernels
 from ragged_net.compiled import Arrays, flat, hidden_rows
 from ragged_net.errors import ShapeError
 from ragged_net.frames import Frames
+from ragged_net.reading import Reading
 from ragged_net.threads import together
 
 __all__ = ["Block", "Norm", "ReluLinear", "Value"]
@@ -47,24 +49,32 @@ class ReluLinear:
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """LayerNorm: gain and bias (D,)."""
+    """LayerNorm: gain and bias (D,); the first ``before`` rows are not for it, and stay."""
 
     weights: Sequence[Tensor]
+    before: int = 0
 
     def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
         """See ``Layer``."""
         _check_shapes(weights, x.shape[1:], x.shape[1:])
-        y = torch.empty_like(x)
-        kernels.load("layers").norm_forward(flat(x), *weights, flat(y))
+        y, start = self._like(x), self.before * x.shape[1]
+        kernels.load("layers").norm_forward(flat(x)[start:], *weights, flat(y)[start:])
         return y, []
 
     def backward(
         self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
     ) -> Tensor:
         """See ``Layer``."""
-        d_x = torch.empty_like(x)
-        kernels.load("layers").norm_backward(flat(d_y), flat(x), weights[0], flat(d_x), *gradients)
+        d_x, start = self._like(d_y), self.before * x.shape[1]
+        kernels.load("layers").norm_backward(
+            flat(d_y)[start:], flat(x)[start:], weights[0], flat(d_x)[start:], *gradients
+        )
         return d_x
+
+    def _like(self, x: Tensor) -> Tensor:
+        y = torch.empty_like(x)
+        y[: self.before] = x[: self.before]
+        return y
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +87,18 @@ class Block:
         weights: Gain and bias of the first norm; weight (3 * D, D) and bias of queries, keys and
             values; weight (D, D) and bias of the output; gain and bias of the second norm; weight
             (M, D) and bias, and weight (D, M) and bias of the MLP.
+        reading: Given, the result is the mean of each frame's rows (B, D), then the rows that are
+            read. Where neither is every row, the block has less to do.
     """
 
     frames: Frames
     heads: int
     weights: Sequence[Tensor]
+    reading: Reading | None = None
 
     def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
         """See ``Layer``."""
-        y, (rows, dim), size = torch.empty_like(x), x.shape, len(weights[9])
+        y, (rows, dim), size = self._result(x), x.shape, len(weights[9])
         narrow, third = (dim,), (3 * dim,)
         _check_shapes(
             weights, narrow, narrow, third + narrow, third, narrow + narrow, narrow,
@@ -99,7 +112,7 @@ class Block:
         between = tuple(map(flat, kept)) if keep else _NOTHING_KEPT
         work = functools.partial(
             kernels.load("block").block_forward, flat(x), hidden_rows(self.frames), self.heads, dim,
-            weights, between, flat(y),
+            weights, between, self._places(), flat(y),
         )  # fmt: skip
         together(work, self.frames.shares(dim, _beside_attention(dim, size)))
         return y, kept
@@ -111,7 +124,7 @@ class Block:
         d_x, dim = torch.empty_like(x), x.shape[1]
         work = functools.partial(
             kernels.load("block").block_backward, flat(d_y), flat(x), hidden_rows(self.frames),
-            self.heads, dim, weights, tuple(map(flat, kept)), flat(d_x),
+            self.heads, dim, weights, tuple(map(flat, kept)), self._places(), flat(d_x),
         )  # fmt: skip
         plans = self.frames.shares(dim, _beside_attention(dim, len(weights[9])))
         first, *others = sums = [
@@ -124,31 +137,37 @@ class Block:
                 gradient += part
         return d_x
 
+    def _result(self, x: Tensor) -> Tensor:
+        if self.reading is None:
+            return torch.empty_like(x)
+        y, frames = x.new_empty(self.reading.num_results, x.shape[1]), self.reading.num_frames
+        y[:frames] = 0  # means are added to
+        return y
+
+    def _places(self) -> npt.NDArray[np.int64]:
+        return _EVERY_ROW if self.reading is None else self.reading.places
+
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """An MLP with one hidden layer and ReLU on the mean of each frame: rows (N, D) -> (B, 1).
+    """An MLP with one hidden layer and ReLU: rows (B, D) -> (B, 1).
 
     Args:
-        offsets: (B + 1,) int64.
         weights: Weight (M, D) and bias of the hidden layer, weight (1, M) and bias of the last.
     """
 
-    offsets: Tensor
     weights: Sequence[Tensor]
 
     def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
         """See ``Layer``."""
-        frames, dim, size = self.offsets.shape[0] - 1, x.shape[1], len(weights[1])
+        (frames, dim), size = x.shape, len(weights[1])
         _check_shapes(weights, (size, dim), (size,), (1, size), (1,))
-        means, hidden = x.new_empty(frames, dim), x.new_empty(frames, size)
-        values = x.new_empty(frames, 1)
+        hidden, values = x.new_empty(frames, size), x.new_empty(frames, 1)
         w_hidden, b_hidden, w_out, b_out = weights
         kernels.load("value").value_forward(
-            flat(x), self.offsets.numpy(), w_hidden, b_hidden, w_out.reshape(-1), b_out,
-            flat(means), flat(hidden), flat(values),
-        )  # fmt: skip
-        return values, [means, hidden]
+            flat(x), w_hidden, b_hidden, w_out.reshape(-1), b_out, flat(hidden), flat(values)
+        )
+        return values, [hidden]
 
     def backward(
         self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
@@ -156,8 +175,8 @@ class Value:
         """See ``Layer``."""
         d_x, (w_hidden, _, w_out, _) = torch.empty_like(x), weights
         kernels.load("value").value_backward(
-            flat(d_y), self.offsets.numpy(), w_hidden, w_out.reshape(-1), *map(flat, kept),
-            flat(d_x), *(gradient.reshape(-1) for gradient in gradients),
+            flat(d_y), flat(x), w_hidden, w_out.reshape(-1), flat(kept[0]), flat(d_x),
+            *(gradient.reshape(-1) for gradient in gradients),
         )  # fmt: skip
         return d_x
 
@@ -167,6 +186,8 @@ def _beside_attention(dim: int, size: int) -> int:
     return 2 * dim + size  # for 4 * dim * dim + 2 * dim * size weights
 
 
+_EVERY_ROW = np.empty(0, np.int64)
+"""The places of a block that is not the last one."""
 _NOTHING_KEPT = (np.empty(0, np.float32),) * 5
 """Where no backward pass follows a block."""
 

@@ -1,6 +1,8 @@
-"""The encoder: a batch of entity lists -> one vector for each entity."""
+"""The encoder: a batch of entity lists -> a vector for each frame, and for entities."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
@@ -9,12 +11,13 @@ from ragged_net import compiled
 from ragged_net.batch import EntityBatch
 from ragged_net.chain import NO_ROWS, Layer, all_are_watched, chain, is_plain, weights_of
 from ragged_net.compiled import WeightArrays
-from ragged_net.compiled_layers import ReluLinear
+from ragged_net.compiled_layers import Norm, ReluLinear
 from ragged_net.config import NetConfig
 from ragged_net.embedding import EntityEmbedding
 from ragged_net.frames import Frames
 from ragged_net.layout import Layout
 from ragged_net.ragged import RaggedTensor
+from ragged_net.reading import Encoded, Reading
 from ragged_net.transformer import RaggedTransformer, make_activation
 
 __all__ = ["Encoder", "Mix"]
@@ -46,45 +49,86 @@ class Mix(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embedding and transformer: a batch -> one vector for each entity, in the flat order.
+    """Embedding and transformer: a batch -> vectors of its frames and entities.
 
     An activation and a linear layer stand between the two: the first attention can then compare
     distances, for which products of raw coordinates are not enough.
+
+    Args:
+        obs_space: Entity types and features.
+        with_global: Whether a global entity ends each frame.
+        config: Size and kind of the network.
+        only_means: Nobody will ask for entities, whose LayerNorm is then left out.
     """
 
-    def __init__(self, obs_space: ObsSpace, with_global: bool, config: NetConfig) -> None:
+    def __init__(
+        self, obs_space: ObsSpace, with_global: bool, config: NetConfig, only_means: bool = False
+    ) -> None:
         super().__init__()
         self.embedding = EntityEmbedding(obs_space, config.dim, with_global)
         self.mix = Mix(config)
         self.transformer = RaggedTransformer(config)
+        self.norm = None if only_means else nn.LayerNorm(config.dim)
         self.fits = compiled.widths_fit(config.dim, config.heads)
         self._arrays = WeightArrays()
 
-    def forward(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> RaggedTensor:
-        """Vectors (N, D) of all entities; visible ones know nothing of ``hidden`` (N,) ones."""
-        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
-        layers = self._layers(batch, layout, frames)
-        if layers is not None:
-            x = chain(layers, NO_ROWS, self._arrays)
-        else:
-            # One expression: a name would keep a layer's input alive for all layers after it.
-            x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
-        return RaggedTensor.unchecked(x, layout.offsets)
+    def forward(
+        self,
+        batch: EntityBatch,
+        layout: Layout,
+        hidden: Tensor | None = None,
+        asked: Sequence[Tensor] = (),
+    ) -> Encoded:
+        """The means of the frames, and the vectors of some entities.
 
-    def _layers(self, batch: EntityBatch, layout: Layout, frames: Frames) -> list[Layer] | None:
-        """All of them, if they can run as one chain."""
-        if not (
+        Args:
+            batch: B frames.
+            layout: The flat order of their entities.
+            hidden: (N,) bool: those of which the others know nothing; None: nobody is hidden.
+            asked: Lists (A,) int64 of the flat rows whose vectors are wanted.
+        """
+        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
+        if self._may_chain(batch, layout):
+            reading = Reading.of(batch.num_frames, layout.num_rows, asked)
+            layers = self._layers(batch, layout, frames, reading)
+            if layers is not None:
+                return reading.split(chain(layers, NO_ROWS, self._arrays))
+        # One expression: a name would keep a layer's input alive for all layers after it.
+        x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
+        means = frame_means(RaggedTensor.unchecked(x, layout.offsets))
+        if self.norm is None or not asked:
+            return Encoded(means, ())
+        y = self.norm(x)
+        return Encoded(means, tuple(y.index_select(0, rows) for rows in asked))
+
+    def _may_chain(self, batch: EntityBatch, layout: Layout) -> bool:
+        return (
             self.fits
-            and layout.num_rows
+            and layout.num_rows > 0
             and not all_are_watched()
             and batch.device.type == "cpu"
             and is_plain(self.embedding, EntityEmbedding)
             and is_plain(self.mix, Mix)
             and is_plain(self.transformer, RaggedTransformer)
-        ):
-            return None
-        mix, rest = self.mix.layer(), self.transformer.layers(frames)
-        if mix is None or rest is None:
+        )
+
+    def _layers(
+        self, batch: EntityBatch, layout: Layout, frames: Frames, reading: Reading
+    ) -> list[Layer] | None:
+        """All of them, if they can run as one chain."""
+        mix, blocks = self.mix.layer(), self.transformer.layers(frames, reading)
+        norm: list[Layer] = []
+        if self.norm is not None:
+            weights = weights_of((self.norm,), (nn.LayerNorm,))
+            norm = [] if weights is None else [Norm(weights, reading.num_frames)]
+        if mix is None or blocks is None or len(norm) != (self.norm is not None):
             return None
         first = self.embedding.layer(batch, layout)
-        return None if first is None else [first, mix, *rest]
+        return None if first is None else [first, mix, *blocks, *norm]
+
+
+def frame_means(entities: RaggedTensor) -> Tensor:
+    """The mean (B, D) of each frame's rows (N, D) in float32, zeros for an empty frame."""
+    x = entities.values.float()
+    total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, entities.frame_ids(), x)
+    return total / entities.lengths.clamp_min(1)[:, None]

@@ -12,7 +12,6 @@ from ragged_net.chain import all_are_watched, chain, is_plain, weights_of
 from ragged_net.compiled_layers import Value
 from ragged_net.distributions import CategoricalDist, SelectDist
 from ragged_net.pairs import Pairs
-from ragged_net.ragged import RaggedTensor
 from ragged_net.transformer import make_activation
 
 __all__ = ["CategoricalHead", "SelectEntityHead", "ValueHead"]
@@ -98,7 +97,7 @@ class SelectEntityHead(nn.Module):
 
 
 class ValueHead(nn.Module):
-    """The value of each frame: an MLP on the mean of its entities, zeros for an empty frame.
+    """The value of each frame: an MLP on the mean of its entities.
 
     Args:
         dim: D, the width of an entity's vector.
@@ -112,14 +111,13 @@ class ValueHead(nn.Module):
         )
         self._arrays = compiled.WeightArrays()
 
-    def forward(self, entities: RaggedTensor) -> Tensor:
-        """Vectors of all entities (N, D) -> values (B,) float32."""
-        x = entities.values
-        weights = self._weights() if compiled.can_run(x) else None
+    def forward(self, means: Tensor) -> Tensor:
+        """The means of the frames' vectors (B, D) -> values (B,) float32."""
+        weights = self._weights() if compiled.can_run(means) else None
         if weights is not None:
-            return chain([Value(entities.offsets, weights)], x, self._arrays).squeeze(-1)
-        with _full_precision(x):
-            values: Tensor = self.mlp(_means(entities)).squeeze(-1)
+            return chain([Value(weights)], means, self._arrays).squeeze(-1)
+        with _full_precision(means):
+            values: Tensor = self.mlp(means.float()).squeeze(-1)
             return values
 
     def _weights(self) -> list[Tensor] | None:
@@ -133,10 +131,3 @@ class ValueHead(nn.Module):
             return None
         sizes = weights[1].shape[0], weights[3].shape[0]  # of the hidden layer, of the last
         return weights if compiled.widths_fit(sizes[0]) and sizes[1] == 1 else None
-
-
-def _means(entities: RaggedTensor) -> Tensor:
-    """The mean (B, D) of each frame's rows, zeros for an empty frame."""
-    x = entities.values.float()
-    total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, entities.frame_ids(), x)
-    return total / entities.lengths.clamp_min(1)[:, None]

@@ -31,7 +31,7 @@ from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.layout import Layout
 from ragged_net.outputs import ActionOutput, Draw
 from ragged_net.pairs import Pairs
-from ragged_net.ragged import RaggedTensor
+from ragged_net.reading import Encoded
 
 __all__ = ["ActionOutput", "NetConfig", "NetOutput", "RaggedNet"]
 
@@ -98,7 +98,9 @@ class RaggedNet(nn.Module):
             for space in self.action_space.values()
         )
         self.value_encoder = (
-            None if value_config is None else Encoder(obs_space, self.with_global, value_config)
+            None
+            if value_config is None
+            else Encoder(obs_space, self.with_global, value_config, only_means=True)
         )
         sizes = value_config or self.config
         self.value_head = ValueHead(sizes.dim, sizes.activation)
@@ -143,21 +145,19 @@ class RaggedNet(nn.Module):
         if flags is not None:
             flag_actions(batch, layout, hidden, pairs, given, flags)
             flags.check()
-        entities = self.encoder(batch, layout, hidden)
-        draw = Draw(given, generator, greedy, trusted)
+        encoded = self.encoder(batch, layout, hidden, self._asked(batch, layout))
+        draw, rows = Draw(given, generator, greedy, trusted), iter(encoded.rows)
         actions = {}
         for name, head in zip(self.action_space, self.heads, strict=True):
             actors = batch.actions[name]
             if not actors.actors.num_rows:
                 actions[name] = draw.nobody(actors)
                 continue
-            x = entities.values.index_select(0, layout.flat_rows(actors.actors))
             if isinstance(actors, CategoricalActors):
-                actions[name] = draw.categorical(name, actors, head(x, actors.mask))
+                actions[name] = draw.categorical(name, actors, head(next(rows), actors.mask))
             else:
-                y = entities.values.index_select(0, layout.flat_rows(actors.actees))
-                actions[name] = draw.select(name, actors, head(x, y, pairs[name]))
-        return NetOutput(actions, self._value(batch, layout, entities))
+                actions[name] = draw.select(name, actors, head(next(rows), next(rows), pairs[name]))
+        return NetOutput(actions, self._value(batch, layout, encoded))
 
     def value(self, batch: EntityBatch) -> Tensor:
         """(B,) float32: the values of the frames, without acting; reads no action."""
@@ -208,8 +208,20 @@ class RaggedNet(nn.Module):
             hidden = hidden.index_copy(0, layout.dest[name], ~visible)
         return layout, hidden
 
-    def _value(self, batch: EntityBatch, layout: Layout, shared: RaggedTensor | None) -> Tensor:
+    def _asked(self, batch: EntityBatch, layout: Layout) -> list[Tensor]:
+        """The flat rows of those whom the heads read, action by action."""
+        asked = []
+        for name in self.action_space:
+            actors = batch.actions[name]
+            if actors.actors.num_rows:
+                asked.append(layout.flat_rows(actors.actors))
+                if isinstance(actors, SelectActors):
+                    asked.append(layout.flat_rows(actors.actees))
+        return asked
+
+    def _value(self, batch: EntityBatch, layout: Layout, shared: Encoded | None) -> Tensor:
         if self.value_encoder is not None:
-            shared = self.value_encoder(batch, layout, None)
-        values: Tensor = self.value_head(shared)
+            shared = self.value_encoder(batch, layout)
+        assert shared is not None
+        values: Tensor = self.value_head(shared.means)
         return values

@@ -6,10 +6,11 @@ from torch import Tensor, nn
 
 from ragged_net import compiled
 from ragged_net.attention import attend
-from ragged_net.chain import Layer, chain, is_plain, weights_of
-from ragged_net.compiled_layers import Block, Norm
+from ragged_net.chain import chain, is_plain, weights_of
+from ragged_net.compiled_layers import Block
 from ragged_net.config import NetConfig
 from ragged_net.frames import Frames
+from ragged_net.reading import Reading
 
 __all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
 
@@ -62,8 +63,11 @@ class TransformerBlock(nn.Module):
         residual: Tensor = self.mlp(self.norm_mlp(x))
         return x + residual
 
-    def layer(self, frames: Frames) -> Block | None:
-        """``forward`` as a layer of a chain, for widths that fit; None if torch must run it."""
+    def layer(self, frames: Frames, reading: Reading | None = None) -> Block | None:
+        """``forward`` as a layer of a chain, for widths that fit; None if torch must run it.
+
+        With ``reading`` it is the last one, and its results are those.
+        """
         parts, mlp = self._modules, self.mlp
         if not (self.fused and is_plain(mlp, nn.Sequential) and len(mlp) == 3):
             return None
@@ -74,7 +78,7 @@ class TransformerBlock(nn.Module):
             return None
         if not compiled.widths_fit(weights[9].shape[0]):  # of the hidden layer
             return None
-        return Block(frames, self.heads, weights)
+        return Block(frames, self.heads, weights, reading)
 
 
 _KINDS = (nn.LayerNorm, nn.Linear, nn.Linear, nn.LayerNorm, nn.Linear, nn.Linear)
@@ -82,7 +86,7 @@ _KINDS = (nn.LayerNorm, nn.Linear, nn.Linear, nn.LayerNorm, nn.Linear, nn.Linear
 
 
 class RaggedTransformer(nn.Module):
-    """Blocks, then a final LayerNorm.
+    """Blocks, one after the other; no LayerNorm follows the last one.
 
     Args:
         config: Width, layers, heads, MLP, activation and attention backend.
@@ -91,28 +95,21 @@ class RaggedTransformer(nn.Module):
     def __init__(self, config: NetConfig) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.layers))
-        self.norm = nn.LayerNorm(config.dim)
-        self.fused = config.attention == "auto"
 
     def forward(self, x: Tensor, frames: Frames) -> Tensor:
         """Rows (N, D) -> rows (N, D)."""
         for block in self.blocks:
             x = block(x, frames)
-        layer = self._norm_layer() if compiled.can_run(x) else None
-        if layer is not None:
-            return chain([layer], x)
-        output: Tensor = self.norm(x)
-        return output
+        return x
 
-    def layers(self, frames: Frames) -> list[Layer] | None:
-        """``forward`` as the layers of a chain; None where plain torch must run some of it."""
+    def layers(self, frames: Frames, reading: Reading) -> list[Block] | None:
+        """The layers of a chain that ends with ``reading``; None if torch must run some of it."""
+        last = len(self.blocks) - 1
         found = [
-            block.layer(frames) if is_plain(block, TransformerBlock) else None
-            for block in self.blocks
+            block.layer(frames, reading if i == last else None)
+            if is_plain(block, TransformerBlock)
+            else None
+            for i, block in enumerate(self.blocks)
         ]
-        layers: list[Layer] = [layer for layer in (*found, self._norm_layer()) if layer]
-        return layers if len(layers) == len(found) + 1 else None
-
-    def _norm_layer(self) -> Norm | None:
-        weights = weights_of((self.norm,), (nn.LayerNorm,)) if self.fused else None
-        return None if weights is None else Norm(weights)
+        layers = [layer for layer in found if layer is not None]
+        return layers if len(layers) == len(found) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragged_net.kernels.attention import attend_group, attend_group_backward, attention_scratch
+from ragged_net.kernels.bundles import add_up, bundle, give_back, hand_out, spread
 from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import (
@@ -28,7 +29,7 @@ __all__ = ["block_backward", "block_forward"]
 
 
 @kernel
-def block_forward(x, hidden, heads, dim, weights, between, y, plan):
+def block_forward(x, hidden, heads, dim, weights, between, places, y, plan):
     """Attention and an MLP with ReLU, each behind a LayerNorm and around a residual connection.
 
     Args:
@@ -42,7 +43,10 @@ def block_forward(x, hidden, heads, dim, weights, between, y, plan):
             mixed (N * D), the values mixed by attention; middle (N * D), the rows after attention;
             inner (N * M), the hidden layer of the MLP after its activation; kept
             (plan.kept[-1] * H), see ``attend_forward``. All empty where no backward pass follows.
-        y: (N * D), written: the result in the order of the batch.
+        places: Empty, or for the last block of a network (N,) int64: the places in y of the rows
+            that are read, behind the means; -1 for the others.
+        y: (N * D), written: the result in the order of the batch. With ``places``, first the means
+            (B * D) of the frames' results, which are added to, then the results that are read.
         plan: From ``make_plan``; a part of its groups are worked on alone, and their rows written.
     """
     (gain1, bias1, w_qkv, b_qkv, w_out, b_out, gain2, bias2, w_up, b_up, w_down, b_down) = weights
@@ -60,6 +64,8 @@ def block_forward(x, hidden, heads, dim, weights, between, y, plan):
         kept = np.empty(_most_kept(plan) * heads, np.float32)
     own, normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     scratch = attention_scratch(plan, width)
+    last = places.shape[0] > 0
+    bundles, sums = _room_for_bundles(most if last else zero, size)
     group = 0
     while group < plan.in_lanes.shape[0]:
         end = tile_end(plan, group)
@@ -81,16 +87,23 @@ def block_forward(x, hidden, heads, dim, weights, between, y, plan):
         normalize(middle, at * dim, rows, dim, gain2, bias2, normal)
         linear(normal, zero, rows, dim, p_up, inner, at * size, size, RELU, b_up, zero, zero)
         set_sum(own, zero, rows, dim, b_down, middle, at * dim)
-        linear(inner, at * size, rows, size, p_down, own, zero, dim, ADD, own, zero, dim)
-        _move(y, plan, group, end, dim, own, False)
+        if last:
+            count = bundle(plan, group, end, places, bundles)
+            add_up(inner, at * size, rows, size, bundles, sums)
+            add_up(own, zero, rows, dim, bundles, normal)
+            linear(sums, zero, count, size, p_down, normal, zero, dim, ADD, normal, zero, dim)
+            hand_out(normal, plan, group, end, places, bundles, dim, y)
+        else:
+            linear(inner, at * size, rows, size, p_down, own, zero, dim, ADD, own, zero, dim)
+            _move(y, plan, group, end, dim, own, False)
         group = end
 
 
 @kernel
-def block_backward(d_y, x, hidden, heads, dim, weights, between, d_x, plan, gradients):
+def block_backward(d_y, x, hidden, heads, dim, weights, between, places, d_x, plan, gradients):
     """The gradients of ``block_forward``, from its arguments and what it kept.
 
-    ``d_y`` (N * D) is the gradient of its result; ``d_x`` (N * D) is written; ``gradients``, flat
+    ``d_y`` is the gradient of its result; ``d_x`` (N * D) is written; ``gradients``, flat
     and in the order of ``weights``, are added to.
     """
     (gain1, bias1, w_qkv, _, w_out, _, gain2, bias2, w_up, b_up, w_down, _) = weights
@@ -107,18 +120,29 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, d_x, plan, grad
     normal, d_normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     d_inner, d_qkv = np.empty(most * size, np.float32), np.empty(most * 3 * dim, np.float32)
     scratch, near = attention_scratch(plan, width), gradient_scratch(max(3 * dim, size))
+    last = places.shape[0] > 0
+    bundles, sums = _room_for_bundles(most if last else zero, size)
     group = 0
     while group < plan.in_lanes.shape[0]:
         end = tile_end(plan, group)
         start = plan.starts[plan.groups[group]]
         rows = plan.starts[plan.groups[end]] - start
         at = start * dim
-        _move(d_y, plan, group, end, dim, change, True)
         # The MLP.
-        linear(
-            change, zero, rows, dim, p_down, d_inner, zero, size, WHERE, inner, start * size, size
-        )
-        add_weight_gradient(change, zero, rows, dim, inner, start * size, size, g_down, near)
+        if last:
+            count = bundle(plan, group, end, places, bundles)
+            give_back(d_y, plan, group, end, places, bundles, dim, change, normal)
+            linear(normal, zero, count, dim, p_down, sums, zero, size, SET, sums, zero, size)
+            spread(sums, bundles, inner, start * size, rows, size, d_inner)
+            add_up(inner, start * size, rows, size, bundles, sums)
+            add_weight_gradient(normal, zero, count, dim, sums, zero, size, g_down, near)
+        else:
+            _move(d_y, plan, group, end, dim, change, True)
+            linear(
+                change, zero, rows, dim, p_down, d_inner, zero, size,
+                WHERE, inner, start * size, size,
+            )  # fmt: skip
+            add_weight_gradient(change, zero, rows, dim, inner, start * size, size, g_down, near)
         add_bias_gradient(change, zero, rows, dim, g_b_down)
         normalize(middle, at, rows, dim, gain2, bias2, normal)
         add_weight_gradient(d_inner, zero, rows, size, normal, zero, dim, g_up, near)
@@ -161,6 +185,12 @@ def _move(x, plan, group, end, dim, rows, here):
                     else:
                         store(x, source + d, load(rows, to + d))
                 source, to = source + dim, to + step
+
+
+@inner
+def _room_for_bundles(rows, size):
+    """For the bundles of so many rows, and for their sums; a bundle has a row at least."""
+    return np.empty(rows, np.int64), np.empty(rows * size, np.float32)
 
 
 @inner

@@ -11,6 +11,7 @@ __all__ = [
     "flat_order",
     "frame_ids",
     "gather_rows",
+    "number_rows",
     "pair_indices",
 ]
 
@@ -71,6 +72,27 @@ def flat_order(offsets, with_global):
             place += 1
         joined[b + 1] = place
     return joined, places, last
+
+
+@kernel
+def number_rows(wanted, rows, first):
+    """Number the rows that are ``wanted`` (A,), each once, in the order of their first mention.
+
+    Returns:
+        For each of ``rows`` rows its number, counted from ``first`` on, or -1; the numbers (A,) of
+        those wanted, counted from 0 on; how many numbers there are.
+    """
+    numbers, found = np.full(rows, -1, np.int64), np.empty(wanted.shape[0], np.int64)
+    count = 0
+    for i in range(wanted.shape[0]):
+        row = wanted[i]
+        if not 0 <= row < rows:
+            raise IndexError("an entity that the batch does not have")
+        if numbers[row] < 0:
+            numbers[row] = first + count
+            count += 1
+        found[i] = numbers[row] - first
+    return numbers, found, count
 
 
 @kernel

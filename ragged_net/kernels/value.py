@@ -1,4 +1,4 @@
-"""The value of each frame: an MLP with one hidden layer on the mean of the frame's rows."""
+"""The value of each frame: an MLP with one hidden layer on the mean of its entities."""
 
 from __future__ import annotations
 
@@ -20,32 +20,23 @@ __all__ = ["value_backward", "value_forward"]
 
 
 @kernel
-def value_forward(x, offsets, w_hidden, b_hidden, w_out, b_out, means, hidden, values):
+def value_forward(means, w_hidden, b_hidden, w_out, b_out, hidden, values):
     """``values = relu(means @ w_hidden.T + b_hidden) @ w_out + b_out``.
 
     Args:
-        x: (N * D) float32; D is a multiple of 32.
-        offsets: (B + 1,) int64; the rows of frame b are ``offsets[b]:offsets[b + 1]``.
+        means: (B * D) float32; D is a multiple of 32.
         w_hidden: (M, D); M is a multiple of 32.
         b_hidden: (M,).
         w_out: (M,).
         b_out: (1,).
-        means: (B * D) float32, written: 0 for a frame without rows.
         hidden: (B * M) float32, written: after the activation.
         values: (B,) float32, written.
     """
     size, dim = w_hidden.shape
-    frames, zero = offsets.shape[0] - 1, np.int64(0)  # see ``block.py``
+    frames, zero = values.shape[0], np.int64(0)  # see ``block.py``
     panels = pack(w_hidden, True)
     for first in range(0, frames, CHUNK):
         end = min(first + CHUNK, frames)
-        for b in range(first, end):
-            share = splat(np.float32(1 / max(1, offsets[b + 1] - offsets[b])))
-            for d in range(0, dim, LANES):
-                sums = splat(np.float32(0))
-                for row in range(offsets[b], offsets[b + 1]):
-                    sums = sums + load(x, row * dim + d)
-                store(means, b * dim + d, sums * share)
         linear(
             means, first * dim, end - first, dim, panels, hidden, first * size, size,
             RELU, b_hidden, zero, zero,
@@ -59,13 +50,13 @@ def value_forward(x, offsets, w_hidden, b_hidden, w_out, b_out, means, hidden, v
 
 @kernel
 def value_backward(
-    d_values, offsets, w_hidden, w_out, means, hidden, d_x, g_w_hidden, g_b_hidden, g_w_out, g_b_out
+    d_values, means, w_hidden, w_out, hidden, d_means, g_w_hidden, g_b_hidden, g_w_out, g_b_out
 ):
-    """The gradients of ``value_forward``: ``d_x`` is written, the others are added to."""
+    """The gradients of ``value_forward``: ``d_means`` is written, the others are added to."""
     size, dim = w_hidden.shape
-    frames, zero = offsets.shape[0] - 1, np.int64(0)  # see ``block.py``
+    frames, zero = d_values.shape[0], np.int64(0)  # see ``block.py``
     panels, scratch = pack(w_hidden, False), gradient_scratch(size)
-    d_hidden, d_means = np.empty(CHUNK * size, np.float32), np.empty(CHUNK * dim, np.float32)
+    d_hidden = np.empty(CHUNK * size, np.float32)
     for first in range(0, frames, CHUNK):
         rows = min(CHUNK, frames - first)
         for d in range(0, size, LANES):
@@ -83,11 +74,7 @@ def value_backward(
             d_hidden, zero, rows, size, means, first * dim, dim, g_w_hidden, scratch
         )
         add_bias_gradient(d_hidden, zero, rows, size, g_b_hidden)
-        linear(d_hidden, zero, rows, size, panels, d_means, zero, dim, SET, d_means, zero, dim)
-        for i in range(rows):
-            begin, end = offsets[first + i], offsets[first + i + 1]
-            share = splat(np.float32(1 / max(1, end - begin)))
-            for d in range(0, dim, LANES):
-                change = load(d_means, i * dim + d) * share
-                for row in range(begin, end):
-                    store(d_x, row * dim + d, change)
+        linear(
+            d_hidden, zero, rows, size, panels, d_means, first * dim, dim,
+            SET, d_means, first * dim, dim,
+        )  # fmt: skip

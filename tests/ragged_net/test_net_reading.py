@@ -1,0 +1,100 @@
+"""The end of the compiled encoder, where rows that nobody reads alone are added up."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from net_support import GLOBAL_OBS, make_batch
+from torch import nn
+from torch.testing import assert_close
+
+pytest.importorskip("numba")
+
+from ragged_net import Layout, NetConfig, RaggedTensor
+from ragged_net.encoder import Encoder, frame_means
+from ragged_net.reading import Reading
+
+COUNTS = [5, 0, 0, 3, 40, 1] * 4
+
+
+def make(counts, **changes):
+    torch.manual_seed(0)
+    made = Encoder(GLOBAL_OBS, False, NetConfig(**{"dim": 32, "layers": 2, "heads": 2} | changes))
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    batch = make_batch(counts, [n % 3 for n in counts], [0 for _ in counts])
+    return made, batch, Layout.of(batch, False, tuple(GLOBAL_OBS.entities))
+
+
+def results(made, batch, layout, hidden, asked):
+    """Means, rows and gradients."""
+    encoded = made(batch, layout, hidden, asked)
+    found = [encoded.means, *encoded.rows]
+    loss = sum((x * torch.linspace(-1, 2, x.numel()).view_as(x)).sum() for x in found)
+    return [*found, *torch.autograd.grad(loss, list(made.parameters()), materialize_grads=True)]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    counts=st.lists(st.sampled_from([0, 0, 1, 2, 3, 5, 16, 40, 70]), min_size=1, max_size=30),
+    share=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+    lists=st.integers(0, 3),
+    masked=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_any_rows_may_be_read(counts, share, lists, masked, seed):
+    made, batch, layout = make(counts, mlp_ratio=1 + seed % 4, layers=1 + seed % 2)
+    torch.manual_seed(seed)
+    rows = layout.num_rows
+    # Rows may be asked for twice, within a list and by two of them.
+    asked = [torch.randint(rows, (int(share * rows),)) for _ in range(lists)] if rows else []
+    hidden = torch.rand(rows) < 0.3 if masked else None
+    found = results(made, batch, layout, hidden, asked)
+    handle = made.norm.register_forward_hook(lambda *_: None)  # torch then runs the modules
+    expected = results(made, batch, layout, hidden, asked)
+    handle.remove()
+    for fast, slow in zip(found, expected, strict=True):
+        largest = max(1.0, float(slow.detach().abs().max())) if slow.numel() else 1.0
+        assert_close(fast, slow, rtol=0, atol=1e-5 * largest)
+
+
+def test_the_order_in_which_rows_are_asked_for():
+    made, batch, layout = make(COUNTS)
+    every = torch.arange(layout.num_rows)
+    all_rows = made(batch, layout, None, [every]).rows[0]
+    for asked in ([every.flip(0)], [every[3:9], every[40:41], every[:0], every[::2]], [every] * 2):
+        encoded = made(batch, layout, None, asked)
+        assert len(encoded.rows) == len(asked)
+        for own, rows in zip(encoded.rows, asked, strict=True):
+            assert_close(own, all_rows[rows], rtol=1e-5, atol=1e-5)
+
+
+def test_means_by_hand():
+    rows = RaggedTensor.from_lengths(torch.tensor([[1.0, 4.0], [3.0, 0.0], [5.0, -6.0]]), [2, 0, 1])
+    assert frame_means(rows).tolist() == [[2.0, 2.0], [0.0, 0.0], [5.0, -6.0]]
+
+
+def test_a_reading_by_hand():
+    # Frames of some 6 rows, 3 of them; row 4 is wanted three times, 1 and 0 once.
+    reading = Reading.of(3, 6, [torch.tensor([4, 1]), torch.tensor([4, 0, 4])])
+    assert reading.places.tolist() == [5, 4, -1, -1, 3, -1]
+    assert (reading.num_frames, reading.num_results) == (3, 6)
+    encoded = reading.split(torch.tensor([[10.0], [20.0], [30.0], [4.0], [1.0], [0.0]]))
+    assert encoded.means.flatten().tolist() == [10, 20, 30]
+    assert [part.flatten().tolist() for part in encoded.rows] == [[4, 1], [4, 0, 4]]
+
+
+@pytest.mark.parametrize("row", [-1, 6])
+def test_a_row_that_does_not_exist(row):
+    with pytest.raises(IndexError, match="an entity that the batch does not have"):
+        Reading.of(3, 6, [torch.tensor([0, row])])
+
+
+def test_a_frame_of_many_entities_that_nobody_reads():
+    # 10,000 rows are added up before the last layer, and agree with their results' mean.
+    made, batch, layout = make([10_000, 2], layers=1)
+    found = results(made, batch, layout, None, [torch.tensor([0])])
+    made.norm.register_forward_hook(lambda *_: None)
+    expected = results(made, batch, layout, None, [torch.tensor([0])])
+    for fast, slow in zip(found, expected, strict=True):
+        assert_close(fast, slow, rtol=0, atol=1e-5 * max(1.0, float(slow.detach().abs().max())))
