@@ -88,7 +88,7 @@ class Block:
             values; weight (D, D) and bias of the output; gain and bias of the second norm; weight
             (M, D) and bias, and weight (D, M) and bias of the MLP.
         reading: Given, the result is the mean of each frame's rows (B, D), then the rows that are
-            read. Where neither is every row, the block has less to do.
+            read. The fewer they are, the less the block has to do.
     """
 
     frames: Frames

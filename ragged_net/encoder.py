@@ -20,7 +20,7 @@ from ragged_net.ragged import RaggedTensor
 from ragged_net.reading import Encoded, Reading
 from ragged_net.transformer import RaggedTransformer, make_activation
 
-__all__ = ["Encoder", "Mix"]
+__all__ = ["Encoder", "Mix", "frame_means"]
 
 
 class Mix(nn.Module):
@@ -117,13 +117,11 @@ class Encoder(nn.Module):
     ) -> list[Layer] | None:
         """All of them, if they can run as one chain."""
         mix, blocks = self.mix.layer(), self.transformer.layers(frames, reading)
-        norm: list[Layer] = []
-        if self.norm is not None:
-            weights = weights_of((self.norm,), (nn.LayerNorm,))
-            norm = [] if weights is None else [Norm(weights, reading.num_frames)]
-        if mix is None or blocks is None or len(norm) != (self.norm is not None):
+        weights = [] if self.norm is None else weights_of((self.norm,), (nn.LayerNorm,))
+        if mix is None or blocks is None or weights is None:
             return None
         first = self.embedding.layer(batch, layout)
+        norm = [Norm(weights, reading.num_frames)] if weights else []
         return None if first is None else [first, mix, *blocks, *norm]
 
 

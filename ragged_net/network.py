@@ -31,7 +31,6 @@ from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.layout import Layout
 from ragged_net.outputs import ActionOutput, Draw
 from ragged_net.pairs import Pairs
-from ragged_net.reading import Encoded
 
 __all__ = ["ActionOutput", "NetConfig", "NetOutput", "RaggedNet"]
 
@@ -157,15 +156,21 @@ class RaggedNet(nn.Module):
                 actions[name] = draw.categorical(name, actors, head(next(rows), actors.mask))
             else:
                 actions[name] = draw.select(name, actors, head(next(rows), next(rows), pairs[name]))
-        return NetOutput(actions, self._value(batch, layout, encoded))
+        if self.value_encoder is not None:
+            encoded = self.value_encoder(batch, layout)
+        return NetOutput(actions, self.value_head(encoded.means))
 
     def value(self, batch: EntityBatch) -> Tensor:
         """(B,) float32: the values of the frames, without acting; reads no action."""
         flags = Flags()
         layout, hidden = self._arrange(batch, flags)
         flags.check()
-        shared = self.value_encoder is None
-        return self._value(batch, layout, self.encoder(batch, layout, hidden) if shared else None)
+        if self.value_encoder is None:
+            encoded = self.encoder(batch, layout, hidden)
+        else:
+            encoded = self.value_encoder(batch, layout)
+        values: Tensor = self.value_head(encoded.means)
+        return values
 
     def update_statistics(self, batch: EntityBatch) -> None:
         """Add the features of ``batch`` to the input statistics; nothing else changes them.
@@ -218,10 +223,3 @@ class RaggedNet(nn.Module):
                 if isinstance(actors, SelectActors):
                     asked.append(layout.flat_rows(actors.actees))
         return asked
-
-    def _value(self, batch: EntityBatch, layout: Layout, shared: Encoded | None) -> Tensor:
-        if self.value_encoder is not None:
-            shared = self.value_encoder(batch, layout)
-        assert shared is not None
-        values: Tensor = self.value_head(shared.means)
-        return values

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragged_net.kernels.attention import attend_group, attend_group_backward, attention_scratch
-from ragged_net.kernels.bundles import add_up, bundle, give_back, hand_out, spread
+from ragged_net.kernels.bundles import finish, finish_backward, room_for_bundles
 from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import (
@@ -65,7 +65,7 @@ def block_forward(x, hidden, heads, dim, weights, between, places, y, plan):
     own, normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     scratch = attention_scratch(plan, width)
     last = places.shape[0] > 0
-    bundles, sums = _room_for_bundles(most if last else zero, size)
+    room = room_for_bundles(most if last else zero, size)
     group = 0
     while group < plan.in_lanes.shape[0]:
         end = tile_end(plan, group)
@@ -88,11 +88,10 @@ def block_forward(x, hidden, heads, dim, weights, between, places, y, plan):
         linear(normal, zero, rows, dim, p_up, inner, at * size, size, RELU, b_up, zero, zero)
         set_sum(own, zero, rows, dim, b_down, middle, at * dim)
         if last:
-            count = bundle(plan, group, end, places, bundles)
-            add_up(inner, at * size, rows, size, bundles, sums)
-            add_up(own, zero, rows, dim, bundles, normal)
-            linear(sums, zero, count, size, p_down, normal, zero, dim, ADD, normal, zero, dim)
-            hand_out(normal, plan, group, end, places, bundles, dim, y)
+            finish(
+                inner, at * size, own, rows, dim, size, p_down, plan, group, end, places, room,
+                normal, y,
+            )  # fmt: skip
         else:
             linear(inner, at * size, rows, size, p_down, own, zero, dim, ADD, own, zero, dim)
             _move(y, plan, group, end, dim, own, False)
@@ -121,7 +120,7 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, places, d_x, pl
     d_inner, d_qkv = np.empty(most * size, np.float32), np.empty(most * 3 * dim, np.float32)
     scratch, near = attention_scratch(plan, width), gradient_scratch(max(3 * dim, size))
     last = places.shape[0] > 0
-    bundles, sums = _room_for_bundles(most if last else zero, size)
+    room = room_for_bundles(most if last else zero, size)
     group = 0
     while group < plan.in_lanes.shape[0]:
         end = tile_end(plan, group)
@@ -130,12 +129,10 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, places, d_x, pl
         at = start * dim
         # The MLP.
         if last:
-            count = bundle(plan, group, end, places, bundles)
-            give_back(d_y, plan, group, end, places, bundles, dim, change, normal)
-            linear(normal, zero, count, dim, p_down, sums, zero, size, SET, sums, zero, size)
-            spread(sums, bundles, inner, start * size, rows, size, d_inner)
-            add_up(inner, start * size, rows, size, bundles, sums)
-            add_weight_gradient(normal, zero, count, dim, sums, zero, size, g_down, near)
+            finish_backward(
+                d_y, inner, start * size, rows, dim, size, p_down, plan, group, end, places, room,
+                normal, change, d_inner, g_down, near,
+            )  # fmt: skip
         else:
             _move(d_y, plan, group, end, dim, change, True)
             linear(
@@ -185,12 +182,6 @@ def _move(x, plan, group, end, dim, rows, here):
                     else:
                         store(x, source + d, load(rows, to + d))
                 source, to = source + dim, to + step
-
-
-@inner
-def _room_for_bundles(rows, size):
-    """For the bundles of so many rows, and for their sums; a bundle has a row at least."""
-    return np.empty(rows, np.int64), np.empty(rows * size, np.float32)
 
 
 @inner

@@ -10,14 +10,69 @@ from __future__ import annotations
 import numpy as np
 
 from ragged_net.kernels.inner import inner
+from ragged_net.kernels.linear import add_weight_gradient, linear
 from ragged_net.kernels.plan import first_row, frames_in, length_in, row_step
+from ragged_net.kernels.tile import ADD, SET
 from ragged_net.kernels.vector import LANES, fma, load, splat, store, where_positive
 
-__all__ = ["add_up", "bundle", "give_back", "hand_out", "spread"]
+__all__ = ["finish", "finish_backward", "room_for_bundles"]
 
 
 @inner
-def bundle(plan, group, end, places, bundles):
+def room_for_bundles(rows, size):
+    """Room for the bundles of so many rows, and for their sums; a bundle has a row at least."""
+    return np.empty(rows, np.int64), np.empty(rows * size, np.float32)
+
+
+@inner
+def finish(hidden, start, own, rows, dim, size, panels, plan, group, end, places, room, normal, y):
+    """A tile's results: ``own + hidden @ panels`` by bundles, and out to ``y`` (see ``_hand_out``).
+
+    Args:
+        hidden: The hidden layer (rows, M), from ``start`` on.
+        start: Where it begins.
+        own: (rows, D) what is added to the product.
+        rows: Of the tile.
+        dim: D.
+        size: M.
+        panels: The packed weight.
+        plan: See ``plan.py``.
+        group: The first group of the tile.
+        end: The group after its last one.
+        places: (N,) int64: where a row is read in y, or -1.
+        room: From ``room_for_bundles``.
+        normal: Room for (rows, D).
+        y: Written.
+    """
+    (bundles, sums), zero = room, np.int64(0)  # see ``block.py``
+    count = _bundle(plan, group, end, places, bundles)
+    _add_up(hidden, start, rows, size, bundles, sums)
+    _add_up(own, zero, rows, dim, bundles, normal)
+    linear(sums, zero, count, size, panels, normal, zero, dim, ADD, normal, zero, dim)
+    _hand_out(normal, plan, group, end, places, bundles, dim, y)
+
+
+@inner
+def finish_backward(
+    d_y, hidden, start, rows, dim, size, panels, plan, group, end, places, room, normal, d_own,
+    d_hidden, gradient, scratch,
+):  # fmt: skip
+    """The gradient of ``finish``, and of the ReLU that ``hidden`` came out of.
+
+    ``d_own`` (rows, D) and ``d_hidden`` (rows, M) are written, the weight's ``gradient`` is added
+    to, for which ``scratch`` is a ``gradient_scratch``.
+    """
+    (bundles, sums), zero = room, np.int64(0)  # see ``block.py``
+    count = _bundle(plan, group, end, places, bundles)
+    _give_back(d_y, plan, group, end, places, bundles, dim, d_own, normal)
+    linear(normal, zero, count, dim, panels, sums, zero, size, SET, sums, zero, size)
+    _spread(sums, bundles, hidden, start, rows, size, d_hidden)
+    _add_up(hidden, start, rows, size, bundles, sums)
+    add_weight_gradient(normal, zero, count, dim, sums, zero, size, gradient, scratch)
+
+
+@inner
+def _bundle(plan, group, end, places, bundles):
     """Number the bundles of a tile, from the group up to ``end``, in the order of their first rows.
 
     Args:
@@ -49,7 +104,7 @@ def bundle(plan, group, end, places, bundles):
 
 
 @inner
-def add_up(x, start, rows, columns, bundles, sums):
+def _add_up(x, start, rows, columns, bundles, sums):
     """The sum of each bundle's rows: x (rows, columns) from ``start`` on -> sums."""
     count = 0
     for row in range(rows):
@@ -64,8 +119,8 @@ def add_up(x, start, rows, columns, bundles, sums):
 
 
 @inner
-def spread(d_sums, bundles, x, start, rows, columns, d_x):
-    """The gradient of ``add_up`` for rows x that came out of a ReLU, through both."""
+def _spread(d_sums, bundles, x, start, rows, columns, d_x):
+    """The gradient of ``_add_up`` for rows x that came out of a ReLU, through both."""
     for row in range(rows):
         at, source = row * columns, bundles[row] * columns
         for d in range(0, columns, LANES):
@@ -73,12 +128,12 @@ def spread(d_sums, bundles, x, start, rows, columns, d_x):
 
 
 @inner
-def hand_out(sums, plan, group, end, places, bundles, dim, y):
+def _hand_out(sums, plan, group, end, places, bundles, dim, y):
     """Add a tile's bundles to the means of their frames, and write those that are read.
 
     Args:
         sums: The bundles' rows (count, D).
-        plan: See ``bundle``, as for ``group``, ``end``, ``places`` and ``bundles``.
+        plan: See ``_bundle``, as for ``group``, ``end``, ``places`` and ``bundles``.
         group: The first group.
         end: The group after the last one.
         places: Those of the rows in y.
@@ -105,8 +160,8 @@ def hand_out(sums, plan, group, end, places, bundles, dim, y):
 
 
 @inner
-def give_back(d_y, plan, group, end, places, bundles, dim, d_rows, d_sums):
-    """The gradient of ``hand_out``: for each row of the tile, and for each bundle."""
+def _give_back(d_y, plan, group, end, places, bundles, dim, d_rows, d_sums):
+    """The gradient of ``_hand_out``: for each row of the tile, and for each bundle."""
     start = first_row(plan, group, 0, True)
     for g in range(group, end):
         share = splat(np.float32(1 / length_in(plan, g)))
