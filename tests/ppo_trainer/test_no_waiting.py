@@ -19,6 +19,7 @@ from support.trainer_runs import (
     small_config,
 )
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
 
 from entity_env import ListEnv
 from ppo_trainer import PPOConfig
@@ -31,6 +32,7 @@ from ppo_trainer.tensors import to_batch
 from ppo_trainer.update import Optimizers, make_optimizers, update
 from ragged_net import RaggedNet
 
+COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default}
 SETTINGS = {
     "plain": {},
     "per frame": {"ratio": "per_frame", "actor_weight": "actor", "clip_value": True},
@@ -45,10 +47,17 @@ def no_autocast(monkeypatch):
 
 
 class NoWaiting(TorchDispatchMode):
-    """Lets no copy from the CPU through that the program would wait for."""
+    """Lets no copy from the CPU through that the program would wait for, and nothing else mixed.
+
+    Some operations on "meta" take tensors of the CPU as well; a GPU refuses them, or waits.
+    """
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if function not in COPIES:
+            tensors = [t for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor)]
+            places = {tensor.device.type for tensor in tensors if tensor.ndim}
+            assert len(places) < 2, f"{function} of {[(t.device.type, *t.shape) for t in tensors]}"
         if function is torch.ops.aten._to_copy.default and args[0].device.type == "cpu":
             elsewhere = torch.device(kwargs.get("device") or "cpu").type != "cpu"
             assert kwargs.get("non_blocking") or not elsewhere, "a copy that is waited for"
@@ -89,6 +98,17 @@ def on_meta(rollout):
 def run_update(net, optimizers, rollout, config):
     generator = torch.Generator().manual_seed(5)
     return update(net, optimizers, rollout, config, 0.0, generator, Stopwatch())
+
+
+def test_what_waits_is_noticed():
+    there, here = torch.zeros(3, device="meta"), torch.tensor([2, 0])
+    with NoWaiting():
+        there.index_select(0, here.to("meta", non_blocking=True))
+        there.mul(torch.tensor(2.0))  # one number goes along with the call
+        with pytest.raises(AssertionError, match="index_select"):
+            there.index_select(0, here)
+        with pytest.raises(AssertionError, match="waited for"):
+            here.to("meta")
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -142,7 +162,9 @@ def test_what_the_cpu_knew_grows_with_the_rollout():
         for _ in range(4):
             batch = to_batch(obs, torch.device("cpu"))
             here.add(batch, net(batch))
-            there.add(batch.to("meta"), net.to("meta")(batch.to("meta"), trusted=True))
+            net.to("meta")
+            with NoWaiting():
+                there.add(batch.to("meta"), net(batch.to("meta"), trusted=True))
             net = RaggedNet(env.obs_space(), env.action_space(), SMALL_NET)
         known, real = there.batch.all(), here.batch.all()
         for name, rows in real.entities.items():
