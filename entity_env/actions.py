@@ -1,4 +1,7 @@
-"""What an environment receives: for each action who chose what, by entity id and label."""
+"""What an environment receives: for each action who chose what, by entity id and label.
+
+One is made for each environment and step; a frozen dataclass takes four times as long to make.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from entity_env.observation import EntityID
 __all__ = ["Action", "CategoricalAction", "GlobalCategoricalAction", "SelectEntityAction"]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(slots=True)
 class CategoricalAction:
     """The choices of several actors.
 
@@ -29,41 +32,6 @@ class CategoricalAction:
     indices: npt.NDArray[np.int64]
     index_to_label: Sequence[str]
     probs: npt.NDArray[np.float32] | None = None
-
-    def __init__(
-        self,
-        actors: Sequence[EntityID],
-        indices: npt.NDArray[np.int64],
-        index_to_label: Sequence[str],
-        probs: npt.NDArray[np.float32] | None = None,
-    ) -> None:
-        # One is made for each environment and step, and this way in half the time.
-        own = self.__dict__
-        own["actors"] = actors
-        own["indices"] = indices
-        own["index_to_label"] = index_to_label
-        own["probs"] = probs
-
-    @classmethod
-    def deal(
-        cls,
-        actors: Sequence[EntityID],
-        indices: npt.NDArray[np.int64],
-        ends: Sequence[int],
-        index_to_label: Sequence[str],
-    ) -> list[CategoricalAction]:
-        """One action for each frame: those of frame ``i`` end before ``ends[i]``."""
-        dealt = []
-        new, start = cls.__new__, 0
-        for end in ends:
-            action = new(cls)
-            own = action.__dict__  # as in __init__, without the call; probs are None by default
-            own["actors"] = actors[start:end]
-            own["indices"] = indices[start:end]
-            own["index_to_label"] = index_to_label
-            dealt.append(action)
-            start = end
-        return dealt
 
     @property
     def labels(self) -> list[str]:
@@ -82,7 +50,7 @@ class CategoricalAction:
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(slots=True)
 class SelectEntityAction:
     """The entities that several actors selected.
 
@@ -96,33 +64,6 @@ class SelectEntityAction:
     actees: Sequence[EntityID]
     probs: npt.NDArray[np.float32] | None = None
 
-    def __init__(
-        self,
-        actors: Sequence[EntityID],
-        actees: Sequence[EntityID],
-        probs: npt.NDArray[np.float32] | None = None,
-    ) -> None:
-        own = self.__dict__
-        own["actors"] = actors
-        own["actees"] = actees
-        own["probs"] = probs
-
-    @classmethod
-    def deal(
-        cls, actors: Sequence[EntityID], actees: Sequence[EntityID], ends: Sequence[int]
-    ) -> list[SelectEntityAction]:
-        """One action for each frame: those of frame ``i`` end before ``ends[i]``."""
-        dealt = []
-        new, start = cls.__new__, 0
-        for end in ends:
-            action = new(cls)
-            own = action.__dict__
-            own["actors"] = actors[start:end]
-            own["actees"] = actees[start:end]
-            dealt.append(action)
-            start = end
-        return dealt
-
     def __eq__(self, other: object) -> bool:
         """Equal actors and actees; probabilities do not count."""
         return (
@@ -134,7 +75,7 @@ class SelectEntityAction:
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class GlobalCategoricalAction:
     """The choice of the player as a whole: its index, its label and, where known, (C,) probs."""
 

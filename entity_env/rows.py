@@ -94,12 +94,15 @@ class Rows:
             ends = np.cumsum(lengths).tolist()
             first = np.repeat(self.first, lengths)
             names = self._ids_of(actors.as_array()[:, 0] + first)
+            begins = [0, *ends]
             if isinstance(space, SelectEntityActionSpace):
                 selected = self._ids_of(indices + first)
-                _hand_out(rows, name, SelectEntityAction.deal(names, selected, ends))
+                for own, i, k in zip(rows, begins, ends, strict=False):
+                    own[name] = SelectEntityAction(names[i:k], selected[i:k])
             else:
                 labels = space.index_to_label
-                _hand_out(rows, name, CategoricalAction.deal(names, indices, ends, labels))
+                for own, i, k in zip(rows, begins, ends, strict=False):
+                    own[name] = CategoricalAction(names[i:k], indices[i:k], labels)
         return rows
 
     def _ids_of(self, entities: Ints) -> list[EntityID]:
@@ -203,13 +206,6 @@ def ended_rows(observations: Sequence[Any]) -> tuple[list[int], list[int]]:
                 both = isinstance(truncated, bool | np.bool_) and truncated
                 (cut_off if both else over).append(row)
     return over, cut_off
-
-
-def _hand_out(
-    rows: list[dict[ActionName, Action]], name: ActionName, actions: Sequence[Action]
-) -> None:
-    for own, action in zip(rows, actions, strict=True):
-        own[name] = action
 
 
 def _outcome(frames: Sequence[Frame]) -> Outcome:
