@@ -128,11 +128,13 @@ class EntityEmbedding(nn.Module):
         if (
             counts != [places.shape[0] for _, _, places in sources]
             or sum(counts) != layout.num_rows
+            or batch.num_frames != layout.num_frames
         ):
             raise ShapeError(
                 "the layout is that of another batch, or of one with or without global entities",
-                expected=f"places for {' + '.join(map(str, counts)) or 'no'} entities",
-                received=f"{layout.num_rows} places",
+                expected=f"places for {' + '.join(map(str, counts)) or 'no'} entities "
+                f"in {batch.num_frames} frames",
+                received=f"{layout.num_rows} places in {layout.num_frames} frames",
                 hint=f"Layout.of(batch, with_global={self.global_type is not None})",
             )
         return sources

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from entity_env.spaces import ObsSpace
 from ragged_net import compiled
 from ragged_net.batch import EntityBatch
-from ragged_net.chain import NO_ROWS, Layer, all_are_watched, chain, is_plain, weights_of
+from ragged_net.chain import NO_ROWS, all_are_watched, chain, is_plain, weights_of
 from ragged_net.compiled import WeightArrays
 from ragged_net.compiled_layers import Norm, ReluLinear
 from ragged_net.config import NetConfig
@@ -89,16 +89,15 @@ class Encoder(nn.Module):
         """
         frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
         if self._may_chain(batch, layout):
-            reading = Reading.of(batch.num_frames, layout.num_rows, asked)
-            layers = self._layers(batch, layout, frames, reading)
-            if layers is not None:
-                return reading.split(chain(layers, NO_ROWS, self._arrays))
+            encoded = self._chained(batch, layout, frames, asked)
+            if encoded is not None:
+                return encoded
         # One expression: a name would keep a layer's input alive for all layers after it.
         x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
         means = frame_means(RaggedTensor.unchecked(x, layout.offsets))
-        if self.norm is None or not asked:
+        if not asked:
             return Encoded(means, ())
-        y = self.norm(x)
+        y = x if self.norm is None else self.norm(x)
         return Encoded(means, tuple(y.index_select(0, rows) for rows in asked))
 
     def _may_chain(self, batch: EntityBatch, layout: Layout) -> bool:
@@ -112,17 +111,21 @@ class Encoder(nn.Module):
             and is_plain(self.transformer, RaggedTransformer)
         )
 
-    def _layers(
-        self, batch: EntityBatch, layout: Layout, frames: Frames, reading: Reading
-    ) -> list[Layer] | None:
-        """All of them, if they can run as one chain."""
-        mix, blocks = self.mix.layer(), self.transformer.layers(frames, reading)
-        weights = [] if self.norm is None else weights_of((self.norm,), (nn.LayerNorm,))
-        if mix is None or blocks is None or weights is None:
+    def _chained(
+        self, batch: EntityBatch, layout: Layout, frames: Frames, asked: Sequence[Tensor]
+    ) -> Encoded | None:
+        """``forward`` as one chain of compiled layers; None if torch must run some of it."""
+        norm = [self.norm] if self.norm is not None and asked else []
+        weights = weights_of(norm, [nn.LayerNorm] * len(norm))
+        first, mix = self.embedding.layer(batch, layout), self.mix.layer()
+        if first is None or mix is None or weights is None:
             return None
-        first = self.embedding.layer(batch, layout)
-        norm = [Norm(weights, reading.num_frames)] if weights else []
-        return None if first is None else [first, mix, *blocks, *norm]
+        reading = Reading.of(layout.num_frames, layout.num_rows, asked)
+        blocks = self.transformer.layers(frames, reading)
+        if blocks is None:
+            return None
+        last = [Norm(weights, reading.num_frames)] if weights else []
+        return reading.split(chain([first, mix, *blocks, *last], NO_ROWS, self._arrays))
 
 
 def frame_means(entities: RaggedTensor) -> Tensor:

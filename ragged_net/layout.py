@@ -38,6 +38,11 @@ class Layout:
     num_rows: int
     known_offsets: Tensor | None = None
 
+    @property
+    def num_frames(self) -> int:
+        """B."""
+        return self.offsets.shape[0] - 1
+
     @classmethod
     def of(
         cls, batch: EntityBatch, with_global: bool = False, names: Sequence[str] | None = None

@@ -60,10 +60,15 @@ class Reading:
     def split(self, results: Tensor) -> Encoded:
         """The ``results`` (num_results, D), for each list that was asked for."""
         if self.order is None:
-            means, *rows = torch.split(results, [self.num_frames, *self.sizes])
+            means, *rows = _parts(results, [self.num_frames, *self.sizes])
             return Encoded(means, tuple(rows))
-        means, single = results.tensor_split((self.num_frames,))
-        return Encoded(means, torch.split(single.index_select(0, self.order), list(self.sizes)))
+        means, single = _parts(results, [self.num_frames, self.num_results - self.num_frames])
+        return Encoded(means, _parts(single.index_select(0, self.order), self.sizes))
+
+
+def _parts(rows: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+    """As ``torch.split``, as copies: autograd lets nobody change its views in place."""
+    return tuple(part.clone() for part in torch.split(rows, list(sizes)))
 
 
 _NO_ROWS = np.empty(0, np.int64)

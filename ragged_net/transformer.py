@@ -105,6 +105,8 @@ class RaggedTransformer(nn.Module):
     def layers(self, frames: Frames, reading: Reading) -> list[Block] | None:
         """The layers of a chain that ends with ``reading``; None if torch must run some of it."""
         last = len(self.blocks) - 1
+        if last < 0:
+            return None  # nobody would do the reading
         found = [
             block.layer(frames, reading if i == last else None)
             if is_plain(block, TransformerBlock)

@@ -495,12 +495,16 @@ def test_without_numba_everything_runs_in_plain_torch(how):
 import sys
 {prepare}
 import torch
+from net_support import make_batch, make_net
 from ragged_net import NetConfig, compiled, kernels, ragged_attention
 from ragged_net.frames import Frames
 from ragged_net.transformer import TransformerBlock
 assert not kernels.available()
 ragged_attention(torch.zeros(3, 3, 2, 8), torch.tensor([0, 3]))
 TransformerBlock(NetConfig())(torch.zeros(3, 64), Frames(torch.tensor([0, 3]), 3))
+net, batch = make_net(config=NetConfig()), make_batch([5, 0, 3], [2, 0, 1], [1, 0, 0])
+net(batch).value.sum().backward()
+assert torch.equal(net.value(batch), net(batch).value)
 try:
     ragged_attention(torch.zeros(3, 3, 2, 8), torch.tensor([0, 3]), backend="numba")
 except ValueError as error:
@@ -508,7 +512,9 @@ except ValueError as error:
 else:
     raise SystemExit("no error")
 """
-    environment = os.environ | switch
+    here = Path(__file__).parent
+    paths = [here, here.parents[1], os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | switch | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment
     )

@@ -49,8 +49,10 @@ def run(made, hidden=None):
 
 def last_layers(rows):
     """Those that ran as one operation; none where torch ran the modules."""
-    split = rows.grad_fn
-    return getattr(split.next_functions[0][0], "layers", []) if split is not None else []
+    node = rows.grad_fn
+    while node is not None and type(node).__name__ in ("CloneBackward0", "SplitWithSizesBackward0"):
+        node = node.next_functions[0][0]
+    return getattr(node, "layers", [])
 
 
 def is_chain(made):

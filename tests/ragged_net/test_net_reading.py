@@ -1,5 +1,7 @@
 """The end of the compiled encoder, where rows that nobody reads alone are added up."""
 
+from unittest.mock import patch
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,8 +12,9 @@ from torch.testing import assert_close
 
 pytest.importorskip("numba")
 
-from ragged_net import Layout, NetConfig, RaggedTensor
+from ragged_net import Layout, NetConfig, RaggedTensor, kernels, threads
 from ragged_net.encoder import Encoder, frame_means
+from ragged_net.errors import ShapeError
 from ragged_net.reading import Reading
 
 COUNTS = [5, 0, 0, 3, 40, 1] * 4
@@ -34,6 +37,18 @@ def results(made, batch, layout, hidden, asked):
     return [*found, *torch.autograd.grad(loss, list(made.parameters()), materialize_grads=True)]
 
 
+def in_torch(*arguments):
+    """``results`` without any kernel."""
+    with patch.object(kernels, "available", lambda: False):
+        return results(*arguments)
+
+
+def assert_near(found, expected):
+    for fast, slow in zip(found, expected, strict=True):
+        largest = max(1.0, float(slow.detach().abs().max())) if slow.numel() else 1.0
+        assert_close(fast, slow, rtol=0, atol=1e-5 * largest)
+
+
 @settings(deadline=None, max_examples=40)
 @given(
     counts=st.lists(st.sampled_from([0, 0, 1, 2, 3, 5, 16, 40, 70]), min_size=1, max_size=30),
@@ -49,13 +64,59 @@ def test_any_rows_may_be_read(counts, share, lists, masked, seed):
     # Rows may be asked for twice, within a list and by two of them.
     asked = [torch.randint(rows, (int(share * rows),)) for _ in range(lists)] if rows else []
     hidden = torch.rand(rows) < 0.3 if masked else None
-    found = results(made, batch, layout, hidden, asked)
-    handle = made.norm.register_forward_hook(lambda *_: None)  # torch then runs the modules
-    expected = results(made, batch, layout, hidden, asked)
-    handle.remove()
-    for fast, slow in zip(found, expected, strict=True):
-        largest = max(1.0, float(slow.detach().abs().max())) if slow.numel() else 1.0
-        assert_close(fast, slow, rtol=0, atol=1e-5 * largest)
+    expected = in_torch(made, batch, layout, hidden, asked)
+    assert_near(results(made, batch, layout, hidden, asked), expected)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize(("dim", "ratio"), [(64, 2), (288, 4)])
+def test_any_width_and_number_of_threads(monkeypatch, dim, ratio, number):
+    monkeypatch.setattr(threads, "LEAST", 1)
+    made, batch, layout = make(COUNTS, dim=dim, mlp_ratio=ratio)
+    asked = [torch.randperm(layout.num_rows)[:20]]
+    expected = in_torch(made, batch, layout, None, asked)
+    threads.set_threads(number)
+    try:
+        found = results(made, batch, layout, None, asked)
+    finally:
+        threads.set_threads(1)
+    assert_near(found, expected)
+
+
+def test_where_nobody_is_asked_for_the_norm_learns_nothing():
+    made, batch, layout = make(COUNTS)
+    for available in (kernels.available(), False):
+        made.zero_grad()
+        with patch.object(kernels, "available", lambda answer=available: answer):
+            made(batch, layout).means.sum().backward()
+        assert [own.grad for own in made.norm.parameters()] == [None, None]
+        assert made.mix.linear.weight.grad is not None
+
+
+def test_what_was_read_may_be_changed_in_place():
+    made, batch, layout = make(COUNTS)
+    for asked in ([torch.arange(4)], [torch.arange(4), torch.arange(2)]):
+        encoded = made(batch, layout, None, asked)
+        (encoded.means.relu_().sum() + sum(rows.relu_().sum() for rows in encoded.rows)).backward()
+
+
+def test_a_transformer_without_blocks():
+    made, batch, layout = make(COUNTS)
+    made.transformer.blocks = nn.ModuleList()
+    asked = [torch.arange(layout.num_rows)]
+    assert_near(
+        results(made, batch, layout, None, asked), in_torch(made, batch, layout, None, asked)
+    )
+
+
+def test_a_layout_of_other_frames_with_as_many_entities():
+    made, batch, own = make([8, 0])  # and two robots in the first frame
+    other = make([4, 3, 1])[2]  # and a robot in two of them
+    assert own.num_rows == other.num_rows == 10
+    with pytest.raises(ShapeError, match="another batch") as caught:
+        made(batch, other)
+    assert "8 + 2 entities in 2 frames" in str(caught.value)
+    assert "10 places in 3 frames" in str(caught.value)
 
 
 def test_the_order_in_which_rows_are_asked_for():
@@ -94,7 +155,6 @@ def test_a_frame_of_many_entities_that_nobody_reads():
     # 10,000 rows are added up before the last layer, and agree with their results' mean.
     made, batch, layout = make([10_000, 2], layers=1)
     found = results(made, batch, layout, None, [torch.tensor([0])])
+    # A chain would not call it: the blocks then run one by one, and hand out all rows.
     made.norm.register_forward_hook(lambda *_: None)
-    expected = results(made, batch, layout, None, [torch.tensor([0])])
-    for fast, slow in zip(found, expected, strict=True):
-        assert_close(fast, slow, rtol=0, atol=1e-5 * max(1.0, float(slow.detach().abs().max())))
+    assert_near(found, results(made, batch, layout, None, [torch.tensor([0])]))
