@@ -32,7 +32,6 @@ from ppo_trainer.tensors import to_batch
 from ppo_trainer.update import Optimizers, make_optimizers, update
 from ragged_net import RaggedNet
 
-COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default}
 SETTINGS = {
     "plain": {},
     "per frame": {"ratio": "per_frame", "actor_weight": "actor", "clip_value": True},
@@ -54,10 +53,9 @@ class NoWaiting(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if function not in COPIES:
-            tensors = [t for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor)]
-            places = {tensor.device.type for tensor in tensors if tensor.ndim}
-            assert len(places) < 2, f"{function} of {[(t.device.type, *t.shape) for t in tensors]}"
+        tensors = [t for t in tree_iter((args, kwargs)) if isinstance(t, torch.Tensor)]
+        places = {tensor.device.type for tensor in tensors if tensor.ndim}
+        assert len(places) < 2, f"{function} of {[(t.device.type, *t.shape) for t in tensors]}"
         if function is torch.ops.aten._to_copy.default and args[0].device.type == "cpu":
             elsewhere = torch.device(kwargs.get("device") or "cpu").type != "cpu"
             assert kwargs.get("non_blocking") or not elsewhere, "a copy that is waited for"
