@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from entity_env.collector import uncollected
+
 __all__ = ["kernel"]
 
 
@@ -38,6 +40,8 @@ def kernel(function: Callable[..., Any]) -> Any:
             return _wrapping(function)
         file = compiled._cache._cache_file
         file._source_stamp = (*file._source_stamp, _SOURCES)
+        # The collector would look at all that Numba makes, again and again, and find nothing.
+        compiled.compile = uncollected()(compiled.compile)
     except (AttributeError, RuntimeError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True)(function)
