@@ -103,10 +103,11 @@ class RaggedTransformer(nn.Module):
         return x
 
     def layers(self, frames: Frames, reading: Reading) -> list[Block] | None:
-        """The layers of a chain that ends with ``reading``; None if torch must run some of it."""
+        """The layers of a chain that ends with ``reading``; None if torch must run some of it.
+
+        Without a block, which would do the reading, torch must.
+        """
         last = len(self.blocks) - 1
-        if last < 0:
-            return None  # nobody would do the reading
         found = [
             block.layer(frames, reading if i == last else None)
             if is_plain(block, TransformerBlock)
@@ -114,4 +115,4 @@ class RaggedTransformer(nn.Module):
             for i, block in enumerate(self.blocks)
         ]
         layers = [layer for layer in found if layer is not None]
-        return layers if len(layers) == len(found) else None
+        return layers if 0 < len(layers) == len(found) else None

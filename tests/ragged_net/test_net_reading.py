@@ -37,6 +37,14 @@ def results(made, batch, layout, hidden, asked):
     return [*found, *torch.autograd.grad(loss, list(made.parameters()), materialize_grads=True)]
 
 
+def in_kernels(made, batch, layout, hidden, asked):
+    """``results`` of one chain."""
+    with patch.object(Reading, "split", autospec=True, side_effect=Reading.split) as split:
+        found = results(made, batch, layout, hidden, asked)
+    assert split.called == bool(layout.num_rows)
+    return found
+
+
 def in_torch(*arguments):
     """``results`` without any kernel."""
     with patch.object(kernels, "available", lambda: False):
@@ -65,7 +73,7 @@ def test_any_rows_may_be_read(counts, share, lists, masked, seed):
     asked = [torch.randint(rows, (int(share * rows),)) for _ in range(lists)] if rows else []
     hidden = torch.rand(rows) < 0.3 if masked else None
     expected = in_torch(made, batch, layout, hidden, asked)
-    assert_near(results(made, batch, layout, hidden, asked), expected)
+    assert_near(in_kernels(made, batch, layout, hidden, asked), expected)
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -77,7 +85,7 @@ def test_any_width_and_number_of_threads(monkeypatch, dim, ratio, number):
     expected = in_torch(made, batch, layout, None, asked)
     threads.set_threads(number)
     try:
-        found = results(made, batch, layout, None, asked)
+        found = in_kernels(made, batch, layout, None, asked)
     finally:
         threads.set_threads(1)
     assert_near(found, expected)
@@ -154,7 +162,7 @@ def test_a_row_that_does_not_exist(row):
 def test_a_frame_of_many_entities_that_nobody_reads():
     # 10,000 rows are added up before the last layer, and agree with their results' mean.
     made, batch, layout = make([10_000, 2], layers=1)
-    found = results(made, batch, layout, None, [torch.tensor([0])])
+    found = in_kernels(made, batch, layout, None, [torch.tensor([0])])
     # A chain would not call it: the blocks then run one by one, and hand out all rows.
     made.norm.register_forward_hook(lambda *_: None)
     assert_near(found, results(made, batch, layout, None, [torch.tensor([0])]))
