@@ -143,7 +143,10 @@ def batch_frames(
     return VecObs(
         features={
             name: _ragged(
-                RaggedBufferF32, [f.features[name] for f in frames], np.float32, len(entity.names)
+                RaggedBufferF32,
+                [f.features[name] for f in frames],
+                np.float32,
+                len(entity.features),
             )
             for name, entity in obs_space.entities.items()
         },
@@ -157,7 +160,7 @@ def batch_frames(
         done=np.array([f.done for f in frames], dtype=np.bool_),
         truncated=np.array([f.truncated for f in frames], dtype=np.bool_),
         global_features=np.concatenate(
-            [np.zeros((0, len(obs_space.global_names)), dtype=np.float32)]
+            [np.zeros((0, len(obs_space.global_features)), dtype=np.float32)]
             + [f.global_features[None] for f in frames]
         ),
         visible=_visible(frames, obs_space),
@@ -170,8 +173,9 @@ def _ragged(
     kind: Callable[..., Any], parts: list[npt.NDArray[Any]], dtype: type, width: int
 ) -> Any:
     """One buffer with a frame for each part; a part is (N, width), or (N,) where width is 1."""
-    flat = np.concatenate([part.reshape(len(part), width) for part in parts] or [_no_rows(width)])
     lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    shaped = [part.reshape(len(part), width) for part in parts] or [_no_rows(width)]
+    flat = shaped[0] if len(shaped) == 1 else np.concatenate(shaped)
     return kind.from_flattened(flat.astype(dtype, copy=False), lengths)  # type: ignore[attr-defined]
 
 
@@ -208,6 +212,9 @@ def _select(frames: Sequence[Frame], name: ActionName) -> VecSelectEntityActionM
 
 
 def _visible(frames: Sequence[Frame], obs_space: ObsSpace) -> dict[EntityName, RaggedBufferBool]:
+    hiding = [frame for frame in frames if frame.visible]
+    if not hiding:
+        return {}
     return {
         name: _ragged(
             RaggedBufferBool,
@@ -216,7 +223,7 @@ def _visible(frames: Sequence[Frame], obs_space: ObsSpace) -> dict[EntityName, R
             1,
         )
         for name in obs_space.entities
-        if any(name in f.visible and not f.visible[name].all() for f in frames)
+        if any(name in f.visible and not f.visible[name].all() for f in hiding)
     }
 
 

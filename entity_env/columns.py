@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.features import LARGEST
 from entity_env.observation import EntityID, Observation
 from entity_env.outcome import read_metrics
 from entity_env.spaces import EntityName, Feature
@@ -43,7 +44,6 @@ __all__ = [
 
 _TRUTHS = {bool, np.bool_}
 _NUMBERS = {float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_}
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 def all_dicts(parts: Sequence[Any], known: frozenset[str]) -> None:
@@ -182,7 +182,7 @@ class Outcome:
         if not set(map(type, rewards)) <= _NUMBERS or set(map(type, metrics)) != {dict}:
             raise UnusualError
         values = np.fromiter(rewards, np.float64, len(rewards))
-        if not np.abs(values).max() <= _LARGEST:  # also for NaN
+        if not np.abs(values).max() <= LARGEST:  # also for NaN
             raise UnusualError
         if any(metrics):
             metrics = [read_metrics(own) if own else own for own in metrics]

@@ -79,7 +79,7 @@ class ListEnv(VecEnv):
         """Whether every environment saves and restores its state."""
         return all(env.has_state() for env in self._envs)
 
-    @uncollected()
+    @uncollected
     def _reset(self, seed: int | None) -> VecObs:
         if seed is not None:
             self._envs.seed(seed)
@@ -91,7 +91,7 @@ class ListEnv(VecEnv):
             self._episodes.begin(row, metrics)
         return obs
 
-    @uncollected()
+    @uncollected
     def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
         self._envs.step += 1
         observations = self._envs.act(self._rows.typed_actions(chosen, self.action_space()))

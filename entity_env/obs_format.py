@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -21,7 +22,7 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace, SelectEntityAct
 __all__ = ["ObsFormat"]
 
 Column: TypeAlias = Sequence[Any]
-"""One array, or None where it is left out, for each part that is joined."""
+"""For each part that is joined its values of one column, or None where it leaves that out."""
 
 
 class ObsFormat:
@@ -50,13 +51,10 @@ class ObsFormat:
         types, actions = len(self._widths), len(self._choices)
         selects = sum(choices is None for choices in self._choices.values())
         self._ints = types + 2 * actions + 2 * selects
-        self._dtypes: list[np.dtype[Any]] = [
-            *[np.dtype(np.int64)] * self._ints,
-            np.dtype(np.float64),
-            *[np.dtype(np.float32)] * (types + 2),
-            *[np.dtype(np.bool_)] * (types + actions + 2),
-            *[np.dtype(np.uint8)] * 2,
-        ]
+        # Of each column what its values are, as in ``struct``, and the bytes of one.
+        kinds = "q" * self._ints + "d" + "f" * (types + 2) + "?" * (types + actions + 2) + "BB"
+        self._kinds: list[tuple[Any, int]] = [(kind, struct.calcsize(kind)) for kind in kinds]
+        self._counts = struct.Struct(f"{len(kinds)}q")
 
     def pack(self, obs: VecObs) -> bytes:
         """The message that says all that ``obs`` says."""
@@ -82,11 +80,9 @@ class ObsFormat:
             else None,
             None if obs.final is None else np.frombuffer(self.pack(obs.final), np.uint8),
         ]
-        counts = np.array([-1 if column is None else column.size for column in columns], np.int64)
-        return b"".join(
-            [counts.tobytes()]
-            + [np.ascontiguousarray(column).data for column in columns if column is not None]
-        )
+        counts = [-1 if column is None else column.size for column in columns]
+        there = [column for column in columns if column is not None]
+        return self._counts.pack(*counts) + b"".join(there)
 
     def join(self, parts: Sequence[tuple[Any, int]]) -> VecObs:
         """The rows of several messages, in order, as one observation that shares no memory.
@@ -99,8 +95,8 @@ class ObsFormat:
         ints, rest = columns[: self._ints], columns[self._ints :]
         metrics, floats = rest[0], rest[1 : types + 3]
         bools, (metric_names, finals) = rest[types + 3 : -2], rest[-2:]
-        rewards = floats[types]
-        lengths = [np.concatenate(column) for column in ints[:types]]
+        lengths = [_joined(column, np.int64) for column in ints[:types]]
+        rewards = _joined(floats[types], np.float32)
         final_parts = [(final, 0) for final in finals if final is not None]
         return VecObs(
             features={
@@ -110,34 +106,34 @@ class ObsFormat:
                 )
             },
             action_masks=self._masks(ints[types:], bools[types:-2]),
-            reward=np.concatenate(rewards),
-            done=np.concatenate(bools[-2]),
-            truncated=np.concatenate(bools[-1]),
-            global_features=np.concatenate(floats[-1]).reshape(-1, self._globals)
-            if self._globals
-            else np.zeros((sum(map(len, rewards)), 0), np.float32),
+            reward=rewards,
+            done=_joined(bools[-2], np.bool_),
+            truncated=_joined(bools[-1], np.bool_),
+            global_features=_joined(floats[-1], np.float32).reshape(len(rewards), self._globals),
             visible={
-                name: _bools(shown, [part.sum() for part in counts], own)
+                name: _bools(shown, [int(np.sum(part)) for part in counts], own)
                 for name, shown, counts, own in zip(
                     self._widths, bools[:types], ints[:types], lengths, strict=True
                 )
                 if any(part is not None for part in shown)
             },
-            metrics=_metrics(metrics, metric_names, [len(reward) for reward in rewards]),
+            metrics=_metrics(metrics, metric_names, [len(part) for part in floats[types]]),
             final=self.join(final_parts) if final_parts else None,
         )
 
-    def _read(self, memory: Any, start: int) -> list[npt.NDArray[Any] | None]:
+    def _read(self, memory: Any, start: int) -> list[Any]:
         """The columns of one message, as they lie in memory."""
-        counts = np.frombuffer(memory, np.int64, len(self._dtypes), start).tolist()
-        start += 8 * len(counts)
-        columns: list[npt.NDArray[Any] | None] = []
-        for dtype, count in zip(self._dtypes, counts, strict=True):
+        view = memoryview(memory)
+        counts = self._counts.unpack_from(view, start)
+        start += self._counts.size
+        columns: list[Any] = []
+        for (kind, size), count in zip(self._kinds, counts, strict=True):
             if count < 0:
                 columns.append(None)
             else:
-                columns.append(np.frombuffer(memory, dtype, count, start))
-                start += count * dtype.itemsize
+                end = start + count * size
+                columns.append(view[start:end].cast(kind))
+                start = end
         return columns
 
     def _masks(self, ints: Sequence[Column], bools: Sequence[Column]) -> dict[str, VecActionMask]:
@@ -145,19 +141,20 @@ class ObsFormat:
         columns = iter(ints)
         for (name, choices), column in zip(self._choices.items(), bools, strict=True):
             counts = next(columns)
-            lengths = np.concatenate(counts)
+            lengths = _joined(counts, np.int64)
             actors = _indices(next(columns), lengths)
             if choices is not None:
-                values = np.concatenate(column).reshape(-1, choices)
+                values = _joined(column, np.bool_).reshape(-1, choices)
                 mask = RaggedBufferBool.from_flattened(values, lengths)
                 masks[name] = VecCategoricalActionMask(actors, mask)
                 continue
             actee_counts = next(columns)
-            actee_lengths = np.concatenate(actee_counts)
+            actee_lengths = _joined(actee_counts, np.int64)
             actees = _indices(next(columns), actee_lengths)
             pairs = None
             if any(part is not None for part in column):
-                sizes = [(a * b).sum() for a, b in zip(counts, actee_counts, strict=True)]
+                both = zip(counts, actee_counts, strict=True)
+                sizes = [int(np.dot(a, b)) for a, b in both]
                 pairs = _bools(column, sizes, lengths * actee_lengths)
             masks[name] = VecSelectEntityActionMask(actors, actees, pairs)
         return masks
@@ -167,14 +164,19 @@ def _flat(buffer: RaggedBufferBool | None) -> npt.NDArray[np.bool_] | None:
     return None if buffer is None else buffer.as_array()
 
 
+def _joined(column: Column, dtype: type) -> npt.NDArray[Any]:
+    """The values of a column that no part leaves out, in memory of their own."""
+    return np.frombuffer(bytearray().join(column), dtype)
+
+
 def _features(column: Column, lengths: npt.NDArray[np.int64], width: int) -> RaggedBufferF32:
     # The number of rows is given: without features it cannot be had from the values.
-    values = np.concatenate(column).reshape(int(lengths.sum()), width)
+    values = _joined(column, np.float32).reshape(int(lengths.sum()), width)
     return RaggedBufferF32.from_flattened(values, lengths)
 
 
 def _indices(column: Column, lengths: npt.NDArray[np.int64]) -> RaggedBufferI64:
-    return RaggedBufferI64.from_flattened(np.concatenate(column)[:, None], lengths)
+    return RaggedBufferI64.from_flattened(_joined(column, np.int64)[:, None], lengths)
 
 
 def _bools(
@@ -182,10 +184,9 @@ def _bools(
 ) -> RaggedBufferBool:
     """One value a row of the buffer; a part without the column says True everywhere."""
     parts = [
-        np.ones(size, np.bool_) if part is None else part
-        for part, size in zip(column, sizes, strict=True)
+        b"\1" * size if part is None else part for part, size in zip(column, sizes, strict=True)
     ]
-    return RaggedBufferBool.from_flattened(np.concatenate(parts)[:, None], lengths)
+    return RaggedBufferBool.from_flattened(_joined(parts, np.bool_)[:, None], lengths)
 
 
 def _metrics(
@@ -197,7 +198,8 @@ def _metrics(
     for values, own, end, count in zip(column, names, ends, counts, strict=True):
         if values is None:
             continue
-        for name, line in zip(json.loads(own.tobytes()), values.reshape(-1, count), strict=True):
+        lines = np.asarray(values).reshape(-1, count)
+        for name, line in zip(json.loads(bytes(own)), lines, strict=True):
             if name not in joined:
                 joined[name] = np.full(ends[-1], np.nan)
             joined[name][end - count : end] = line

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from entity_env.errors import MetricError, ObservationError, RewardError, shorten
+from entity_env.features import LARGEST
 from entity_env.frame import RESERVED_METRICS
 from entity_env.observation import Observation
 
@@ -17,9 +18,8 @@ __all__ = ["read_end", "read_metrics", "read_reward"]
 
 def read_reward(reward: object) -> float:
     """The reward as one finite float."""
-    limit = float(np.finfo(np.float32).max)
     value = _finite(reward)
-    if value is None or abs(value) > limit:
+    if value is None or abs(value) > LARGEST:
         raise RewardError(
             "the reward is not one finite number",
             expected="a number within the range of float32",

@@ -91,8 +91,8 @@ class Rows:
                 for row, index in zip(players, indices.tolist(), strict=True):
                     rows[row][name] = GlobalCategoricalAction(index, space.index_to_label[index])
                 continue
-            ends = np.cumsum(lengths).tolist()
-            first = np.repeat(self.first, lengths)
+            ends = lengths.cumsum().tolist()
+            first = self.first.repeat(lengths)
             names = self._ids_of(actors.as_array()[:, 0] + first)
             begins = [0, *ends]
             if isinstance(space, SelectEntityActionSpace):
@@ -180,7 +180,7 @@ class RowReader:
             obs=batch_frames(frames, self.obs_space, self.action_space),
             outcome=_outcome(frames),
             ids=list(chain.from_iterable(frame.ids for frame in frames)),
-            first=np.cumsum(totals) - totals,
+            first=totals.cumsum() - totals,
         )
 
     def _frames(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -78,54 +79,48 @@ def deal_actions(
         A message for each of the owners: its number of rows, the rows, the lengths (rows, actions),
         the values row by row, all int64.
     """
-    lengths = np.zeros((len(rows), len(actions)), np.int64)
-    for i, buffer in enumerate(actions.values()):
-        lengths[:, i] = buffer.size1()
-    values = np.concatenate(
-        [np.zeros(0, np.int64), *(b.as_array()[:, 0] for b in actions.values())]
-    )
-    order = np.argsort(owners, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    # The values come action by action; within a row they keep the order of the actions.
-    place_of_value = np.repeat(np.tile(place, len(actions)), lengths.T.ravel())
-    values = values[np.argsort(place_of_value, kind="stable")]
-    rows, lengths = rows[order], lengths[order]
-    ends = np.concatenate([[0], np.cumsum(lengths.sum(axis=1))])
-    dealt: dict[int, bytes] = {}
-    owner_ids, firsts = np.unique(owners[order], return_index=True)
-    for owner, first, last in zip(owner_ids, firsts, [*firsts[1:], len(rows)], strict=True):
-        own = values[ends[first] : ends[last]]
-        parts = (rows[first:last], lengths[first:last], own)
-        head = np.array([last - first], np.int64)
-        dealt[int(owner)] = b"".join(part.tobytes() for part in (head, *parts))
-    return dealt
+    parts: dict[int, tuple[list[int], list[int], list[bytes]]] = {}
+    dealt = [parts.setdefault(owner, ([], [], [])) for owner in owners.tolist()]
+    cut = [_by_row(buffer) for buffer in actions.values()]
+    for i, row in enumerate(rows.tolist()):
+        numbers, lengths, values = dealt[i]
+        numbers.append(row)
+        lengths += [len(own[i]) // 8 for own in cut]
+        values += [own[i] for own in cut]
+    messages = {}
+    for owner, (numbers, lengths, values) in parts.items():
+        head = [len(numbers), *numbers, *lengths]
+        messages[owner] = struct.pack(f"{len(head)}q", *head) + b"".join(values)
+    return messages
 
 
 def read_dealt_actions(
     message: bytes, names: Sequence[ActionName]
 ) -> list[tuple[int, dict[ActionName, RaggedBufferI64]]]:
     """Each row of one owner with its actions, all of shape (1, A, 1)."""
-    numbers = np.frombuffer(message, np.int64)
-    count = int(numbers[0])
-    rows, numbers = numbers[1 : 1 + count].tolist(), numbers[1 + count :]
-    lengths = numbers[: count * len(names)].reshape(count, len(names), 1)
-    values = numbers[count * len(names) :, None]
-    ends = np.cumsum(lengths).tolist()
-    starts = iter([0, *ends])
-    stops = iter(ends)
-    return [
-        (
-            row,
-            {
-                name: RaggedBufferI64.from_flattened(
-                    values[next(starts) : next(stops)], lengths[i, k]
-                )
-                for k, name in enumerate(names)
-            },
-        )
-        for i, row in enumerate(rows)
-    ]
+    numbers = memoryview(message).cast("q")
+    end_of_rows = 1 + numbers[0]
+    rows = numbers[1:end_of_rows].tolist()
+    start = end_of_rows + len(rows) * len(names)
+    lengths = iter(numbers[end_of_rows:start].tolist())
+    values = np.frombuffer(message, np.int64)[:, None]
+    dealt = []
+    for row in rows:
+        actions = {}
+        for name in names:
+            end = start + next(lengths)
+            own = np.array([end - start], np.int64)
+            actions[name] = RaggedBufferI64.from_flattened(values[start:end], own)
+            start = end
+        dealt.append((row, actions))
+    return dealt
+
+
+def _by_row(buffer: RaggedBufferI64) -> list[bytes]:
+    """The values of each row."""
+    values = buffer.as_array().tobytes()
+    ends = (8 * buffer.size1().cumsum()).tolist()
+    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _pack(buffer: Any) -> PackedRagged:

@@ -103,14 +103,16 @@ class FrameReader:
         }
 
     def _global_features(self, observation: Observation) -> npt.NDArray[np.float32]:
-        expected = self.obs_space.global_features
-        values = numbers("global_features", observation.global_features)
+        expected, given = self.obs_space.global_features, observation.global_features
+        if not expected and type(given) is list and not given:
+            return np.zeros(0, np.float32)  # the usual case, in a tenth of the time
+        values = numbers("global_features", given)
         if values.shape != (len(expected),):
             names = ", ".join(map(feature_name, expected))
             raise FeatureShapeError(
                 "global_features has the wrong shape",
                 expected=f"({len(expected)},) for {names or 'a space without global features'}",
-                received=f"shape {values.shape}: {shorten(observation.global_features)}",
+                received=f"shape {values.shape}: {shorten(given)}",
             )
         check_values("global_features", values[None], expected)
         return values

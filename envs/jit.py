@@ -41,7 +41,7 @@ def kernel(function: Callable[..., Any]) -> Any:
         file = compiled._cache._cache_file
         file._source_stamp = (*file._source_stamp, _SOURCES)
         # The collector would look at all that Numba makes, again and again, and find nothing.
-        compiled.compile = uncollected()(compiled.compile)
+        compiled.compile = uncollected(compiled.compile)
     except (AttributeError, RuntimeError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True)(function)

@@ -91,7 +91,7 @@ class StepFormat(ObsFormat):
         """
         tables = []
         kinds = len(self._choices) * (1 + sum(noted))
-        for rows, width in ((num_steps + 1, len(self._dtypes)), (num_steps, kinds)):
+        for rows, width in ((num_steps + 1, len(self._kinds)), (num_steps, kinds)):
             tables.append(_split(arrays[0].reshape(rows, width), arrays[1 : 1 + width]))
             arrays = arrays[1 + width :]
         for columns in tables[0]:
@@ -147,7 +147,10 @@ class StepFormat(ObsFormat):
 
     def _read(self, memory: Any, start: int) -> Columns:
         """As its parent; and columns that have been read already are a message, too."""
-        return memory if isinstance(memory, list) else super()._read(memory, start)
+        if isinstance(memory, list):
+            return memory
+        columns = super()._read(memory, start)
+        return [None if column is None else np.asarray(column) for column in columns]
 
     def _bare(self, columns: Columns) -> Columns:
         """An observation without metrics and final observations."""

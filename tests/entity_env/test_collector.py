@@ -70,8 +70,7 @@ def test_the_collector_is_what_it_was_after_an_error():
 def test_a_collector_that_is_off_stays_off():
     gc.disable()
     try:
-        with uncollected():
-            assert not gc.isenabled()
+        assert uncollected(gc.isenabled)() is False
         assert not gc.isenabled()
     finally:
         gc.enable()
