@@ -28,7 +28,7 @@ Features: TypeAlias = Union[npt.NDArray[Any], Sequence[Sequence[float]]]
 BoolMask: TypeAlias = Union[npt.NDArray[np.bool_], Sequence[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class CategoricalActionMask:
     """Which entities pick a choice, and which choices each of them has.
 
@@ -45,10 +45,11 @@ class CategoricalActionMask:
 
     def __post_init__(self) -> None:
         """Refuse two ways of naming the actors."""
-        _check_exclusive("actor_ids", self.actor_ids, "actor_types", self.actor_types)
+        if self.actor_ids is not None and self.actor_types is not None:
+            raise _named_twice("actor", self.actor_ids, self.actor_types)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class SelectEntityActionMask:
     """Which entities select another one, and which entities they can select.
 
@@ -71,11 +72,13 @@ class SelectEntityActionMask:
 
     def __post_init__(self) -> None:
         """Refuse two ways of naming the actors or the actees."""
-        _check_exclusive("actor_ids", self.actor_ids, "actor_types", self.actor_types)
-        _check_exclusive("actee_ids", self.actee_ids, "actee_types", self.actee_types)
+        if self.actor_ids is not None and self.actor_types is not None:
+            raise _named_twice("actor", self.actor_ids, self.actor_types)
+        if self.actee_ids is not None and self.actee_types is not None:
+            raise _named_twice("actee", self.actee_ids, self.actee_types)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class GlobalCategoricalActionMask:
     """The choices that the player as a whole has: ``mask`` (choices,), or None for all."""
 
@@ -165,10 +168,9 @@ def _split_entities(
     return features, ids
 
 
-def _check_exclusive(name_a: str, a: object, name_b: str, b: object) -> None:
-    if a is not None and b is not None:
-        raise ActionMaskError(
-            f"an action mask gives both {name_a} and {name_b}",
-            expected="one of them, or neither for all entities",
-            received=f"{name_a}={shorten(a, 60)}, {name_b}={shorten(b, 60)}",
-        )
+def _named_twice(role: str, ids: object, types: object) -> ActionMaskError:
+    return ActionMaskError(
+        f"an action mask gives both {role}_ids and {role}_types",
+        expected="one of them, or neither for all entities",
+        received=f"{role}_ids={shorten(ids, 60)}, {role}_types={shorten(types, 60)}",
+    )
