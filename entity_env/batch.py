@@ -159,9 +159,8 @@ def batch_frames(
         reward=np.array([f.reward for f in frames], dtype=np.float32),
         done=np.array([f.done for f in frames], dtype=np.bool_),
         truncated=np.array([f.truncated for f in frames], dtype=np.bool_),
-        global_features=np.concatenate(
-            [np.zeros((0, len(obs_space.global_features)), dtype=np.float32)]
-            + [f.global_features[None] for f in frames]
+        global_features=np.array([f.global_features for f in frames], np.float32).reshape(
+            len(frames), len(obs_space.global_features)
         ),
         visible=_visible(frames, obs_space),
         metrics={} if metrics is None else metrics,
