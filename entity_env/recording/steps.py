@@ -89,6 +89,9 @@ class StepFormat(ObsFormat):
         Raises:
             ValueError: It contradicts itself.
         """
+        for array, (kind, _) in zip(arrays[1:], self._kinds, strict=False):
+            if array.size and array.dtype != np.dtype(kind):
+                raise ValueError("columns of other types")
         tables = []
         kinds = len(self._choices) * (1 + sum(noted))
         for rows, width in ((num_steps + 1, len(self._kinds)), (num_steps, kinds)):

@@ -250,6 +250,12 @@ def test_lengths_below_zero_are_refused(column, tmp_path):
         read_all(forged(tmp_path / "a", arrays, rows=2))
 
 
+def test_columns_of_other_types_are_refused(arrays, tmp_path):
+    arrays[1] = arrays[1].astype("<f8")  # as many bytes a value
+    with pytest.raises(RecordingError, match="columns of other types"):
+        read_all(forged(tmp_path / "a", arrays))
+
+
 @pytest.mark.parametrize("rows", [0, 2, 2**32 - 1])
 def test_a_chunk_with_other_rows_than_it_says_is_refused(rows, arrays, tmp_path):
     with pytest.raises(RecordingError, match="chunk at byte"):
