@@ -15,6 +15,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from entity_env.errors import SettingError, nearest, shorten
+from entity_env.features import LARGEST
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -158,9 +159,8 @@ def check_no_options(options: Any) -> None:
 
 def _feature_box(features: Sequence[Feature], rows: tuple[int, ...]) -> spaces.Box:
     """All that a checked observation can hold: finite numbers, and whole ones of discrete ones."""
-    most = float(np.finfo(np.float32).max)
-    low = [0.0 if isinstance(feature, Discrete) else -most for feature in features]
-    high = [feature.n - 1.0 if isinstance(feature, Discrete) else most for feature in features]
+    low = [0.0 if isinstance(feature, Discrete) else -LARGEST for feature in features]
+    high = [feature.n - 1.0 if isinstance(feature, Discrete) else LARGEST for feature in features]
     shape = (*rows, len(features))
     return spaces.Box(_all(low, shape), _all(high, shape), dtype=np.float32)
 
