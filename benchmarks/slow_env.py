@@ -1,8 +1,10 @@
-"""An environment whose steps take as long as they are told: for ``benchmarks/workers.py``."""
+"""Steps that take as long as they are told, and busy processes: for ``benchmarks/workers.py``."""
 
 from __future__ import annotations
 
 import itertools
+import multiprocessing
+import multiprocessing.connection
 import statistics
 import time
 
@@ -15,7 +17,7 @@ from entity_env import (
     ObsSpace,
 )
 
-__all__ = ["Slow", "busy", "loops_per_second"]
+__all__ = ["BusyPair", "Slow", "busy", "loops_per_second"]
 
 
 class Slow(Environment):
@@ -90,3 +92,39 @@ def loops_per_second() -> float:
         busy(100_000)
         times.append(time.process_time() - start)
     return 100_000 / statistics.median(times)
+
+
+class BusyPair:
+    """Two plain processes that are busy at the same time."""
+
+    def __enter__(self) -> BusyPair:
+        context = multiprocessing.get_context("spawn")
+        self._pipes = []
+        self._processes = []
+        for _ in range(2):
+            near, far = context.Pipe()
+            process = context.Process(target=_busy_on_demand, args=(far,), daemon=True)
+            process.start()
+            self._pipes.append(near)
+            self._processes.append(process)
+        self.busy(1)
+        return self
+
+    def busy(self, loops: int) -> None:
+        """So many loops in each of them at once; returns when both are done."""
+        for pipe in self._pipes:
+            pipe.send(loops)
+        for pipe in self._pipes:
+            pipe.recv()
+
+    def __exit__(self, *_: object) -> None:
+        for pipe in self._pipes:
+            pipe.send(None)
+        for process in self._processes:
+            process.join()
+
+
+def _busy_on_demand(pipe: multiprocessing.connection.Connection) -> None:
+    while (loops := pipe.recv()) is not None:
+        busy(loops)
+        pipe.send(None)
