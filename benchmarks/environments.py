@@ -55,7 +55,7 @@ def native_rows() -> list[Row]:
         lengths = {}
         for count, steps in _STEPS.items():
             runs[count], lengths[count] = _replay(MineSweeperVec(count, _SEED, **settings), steps)
-        times = alternate({str(count): run for count, run in runs.items()}, repeats=5)
+        times = alternate({str(count): run for count, run in runs.items()}, budget=10)
         baseline = _each(times["0"], _PYTHON_ROWS * _PYTHON_STEPS)
         for count, steps in _STEPS.items():
             ours = _each(times[str(count)], count * steps)

@@ -48,9 +48,9 @@ def list_env_rows() -> list[Row]:
     drill, anew = _cases(Drill, seed=None), _cases(Anew, seed=None)
     sweeper = _cases(MineSweeper, seed=1)
     return [
-        *_rows("ready-made lists", alternate(drill, seconds=0.25), target=300_000),
-        *_rows("lists made anew", alternate(anew, seconds=0.25)),
-        *_rows("MineSweeper", alternate(sweeper, seconds=0.25)),
+        *_rows("ready-made lists", alternate(drill, seconds=0.25, budget=12), target=300_000),
+        *_rows("lists made anew", alternate(anew, seconds=0.25, budget=12)),
+        *_rows("MineSweeper", alternate(sweeper, seconds=0.25, budget=12)),
         _collected_row(),
     ]
 
