@@ -18,6 +18,7 @@ from entity_env.errors import (
 )
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace
+from entity_env.tables import every
 
 __all__ = ["check_actions"]
 
@@ -91,7 +92,7 @@ def _check_shape(name: str, chosen: RaggedBufferI64, counts: npt.NDArray[np.int6
             received=f"{chosen.size0()} rows",
         )
     given = chosen.size1()
-    if not (given == counts).all():
+    if not every(given == counts):
         row = int(np.argmax(given != counts))
         raise ActionShapeError(
             f"action {name!r} has the wrong number of actors",
@@ -110,9 +111,9 @@ def _check_shape(name: str, chosen: RaggedBufferI64, counts: npt.NDArray[np.int6
 def _check_choices(name: str, flat: npt.NDArray[np.int64], mask: VecCategoricalActionMask) -> None:
     allowed = mask.mask.as_array()
     choices = mask.mask.size2()
-    outside = flat.view(np.uint64) >= choices  # what is negative is huge there
-    if outside.any():
-        first = int(np.argmax(outside))
+    inside = flat.view(np.uint64) < choices  # what is negative is huge there
+    if not every(inside):
+        first = int(np.argmin(inside))
         raise ActionIndexError(
             f"action {name!r} has no choice {flat[first]}",
             expected=f"a whole number from 0 to {choices - 1}",
@@ -120,7 +121,7 @@ def _check_choices(name: str, flat: npt.NDArray[np.int64], mask: VecCategoricalA
             where=f"environment {_rows(mask.actors)[first]}",
         )
     legal = allowed.take(np.arange(0, len(flat) * choices, choices) + flat)
-    if not legal.all():
+    if not every(legal):
         first = int(np.argmin(legal))
         raise MaskedActionError(
             f"action {name!r}: choice {flat[first]} is masked",
@@ -149,7 +150,7 @@ def _check_selected(
         hit &= mask.mask.as_array()[:, 0]
     found = np.zeros(len(flat), dtype=np.bool_)
     found[actor[hit]] = True
-    if not found.all():
+    if not every(found):
         first = int(np.argmin(found))
         options = actees[actee[actor == first]].tolist()
         kind = MaskedActionError if flat[first] in options else ActionIndexError

@@ -27,6 +27,7 @@ from entity_env.tables import (
     Ints,
     UnusualError,
     booleans,
+    every,
     finite_table,
     sizes,
     table,
@@ -155,7 +156,7 @@ def visible_column(
     if [part.shape for part in parts] != [(count,) for count in counts]:
         raise UnusualError
     shown = booleans(np.concatenate([part for part in parts if len(part)] or [_NONE_SHOWN]))
-    return None if shown.all() else shown
+    return None if every(shown) else shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class Outcome:
         if not set(map(type, rewards)) <= _NUMBERS or set(map(type, metrics)) != {dict}:
             raise UnusualError
         values = np.fromiter(rewards, np.float64, len(rewards))
-        if not np.abs(values).max() <= LARGEST:  # also for NaN
+        if not every(np.abs(values) <= LARGEST):  # also for NaN
             raise UnusualError
         if any(metrics):
             metrics = [read_metrics(own) if own else own for own in metrics]
@@ -201,7 +202,7 @@ def _ends(observations: Sequence[Observation]) -> tuple[Bools, Bools]:
             if type(observation.done) not in _TRUTHS or type(observation.truncated) not in _TRUTHS:
                 raise UnusualError
             done[frame], truncated[frame] = observation.done, observation.truncated
-    if (truncated > done).any():
+    if not every(truncated <= done):
         raise UnusualError
     return done, truncated
 

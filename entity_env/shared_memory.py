@@ -10,7 +10,7 @@ happen to end with the same values as the watched one are noticed in a later ste
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ class Watch:
     def __init__(self, observations: Sequence[Observation], row: int | None, rows: int) -> None:
         self._observations = observations
         self._row = row if rows > 1 else None
-        self._before = {} if self._row is None else _contents(observations[self._row])
+        self._before = {} if self._row is None else _written(observations[self._row])
 
     def check(self, where: Callable[[int], str]) -> None:
         """Compare with what the observation shows now, when the others have run.
@@ -46,12 +46,13 @@ class Watch:
         """
         if self._row is None:
             return
-        now = _contents(self._observations[self._row])
-        if now == self._before:
+        written = self._before, _written(self._observations[self._row])
+        if written[0] == written[1]:
             return
-        part = next(
-            name for name in {**self._before, **now} if now.get(name) != self._before.get(name)
-        )
+        old, new = (_by_name(marshal.loads(w)) if isinstance(w, bytes) else w for w in written)
+        part = next((name for name in {**old, **new} if new.get(name) != old.get(name)), None)
+        if part is None:  # equal values, written in two ways
+            return
         sharers = [row for row in range(len(self._observations)) if self._is_shared(part, row)]
         raise ObservationError(
             f"{part} changed after the environment had returned them, while others ran",
@@ -64,41 +65,60 @@ class Watch:
         """Whether another row shows this part from the same memory."""
         if self._row is None or row == self._row:
             return False
-        mine, other = (_held(self._observations[i]).get(part) for i in (self._row, row))
+        shown = (self._observations[i] for i in (self._row, row))
+        mine, other = (_by_name(_contents(observation)).get(part) for observation in shown)
         if isinstance(mine, np.ndarray) and isinstance(other, np.ndarray):
             return np.may_share_memory(mine, other)
         return mine is other
 
 
-def _held(observation: Any) -> dict[str, Any]:
-    """The arrays and lists of an observation by name; none of an observation that is no good."""
+def _contents(observation: Any) -> list[Any]:
+    """The arrays and lists of an observation by name, a dict for each of ``_KINDS``."""
     try:
-        return dict(_parts(observation))
+        return [
+            observation.features,
+            observation.ids,
+            observation.visible,
+            {name: getattr(who, "mask", None) for name, who in observation.actions.items()},
+            {"": observation.global_features},
+        ]
     except Exception:  # whatever an odd object raises; whoever reads it says what is wrong
+        return []
+
+
+def _by_name(contents: list[Any]) -> dict[str, Any]:
+    try:
+        return {
+            kind.format(name): value
+            for kind, own in zip(_KINDS, contents, strict=False)
+            for name, value in own.items()
+        }
+    except Exception:
         return {}
 
 
-def _parts(observation: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays and lists of an observation by name."""
-    for name, rows in observation.features.items():
-        yield f"the features of {name!r}", rows
-    for name, ids in observation.ids.items():
-        yield f"the ids of {name!r}", ids
-    for name, shown in observation.visible.items():
-        yield f"the visibility masks of {name!r}", shown
-    for name, who in observation.actions.items():
-        yield f"the masks of action {name!r}", getattr(who, "mask", None)
-    yield "the global features", observation.global_features
-
-
-def _contents(observation: Any) -> dict[str, bytes]:
+def _written(observation: Any) -> bytes | dict[str, bytes]:
     """What arrays and lists of plain values hold now."""
-    return {name: _written(value) for name, value in _held(observation).items()}
-
-
-def _written(value: Any) -> bytes:
+    contents = _contents(observation)
     try:
-        # Version 2 of the format: equal bytes for equal values.
-        return value.tobytes() if isinstance(value, np.ndarray) else marshal.dumps(value, 2)
-    except Exception:  # ValueError: objects that marshal does not know
+        return marshal.dumps(contents, _VERSION)
+    except Exception:  # ValueError: an array that is a view, an object that marshal does not know
+        return {name: _written_alone(value) for name, value in _by_name(contents).items()}
+
+
+def _written_alone(value: Any) -> bytes:
+    try:
+        return value.tobytes() if isinstance(value, np.ndarray) else marshal.dumps(value, _VERSION)
+    except Exception:
         return b""
+
+
+_KINDS = (
+    "the features of {!r}",
+    "the ids of {!r}",
+    "the visibility masks of {!r}",
+    "the masks of action {!r}",
+    "the global features",
+)
+_VERSION = 2
+"""Equal bytes for equal values: without references to earlier ones."""

@@ -23,6 +23,7 @@ __all__ = [
     "UnusualError",
     "boolean_table",
     "booleans",
+    "every",
     "finite_table",
     "sizes",
     "table",
@@ -43,6 +44,11 @@ _EXACT = 2.0**53
 
 class UnusualError(Exception):
     """The observations are not all of the common shapes, or one of them is wrong."""
+
+
+def every(truths: npt.NDArray[np.bool_]) -> bool:
+    """``truths.all()``, which takes four times as long where they are few."""
+    return 0 not in truths.tobytes()
 
 
 def sizes(column: Sequence[Any]) -> Ints:
@@ -87,7 +93,7 @@ def booleans(array: npt.NDArray[Any]) -> Bools:
     """The same as booleans; refuses what is neither boolean nor a whole 0 or 1."""
     if array.dtype == np.bool_:
         return array
-    if array.dtype.kind not in "iu" or not ((array == 0) | (array == 1)).all():
+    if array.dtype.kind not in "iu" or not every((array == 0) | (array == 1)):
         raise UnusualError
     return array.astype(np.bool_)
 
@@ -97,7 +103,7 @@ def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats
     if array.dtype.kind not in _KINDS:
         raise UnusualError
     if array.dtype == np.float32:
-        if not np.isfinite(array).all():
+        if not every(np.isfinite(array)):
             raise UnusualError
     elif array.size and not -_EXACT < float(array.min()) <= float(array.max()) < _EXACT:
         raise UnusualError  # NaN, too, compares as False
@@ -105,7 +111,7 @@ def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats
     for column, feature in enumerate(features):
         if isinstance(feature, Discrete):
             values = rows[:, column]
-            if ((values < 0) | (values >= feature.n) | (values != np.floor(values))).any():
+            if not every((values >= 0) & (values < feature.n) & (values == np.floor(values))):
                 raise UnusualError
     return rows
 

@@ -470,6 +470,7 @@ class Shares(Environment):
         shown = {
             "features": self.place[:1],
             "views": self.place[self.number % 2 :][:2],
+            "every second": self.place[::2],
             "lists": self.rows,
             "constant": self.wall,
         }.get(self.how, [[value]])
@@ -483,6 +484,7 @@ class Shares(Environment):
 SHARED = {
     "features": "the features of 'Walker'",
     "views": "the features of 'Walker'",
+    "every second": "the features of 'Walker'",
     "lists": "the features of 'Walker'",
     "masks": "the masks of action 'Go'",
 }
