@@ -139,7 +139,7 @@ class Layout:
         return shown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CategoricalColumn:
     """Who picks a choice in each frame.
 
@@ -182,7 +182,7 @@ class CategoricalColumn:
         return cls(actors, lengths, _choices(rows, len(actors), lengths, choices))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SelectColumn:
     """Who selects whom in each frame.
 

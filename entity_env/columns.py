@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import add, itemgetter
+from operator import add, is_, itemgetter
 from types import NoneType
 from typing import Any
 
@@ -86,7 +86,7 @@ def global_column(values: Sequence[Any], features: Sequence[Feature]) -> Floats:
     return finite_table(array, features)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ids:
     """The ids of all frames.
 
@@ -128,7 +128,7 @@ class Ids:
         known = _frame_by_frame(columns, len(given))
         if sum(map(len, map(set, known))) != sum(map(len, known)):
             raise UnusualError
-        complete = all(a is b for a, b in zip(columns, filled, strict=True))
+        complete = all(map(is_, columns, filled))
         return cls(known if complete else _frame_by_frame(filled, len(given)), columns, counts)
 
     def index_of(self, frame: int) -> dict[EntityID, int]:
@@ -159,7 +159,7 @@ def visible_column(
     return None if every(shown) else shown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """What the steps of all frames led to.
 

@@ -40,15 +40,14 @@ def number_rows(rows: list[Any], width: int) -> npt.NDArray[np.float32] | None:
     """
     if not _is_row(rows, width):
         return None
-    types = tuple(map(type, rows[0]))
-    if not set(types) <= _NUMBERS.keys():
+    record = _number_record(tuple(map(type, rows[0])))
+    if record is None:
         return None
-    dtype, runs = _number_record(types)
-    records = _records(rows, dtype)
+    records = _records(rows, record.dtype)
     if records is None:
         return None
     array = np.empty((len(rows), width), np.float32)
-    for field, tag, columns in runs:
+    for field, tag, columns in record.runs:
         cells = records[field]
         if cells["tag"].tobytes() != tag * cells.size:
             return None
@@ -90,8 +89,18 @@ def _records(rows: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
     return records if alike else None
 
 
+class _Record(NamedTuple):
+    """How rows of numbers are written."""
+
+    dtype: np.dtype[Any]
+    runs: list[_Run]
+
+
 @functools.lru_cache(maxsize=256)
-def _number_record(types: tuple[type, ...]) -> tuple[np.dtype[Any], list[_Run]]:
+def _number_record(types: tuple[type, ...]) -> _Record | None:
+    """The record of rows of such values; None where one is no number."""
+    if not set(types) <= _NUMBERS.keys():
+        return None
     fields: list[Any] = [("head", f"V{_HEAD}")]
     runs = []
     start = 0
@@ -101,7 +110,7 @@ def _number_record(types: tuple[type, ...]) -> tuple[np.dtype[Any], list[_Run]]:
         fields.append((f"run{start}", [("tag", "V1"), ("value", value)], (count,)))
         runs.append(_Run(f"run{start}", tag, slice(start, start + count)))
         start += count
-    return np.dtype(fields), runs
+    return _Record(np.dtype(fields), runs)
 
 
 @functools.lru_cache(maxsize=256)

@@ -53,7 +53,7 @@ from entity_env.validate import FrameReader
 __all__ = ["RowReader", "Rows", "ended_rows"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rows:
     """The checked observations of R rows.
 
@@ -217,7 +217,7 @@ def _outcome(frames: Sequence[Frame]) -> Outcome:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Parts:
     """All parts of the observations but the action masks."""
 
