@@ -445,6 +445,7 @@ class Shares(Environment):
     how = "features"
     place = np.zeros((4, 1))
     rows: ClassVar = [[0.0]]
+    zeros: ClassVar = [[0.0]]
     mask = np.ones((1, 2), bool)
     wall = np.full((1, 1), 7.0)
     made = 0
@@ -466,6 +467,7 @@ class Shares(Environment):
     def _show(self):
         value = 10.0 * self.number + self.steps
         self.place[:] = self.rows[0][0] = value
+        self.zeros[0][0] = -0.0 if self.number else 0.0
         self.mask[0, 0] = self.number == 0
         shown = {
             "features": self.place[:1],
@@ -473,6 +475,7 @@ class Shares(Environment):
             "every second": self.place[::2],
             "lists": self.rows,
             "constant": self.wall,
+            "signs": self.zeros,
         }.get(self.how, [[value]])
         mask = self.mask if self.how == "masks" else None
         return Observation(
@@ -580,12 +583,13 @@ def test_a_reset_that_writes_over_what_another_row_shows_is_refused():
     assert caught.value.received is None, "environment 1 shows other memory"
 
 
-def test_a_table_that_nobody_changes_may_be_shared():
-    make = type("Constant", (Shares,), {"how": "constant"})
+@pytest.mark.parametrize(("how", "value"), [("constant", 7.0), ("signs", 0.0)])
+def test_a_table_of_which_nobody_changes_the_values_may_be_shared(how, value):
+    make = type("Constant", (Shares,), {"how": how})
     env = ListEnv(make, 3)
     obs = env.reset()
     obs = env.act({"Go": ragged([0] * 3, [1] * 3)})
-    assert obs.features["Walker"].as_array().tolist() == [[7.0]] * 3
+    assert obs.features["Walker"].as_array().tolist() == [[value]] * 3
 
 
 # Rows of plain Python numbers.
