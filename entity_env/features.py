@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from entity_env.errors import FeatureShapeError, FeatureTypeError, FeatureValueError, shorten
 from entity_env.spaces import Discrete, Feature, feature_name
+from entity_env.tables import every
 
 __all__ = ["LARGEST", "check_values", "feature_rows", "numbers"]
 
@@ -61,7 +62,7 @@ def feature_rows(what: str, values: object, features: Sequence[Feature]) -> npt.
 
 def check_values(what: str, rows: npt.NDArray[np.float32], features: Sequence[Feature]) -> None:
     """Refuse what is not finite, and discrete values out of range."""
-    if not np.isfinite(rows).all():
+    if not every(np.isfinite(rows)):
         row, column = np.argwhere(~np.isfinite(rows))[0]
         raise FeatureValueError(
             f"{what}, row {row}: feature {feature_name(features[column])!r} is not finite",

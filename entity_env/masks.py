@@ -37,6 +37,7 @@ from entity_env.spaces import (
     GlobalCategoricalActionSpace,
     SelectEntityActionSpace,
 )
+from entity_env.tables import every
 
 __all__ = ["MaskReader", "bool_array"]
 
@@ -183,7 +184,7 @@ class MaskReader:
                 expected=f"({len(actors)} actors, {width} {columns})",
                 received=f"shape {values.shape}",
             )
-        if not values.any(axis=1).all():
+        if not every(np.logical_or.reduce(values, axis=1)):
             actor = actors[int(np.argmin(values.any(axis=1)))]
             absent = "actor" if actor < len(self.ids) else "action"
             raise EmptyMaskError(
