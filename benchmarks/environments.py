@@ -1,4 +1,4 @@
-"""Environment steps per second, random numbers and observations included.
+"""Steps per second of compiled environments, random numbers and observations included.
 
 python -m benchmarks.environments
 
@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.list_env_bench import list_env_rows
 from benchmarks.measure import Row, Times, alternate, print_rows, speed_row
 from entity_env import ListEnv, RaggedBufferI64, VecEnv, VecObs
 from entity_env.play import random_policy
 from envs.minesweeper import MineSweeper
 from envs.minesweeper_native import MineSweeperVec
 
-__all__ = ["native_rows", "rows"]
+__all__ = ["rows"]
 
 _SEED = 1
 _STEPS = {128: 1000, 1024: 300}
@@ -42,11 +41,6 @@ _CASES: tuple[tuple[str, dict[str, Any], dict[int, float]], ...] = (
 
 
 def rows() -> list[Row]:
-    """Compiled rows, and environments in a list."""
-    return native_rows() + list_env_rows()
-
-
-def native_rows() -> list[Row]:
     """The compiled MineSweeper against the readable one in a ``ListEnv``."""
     found = []
     for name, settings, targets in _CASES:

@@ -1,6 +1,6 @@
 """``ListEnv``: what a step of a Python environment costs beside the environment's own ``act``.
 
-python -m benchmarks.list_env_bench
+python -m benchmarks.list_env
 
 All checks of observations are on. The baseline reads and packs the same observations frame by
 frame, with ``FrameReader`` and ``batch_frames``. "The game alone" is the same environments with the
@@ -33,17 +33,12 @@ from entity_env.play import random_policy
 from entity_env.rows import RowReader, Rows
 from envs.minesweeper import MineSweeper
 
-__all__ = ["Anew", "Drill", "list_env_rows", "rows"]
+__all__ = ["Anew", "Drill", "rows"]
 
 ROWS, STEPS = 128, 128
 
 
 def rows() -> list[Row]:
-    """All rows of this benchmark."""
-    return list_env_rows()
-
-
-def list_env_rows() -> list[Row]:
     """Steps per second, and how much of the time is not the game's own."""
     drill, anew = _cases(Drill, seed=None), _cases(Anew, seed=None)
     sweeper = _cases(MineSweeper, seed=1)
