@@ -97,18 +97,25 @@ class Layout:
             same = self._names(types[0])
             if len(same) == 1:  # without a table, in half the time
                 return _ranges(self._starts[same[0]], self._counts[same[0]])
-            types = [same] * len(types)
+            shape = len(same), len(types)  # also where no type is named
+            starts, counts = (
+                np.array([of[name] for name in same], np.int64).reshape(shape).T
+                for of in (self._starts, self._counts)
+            )
+            return _ranges(starts, counts)
         keys = [None if names is None else tuple(names) for names in types]
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        chosen = np.array([numbers[key] for key in keys])
-        named = [self._names(key) for key in numbers]
-        starts, counts = np.zeros((2, len(keys), max(map(len, named))), np.int64)
-        for number, names in enumerate(named):
-            rows = chosen == number
-            for column, name in enumerate(names):
-                starts[rows, column] = self._starts[name][rows]
-                counts[rows, column] = self._counts[name][rows]
-        return _ranges(starts, counts)
+        distinct = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        # A line for each type, and one more for a type of which there is nothing.
+        line = {name: number for number, name in enumerate(self._counts)}
+        nothing = np.zeros_like(self.totals)
+        starts = np.array([*self._starts.values(), nothing])
+        counts = np.array([*self._counts.values(), nothing])
+        lines = [[line[name] for name in self._names(key)] for key in distinct]
+        widest = max(map(len, lines))
+        padded = np.array([own + [len(line)] * (widest - len(own)) for own in lines], np.int64)
+        chosen = padded[[distinct[key] for key in keys]]  # (B, K)
+        frames = np.arange(len(keys))[:, None]
+        return _ranges(starts[chosen, frames], counts[chosen, frames])
 
     def _names(self, names: Sequence[EntityName] | None) -> Sequence[EntityName]:
         if names is None:

@@ -47,7 +47,7 @@ class UnusualError(Exception):
 
 
 def every(truths: npt.NDArray[np.bool_]) -> bool:
-    """``truths.all()``, which takes four times as long where they are few."""
+    """``truths.all()``, which takes four to ten times as long up to some 10,000 of them."""
     return 0 not in truths.tobytes()
 
 
