@@ -120,7 +120,7 @@ class Layout:
     def _names(self, names: Sequence[EntityName] | None) -> Sequence[EntityName]:
         if names is None:
             return list(self._counts)
-        if len(set(names)) != len(names):
+        if type(names) not in _LISTS or len(set(names)) != len(names):
             raise UnusualError
         return names
 

@@ -73,6 +73,7 @@ def _checked(
             expected="RaggedBufferI64 with shape (rows, actors, 1)",
             received=shorten(chosen),
         )
+    chosen = chosen.materialize()  # of a view the package refuses size1
     _check_shape(name, chosen, counts)
     if chosen.items() == 0:
         return mask.actors  # as empty, and certainly of width 1

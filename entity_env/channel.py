@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import socket
 import struct
+import weakref
 from collections import deque
 
 __all__ = ["Channel"]
@@ -22,6 +25,7 @@ class Channel:
         self._socket = connected
         self._unread = b""
         self._messages: deque[tuple[bytes, bytes]] = deque()
+        _OPEN.add(self)
 
     def fileno(self) -> int:
         """The descriptor, to wait for; only right while ``take`` has nothing left."""
@@ -49,7 +53,9 @@ class Channel:
         return taken
 
     def close(self) -> None:
-        """Close this end."""
+        """Close this end; the other side notices at once, whoever else still holds a copy of it."""
+        with contextlib.suppress(OSError):  # it is closed, or the other side was quicker
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _fill(self) -> None:
@@ -80,3 +86,14 @@ class Channel:
         if not data:
             raise EOFError("the other side has closed its end")
         return data
+
+
+def _close_copies() -> None:
+    """In a forked process: the other side must not wait for it when the original is gone."""
+    for channel in list(_OPEN):
+        channel._socket.close()
+
+
+_OPEN: weakref.WeakSet[Channel] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):  # else nothing forks
+    os.register_at_fork(after_in_child=_close_copies)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import add, is_, itemgetter
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any
 
 import numpy as np
@@ -185,9 +185,9 @@ class Outcome:
         values = np.fromiter(rewards, np.float64, len(rewards))
         if not every(np.abs(values) <= LARGEST):  # also for NaN
             raise UnusualError
-        if any(metrics):
-            metrics = [read_metrics(own) if own else own for own in metrics]
-        return cls(values, *_ends(observations), metrics)
+        # Copies, also of nothing: an environment may fill its dict again before it is looked at.
+        checked = [read_metrics(own) if own else _NO_METRICS for own in metrics]
+        return cls(values, *_ends(observations), checked)
 
     def results(self) -> list[tuple[float, Mapping[str, float]]]:
         """Reward and metrics of each frame."""
@@ -218,3 +218,4 @@ def _frame_by_frame(columns: Sequence[list[list[EntityID]]], frames: int) -> lis
 
 
 _NONE_SHOWN = np.zeros(0, np.bool_)
+_NO_METRICS: Mapping[str, float] = MappingProxyType({})

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
+    "DAMAGES",
     "ActionIndexError",
     "ActionMaskError",
     "ActionShapeError",
@@ -244,6 +245,10 @@ class ClosedError(EntityEnvError):
 
 class StateError(EntityEnvError):
     """A saved state that does not fit, or an environment that cannot save its state."""
+
+
+DAMAGES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a saved state raises where something is missing, or is not what it should be."""
 
 
 class EnvironmentFailedError(EntityEnvError):

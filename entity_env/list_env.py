@@ -13,7 +13,7 @@ import numpy.typing as npt
 from entity_env.batch import VecObs
 from entity_env.collector import uncollected
 from entity_env.environment import Environment
-from entity_env.errors import EntityEnvError, ObservationError
+from entity_env.errors import DAMAGES, EntityEnvError, ObservationError
 from entity_env.metrics import EpisodeTrackers, metric_columns
 from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferI64
@@ -178,7 +178,7 @@ class ListEnv(VecEnv):
                 self._episodes.set_state(row, saved["episode"])
                 self._envs.step = int(saved["step"])
                 own = saved["env"]
-            except (KeyError, TypeError, ValueError) as error:
+            except DAMAGES as error:
                 raise damaged_state(saved, error).located(self._envs.where(row)) from error
             observations.append(self._envs.call(row, "set_state", env.set_state, own))
             if row == 0:

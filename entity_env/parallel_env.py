@@ -119,9 +119,11 @@ class ParallelEnv(VecEnv):
 
     def _ask(self, request: str, arguments: list[Any]) -> list[Any]:
         """Send one request to each worker, then collect; the first failure ends them all."""
+        what = f"what {request} was given"
+        messages = [pickled(what, (request, argument)) for argument in arguments]
         try:
-            for worker, argument in zip(self._workers, arguments, strict=True):
-                worker.ask(request, argument)
+            for worker, message in zip(self._workers, messages, strict=True):
+                worker.send(b"p", message)
             return [worker.receive() for worker in self._workers]
         except BaseException:
             # After a failure, or Ctrl-C between two messages, answers no longer match requests.

@@ -8,6 +8,7 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 
+from entity_env.batch import VecObs
 from entity_env.channel import Channel
 from entity_env.list_env import ListEnv
 from entity_env.obs_format import ObsFormat
@@ -40,9 +41,8 @@ def play_rows(channel: Channel, block: SharedBlock, envs: Mapping[int, ListEnv])
             rows.take()
         number = rows.round
         row, actions = rows.waiting.popleft()
-        env = envs[row]
         # Past the checks of ``act``: the parent has made them, for the same observation.
-        obs = env.reset(rows.seed) if actions is None else env._act(actions)
+        obs = rows.reset(row) if actions is None else envs[row]._act(actions)
         place = block.write(row, obs_format.pack(obs))
         # Never wait for the parent to read while the parent waits for this process to read.
         while events.poll()[0][1] != select.POLLOUT:
@@ -56,10 +56,10 @@ class _Rows:
     def __init__(self, channel: Channel, envs: Mapping[int, ListEnv]) -> None:
         self.waiting: deque[tuple[int, dict[ActionName, RaggedBufferI64] | None]] = deque()
         self.round = 0
-        self.seed: int | None = None
         self._channel = channel
-        self._rows = list(envs)
-        self._names = list(envs[self._rows[0]].action_space())
+        self._envs = envs
+        self._names = list(next(iter(envs.values())).action_space())
+        self._seeds: dict[int, list[int | None]] = {row: [] for row in envs}
 
     def take(self) -> None:
         """Read what the parent has sent; waits for it."""
@@ -67,5 +67,15 @@ class _Rows:
             if kind == b"a":
                 self.waiting += read_dealt_actions(content, self._names)
             else:
-                self.round, self.seed = pickle.loads(content)
-                self.waiting = deque((row, None) for row in self._rows)
+                self.round, seed = pickle.loads(content)
+                self.waiting = deque((row, None) for row in self._envs)
+                for seeds in self._seeds.values():
+                    seeds.append(seed)
+
+    def reset(self, row: int) -> VecObs:
+        """Begin as often as was asked for: what comes next must not depend on who was quicker."""
+        *earlier, last = self._seeds[row]
+        self._seeds[row] = []
+        for seed in earlier:
+            self._envs[row].reset(seed)
+        return self._envs[row].reset(last)

@@ -144,7 +144,7 @@ class VecEnv(ABC):
     def _check(
         self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
     ) -> Mapping[ActionName, RaggedBufferI64]:
-        """The actions for ``_act``, one entry for each action of the space, or an error.
+        """The actions for ``_act``, all that the space has, in its order; or an error.
 
         Those that know their rows better may say yes more quickly and leave the rest to this one.
         """

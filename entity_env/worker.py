@@ -20,6 +20,8 @@ import threading
 import time
 from typing import Any
 
+import cloudpickle
+
 from entity_env import errors
 from entity_env.channel import Channel
 from entity_env.errors import EntityEnvError
@@ -41,12 +43,15 @@ def main() -> None:
     # Ctrl-C and a scheduler's SIGTERM are for the parent, which closes its end when it is done.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for descriptor in map(int, sys.argv[1:]):  # not for programs that an environment starts
+        os.set_inheritable(descriptor, False)
     connected = socket.socket(fileno=int(sys.argv[1]))
     threading.Thread(target=_end_with_parent, args=(connected.fileno(),), daemon=True).start()
     channel = Channel(connected)
     block = SharedBlock(int(sys.argv[2]))
     with (
         contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError),
+        contextlib.closing(channel),  # now, not when the last thread of an environment ends
         contextlib.ExitStack() as at_end,
     ):
         try:
@@ -91,8 +96,8 @@ def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -
     spaces = [{"obs_space": env.obs_space(), "action_space": env.action_space()} for env in envs]
     check_same_spaces(spaces, lambda i: f"environment {parts[i][0]}, step 0")
     has_state = all(env.has_state() for env in envs)
-    # The first row's: all of them are packed in its order.
-    channel.send(b"p", pickle.dumps({**spaces[0], "has_state": has_state}))
+    # The first row's: all of them are packed in its order. Labels may be of classes of a script.
+    channel.send(b"p", cloudpickle.dumps({**spaces[0], "has_state": has_state}))
     if start["apart"]:
         play_rows(channel, block, {row: env for (row, _), env in zip(parts, envs, strict=True)})
     else:

@@ -26,12 +26,13 @@ from entity_env.errors import (
 from entity_env.shared_block import SharedBlock
 from entity_env.spaces import check_same_spaces
 from entity_env.vec_env import check_count
-from entity_env.worker import revive
+from entity_env.worker import SECONDS_TO_CLOSE, revive
 
 __all__ = ["WorkerProcess", "common_spaces", "end_workers", "pickled", "start_workers"]
 
 _START = "from entity_env.worker import main; main()"
-_SECONDS_TO_CLOSE = 5.0
+_SECONDS_TO_DIE = 2 * SECONDS_TO_CLOSE
+"""A worker whose socket is closed ends itself sooner, unless the system has stopped it."""
 
 
 class WorkerProcess:
@@ -44,11 +45,13 @@ class WorkerProcess:
         self.channel = Channel(near)
         self.block = SharedBlock.create()
         descriptors = (far.fileno(), self.block.fileno())
+        # As here: -P keeps the working directory out, and import skips what is no string.
+        path = [place or "." for place in sys.path if isinstance(place, str)]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _START, *map(str, descriptors)],
+                [sys.executable, "-P", "-c", _START, *map(str, descriptors)],
                 pass_fds=descriptors,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p or "." for p in sys.path)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
                 stdin=subprocess.DEVNULL,
             )
         except BaseException:  # no process, no memory, Ctrl-C
@@ -64,22 +67,18 @@ class WorkerProcess:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.channel.send(kind, content)
 
-    def ask(self, request: str, argument: Any) -> None:
-        """Send a request that is answered with a pickle, or with an observation."""
-        self.send(b"p", pickle.dumps((request, argument)))
-
     def receive(self) -> Any:
         """The next answer, unpickled, or the bytes of a report; raises the error that is one."""
         try:
             return self._understood(*self.channel.receive())
-        except (EOFError, OSError):
+        except (EOFError, ConnectionError):  # not each OSError: a signal's handler may raise others
             raise self._death() from None
 
     def take(self) -> list[Any]:
         """All answers that have arrived, at least one."""
         try:
             messages = self.channel.take()
-        except (EOFError, OSError):
+        except (EOFError, ConnectionError):
             raise self._death() from None
         return [self._understood(*message) for message in messages]
 
@@ -101,7 +100,11 @@ class WorkerProcess:
         return answer
 
     def _death(self) -> WorkerDiedError:
-        code = self._process.wait()
+        try:
+            code = self._process.wait(_SECONDS_TO_DIE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
         row, step = self.block.noted()
         row = max(row, self.first_row)  # nothing is noted before the first row runs
         cause = f"signal {-code}" if code < 0 else f"exit status {code}"
@@ -164,19 +167,19 @@ def end_workers(workers: Sequence[WorkerProcess]) -> None:
     """End all of them: healthy ones close their environments, the others are killed."""
     for worker in workers:
         worker.channel.close()
-    last = time.monotonic() + _SECONDS_TO_CLOSE
+    last = time.monotonic() + SECONDS_TO_CLOSE
     for worker in workers:
         worker.end(max(0.0, last - time.monotonic()))
 
 
-def pickled(what: str, function: Callable[..., Environment]) -> bytes:
-    """``function`` for a worker to load, or an EnvironmentFailedError about ``what``."""
+def pickled(what: str, value: Any) -> bytes:
+    """``value`` for a worker to load, or an EnvironmentFailedError about ``what``."""
     try:
-        content: bytes = cloudpickle.dumps(function)
+        content: bytes = cloudpickle.dumps(value)
     except Exception as error:  # whatever the objects that it holds raise
         raise EnvironmentFailedError(
             f"{what} cannot be sent to a worker: {shorten(error)}",
             expected="a class or function that can be imported or pickled",
-            received=shorten(function),
+            received=shorten(value),
         ) from error
     return content

@@ -16,6 +16,7 @@ from entity_env.actions import (
     SelectEntityAction,
 )
 from entity_env.errors import (
+    DAMAGES,
     ActionIndexError,
     ActionMaskError,
     ActorError,
@@ -140,7 +141,7 @@ def reading_state(game: str, state: Any) -> Iterator[None]:
         yield
     except StateError:
         raise
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except DAMAGES as error:
         raise StateError(
             f"this is not a state of {game}",
             expected="what get_state returned",

@@ -11,6 +11,7 @@ import numpy as np
 
 from entity_env.actions import Action, CategoricalAction, SelectEntityAction
 from entity_env.errors import (
+    DAMAGES,
     ActionIndexError,
     ActionMaskError,
     ActorError,
@@ -129,7 +130,7 @@ def check_state(state: Mapping[str, Any], settings: MineSweeperSettings) -> Posi
         robots = [(whole(x), whole(y)) for x, y in state["robots"]]
         cooldowns = [whole(cooldown) for cooldown in state["cooldowns"]]
         steps = whole(state["steps"])
-    except (KeyError, TypeError, ValueError) as error:
+    except DAMAGES as error:
         raise StateError(
             "this is not a state of MineSweeper",
             expected="mines and robots as lists of [x, y], cooldowns as a list, steps"

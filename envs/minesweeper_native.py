@@ -17,6 +17,7 @@ import numpy.typing as npt
 from entity_env.batch import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import (
+    DAMAGES,
     EntityEnvError,
     ObservationError,
     ResetNeededError,
@@ -45,6 +46,7 @@ from envs.minesweeper_rules import ACTION_SPACE, OBS_SPACE
 __all__ = ["MineSweeperVec"]
 
 _RANDOM = "SplitMix64"
+_LONGEST = 2**30  # steps of an episode, which are counted in 32 bits
 _METRICS = ("episodic_length", "episodic_reward", "win")
 
 
@@ -120,15 +122,11 @@ class MineSweeperVec(VecEnv):
                 and isinstance(shots, RaggedBufferI64)
                 and moves.size0() == shots.size0() == len(self)
                 and moves.size2() == shots.size2() == 1
-                and is_legal(
-                    self._board,
-                    moves.as_array(),
-                    moves.size1(),
-                    shots.as_array(),
-                    shots.size1(),
-                )
             ):
-                return actions
+                moves, shots = moves.materialize(), shots.materialize()  # they may be views
+                chosen = moves.as_array(), moves.size1(), shots.as_array(), shots.size1()
+                if is_legal(self._board, *chosen):
+                    return {"Move": moves, "Fire Orbital Cannon": shots}
         return super()._check(actions, obs)
 
     def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
@@ -205,7 +203,9 @@ class MineSweeperVec(VecEnv):
             own, _ = saved["env"], int(saved["step"])
             if kind == _RANDOM and not 0 <= int(bits) < 2**64:
                 raise ValueError(f"random state {bits}")
-        except (KeyError, TypeError, ValueError) as error:
+            if not 0 <= length < _LONGEST:
+                raise ValueError(f"an episode of {length} steps")
+        except DAMAGES as error:
             raise damaged_state(saved, error) from error
         if kind != _RANDOM:
             raise StateError(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.environment import Environment, check_seed, seed_environment
-from entity_env.errors import SettingError, StateError, shorten
+from entity_env.errors import DAMAGES, SettingError, StateError, shorten
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
@@ -95,7 +95,7 @@ class Wrapper(Environment):
         observation = self.env.set_state(state["env"])
         try:
             self._set_own_state(state[name])
-        except (KeyError, TypeError, ValueError) as error:
+        except DAMAGES as error:
             raise StateError(
                 f"the saved state of {name} is damaged: {type(error).__name__}: {error}",
                 received=shorten(state[name]),

@@ -115,6 +115,24 @@ def test_a_reset_with_a_seed_begins_anew_whatever_is_under_way():
         assert play_async(env, 3)[0] == play_list(Farm, 4, 3, seed=2**70)
 
 
+@pytest.mark.parametrize("seeds", [(9, None), (None, 9, None, None), (9, 8)])
+def test_resets_in_a_row_all_count(seeds):
+    """Whether a worker has begun with the first of them when the next one comes, or not."""
+    listed = ListEnv(Farm, 4, seed=1)
+    for seed in seeds:
+        obs = listed.reset(seed)
+    with AsyncEnv(Farm, 4, 2, 4, seed=1) as env:
+        for pause in (0.0, 0.01, 0.1):
+            env.reset(1)
+            for seed in seeds:
+                env.reset(seed)
+                time.sleep(pause)
+            ready = env.recv(timeout=60)
+            expected = rows_of(obs)
+            for row, frame in zip(ready.rows.tolist(), rows_of(ready.obs), strict=True):
+                assert frame == expected[row]
+
+
 def test_spaces_and_sizes():
     with AsyncEnv(Farm, 3, 2, 2) as env, ListEnv(Farm, 3) as other:
         assert len(env) == 3

@@ -117,6 +117,15 @@ def test_a_state_that_is_refused_needs_a_reset_too(state):
             env.act(go(2))
 
 
+def test_actions_may_be_a_view():
+    with ListEnv(Switch, 2) as env:
+        env.reset()
+        three = ragged([0, 0, 1], [1, 1, 1])
+        assert env.act({"Go": three[[0, 2], :, :]}).reward.tolist() == [1.0, 1.0]
+        with pytest.raises(errors.ActionShapeError, match="2 rows"):
+            env.act({"Go": three[[0, 1, 2], :, :]})
+
+
 def test_actions_that_are_refused_have_played_nothing():
     with ListEnv(Switch, 2) as env:
         env.reset()

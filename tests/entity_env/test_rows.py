@@ -439,6 +439,47 @@ def test_an_environment_may_use_its_memory_again():
     assert fourth.reward.tolist() == [11.0] * 3
 
 
+@pytest.mark.parametrize("types", [{"Walker"}, {"Walker": 1}, "Walker"])
+def test_types_that_are_no_list_are_refused_beside_ids_too(types):
+    walkers = {"features": {"Walker": [[1.0]]}, "ids": {"Walker": ["w"]}}
+    rows = [
+        Observation(**walkers, actions={"Go": CategoricalActionMask(actor_types=types)}),
+        Observation(**walkers, actions={"Go": CategoricalActionMask(actor_ids=["w"])}),
+    ]
+    reader = RowReader(Chain().obs_space(), Chain().action_space())
+    with pytest.raises(errors.ActionMaskError, match="row 0: action 'Go': the actors are not"):
+        reader.read(rows, "row {}".format)
+
+
+class Levels(Chain):
+    """Says in one dict which episode it is, at the beginning of each."""
+
+    def __init__(self):
+        super().__init__(length=2)
+        self.shown = {}
+        self.level = 0
+
+    def reset(self):
+        self.level += 1
+        self.shown["level"] = self.level
+        return self._with_metrics(super().reset())
+
+    def act(self, actions):
+        self.shown.clear()
+        return self._with_metrics(super().act(actions))
+
+    def _with_metrics(self, obs):
+        obs.metrics = self.shown
+        return obs
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_metrics_of_an_ended_episode_are_its_own_where_their_dict_is_used_again(rows):
+    _, _, second = play(Levels, 2, rows=rows)
+    assert second.metrics["level"].tolist() == [1.0] * rows
+    assert set(second.metrics) == {"level", "episodic_reward", "episodic_length"}
+
+
 class Shares(Environment):
     """Writes what it shows into memory of all environments, in one of several ways."""
 

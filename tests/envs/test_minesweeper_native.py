@@ -488,6 +488,18 @@ def test_a_restored_game_goes_on_the_same():
             errors.StateError,
             "damaged",
         ),
+        (lambda s: [s[0], {**s[1], "episode": None}], errors.StateError, "damaged"),
+        (lambda s: [s[0], {**s[1], "episode": np.int64(3)}], errors.StateError, "damaged"),
+        (
+            lambda s: [s[0], {**s[1], "episode": {**s[1]["episode"], "length": 2**31 - 1}}],
+            errors.StateError,
+            "an episode of 2147483647 steps",
+        ),
+        (
+            lambda s: [s[0], {**s[1], "episode": {**s[1]["episode"], "length": float("inf")}}],
+            errors.StateError,
+            "damaged",
+        ),
         (lambda s: [s[0], {**s[1], "env": {"mines": []}}], errors.StateError, "not a state"),
         (
             lambda s: [s[0], {**s[1], "env": {**s[1]["env"], "mines": []}}],
@@ -672,6 +684,20 @@ def test_an_action_without_actors_may_be_left_out_or_be_empty():
 
 
 Z3 = np.zeros(3, np.int64)
+
+
+def test_actions_may_come_in_any_order_and_as_views():
+    env = MineSweeperVec(3, 1, nrobots=1, orbital_cannon=1, cooldown_period=0)
+    obs = env.reset()
+    state, good = env.get_state(), random_policy(0)(obs)
+    expected = env.act(good)
+    for form in (
+        lambda actions: dict(reversed(actions.items())),
+        lambda actions: {name: chosen[[0, 1, 2], :, :] for name, chosen in actions.items()},
+    ):
+        obs = env.set_state(state)
+        assert list(env._check(form(good), obs)) == list(env.action_space())
+        assert_same_obs(env.act(form(good)), expected)
 
 
 def test_acting_before_reset_and_after_close_is_refused():
