@@ -125,7 +125,7 @@ def test_a_forked_process_that_ends_does_not_end_the_workers():
         assert env.act(GO).reward.tolist() == [1.0]
 
 
-class alarm:  # noqa: N801 - used like a function
+class alarm:
     """Raise TimeoutError, as the usual recipe for time limits does."""
 
     def __init__(self, seconds):
