@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from ragged_net.once import once_differentiable
 
 if TYPE_CHECKING:
     from ppo_trainer.loss_kernel import Facts  # needs Numba

@@ -104,9 +104,10 @@ def _value_loss(
     value: np.float32, old: np.float32, target: np.float32, facts: Facts
 ) -> tuple[np.float32, np.float32]:
     """The squared error, and half its slope."""
-    error = value - target
-    if facts.clip_value:
-        clipped = old + min(max(value - old, -facts.clip), facts.clip) - target
+    error, moved = value - target, value - old
+    # Within the range the two errors differ by rounding only, which must not decide the slope.
+    if facts.clip_value and not -facts.clip <= moved <= facts.clip:
+        clipped = old + min(max(moved, -facts.clip), facts.clip) - target
         if clipped * clipped > error * error or np.isnan(clipped):
             return clipped * clipped, np.float32(0)  # it does not move with the value
     return error * error, error

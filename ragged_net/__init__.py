@@ -17,6 +17,7 @@ from ragged_net.errors import RaggedNetError
 from ragged_net.growing import GrowingBatch
 from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.input_norm import InputNorm
+from ragged_net.kernels import plain_torch
 from ragged_net.layout import Layout
 from ragged_net.network import ActionOutput, NetOutput, RaggedNet
 from ragged_net.pairs import Pairs
@@ -44,6 +45,7 @@ __all__ = [
     "SelectEntityHead",
     "ValueHead",
     "get_threads",
+    "plain_torch",
     "ragged_attention",
     "set_threads",
 ]

@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from ragged_net.compiled import Arrays, WeightArrays
+from ragged_net.once import once_differentiable
 
 __all__ = ["NO_ROWS", "Layer", "all_are_watched", "chain", "is_plain", "weights_of"]
 

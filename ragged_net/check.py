@@ -104,7 +104,7 @@ def _check_features(
         if isinstance(feature, Discrete):
             picked = values[:, column]
             # Written so that NaN is out of range too.
-            bad = ~((picked >= 0) & (picked < feature.n))
+            bad = ~((picked >= 0) & (picked < feature.n) & (picked == picked.floor()))
             flags.add(bad, _feature_error(where, feature, picked, bad))
 
 
@@ -113,7 +113,7 @@ def _feature_error(
 ) -> Callable[[], RaggedNetError]:
     return lambda: FeatureValueError(
         f"{where}: discrete feature {feature.name!r} is out of range",
-        expected=f"0 <= value < {feature.n}",
+        expected=f"a whole number, 0 <= value < {feature.n}",
         received=picked[bad][:5].tolist(),
     )
 

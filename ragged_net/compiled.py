@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from ragged_net import kernels
 from ragged_net.errors import DeviceError, DtypeError
 from ragged_net.frames import Frames
+from ragged_net.once import once_differentiable
 from ragged_net.threads import together
 
 __all__ = [

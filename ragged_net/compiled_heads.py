@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from ragged_net import kernels
 from ragged_net.compiled import HEAD, flat, run
 from ragged_net.errors import ShapeError
+from ragged_net.once import once_differentiable
 from ragged_net.pairs import Pairs
 
 __all__ = ["Choices", "can_run", "can_select", "choose", "select"]

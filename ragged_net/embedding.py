@@ -72,8 +72,18 @@ class TypeEmbedding(nn.Module):
         return (
             is_plain(self.norm, InputNorm)
             and (project is None or is_plain(project, nn.Linear))
-            and all(is_plain(table, nn.Embedding) for table in tables)
+            and all(is_plain(table, nn.Embedding) and _only_looks_up(table) for table in tables)
         )
+
+
+def _only_looks_up(table: nn.Embedding) -> bool:
+    """Whether a table does nothing that the kernels do not know."""
+    return (
+        table.padding_idx is None
+        and table.max_norm is None
+        and not table.scale_grad_by_freq
+        and not table.sparse
+    )
 
 
 class EntityEmbedding(nn.Module):

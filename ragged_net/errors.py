@@ -15,6 +15,7 @@ __all__ = [
     "NetConfigError",
     "RaggedNetError",
     "RowIndexError",
+    "SecondDerivativeError",
     "ShapeError",
     "UnknownNameError",
     "VisibilityError",
@@ -93,6 +94,10 @@ class VisibilityError(RaggedNetError):
 
 class FeatureValueError(RaggedNetError):
     """A feature that is NaN, infinite, or outside the range of a discrete feature."""
+
+
+class SecondDerivativeError(RaggedNetError):
+    """The derivative of a gradient that is computed outside autograd."""
 
 
 class ActionChoiceError(RaggedNetError):

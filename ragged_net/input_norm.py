@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,19 +53,32 @@ class InputNorm(nn.Module):
         kept = [i for i, f in enumerate(features) if not isinstance(f, Discrete)]
         self.names = tuple(feature_name(features[i]) for i in kept)
         self.num_columns = len(kept)
-        scales = [_declared_scale(features[i]) for i in kept]
+        self._kept, scales = kept, [_declared_scale(features[i]) for i in kept]
+        self._declared = [s is not None for s in scales]
         shift = torch.tensor([0.0 if s is None else s[0] for s in scales])
         scale = torch.tensor([1.0 if s is None else 1.0 / s[1] for s in scales])
-        declared = torch.tensor([s is not None for s in scales], dtype=torch.bool)
         # Constants of the space, so they need not be in the state.
-        self.register_buffer("declared", declared, persistent=False)
-        self.register_buffer("columns", torch.tensor(kept, dtype=torch.int64), persistent=False)
+        for name, constant in self._constants().items():
+            self.register_buffer(name, constant, persistent=False)
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(len(kept), dtype=torch.float64))
         self.register_buffer("m2", torch.zeros(len(kept), dtype=torch.float64))
         # What forward applies: derived from the moments, kept so that forward is two operations.
         self.register_buffer("shift", shift)
         self.register_buffer("scale", scale)
+
+    def _constants(self, device: torch.device | None = None) -> dict[str, Tensor]:
+        return {
+            "declared": torch.tensor(self._declared, dtype=torch.bool, device=device),
+            "columns": torch.tensor(self._kept, dtype=torch.int64, device=device),
+        }
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> InputNorm:
+        """Move; ``to_empty`` leaves anything in the memory, and no state mends constants."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, constant in self._constants(self.scale.device).items():
+            setattr(self, name, constant)
+        return self
 
     def pick(self, values: Tensor) -> Tensor:
         """The continuous columns (N, F_c) of whole feature rows (N, F)."""

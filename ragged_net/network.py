@@ -26,7 +26,7 @@ from ragged_net.check import (
 )
 from ragged_net.config import NetConfig
 from ragged_net.encoder import Encoder
-from ragged_net.errors import DeviceError
+from ragged_net.errors import DeviceError, DtypeError
 from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.layout import Layout
 from ragged_net.outputs import ActionOutput, Draw
@@ -203,12 +203,19 @@ class RaggedNet(nn.Module):
 
     def _arrange(self, batch: EntityBatch, flags: Flags | None) -> tuple[Layout, Tensor | None]:
         """Check the features; return the flat order, and which of its rows (N,) are hidden."""
-        device = self._device
-        check_features(batch, self.obs_space, device, flags)
+        weight = self.encoder.mix.linear.weight
+        if weight.dtype != torch.float32:
+            raise DtypeError(
+                "the network's parameters are of another type than its batches",
+                expected=torch.float32,
+                received=weight.dtype,
+                hint="net.float(); to compute in bfloat16, use torch.autocast",
+            )
+        check_features(batch, self.obs_space, weight.device, flags)
         layout = Layout.of(batch, self.with_global, tuple(self.obs_space.entities))
         if not batch.visible:
             return layout, None
-        hidden = torch.zeros(layout.num_rows, dtype=torch.bool, device=device)
+        hidden = torch.zeros(layout.num_rows, dtype=torch.bool, device=weight.device)
         for name, visible in batch.visible.items():
             hidden = hidden.index_copy(0, layout.dest[name], ~visible)
         return layout, hidden

@@ -133,7 +133,14 @@ class RaggedTensor:
     def from_lengths(cls, values: Tensor, lengths: Tensor | Sequence[int]) -> RaggedTensor:
         """Frames from their ``lengths`` (B,), whose sum is the number of ``values`` (N, ...)."""
         if not isinstance(lengths, Tensor) or lengths.dtype != torch.int64:
-            lengths = torch.as_tensor(lengths, dtype=torch.int64)
+            lengths = torch.as_tensor(lengths)
+            if lengths.numel() and lengths.is_floating_point():
+                raise DtypeError(
+                    "the lengths of a RaggedTensor are not whole numbers",
+                    expected=torch.int64,
+                    received=lengths.dtype,
+                )
+            lengths = lengths.to(torch.int64)
         offsets = offsets_of(lengths)
         known = offsets if offsets.device.type == "cpu" else None
         return cls(values, send(offsets, values.device), known)

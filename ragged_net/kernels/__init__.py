@@ -5,16 +5,40 @@ Importing this needs no Numba; the modules in it do, and are loaded when they ar
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+from collections.abc import Iterator
 from types import ModuleType
 
-__all__ = ["available", "load", "need_compiling"]
+__all__ = ["available", "load", "need_compiling", "plain_torch"]
+
+_wanting_torch = 0
+
+
+def available() -> bool:
+    """Whether kernels may run; without them everything runs in plain torch."""
+    return not _wanting_torch and _can_compile()
+
+
+@contextlib.contextmanager
+def plain_torch() -> Iterator[None]:
+    """Networks that are called within run in plain torch, on all threads.
+
+    Autograd can then take derivatives of gradients, if ``NetConfig(attention="reference")`` says
+    that attention be plain, too.
+    """
+    global _wanting_torch
+    _wanting_torch += 1
+    try:
+        yield
+    finally:
+        _wanting_torch -= 1
 
 
 @functools.cache
-def available() -> bool:
-    """Whether Numba is there and compiles; without it everything runs in plain torch."""
+def _can_compile() -> bool:
+    """Whether Numba is there and compiles."""
     try:
         import numba
     except ImportError:

@@ -27,6 +27,9 @@ def project(values, columns, shift, scale, most, weight, vector, places, y):
         y: (M, D) float32; the rows at ``places`` are written.
     """
     count, dim = columns.shape[0], vector.shape[0]
+    for k in range(count):
+        if not 0 <= columns[k] < values.shape[1]:
+            raise IndexError("a column that the features do not have")
     by_column = np.empty((count, dim), np.float32)  # whole vectors side by side
     for k in range(count):
         for d in range(dim):

@@ -216,6 +216,19 @@ def test_clipped_value_loss_takes_the_larger_error():
     assert free == pytest.approx(0.5 * (1.0 + 0.81 + 4.0) / 3)
 
 
+def test_a_value_within_the_clip_range_keeps_its_gradient():
+    """However old + (value - old) - target rounds: near 0 often to more than value - target."""
+    draw = torch.Generator().manual_seed(0)
+    old = 0.01 * torch.randn(2000, generator=draw)
+    value = (old + 0.1 * (torch.rand(2000, generator=draw) - 0.5)).requires_grad_()
+    target = torch.randn(2000, generator=draw)
+    nobody = [[0] * 2000]
+    minibatch = frames(["Move"], nobody, old.tolist(), target.tolist(), [0.0] * 2000)
+    out = replace(output(minibatch, {"Move": []}, {"Move": []}, [0.0]), value=value)
+    losses(minibatch, out, PPOConfig(clip_value=True)).value.backward()
+    assert_close(value.grad, (value.detach() - target) / 2000, rtol=1e-5, atol=1e-8)
+
+
 def test_shares_of_micro_batches_add_up():
     config = PPOConfig()
     scale = minibatch_scale(THREE, config)

@@ -74,7 +74,7 @@ def test_feature_widths(net, batch):
         net.update_statistics(dataclasses.replace(batch, global_features=torch.zeros(2, 1)))
 
 
-@pytest.mark.parametrize("bad", [3.0, -1.0, float("nan")])
+@pytest.mark.parametrize("bad", [3.0, -1.0, 1.5, float("nan")])
 def test_discrete_features(net, batch, bad):
     batch.entities["Robot"].values[1, 2] = bad
     with pytest.raises(FeatureValueError, match="'team' is out of range"):
@@ -161,6 +161,15 @@ def test_given_entities_that_cannot_be_selected(net, batch, entity):
     given = {**choices(net(batch)), "Fire": torch.tensor([1, entity])}
     with pytest.raises(ActionChoiceError, match=rf"in \[0\]\n  received: {entity} for actor 1"):
         net(batch, given=given)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dim", [16, 32])
+def test_parameters_of_another_type(batch, dtype, dim):
+    net = make_net(config=dataclasses.replace(SMALL, dim=dim)).to(dtype)
+    for call in (net, net.value):
+        with pytest.raises(DtypeError, match=f"received: {dtype}\n.*autocast"):
+            call(batch)
 
 
 def test_devices(net, batch):

@@ -189,6 +189,31 @@ def test_parts_that_do_not_fit_are_left_to_torch(ran, change):
     assert not ran
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"padding_idx": 2},
+        {"max_norm": 1.0},
+        {"scale_grad_by_freq": True},
+        {"sparse": True},
+    ],
+)
+def test_a_table_that_does_more_than_look_up_is_left_to_torch(ran, change):
+    embed, batch = by_hand(), robots([3.0, 2.0, 4.0], [1.0, 2.0, 0.0])
+    embed.types[0].tables[0] = torch.nn.Embedding(3, 2, **change)
+    embed(batch, Layout.of(batch)).sum().backward()
+    if "padding_idx" in change:
+        assert embed.types[0].tables[0].weight.grad[2].tolist() == [0.0, 0.0]
+    assert not ran
+
+
+def test_a_column_that_the_features_do_not_have():
+    embed, batch = by_hand(), robots([3.0, 2.0, 4.0])
+    embed.types[0].norm.columns[1] = 2**40
+    with pytest.raises(IndexError, match="a column that the features do not have"):
+        embed(batch, Layout.of(batch))
+
+
 def test_places_outside_the_batch():
     embed, batch = by_hand(), robots([3.0, 2.0, 4.0])
     layout = Layout(torch.tensor([0, 1]), {"Robot": torch.tensor([1])}, None, 1)

@@ -1,3 +1,4 @@
+import copy
 from dataclasses import replace
 
 import pytest
@@ -218,6 +219,20 @@ def test_the_state_reproduces_the_network():
     one, two = net(batch, greedy=True), other(batch, greedy=True)
     assert_same_policy(one, two)
     assert torch.equal(one.value, two.value)
+
+
+@pytest.mark.parametrize("begin", ["meta", "copy"])
+def test_the_state_fills_a_network_whose_memory_held_anything(begin):
+    batch = make_batch(**LENGTHS, with_global=True)
+    net = make_net(with_global=True, config=replace(SMALL, dim=32))
+    net.update_statistics(batch)
+    other = copy.deepcopy(net).to("meta") if begin == "meta" else copy.deepcopy(net)
+    other._apply(lambda t: torch.full_like(t, 7, device="cpu"))  # as to_empty, at its worst
+    other.load_state_dict(net.state_dict())
+    assert torch.equal(other.value(batch), net.value(batch))
+    for own in (net, other):
+        own.update_statistics(make_batch(**LENGTHS, with_global=True, seed=1))
+    assert torch.equal(other.value(batch), net.value(batch))
 
 
 def test_the_seed_decides_the_weights():

@@ -85,6 +85,10 @@ def test_other_mistakes():
         RaggedTensor(torch.zeros(3), torch.tensor([0, 3], dtype=torch.int32))
     with pytest.raises(DeviceError, match="two devices"):
         RaggedTensor(torch.zeros(3), torch.tensor([0, 3], device="meta"))
+    for lengths in ([1.7, 1.3], torch.tensor([1.7, 1.3])):
+        with pytest.raises(DtypeError, match="not whole numbers"):
+            RaggedTensor.from_lengths(torch.zeros(2), lengths)
+    assert RaggedTensor.from_lengths(torch.zeros(0), []).num_frames == 0
     with pytest.raises(EmptyBatchError):
         RaggedTensor.cat([])
     with pytest.raises(ShapeError, match="different shapes"):

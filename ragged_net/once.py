@@ -1,0 +1,56 @@
+"""Gradients that are not computed by autograd: it cannot take them further.
+
+Torch's own ``once_differentiable`` says so only where the gradient that comes in requires one. That
+of a plain sum does not, and a gradient penalty would be left out without a word.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ragged_net.errors import SecondDerivativeError
+
+__all__ = ["once_differentiable"]
+
+Gradients = tuple[Tensor | None, ...]
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """For the ``backward`` of an operation: whoever differentiates its results gets an error."""
+
+    @functools.wraps(backward)
+    def wrapped(ctx: Any, *gradients: Tensor) -> Any:
+        with torch.no_grad():
+            results = backward(ctx, *gradients)
+        if not torch.is_grad_enabled():  # nobody keeps them for that
+            return results
+        given: Gradients = results if isinstance(results, tuple) else (results,)
+        return tuple(None if g is None else _final(g.requires_grad_()) for g in given)
+
+    return wrapped
+
+
+def _final(gradient: Tensor) -> Tensor:
+    final: Tensor = _Final.apply(gradient)  # type: ignore[no-untyped-call]
+    return final
+
+
+class _Final(torch.autograd.Function):
+    """The same numbers, which nothing leads back from."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> Tensor:
+        raise SecondDerivativeError(
+            "a gradient of the compiled layers cannot be differentiated again",
+            hint="call the network within ragged_net.plain_torch(), made with "
+            "NetConfig(attention='reference'): torch differentiates that any number of times",
+        )
