@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Callable
@@ -40,12 +41,24 @@ def kernel(function: Callable[..., Any]) -> Any:
             return _wrapping(function)
         file = compiled._cache._cache_file
         file._source_stamp = (*file._source_stamp, _SOURCES)
+        compiled._cache.save_overload = _kept_where_it_can(compiled._cache.save_overload)
         # The collector would look at all that Numba makes, again and again, and find nothing.
         compiled.compile = uncollected(compiled.compile)
     except (AttributeError, RuntimeError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True)(function)
     return compiled
+
+
+def _kept_where_it_can(save: Callable[..., None]) -> Callable[..., None]:
+    """On a full disk the result is compiled anew in each process."""
+
+    @functools.wraps(save)
+    def saved(*args: Any) -> None:
+        with contextlib.suppress(OSError):
+            save(*args)
+
+    return saved
 
 
 def _wrapping(function: Callable[..., Any]) -> Any:

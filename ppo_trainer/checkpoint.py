@@ -64,6 +64,7 @@ def save_state(
 
     Raises:
         NonFiniteError: A parameter is NaN or infinite, and no ``name`` sets the checkpoint apart.
+        CheckpointError: There is no room for it, or nobody may write there; those before stay.
     """
     folder = run.checkpoints / (name or f"step_{state.steps:012d}")
     if name is None:
@@ -72,11 +73,26 @@ def save_state(
         _check_finite(state.net)
     temporary = run.checkpoints / f".{folder.name}.{os.getpid()}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    save_file(_contiguous(state.net.state_dict()), temporary / _MODEL)
+    try:
+        _write(temporary, state, envs)
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"checkpoint {folder} cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # on a full disk it would be in the way
+    if name is None:
+        _clean(run, keep)
+    return folder
+
+
+def _write(folder: Path, state: TrainState, envs: list[Any] | None) -> None:
+    """All files of a checkpoint."""
+    folder.mkdir(parents=True)
+    save_file(_contiguous(state.net.state_dict()), folder / _MODEL)
     tensors, groups = _optimizer_parts(state.optimizers)
     generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
-    save_file(_contiguous(tensors | generators), temporary / _OPTIMIZERS)
+    save_file(_contiguous(tensors | generators), folder / _OPTIMIZERS)
     facts = {
         "update": state.update,
         "steps": state.steps,
@@ -84,12 +100,7 @@ def save_state(
         "groups": groups,
         "envs": envs,
     }
-    (temporary / _STATE).write_text(_json(facts))
-    shutil.rmtree(folder, ignore_errors=True)
-    temporary.rename(folder)
-    if name is None:
-        _clean(run, keep)
-    return folder
+    (folder / _STATE).write_text(_json(facts))
 
 
 def _check_finite(net: RaggedNet) -> None:
@@ -161,6 +172,8 @@ def load_state(folder: Path, state: TrainState) -> Restored:
             for group, own in zip(optimizer.param_groups, settings, strict=True):
                 group.update(own)
         envs: list[Any] | None = facts["envs"]
+        if envs is not None and not isinstance(envs, list):
+            raise TypeError(f"the environments are no list: {envs!r}")
         other_device = facts["device"] != state.generators.actions.device.type
         for name, generator in state.generators.all().items():
             if not (other_device and generator is state.generators.actions):

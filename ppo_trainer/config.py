@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -243,10 +244,12 @@ def config_to_dict(config: TrainConfig) -> dict[str, Any]:
     return {**values, "env": dict(values["env"])}
 
 
+_LARGEST = sys.float_info.max
+_MOST_THREADS = 1024
+"""Torch crashes with some thousands."""
 _AT_LEAST: dict[str, float] = {
     "seed": 0,
     "total_timesteps": 1,
-    "threads": 0,
     "rollout.num_envs": 1,
     "rollout.steps": 1,
     "rollout.processes": 0,
@@ -265,15 +268,17 @@ _AT_LEAST: dict[str, float] = {
     "checkpoint.every": 1,
     "checkpoint.keep": 1,
 }
-_MORE_THAN_0 = ("ppo.clip_coef", "ppo.max_grad_norm", "optim.lr", "optim.eps")
+_MORE_THAN_0 = {"optim.lr": _LARGEST, "optim.eps": _LARGEST}
+_MORE_THAN_0 |= {"ppo.clip_coef": math.inf, "ppo.max_grad_norm": math.inf}  # infinite: never
 _FRACTIONS = ("ppo.gamma", "ppo.gae_lambda")
 
 
 def _check_ranges(config: TrainConfig) -> None:
+    _check_range(config, "threads", 0, _MOST_THREADS, f"from 0 to {_MOST_THREADS}")
     for path, least in _AT_LEAST.items():
-        _check_range(config, path, least, math.inf, f">= {least}")
-    for path in _MORE_THAN_0:
-        _check_range(config, path, math.nextafter(0.0, 1.0), math.inf, "> 0")
+        _check_range(config, path, least, _LARGEST, f">= {least}")
+    for path, most in _MORE_THAN_0.items():
+        _check_range(config, path, math.nextafter(0.0, 1.0), most, "> 0")
     for path in _FRACTIONS:
         _check_range(config, path, 0.0, 1.0, "from 0 to 1")
 
@@ -283,6 +288,7 @@ def _check_range(config: TrainConfig, path: str, least: float, most: float, expe
     for name in path.split("."):
         value = getattr(value, name)
     if not least <= value <= most:  # also refuses NaN
-        raise ConfigError(f"{path} is out of range", expected=expected, received=value)
+        finite = ", finite" if value == math.inf else ""
+        raise ConfigError(f"{path} is out of range", expected=expected + finite, received=value)
     if path.startswith("optim.") and config.value_optim is not None:
         _check_range(config, f"value_{path}", least, most, expected)

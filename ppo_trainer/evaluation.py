@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from entity_env import VecObs
+from entity_env.errors import shorten
 from entity_env.frame import RESERVED_METRICS
 from entity_env.play import (
     Policy,
@@ -28,7 +29,7 @@ from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import CreateEnv, Game, make_rows
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.run_folder import RunFolder, writing
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_actions, to_batch
 from ragged_net import RaggedNet
@@ -184,7 +185,8 @@ def table(results: list[Evaluation]) -> str:
 def write_evaluation(run: RunFolder, steps: int, results: list[Evaluation]) -> None:
     """Keep the results in the run folder."""
     facts = {"steps": steps, "players": [result.summary() for result in results]}
-    run.evaluation_file.write_text(json.dumps(facts, indent=1) + "\n")
+    with writing(run.evaluation_file):
+        run.evaluation_file.write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def load_scripted(path: str) -> Policy:
@@ -195,6 +197,15 @@ def load_scripted(path: str) -> Policy:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"eval.scripted: {path!r} cannot be imported: {error}",
-            expected="a dotted path such as envs.minesweeper_script.walk_and_defuse, or null",
+            expected=_SCRIPTED,
         ) from error
+    if not callable(policy):
+        raise ConfigError(
+            f"eval.scripted: {path!r} cannot be called",
+            expected=_SCRIPTED,
+            received=shorten(policy),
+        )
     return policy
+
+
+_SCRIPTED = "a dotted path such as envs.minesweeper_script.walk_and_defuse, or null"

@@ -10,7 +10,7 @@ from typing import Any
 
 from ppo_trainer.config import TrainConfig, config_to_dict
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.run_folder import RunFolder, writing
 
 __all__ = ["RESERVED", "RunLogger", "read_metrics"]
 
@@ -30,15 +30,16 @@ class RunLogger:
 
     def __init__(self, run: RunFolder, config: TrainConfig, update: int) -> None:
         kept = [record for record in read_metrics(run) if record["update"] <= update]
-        temporary = run.metrics_file.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(record) + "\n" for record in kept))
-        temporary.replace(run.metrics_file)  # in one step: a kill loses no record
-        self._lines = run.metrics_file.open("a")
         # Half a second of imports that a reader of this module does not need.
         from torch.utils.tensorboard import SummaryWriter
 
-        last_step = kept[-1]["steps"] + 1 if kept else None
-        self._board = SummaryWriter(str(run.path), purge_step=last_step)
+        self._file, last_step = run.metrics_file, kept[-1]["steps"] + 1 if kept else None
+        temporary = self._file.with_suffix(".tmp")
+        with writing(self._file):
+            temporary.write_text("".join(json.dumps(record) + "\n" for record in kept))
+            temporary.replace(self._file)  # in one step: a kill loses no record
+            self._lines = self._file.open("a")
+            self._board = SummaryWriter(str(run.path), purge_step=last_step)
         self._wandb = _start_wandb(run, config)
 
     def __enter__(self) -> RunLogger:
@@ -47,17 +48,20 @@ class RunLogger:
 
     def __exit__(self, *_: object) -> None:
         """Close."""
-        self._lines.close()
-        self._board.close()
+        with writing(self._file):
+            self._lines.close()
+            self._board.close()
         if self._wandb is not None:
             self._wandb.finish()
 
     def write(self, update: int, steps: int, metrics: Mapping[str, float]) -> None:
         """Write the numbers of one update; what is not finite is left out."""
         finite = {name: value for name, value in sorted(metrics.items()) if math.isfinite(value)}
-        self._lines.write(json.dumps({"update": update, "steps": steps} | finite) + "\n")
-        self._lines.flush()
-        self._board.file_writer.add_summary(_summary(finite), steps)  # type: ignore[attr-defined]
+        with writing(self._file):
+            self._lines.write(json.dumps({"update": update, "steps": steps} | finite) + "\n")
+            self._lines.flush()
+            board: Any = self._board.file_writer
+            board.add_summary(_summary(finite), steps)
         if self._wandb is not None:
             self._wandb.log({"update": update, **finite}, step=steps)
 

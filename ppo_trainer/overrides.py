@@ -27,6 +27,8 @@ _GROUPS = {
     for folder in sorted(_CONF.iterdir())
     if folder.is_dir()
 }
+_PATHS = ("resume", "run_dir", "run_name")
+_QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 _SETTING = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)=")
 
 
@@ -41,7 +43,8 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
     """Command-line arguments as Hydra wants them.
 
     Settings become ``++name=value``, so that unknown names reach our own check. Naming a target of
-    one's own without ``env=`` starts from an environment without settings.
+    one's own without ``env=`` starts from an environment without settings. Paths may hold any
+    character.
 
     Raises:
         ConfigError: ``env=`` or ``experiment=`` with an option that does not exist; several values
@@ -59,6 +62,8 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
             flags.append(text)
             continue
         if match is not None and not sweep:
+            if match["name"] in _PATHS:
+                text = match[0] + _quoted(text[match.end() :])
             _check_single(text, text[match.end() :])
         is_setting = match is not None and match["name"].split(".")[0] != "hydra"
         if match is not None and match["name"] in _GROUPS:
@@ -67,6 +72,15 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
             text = f"++{text}"
         rewritten.append(text)
     return flags + (["env=custom"] if own else []) + rewritten
+
+
+def _quoted(path: str) -> str:
+    """A path as one string for Hydra, unless it is written in Hydra's own grammar."""
+    if path in ("", "null") or "${" in path or _QUOTED.fullmatch(path):
+        return path
+    # Backslashes count before a quote only.
+    path = re.sub(r"(\\*)'", r"\1\1\\'", path)
+    return "'" + re.sub(r"(\\+)$", r"\1\1", path) + "'"
 
 
 def _check_flag(previous: str, text: str) -> None:

@@ -6,8 +6,10 @@ import datetime
 import json
 import os
 import re
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from entity_env.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import RunFolderError
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "writing"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,11 @@ class RunFolder:
                 f"no run folder can be made in {config.run_dir!r}: {error}"
             ) from error
         run = cls(path)
-        run.write_config(config)
+        try:
+            run.write_config(config)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
         return run
 
     def publish(self, config: TrainConfig) -> RunFolder:
@@ -144,10 +150,21 @@ class RunFolder:
     def write_spaces(self, obs_space: ObsSpace, action_space: Mapping[str, ActionSpace]) -> None:
         """Keep the spaces that the network is made for."""
         text = json.dumps(spaces_to_json(obs_space, action_space), indent=1)
-        self.spaces_file.write_text(text + "\n")
+        with writing(self.spaces_file):
+            self.spaces_file.write_text(text + "\n")
 
     def write_config(self, config: TrainConfig) -> None:
         """Replace the settings in one step."""
         temporary = self.config_file.with_suffix(".tmp")
-        temporary.write_text(yaml.safe_dump(config_to_dict(config), sort_keys=False))
-        temporary.replace(self.config_file)
+        with writing(self.config_file):
+            temporary.write_text(yaml.safe_dump(config_to_dict(config), sort_keys=False))
+            temporary.replace(self.config_file)
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Turn what a full disk, or one that cannot be written to, raises into a RunFolderError."""
+    try:
+        yield
+    except OSError as error:
+        raise RunFolderError(f"{file} cannot be written: {error}") from error

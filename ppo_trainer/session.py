@@ -14,11 +14,11 @@ import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
 from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state
-from ppo_trainer.cli import python_command
+from ppo_trainer.cli import drop_output, python_command
 from ppo_trainer.collect import Room
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, CreateEnv
-from ppo_trainer.errors import NonFiniteError
+from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import derived_seed, make_generators
 from ppo_trainer.tensors import to_batch
@@ -55,6 +55,13 @@ class Session:
         """An error that ends the training says how to go on; divergence keeps what it left."""
         try:
             yield
+        except BrokenPipeError:  # of our own messages, which come between two updates
+            drop_output()
+            self.save()
+            raise TrainerError(
+                "the training stops, since nobody reads what it prints; it is saved",
+                hint=f"to go on: {self.resume_command()}; to train unseen, append > log.txt",
+            ) from None
         except NonFiniteError as error:
             folder = self.save(f"before_nonfinite_{self.state.steps:012d}")
             error.hint = (
@@ -124,8 +131,25 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
     return replace(session, run=run), obs
 
 
+def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
+    """Also where all shapes fit: with other heads the same parameters are another function."""
+    saved = run.read_config()
+    for name in ("net", "value_net"):
+        now, then = (getattr(settings, name) for settings in (config, saved))
+        if now is not None and then is not None:
+            now = replace(now, attention=then.attention)  # only how it is computed
+        if now != then:
+            raise CheckpointError(
+                f"{name} describes another network than that of the run",
+                expected=then,
+                received=now,
+                hint="a run keeps its network; for another one, begin another run",
+            )
+
+
 def _resume(session: Session) -> tuple[Session, VecObs]:
     run, state, vec_env, config = session.run, session.state, session.vec_env, session.config
+    _check_same_network(config, run)
     restored = load_state(latest_checkpoint(run), state)
     envs, notes = restored.envs, []
     if envs is not None and vec_env.has_state() and len(envs) == len(vec_env):

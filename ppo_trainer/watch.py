@@ -38,6 +38,8 @@ __all__ = ["Step", "main", "play", "record", "watch"]
 Picture = npt.NDArray[np.uint8]
 T = TypeVar("T")
 
+_MOST_FPS = 1000
+
 
 @dataclass(frozen=True)
 class Step:
@@ -183,8 +185,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=None, help="other episodes")
     parser.add_argument("--fps", type=float, default=4.0, help="steps per second")
     options = vars(parser.parse_args(arguments))
-    if not options["fps"] > 0:
-        parser.error(f"--fps must be more than 0, not {options['fps']:g}")
+    if not 0 < options["fps"] <= _MOST_FPS:
+        parser.error(f"--fps must be more than 0 and at most {_MOST_FPS}, not {options['fps']:g}")
     video = options.pop("video")
     if video is None:
         watch(**options)

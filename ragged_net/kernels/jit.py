@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import hashlib
@@ -35,11 +36,23 @@ def kernel(function: Callable[..., Any]) -> Any:
         compiled = njit(cache=True, nogil=True, no_cfunc_wrapper=True)(function)
         file = compiled._cache._cache_file
         file._source_stamp = (*file._source_stamp, _SOURCES)
+        compiled._cache.save_overload = _kept_where_it_can(compiled._cache.save_overload)
         compiled.compile = _uncollected(compiled.compile)
     except (AttributeError, RuntimeError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True)(function)
     return compiled
+
+
+def _kept_where_it_can(save: Callable[..., None]) -> Callable[..., None]:
+    """On a full disk the result is compiled anew in each process."""
+
+    @functools.wraps(save)
+    def saved(*args: Any) -> None:
+        with contextlib.suppress(OSError):
+            save(*args)
+
+    return saved
 
 
 def _uncollected(compile_kernel: Callable[..., Any]) -> Callable[..., Any]:

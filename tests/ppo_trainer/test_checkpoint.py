@@ -275,6 +275,7 @@ def test_a_damaged_file_is_a_checkpoint_error_with_a_hint(run, damage, name):
         lambda facts: facts.update(groups={"policy": 3}),
         lambda facts: facts.update(groups=None),
         lambda facts: facts.pop("envs"),
+        lambda facts: facts.update(envs=5),
     ],
 )
 def test_a_state_that_is_json_but_makes_no_sense_is_a_checkpoint_error(run, change):

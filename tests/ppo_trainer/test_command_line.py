@@ -261,6 +261,29 @@ def test_ctrl_c_saves_says_how_to_go_on_and_the_run_goes_on(tmp_path):
     assert any(not after[name].equal(before[name]) for name in before)
 
 
+def test_a_run_whose_output_nobody_reads_saves_and_says_how_to_go_on(tmp_path):
+    command = [sys.executable, "-m", "ppo_trainer", *TINY, "total_timesteps=96_000"]
+    with subprocess.Popen(
+        [*command, "run_name=unread", "eval.episodes=0"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while " steps" not in process.stdout.readline():
+            pass
+        process.stdout.close()  # as head does
+        said = process.stderr.read()
+    assert process.returncode == 2
+    assert "nobody reads what it prints; it is saved" in said
+    assert "-m ppo_trainer resume=runs/unread" in said
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
+    last = max((tmp_path / "runs/unread/checkpoints").glob("step_*"))
+    assert 0 < int(last.name.removeprefix("step_")) < 96_000
+
+
 def test_wandb_offline_needs_no_network(tmp_path):
     pytest.importorskip("wandb")
     done = trainer(

@@ -103,7 +103,7 @@ def test_command_lines(arguments, check):
         (["--cfg", "job"], ["--cfg", "job"]),
         (["hydra.verbose=true"], ["hydra.verbose=true"]),
         (["++seed=3", "+x=1", "~env.width"], ["++seed=3", "+x=1", "~env.width"]),
-        (["run_name=a=b"], ["++run_name=a=b"]),
+        (["run_name=a=b"], ["++run_name='a=b'"]),
         ([], []),
     ],
 )
@@ -172,7 +172,7 @@ BAD = [
     (["ppo=3"], ConfigError, ["ppo is not a group of settings"]),
     (["net=null"], ConfigError, ["net is not a group of settings"]),
     (["value_net=big"], ConfigError, ["value_net is not a group of settings"]),
-    (["run_dir=[a,b]"], ConfigError, ["run_dir has the wrong type", "str"]),
+    (["eval.scripted=[a,b]"], ConfigError, ["eval.scripted has the wrong type", "str"]),
     # unknown choices
     (["ppo.ratio=per_actr"], ConfigError, ["ppo.ratio", "'per_frame'", "did you mean 'per_actor'"]),
     (["ppo.actor_weight=row"], ConfigError, ["ppo.actor_weight", "'frame', 'actor'"]),
@@ -184,6 +184,9 @@ BAD = [
     (["net.attention=fast"], UnknownNameError, ["'fast'", "'auto'"]),
     # out of range
     (["seed=-1"], ConfigError, ["seed is out of range", ">= 0", "-1"]),
+    (["threads=5000"], ConfigError, ["threads is out of range", "from 0 to 1024"]),
+    (["optim.lr=inf"], ConfigError, ["optim.lr is out of range", "> 0, finite"]),
+    (["ppo.entropy_coef=inf"], ConfigError, ["ppo.entropy_coef is out of range", ">= 0, finite"]),
     (["total_timesteps=0"], ConfigError, ["total_timesteps is out of range", ">= 1"]),
     (["rollout.num_envs=0"], ConfigError, ["rollout.num_envs is out of range"]),
     (["rollout.steps=-4"], ConfigError, ["rollout.steps is out of range"]),

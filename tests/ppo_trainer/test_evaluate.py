@@ -259,7 +259,9 @@ def test_a_run_without_checkpoints_is_refused(tmp_path):
         main([str(path)])
 
 
-@pytest.mark.parametrize("path", ["nope", "no.such.module", "envs.minesweeper_script.walk"])
+@pytest.mark.parametrize(
+    "path", ["nope", "no.such.module", "envs.minesweeper_script.walk", "os.path"]
+)
 def test_a_scripted_player_that_is_not_there_stops_the_run_before_it_starts(tmp_path, path):
     config = small_config(run_dir=str(tmp_path), eval=EvalConfig(episodes=2, scripted=path))
     with pytest.raises(ConfigError, match=r"eval\.scripted") as caught:

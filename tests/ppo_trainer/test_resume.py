@@ -237,11 +237,25 @@ def test_a_resume_restores_the_value_network_and_its_adam_state(config):
     assert any(m["exp_avg"].abs().max() > 0 for m in moments.values())
 
 
-@pytest.mark.parametrize("changes", [{"net": replace(SMALL_NET, dim=32)}, {"value_net": SMALL_NET}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"net": replace(SMALL_NET, dim=32)},
+        {"net": replace(SMALL_NET, heads=1)},
+        {"net": replace(SMALL_NET, activation="gelu")},
+        {"value_net": SMALL_NET},
+    ],
+)
 def test_a_resume_with_another_network_is_refused(config, changes):
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 2)
     with pytest.raises(CheckpointError, match="another network"):
         train(resume(config, stopped.run, **changes), env=SavedForaging)
+
+
+def test_a_resume_may_compute_attention_otherwise(config):
+    stopped = train(config, env=SavedForaging, stop=lambda update: update == 2)
+    plain = replace(SMALL_NET, attention="reference")
+    assert not train(resume(config, stopped.run, net=plain), env=SavedForaging).interrupted
 
 
 def test_a_resume_of_what_is_not_a_run_is_refused(config, tmp_path):

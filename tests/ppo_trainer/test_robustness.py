@@ -1,5 +1,6 @@
 """What goes wrong in a run leaves a folder that can be gone on with, and an error that says how."""
 
+import errno
 import importlib
 import json
 import math
@@ -17,6 +18,8 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 import torch
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import (
@@ -52,7 +55,7 @@ from ppo_trainer import (
     train,
 )
 from ppo_trainer.checkpoint import TrainState, load_state
-from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError
+from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
 from ppo_trainer.evaluation import evaluate
 from ppo_trainer.overrides import hydra_arguments
 from ppo_trainer.run_folder import RunFolder
@@ -415,6 +418,58 @@ def test_an_environment_that_breaks_in_the_middle_says_how_to_go_on(config):
     assert metrics(resumed.run) == metrics(whole.run)
 
 
+@pytest.mark.parametrize("how", ["checkpoint", "metrics"])
+def test_a_disk_that_fills_up_says_how_to_go_on_and_leaves_nothing_half(config, monkeypatch, how):
+    config, run = run_named(config, "full")
+    whole = train(replace(config, run_name="whole"), env=SavedForaging)
+
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fill(update):
+        if update == 2:
+            if how == "checkpoint":
+                monkeypatch.setattr("ppo_trainer.checkpoint.save_file", full)
+            else:
+                monkeypatch.setattr("ppo_trainer.logger.json.dumps", full)
+        return False
+
+    error = CheckpointError if how == "checkpoint" else RunFolderError
+    with pytest.raises(error, match=r"cannot be written: .*No space left") as caught:
+        train(config, env=SavedForaging, stop=fill)
+    assert caught.value.hint.endswith(f"-m ppo_trainer resume={run}")
+    assert not [path for path in run.rglob("*") if path.name.endswith(".tmp")]
+    monkeypatch.undo()
+    assert metrics(ppo_trainer.resume(run, env=SavedForaging).run) == metrics(whole.run)
+
+
+@pytest.mark.parametrize("method", ["write_text", "mkdir"])
+def test_a_disk_that_is_full_at_the_start_leaves_no_folder_behind(
+    config, tmp_path, monkeypatch, method
+):
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, method, full)
+    with pytest.raises(RunFolderError, match="No space left"):
+        train(config, env=Foraging)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_resume_where_nothing_can_be_written_says_so(config, monkeypatch):
+    config, run = run_named(config, "read only")
+    train(config, env=Foraging, stop=lambda update: update == 2)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+    def refuse(*args, **kwargs):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(RunFolderError, match=r"config\.yaml cannot be written: .*Read-only"):
+        ppo_trainer.resume(run, env=Foraging)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
 def test_a_worker_that_is_killed_keeps_its_own_hint_beside_that_of_the_run(config):
     class Killed(SavedForaging):
         """Its process is killed in the second step of the third episode."""
@@ -685,6 +740,27 @@ def test_flags_may_stand_anywhere(arguments):
     # Hydra refuses settings on both sides of a flag.
     expected = ["-m", "env=custom", "++seed=1,2", "++env._target_=farm.Farm"]
     assert hydra_arguments(arguments) == expected
+
+
+PATHS = [*'é="\\#~$', "f(x)", "[1] {2}", "it's", "a, b", "a\\'", "007", "true"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", ["resume", "run_dir", "run_name"])
+def test_a_path_may_hold_any_character(name, path):
+    (argument,) = hydra_arguments([f"{name}={path}"])
+    value = OverridesParser.create().parse_override(argument).value()
+    made = OmegaConf.to_container(OmegaConf.create({name: value}), resolve=True)
+    assert made == {name: path}
+
+
+@pytest.mark.parametrize("value", ["null", "", "'a,b'", "${seed}"])
+def test_a_path_may_be_in_hydra_s_own_grammar(value):
+    assert hydra_arguments([f"run_name={value}"]) == [f"++run_name={value}"]
+
+
+def test_a_sweep_over_paths_is_one():
+    assert hydra_arguments(["-m", "run_name=a,b"]) == ["-m", "++run_name=a,b"]
 
 
 def test_a_flag_keeps_its_value():

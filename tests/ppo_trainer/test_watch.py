@@ -192,3 +192,7 @@ def test_the_command_line_refuses_a_speed_of_zero(run, capsys):
     with pytest.raises(SystemExit):
         main([str(run), "--fps", "0"])
     assert "--fps must be more than 0" in capsys.readouterr().err
+    for fps in ("inf", "1e9", "nan"):
+        with pytest.raises(SystemExit):
+            main([str(run), "--fps", fps])
+        assert "at most 1000" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """The Numba kernels against plain torch."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -578,6 +579,19 @@ def test_a_function_inside_kernels_has_no_machine_code_of_its_own():
     name = compiled.fndesc.mangled_name
     engine = compiled.library._codegen._engine
     assert not engine.is_symbol_defined(name)
+
+
+def test_on_a_full_disk_kernels_are_compiled_anew(monkeypatch, tmp_path):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numba.core.caching.FunctionCache.save_overload", full)
+    module = tmp_path / "doubling.py"
+    module.write_text("def double(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    double = jit.kernel(importlib.import_module("doubling").double)
+    assert double(4) == 8
+    assert double.overloads
 
 
 def test_where_nothing_can_be_kept_kernels_are_compiled_anew(monkeypatch):
