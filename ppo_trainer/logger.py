@@ -48,11 +48,13 @@ class RunLogger:
 
     def __exit__(self, *_: object) -> None:
         """Close."""
-        with writing(self._file):
-            self._lines.close()
-            self._board.close()
-        if self._wandb is not None:
-            self._wandb.finish()
+        try:
+            with writing(self._file):
+                self._lines.close()
+                self._board.close()
+        finally:
+            if self._wandb is not None:
+                self._wandb.finish()
 
     def write(self, update: int, steps: int, metrics: Mapping[str, float]) -> None:
         """Write the numbers of one update; what is not finite is left out."""
