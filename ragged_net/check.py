@@ -197,6 +197,7 @@ def flag_actions(
         _flag_rows(f"the actors of action {name!r}", action.actors, layout, hidden, flags)
         if isinstance(action, SelectActors):
             _flag_rows(f"the actees of action {name!r}", action.actees, layout, hidden, flags)
+            _flag_repeated(f"the actees of action {name!r}", action.actees, layout, flags)
             choices = pairs[name].allowed_counts()
         else:
             choices = action.mask.sum(1)
@@ -248,6 +249,23 @@ def _flag_rows(
         lambda: VisibilityError(
             f"{where} include a hidden entity, which the policy must not see",
             received=f"index {int(indices.values[seen][0])} in frame {int(frames[seen][0])}",
+        ),
+    )
+
+
+def _flag_repeated(where: str, indices: RaggedTensor, layout: Layout, flags: Flags) -> None:
+    if layout.num_rows == 0:  # then all of them point outside
+        return
+    rows = layout.flat_rows(indices).clamp(0, layout.num_rows - 1)
+    counts = rows.new_zeros(layout.num_rows).index_add(0, rows, torch.ones_like(rows))
+    repeated = counts.index_select(0, rows) > 1
+    flags.add(
+        repeated,
+        lambda: RowIndexError(
+            f"{where} name an entity more than once",
+            expected="each entity at most once: its probability would be split",
+            received=f"index {int(indices.values[repeated][0])} in frame "
+            f"{int(indices.frame_ids()[repeated][0])}",
         ),
     )
 

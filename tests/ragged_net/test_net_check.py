@@ -107,6 +107,12 @@ def test_indices_outside_of_their_frame(net, batch, index):
         net(with_action(batch, Fire=fire))
 
 
+def test_actees_that_come_twice(net, batch):
+    fire = dataclasses.replace(batch.actions["Fire"], actees=ragged([[0, 1], [0, 1, 0]]), mask=None)
+    with pytest.raises(RowIndexError, match="'Fire' name an entity more than once"):
+        net(with_action(batch, Fire=fire))
+
+
 def test_actors_without_a_choice(net, batch):
     mask = torch.ones(3, 4, dtype=torch.bool)
     mask[1] = False
