@@ -14,11 +14,12 @@ from entity_env.batch import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import StateError, shorten
 from entity_env.obs_format import ObsFormat
+from entity_env.pickles import pickled
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.transport import split_actions
 from entity_env.vec_env import VecEnv
-from entity_env.worker_process import common_spaces, end_workers, pickled, start_workers
+from entity_env.worker_process import common_spaces, end_workers, start_workers
 
 __all__ = ["ParallelEnv"]
 

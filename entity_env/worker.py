@@ -20,13 +20,12 @@ import threading
 import time
 from typing import Any
 
-import cloudpickle
-
 from entity_env import errors
 from entity_env.channel import Channel
 from entity_env.errors import EntityEnvError
 from entity_env.list_env import ListEnv
 from entity_env.obs_format import ObsFormat
+from entity_env.pickles import loaded, pickled
 from entity_env.row_loop import play_rows
 from entity_env.shared_block import SharedBlock
 from entity_env.spaces import check_same_spaces
@@ -85,7 +84,7 @@ def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -
     """Make the environments that the first message asks for, and play them."""
     # The parent wrote these pickles a moment ago, in the same program: they are not foreign data.
     start = pickle.loads(channel.receive()[1])
-    create_env = _loaded("create_env", start["create_env"])
+    create_env = loaded("create_env", start["create_env"])
     first, count = start["first_row"], start["num_rows"]
     parts = [(first + i, 1) for i in range(count)] if start["apart"] else [(first, count)]
     envs = []
@@ -97,7 +96,7 @@ def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -
     check_same_spaces(spaces, lambda i: f"environment {parts[i][0]}, step 0")
     has_state = all(env.has_state() for env in envs)
     # The first row's: all of them are packed in its order. Labels may be of classes of a script.
-    channel.send(b"p", cloudpickle.dumps({**spaces[0], "has_state": has_state}))
+    channel.send(b"p", pickled("the spaces", {**spaces[0], "has_state": has_state}))
     if start["apart"]:
         play_rows(channel, block, {row: env for (row, _), env in zip(parts, envs, strict=True)})
     else:
@@ -133,19 +132,8 @@ def _answer(env: ListEnv, request: str, argument: Any) -> Any:
     if request == "render":
         return env.render(**argument)
     assert request == "wrap_each", request
-    env.wrap_each(_loaded("the wrapper", argument))
+    env.wrap_each(loaded("the wrapper", argument))
     return env.has_state()
-
-
-def _loaded(what: str, content: bytes) -> Any:
-    """The function that the parent has pickled."""
-    try:
-        return pickle.loads(content)
-    except Exception as error:
-        raise errors.EnvironmentFailedError(
-            f"{what} cannot be loaded in a worker: {type(error).__name__}: {error}",
-            expected="a class or function that can be imported or pickled",
-        ) from error
 
 
 def _pickled(request: str, answer: Any) -> bytes:

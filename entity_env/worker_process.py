@@ -12,23 +12,21 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from entity_env.channel import Channel
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import (
-    EnvironmentFailedError,
     NumEnvsError,
     WorkerDiedError,
-    shorten,
 )
+from entity_env.pickles import pickled
 from entity_env.shared_block import SharedBlock
 from entity_env.spaces import check_same_spaces
 from entity_env.vec_env import check_count
 from entity_env.worker import SECONDS_TO_CLOSE, revive
 
-__all__ = ["WorkerProcess", "common_spaces", "end_workers", "pickled", "start_workers"]
+__all__ = ["WorkerProcess", "common_spaces", "end_workers", "start_workers"]
 
 _START = "from entity_env.worker import main; main()"
 _SECONDS_TO_DIE = 2 * SECONDS_TO_CLOSE
@@ -170,16 +168,3 @@ def end_workers(workers: Sequence[WorkerProcess]) -> None:
     last = time.monotonic() + SECONDS_TO_CLOSE
     for worker in workers:
         worker.end(max(0.0, last - time.monotonic()))
-
-
-def pickled(what: str, value: Any) -> bytes:
-    """``value`` for a worker to load, or an EnvironmentFailedError about ``what``."""
-    try:
-        content: bytes = cloudpickle.dumps(value)
-    except Exception as error:  # whatever the objects that it holds raise
-        raise EnvironmentFailedError(
-            f"{what} cannot be sent to a worker: {shorten(error)}",
-            expected="a class or function that can be imported or pickled",
-            received=shorten(value),
-        ) from error
-    return content

@@ -28,7 +28,7 @@ ALLOWED_IN = {
 # Packages that only one file may import, and nothing else in any package.
 ONLY_IN = {
     "ragged_buffer": "entity_env/ragged.py",
-    "cloudpickle": "entity_env/worker_process.py",
+    "cloudpickle": "entity_env/pickles.py",
     "entity_env.ragged_numpy": "entity_env/ragged.py",
 }
 # The stand-in for ragged_buffer may consist of several files.
@@ -141,7 +141,7 @@ def test_a_module_says_what_it_offers(path):
         ("entity_env/interop/padding.py", "import torch", ["torch"]),
         ("entity_env/batch.py", "import os, numpy.typing", []),
         ("entity_env/ragged.py", "from ragged_buffer import cat", []),
-        ("entity_env/worker_process.py", "import cloudpickle", []),
+        ("entity_env/pickles.py", "import cloudpickle", []),
         ("ragged_net/heads.py", "from entity_env.spaces import ObsSpace", []),
         ("ragged_net/heads.py", "from entity_env import ObsSpace", ["entity_env"]),
         ("ragged_net/heads.py", "from entity_env.batch import VecObs", ["entity_env.batch"]),

@@ -16,7 +16,14 @@ from support.broken import ragged
 from support.tiny_envs import Chain
 from support.workers import collected, pids
 
-from entity_env import AsyncEnv, ParallelEnv, errors, worker, worker_process
+from entity_env import (
+    AsyncEnv,
+    CategoricalActionSpace,
+    ParallelEnv,
+    errors,
+    worker,
+    worker_process,
+)
 
 ROOT = Path(__file__).parents[2]
 GO = {"Go": ragged([0], [1])}
@@ -207,6 +214,25 @@ def test_labels_may_be_of_a_class_of_the_script():
         text=True,
     )
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+
+
+class Locked(str):
+    """A label that no pickle takes."""
+
+    __slots__ = ("lock",)
+
+    def __reduce__(self):
+        raise TypeError("cannot pickle a lock")
+
+
+class Labelled(Chain):
+    def action_space(self):
+        return {"Go": CategoricalActionSpace([Locked("left"), Locked("right")])}
+
+
+def test_spaces_that_cannot_be_sent_are_an_error_of_ours():
+    with pytest.raises(errors.EnvironmentFailedError, match="the spaces cannot be sent"):
+        ParallelEnv(Labelled, 2, 2)
 
 
 class Painter(Chain):

@@ -206,7 +206,9 @@ def test_refused_arguments_start_no_process():
 def test_a_factory_that_cannot_be_pickled_leaves_no_process():
     lock = threading.Lock()
     before = children()
-    with pytest.raises(errors.EnvironmentFailedError, match="cannot be sent to a worker") as caught:
+    with pytest.raises(
+        errors.EnvironmentFailedError, match="cannot be sent to another process"
+    ) as caught:
         ParallelEnv(lambda: Chain(lock), 2, 2)
     assert "pickle" in str(caught.value)
     gc.collect()

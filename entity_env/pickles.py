@@ -1,0 +1,36 @@
+"""Objects on their way to another process, of classes of scripts and notebooks, too."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cloudpickle
+
+from entity_env.errors import EnvironmentFailedError, shorten
+
+__all__ = ["loaded", "pickled"]
+
+
+def pickled(what: str, value: Any) -> bytes:
+    """``value`` for the other process to load, or an EnvironmentFailedError about ``what``."""
+    try:
+        content: bytes = cloudpickle.dumps(value)
+    except Exception as error:  # whatever the objects that it holds raise
+        raise EnvironmentFailedError(
+            f"{what} cannot be sent to another process: {shorten(error)}",
+            expected="a class or function that can be imported or pickled",
+            received=shorten(value),
+        ) from error
+    return content
+
+
+def loaded(what: str, content: bytes) -> Any:
+    """What the other process has pickled, or an EnvironmentFailedError about ``what``."""
+    try:
+        return pickle.loads(content)
+    except Exception as error:
+        raise EnvironmentFailedError(
+            f"{what} cannot be loaded in a worker: {type(error).__name__}: {error}",
+            expected="a class or function that can be imported or pickled",
+        ) from error
