@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import add, is_, itemgetter
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -186,7 +186,9 @@ class Outcome:
         if not every(np.abs(values) <= LARGEST):  # also for NaN
             raise UnusualError
         # Copies, also of nothing: an environment may fill its dict again before it is looked at.
-        checked = [read_metrics(own) if own else _NO_METRICS for own in metrics]
+        checked = [_NO_METRICS] * len(metrics)
+        if any(metrics):
+            checked = [read_metrics(own) if own else _NO_METRICS for own in metrics]
         return cls(values, *_ends(observations), checked)
 
     def results(self) -> list[tuple[float, Mapping[str, float]]]:
@@ -218,4 +220,4 @@ def _frame_by_frame(columns: Sequence[list[list[EntityID]]], frames: int) -> lis
 
 
 _NONE_SHOWN = np.zeros(0, np.bool_)
-_NO_METRICS: Mapping[str, float] = MappingProxyType({})
+_NO_METRICS: Mapping[str, float] = {}
