@@ -9,6 +9,8 @@ import struct
 import weakref
 from collections import deque
 
+from entity_env.errors import ClosedError
+
 __all__ = ["Channel"]
 
 _HEAD = struct.Struct("c7xq")  # kind and size; 16 bytes, so that numbers behind it stay aligned
@@ -33,6 +35,7 @@ class Channel:
 
     def send(self, kind: bytes, content: bytes = b"") -> None:
         """Send a message; waits while the other side is too far behind."""
+        self._check_own()
         self._socket.sendall(_HEAD.pack(kind, len(content)) + content)
 
     def receive(self) -> tuple[bytes, bytes]:
@@ -81,7 +84,15 @@ class Channel:
             size -= len(parts[-1])
         return b"".join(parts)
 
+    def _check_own(self) -> None:
+        if self._socket.fileno() < 0:
+            raise ClosedError(
+                "this environment's workers belong to the process that made them",
+                hint="this one was forked from it; make the environment where it is used",
+            )
+
     def _read(self, most: int) -> bytes:
+        self._check_own()
         data = self._socket.recv(most)
         if not data:
             raise EOFError("the other side has closed its end")

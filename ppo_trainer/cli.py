@@ -12,7 +12,7 @@ from pathlib import Path
 from entity_env import EntityEnvError
 from ragged_net import RaggedNetError
 
-__all__ = ["INTERRUPTED", "drop_output", "python_command", "run_main"]
+__all__ = ["INTERRUPTED", "python_command", "run_main"]
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended."""
@@ -39,10 +39,14 @@ def run_main(main: Callable[[], None]) -> None:
         print("stopped", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, such as head, has had enough
-        drop_output()
         sys.exit(1)
+    finally:
+        _drop_unread()
 
 
-def drop_output() -> None:
-    """Print to nowhere: else Python complains of the closed pipe once more when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def _drop_unread() -> None:
+    """What nobody reads any more goes nowhere: else Python complains of it when it ends."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -268,8 +268,12 @@ _AT_LEAST: dict[str, float] = {
     "checkpoint.every": 1,
     "checkpoint.keep": 1,
 }
-_MORE_THAN_0 = {"optim.lr": _LARGEST, "optim.eps": _LARGEST}
-_MORE_THAN_0 |= {"ppo.clip_coef": math.inf, "ppo.max_grad_norm": math.inf}  # infinite: never
+_MORE_THAN_0 = {
+    "optim.lr": _LARGEST,
+    "optim.eps": _LARGEST,
+    "ppo.clip_coef": math.inf,  # as is the next: never
+    "ppo.max_grad_norm": math.inf,
+}
 _FRACTIONS = ("ppo.gamma", "ppo.gae_lambda")
 
 

@@ -14,7 +14,7 @@ import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
 from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state
-from ppo_trainer.cli import drop_output, python_command
+from ppo_trainer.cli import python_command
 from ppo_trainer.collect import Room
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, CreateEnv
@@ -56,7 +56,6 @@ class Session:
         try:
             yield
         except BrokenPipeError:  # of our own messages, which come between two updates
-            drop_output()
             self.save()
             raise TrainerError(
                 "the training stops, since nobody reads what it prints; it is saved",

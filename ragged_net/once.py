@@ -17,27 +17,22 @@ from ragged_net.errors import SecondDerivativeError
 
 __all__ = ["once_differentiable"]
 
-Gradients = tuple[Tensor | None, ...]
+Backward = Callable[..., tuple[Tensor | None, ...]]
 
 
-def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+def once_differentiable(backward: Backward) -> Backward:
     """For the ``backward`` of an operation: whoever differentiates its results gets an error."""
 
     @functools.wraps(backward)
-    def wrapped(ctx: Any, *gradients: Tensor) -> Any:
+    def wrapped(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         with torch.no_grad():
             results = backward(ctx, *gradients)
         if not torch.is_grad_enabled():  # nobody keeps them for that
             return results
-        given: Gradients = results if isinstance(results, tuple) else (results,)
-        return tuple(None if g is None else _final(g.requires_grad_()) for g in given)
+        final: Any = _Final.apply
+        return tuple(None if g is None else final(g.requires_grad_()) for g in results)
 
     return wrapped
-
-
-def _final(gradient: Tensor) -> Tensor:
-    final: Tensor = _Final.apply(gradient)  # type: ignore[no-untyped-call]
-    return final
 
 
 class _Final(torch.autograd.Function):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -121,34 +122,36 @@ def test_environments_are_closed_though_this_process_has_been_forked(tmp_path):
         child.join()
 
 
-def test_a_forked_process_that_ends_does_not_end_the_workers():
-    """Not even when it closes what it has a copy of."""
+def use_and_close(env):
+    with pytest.raises(errors.ClosedError, match="belong to the process that made them"):
+        first_step(env)
+    env.close()
+
+
+def test_a_forked_process_does_not_use_the_workers_nor_end_them():
     with ParallelEnv(Chain, 1, 1) as env:
         env.reset()
-        child = multiprocessing.get_context("fork").Process(target=env.close)
+        child = multiprocessing.get_context("fork").Process(target=use_and_close, args=(env,))
         child.start()
         child.join(60)
         assert child.exitcode == 0
         assert env.act(GO).reward.tolist() == [1.0]
 
 
-class alarm:
+@contextlib.contextmanager
+def alarm(seconds):
     """Raise TimeoutError, as the usual recipe for time limits does."""
 
-    def __init__(self, seconds):
-        self.seconds = seconds
-
-    def __enter__(self):
-        self.before = signal.signal(signal.SIGALRM, self.ring)
-        signal.setitimer(signal.ITIMER_REAL, self.seconds)
-
-    def __exit__(self, *_):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, self.before)
-
-    @staticmethod
     def ring(*_):
         raise TimeoutError("too slow")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class Endless(Chain):
