@@ -284,6 +284,22 @@ def test_a_run_whose_output_nobody_reads_saves_and_says_how_to_go_on(tmp_path):
     assert 0 < int(last.name.removeprefix("step_")) < 96_000
 
 
+@pytest.mark.parametrize(("printing", "code"), [("print(1)", 0), ("print(1, flush=True)", 1)])
+def test_a_command_whose_output_nobody_reads_does_not_complain(printing, code):
+    reader, writer = os.pipe()
+    os.close(reader)
+    script = f"from ppo_trainer.cli import run_main; run_main(lambda: {printing})"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, "")
+
+
 def test_wandb_offline_needs_no_network(tmp_path):
     pytest.importorskip("wandb")
     done = trainer(
