@@ -291,7 +291,7 @@ def test_a_command_whose_output_nobody_reads_does_not_complain(printing, code):
     script = f"from ppo_trainer.cli import run_main; run_main(lambda: {printing})"
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env=environment(),
+        env={**environment(), "PYTHONUNBUFFERED": ""},
         stdout=writer,
         stderr=subprocess.PIPE,
         text=True,
