@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
 from entity_env.spaces import ObsSpace
@@ -21,6 +22,9 @@ from ragged_net.reading import Encoded, Reading
 from ragged_net.transformer import RaggedTransformer, make_activation
 
 __all__ = ["Encoder", "Mix", "frame_means"]
+
+_ADDED_AT_ONCE = 64
+"""Rows in one float32 sum."""
 
 
 class Mix(nn.Module):
@@ -130,6 +134,13 @@ class Encoder(nn.Module):
 
 def frame_means(entities: RaggedTensor) -> Tensor:
     """The mean (B, D) of each frame's rows (N, D) in float32, zeros for an empty frame."""
-    x = entities.values.float()
-    total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, entities.frame_ids(), x)
+    x, frame_ids = entities.values.float(), entities.frame_ids()
+    # In parts: one float32 sum of 10,000 equal rows is off by 0.02%. A part is what one frame has
+    # of one stretch of rows. Both numbers only rise, and so does their sum wherever a part begins;
+    # what it leaps over are empty parts.
+    part_ids = frame_ids + torch.arange(len(x), device=x.device) // _ADDED_AT_ONCE
+    count = entities.num_frames + len(x) // _ADDED_AT_ONCE
+    parts = x.new_zeros(count, x.shape[1]).index_add(0, part_ids, x)
+    frame_of_part = frame_ids.new_zeros(count).scatter(0, part_ids, frame_ids)
+    total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, frame_of_part, parts)
     return total / entities.lengths.clamp_min(1)[:, None]

@@ -2,7 +2,8 @@
 
 The second layer of an MLP is linear, so its result for a sum of rows is the sum of its results. The
 rows of a frame that nobody reads one by one are therefore added up before it, and are one row from
-there on, forward and backward. Such rows are a *bundle*; a row that somebody reads is one alone.
+there on, forward and backward. Such rows are a *bundle*; a row that somebody reads is one alone. A
+long frame has several bundles: one float32 sum of 10,000 equal rows would be off by 0.02%.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from ragged_net.kernels.tile import ADD, SET
 from ragged_net.kernels.vector import LANES, fma, load, splat, store, where_positive
 
 __all__ = ["finish", "finish_backward", "room_for_bundles"]
+
+_MOST = 64
+"""Rows of a frame from whose first to its last a bundle may reach."""
 
 
 @inner
@@ -88,8 +92,9 @@ def _bundle(plan, group, end, places, bundles):
     start, count = first_row(plan, group, 0, True), 0
     shared = np.empty(LANES, np.int64)
     for g in range(group, end):
-        shared[:] = -1
         for k in range(length_in(plan, g)):
+            if k % _MOST == 0:
+                shared[:] = -1
             for i in range(frames_in(plan, g)):
                 row = first_row(plan, g, i, True) + k * row_step(plan, g, True) - start
                 alone = places[first_row(plan, g, i, False) + k] >= 0
@@ -132,7 +137,7 @@ def _hand_out(sums, plan, group, end, places, bundles, dim, y):
     """Add a tile's bundles to the means of their frames, and write those that are read.
 
     Args:
-        sums: The bundles' rows (count, D).
+        sums: The bundles' rows (count, D); parts of the means are added up in them.
         plan: See ``_bundle``, as for ``group``, ``end``, ``places`` and ``bundles``.
         group: The first group.
         end: The group after the last one.
@@ -145,18 +150,33 @@ def _hand_out(sums, plan, group, end, places, bundles, dim, y):
     for g in range(group, end):
         share = splat(np.float32(1 / length_in(plan, g)))
         for i in range(frames_in(plan, g)):
-            mean, others = plan.order[plan.groups[g] + i] * dim, False
+            mean = plan.order[plan.groups[g] + i] * dim
+            part = added = np.int64(-1)
             for k in range(length_in(plan, g)):
                 row = first_row(plan, g, i, True) + k * row_step(plan, g, True) - start
-                place = places[first_row(plan, g, i, False) + k] * dim
-                if place < 0 and others:
-                    continue  # the bundle has been added
-                others = others or place < 0
-                for d in range(0, dim, LANES):
-                    own = load(sums, bundles[row] * dim + d)
-                    store(y, mean + d, fma(own, share, load(y, mean + d)))
-                    if place >= 0:
-                        store(y, place + d, own)
+                place, own = places[first_row(plan, g, i, False) + k] * dim, bundles[row] * dim
+                if place < 0:
+                    if own == added:
+                        continue
+                    added = own
+                else:
+                    for d in range(0, dim, LANES):
+                        store(y, place + d, load(sums, own + d))
+                if k % _MOST:
+                    for d in range(0, dim, LANES):
+                        store(sums, part + d, load(sums, part + d) + load(sums, own + d))
+                else:
+                    _add_share(sums, part, share, dim, y, mean)
+                    part = own
+            _add_share(sums, part, share, dim, y, mean)
+
+
+@inner
+def _add_share(sums, part, share, dim, y, mean):
+    """Add a frame's ``share`` of the row at ``part``, if there is one, to its mean."""
+    if part >= 0:
+        for d in range(0, dim, LANES):
+            store(y, mean + d, fma(load(sums, part + d), share, load(y, mean + d)))
 
 
 @inner

@@ -1,5 +1,6 @@
 """The end of the compiled encoder, where rows that nobody reads alone are added up."""
 
+import itertools
 from unittest.mock import patch
 
 import pytest
@@ -166,3 +167,23 @@ def test_a_frame_of_many_entities_that_nobody_reads():
     # A chain would not call it: the blocks then run one by one, and hand out all rows.
     made.norm.register_forward_hook(lambda *_: None)
     assert_near(found, results(made, batch, layout, None, [torch.tensor([0])]))
+
+
+@pytest.mark.parametrize("counts", [[1_000], [10_000], [0, 3_000, 1, 64, 65, 129]])
+def test_the_mean_of_many_equal_entities_is_their_vector(counts):
+    # One float32 sum of 10,000 of them would be off by 0.02%.
+    made, _, _ = make([], layers=1)
+
+    def means(counts, every, run):
+        none = [0] * len(counts)
+        batch = make_batch(counts, none, none)
+        batch.entities["Mine"].values.fill_(0.5)
+        batch.global_features.zero_()
+        layout = Layout.of(batch, False, tuple(GLOBAL_OBS.entities))
+        rows = torch.arange(layout.num_rows)[:: every or layout.num_rows]
+        return run(made, batch, layout, None, [rows] if every else [])[0]
+
+    shown = torch.tensor(counts) > 0
+    for every, run in itertools.product((0, 1, 3), (in_kernels, in_torch)):
+        expected = means([1], every, run).expand(len(counts), -1) * shown[:, None]
+        assert_close(means(counts, every, run), expected, rtol=1e-5, atol=1e-5)
