@@ -235,7 +235,7 @@ class TrainConfig:
 
 def config_from_dict(values: Mapping[str, Any]) -> TrainConfig:
     """A checked TrainConfig from nested dicts; a misspelt key names its nearest valid one."""
-    return build(TrainConfig, values, "")
+    return build(TrainConfig, values)
 
 
 def config_to_dict(config: TrainConfig) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _GROUPS = {
 }
 _PATHS = ("resume", "run_dir", "run_name")
 _QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
-_SETTING = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)=")
+_SETTING = re.compile(r"^\+{0,2}(?P<name>[A-Za-z_][\w.]*)=")
 
 
 def register_base() -> None:
@@ -68,8 +68,9 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
         is_setting = match is not None and match["name"].split(".")[0] != "hydra"
         if match is not None and match["name"] in _GROUPS:
             _check_options(match["name"], text[match.end() :])
+            text = text.lstrip("+")
         elif match is not None and is_setting:
-            text = f"++{text}"
+            text = f"++{text.lstrip('+')}"
         rewritten.append(text)
     return flags + (["env=custom"] if own else []) + rewritten
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from entity_env.errors import nearest, shorten
@@ -15,17 +15,35 @@ __all__ = ["build", "check_plain", "check_types"]
 ConfigT = TypeVar("ConfigT")
 
 
-def build(kind: type[ConfigT], values: Any, path: str) -> ConfigT:
+def build(kind: type[ConfigT], values: Any) -> ConfigT:
     """An instance of the dataclass ``kind`` from nested dicts.
 
     Args:
         kind: Its annotations are the schema.
         values: One entry for each setting that is not left at its default.
-        path: Where ``values`` stand in the whole, for messages.
 
     Raises:
-        ConfigError: An unknown key, with the nearest valid one, or a value of the wrong type.
+        ConfigError: A value of the wrong type, or an unknown key, with the group that has it or the
+            nearest key that exists.
     """
+    return _build(kind, values, "", list(_names(kind, values, "")))
+
+
+def _names(kind: type, values: Any, path: str) -> Iterator[str]:
+    """The dotted names of all settings, and of what stands in free groups such as ``env``."""
+    values = values if isinstance(values, Mapping) else {}
+    for name, hint in get_type_hints(kind).items():
+        within, where = values.get(name), _join(path, name)
+        yield where
+        group = next((k for k in (hint, *get_args(hint)) if dataclasses.is_dataclass(k)), None)
+        if group is not None:
+            yield from _names(group, within, where)  # type: ignore[arg-type]
+        elif isinstance(within, Mapping):
+            yield from (_join(where, key) for key in within)
+
+
+def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) -> ConfigT:
+    """``build`` for what stands at ``path``; ``names`` are those of all settings."""
     if not isinstance(values, Mapping):
         raise ConfigError(
             f"{path or 'the configuration'} is not a group of settings",
@@ -35,13 +53,14 @@ def build(kind: type[ConfigT], values: Any, path: str) -> ConfigT:
     hints = get_type_hints(kind)
     for key in values:
         if key not in hints:
+            same = [repr(name) for name in names if name.rpartition(".")[2] == key]
             raise ConfigError(
                 f"unknown setting {_join(path, key)!r}",
                 options=hints,
-                hint=nearest(key, hints),
+                hint=f"did you mean {' or '.join(same)}?" if same else nearest(key, hints),
             )
     return kind(
-        **{key: _value(hints[key], value, _join(path, key)) for key, value in values.items()}
+        **{key: _value(hints[key], value, _join(path, key), names) for key, value in values.items()}
     )
 
 
@@ -90,14 +109,15 @@ def check_plain(value: Any, path: str) -> None:
         )
 
 
-def _value(hint: Any, value: Any, path: str) -> Any:
+def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
     origin, choices = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         if value is None and type(None) in choices:
             return None
-        return _value(next(c for c in choices if c is not type(None)), value, path)
+        return _value(next(c for c in choices if c is not type(None)), value, path, names)
     if dataclasses.is_dataclass(hint):
-        return value if isinstance(value, hint) else build(hint, value, path)  # type: ignore[arg-type]
+        kind: Any = hint
+        return value if isinstance(value, kind) else _build(kind, value, path, names)
     if origin is Literal:
         if value not in choices:
             raise ConfigError(

@@ -102,7 +102,9 @@ def test_command_lines(arguments, check):
         (["--help"], ["--help"]),
         (["--cfg", "job"], ["--cfg", "job"]),
         (["hydra.verbose=true"], ["hydra.verbose=true"]),
-        (["++seed=3", "+x=1", "~env.width"], ["++seed=3", "+x=1", "~env.width"]),
+        (["++seed=3", "+x=1", "~env.width"], ["++seed=3", "++x=1", "~env.width"]),
+        (["+env=custom", "+env._target_=a.B"], ["env=custom", "++env._target_=a.B"]),
+        (["+run_dir=it's"], ["++run_dir='it\\'s'"]),
         (["run_name=a=b"], ["++run_name='a=b'"]),
         ([], []),
     ],
@@ -161,6 +163,12 @@ BAD = [
     (["eval.episode=3"], ConfigError, ["'eval.episode'", "did you mean 'episodes'"]),
     (["optim.lr.start=1"], ConfigError, ["optim.lr", "wrong type"]),
     (["wandb.proyect=x"], ConfigError, ["'wandb.proyect'", "did you mean 'project'"]),
+    # settings of another group
+    (["lr=1"], ConfigError, ["unknown setting 'lr'", "'optim.lr' or 'value_optim.lr'?"]),
+    (["ppo.lr=1"], ConfigError, ["'ppo.lr'", "did you mean 'optim.lr' or"]),
+    (["gamma=0.9"], ConfigError, ["'gamma'", "did you mean 'ppo.gamma'?"]),
+    (["rollout.seed=2"], ConfigError, ["'rollout.seed'", "did you mean 'seed'?"]),
+    (["width=8"], ConfigError, ["'width'", "did you mean 'env.width'?"]),
     (["xyzzy=1"], ConfigError, ["'xyzzy'", "valid:", "'total_timesteps'"]),
     # wrong types
     (["seed=abc"], ConfigError, ["seed has the wrong type", "int", "'abc'"]),

@@ -785,7 +785,7 @@ def test_what_is_no_setting_is_explained(arguments, parts):
 
 
 def test_hydra_s_own_groups_and_deletions_are_settings_too():
-    arguments = ["hydra/launcher=basic", "hydra.verbose=true", "~experiment", "+env.new=1"]
+    arguments = ["hydra/launcher=basic", "hydra.verbose=true", "~experiment", "+hydra.a=1"]
     assert hydra_arguments([*arguments, "--cfg", "job"]) == ["--cfg", "job", *arguments]
 
 
