@@ -13,6 +13,7 @@ from entity_env.batch import batch_obs
 from entity_env.environment import Environment, seed_environment
 from entity_env.errors import ObservationError, SpaceError, shorten
 from entity_env.observation import Observation
+from entity_env.outcome import read_metrics
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.transport import pack_obs
 
@@ -105,7 +106,11 @@ class Between(Environment):
             before, ids = copy.deepcopy(last), _ids(last)
             self.last = call(*args)
             packed = [pack_obs(batch_obs([obs], *self.spaces)) for obs in (before, last)]
-            part = difference("", *packed) or ("ids" if _ids(last) != ids else None)
+            part = (
+                difference("", *packed)
+                or ("ids" if _ids(last) != ids else None)
+                or ("metrics" if _metrics(before) != _metrics(last) else None)
+            )
             if part is not None:
                 raise ObservationError(
                     f"the environment changes {part} of an observation that it has returned",
@@ -125,6 +130,10 @@ def _id_lists(obs: Observation) -> list[Any]:
 
 def _ids(obs: Observation) -> list[list[Any]]:
     return [list(ids) for ids in _id_lists(obs) if ids is not None]
+
+
+def _metrics(obs: Observation) -> dict[str, float]:
+    return read_metrics(obs.metrics or {})
 
 
 def _damage(obs: Observation) -> list[Callable[[], None]]:

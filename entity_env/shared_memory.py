@@ -10,13 +10,14 @@ happen to end with the same values as the watched one are noticed in a later ste
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from entity_env.errors import ObservationError
-from entity_env.observation import Observation
+from entity_env.observation import CategoricalActionMask, Observation, SelectEntityActionMask
 
 __all__ = ["Watch"]
 
@@ -65,36 +66,49 @@ class Watch:
         """Whether another row shows this part from the same memory."""
         if self._row is None or row == self._row:
             return False
-        shown = (self._observations[i] for i in (self._row, row))
+        shown = [self._observations[i] for i in (self._row, row)]
+        if shown[0] is shown[1]:
+            return True
         mine, other = (_by_name(_contents(observation)).get(part) for observation in shown)
         if isinstance(mine, np.ndarray) and isinstance(other, np.ndarray):
             return np.may_share_memory(mine, other)
-        return mine is other
+        return mine is other and not isinstance(mine, bool | int | float)
 
 
 def _contents(observation: Any) -> list[Any]:
-    """The arrays and lists of an observation by name, a dict for each of ``_KINDS``."""
+    """What an observation shows: a dict for each of ``_KINDS``, then that for all its actions.
+
+    The last element has what is there once, see ``_ONCE``.
+    """
     try:
         return [
             observation.features,
             observation.ids,
             observation.visible,
-            {name: getattr(who, "mask", None) for name, who in observation.actions.items()},
-            {"": observation.global_features},
+            {name: _PARTS.get(type(who), _mask)(who) for name, who in observation.actions.items()},
+            _once(observation),
         ]
     except Exception:  # whatever an odd object raises; whoever reads it says what is wrong
         return []
 
 
+def _mask(who: Any) -> tuple[Any]:
+    return (getattr(who, "mask", None),)
+
+
 def _by_name(contents: list[Any]) -> dict[str, Any]:
     try:
-        return {
-            kind.format(name): value
-            for kind, own in zip(_KINDS, contents, strict=False)
-            for name, value in own.items()
-        }
+        *dicts, actions, once = contents
+        named = dict(zip(_ONCE, once, strict=True))
+        for kind, own in zip(_KINDS, dicts, strict=True):
+            named |= {kind.format(name): value for name, value in (own or {}).items()}
+        for action, parts in actions.items():
+            named |= {
+                f"{kind} of action {action!r}": v for kind, v in zip(_ACTION, parts, strict=False)
+            }
     except Exception:
         return {}
+    return named
 
 
 def _written(observation: Any) -> bytes | dict[str, bytes]:
@@ -113,12 +127,16 @@ def _written_alone(value: Any) -> bytes:
         return b""
 
 
-_KINDS = (
-    "the features of {!r}",
-    "the ids of {!r}",
-    "the visibility masks of {!r}",
-    "the masks of action {!r}",
-    "the global features",
-)
+_KINDS = ("the features of {!r}", "the ids of {!r}", "the visibility masks of {!r}")
+_ACTION = ("the masks", "the actor ids", "the actor types", "the actee ids", "the actee types")
+_PARTS: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {
+    CategoricalActionMask: attrgetter("mask", "actor_ids", "actor_types"),
+    SelectEntityActionMask: attrgetter(
+        "mask", "actor_ids", "actor_types", "actee_ids", "actee_types"
+    ),
+}
+"""Where an action's mask has the parts that ``_ACTION`` names; other kinds have the first only."""
+_ONCE = ("the global features", "the metrics", "the reward", "done", "truncated")
+_once = attrgetter("global_features", "metrics", "reward", "done", "truncated")
 _VERSION = 2
 """Equal bytes for equal values: without references to earlier ones."""

@@ -219,6 +219,13 @@ class ReusedBuffer(Walk):
         return observation
 
 
+class ReusedMetrics(Walk):
+    def observe(self):
+        self.shown = getattr(self, "shown", {})
+        self.shown["far"] = float(np.abs(self.x).max())
+        return dataclasses.replace(super().observe(), metrics=self.shown)
+
+
 class ChangesItsMask(Walk):
     def observe(self):
         observation = super().observe()
@@ -380,6 +387,7 @@ BROKEN = [
     (ReversesIds, errors.ObservationError, ("changes ids", "has returned", "copies")),
     (SameActors, errors.ObservationError, ("memory that it has returned", "copies")),
     (ReusedBuffer, errors.ObservationError, ("changes features.Walker", "has returned", "copies")),
+    (ReusedMetrics, errors.ObservationError, ("changes metrics", "has returned", "copies")),
     (ChangesItsMask, errors.ObservationError, ("changes masks.Go.mask", "copies")),
     (ForgetsTheTime, errors.StateError, ("global_features differs", "saved after step 1")),
     (ForgetsHiddenThings, errors.StateError, ("goes on differently", "features.Walker")),

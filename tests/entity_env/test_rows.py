@@ -488,6 +488,11 @@ class Shares(Environment):
     rows: ClassVar = [[0.0]]
     zeros: ClassVar = [[0.0]]
     mask = np.ones((1, 2), bool)
+    acting: ClassVar = [0]
+    notes: ClassVar = {}
+    kept = Observation(
+        features={"Walker": [[0.0]]}, actions={"Go": CategoricalActionMask()}, done=True
+    )
     wall = np.full((1, 1), 7.0)
     made = 0
 
@@ -519,10 +524,20 @@ class Shares(Environment):
             "signs": self.zeros,
         }.get(self.how, [[value]])
         mask = self.mask if self.how == "masks" else None
-        return Observation(
-            features={"Walker": shown},
-            actions={"Go": CategoricalActionMask(actor_types=["Walker"], mask=mask)},
-        )
+        go = CategoricalActionMask(actor_types=["Walker"], mask=mask)
+        made = Observation(features={"Walker": shown}, actions={"Go": go})
+        if self.how == "actors":
+            self.acting[:] = [self.number]
+            made.ids = {"Walker": [0, 1, 2]}
+            made.features = {"Walker": [[0.0]] * 3}
+            made.actions = {"Go": CategoricalActionMask(actor_ids=self.acting)}
+        if self.how == "metrics":
+            self.notes["value"] = value
+            made.metrics = self.notes
+        if self.how in ("reward", "truncated"):
+            made = self.kept
+            setattr(made, self.how, bool(self.number) if self.how == "truncated" else value)
+        return made
 
 
 SHARED = {
@@ -531,6 +546,10 @@ SHARED = {
     "every second": "the features of 'Walker'",
     "lists": "the features of 'Walker'",
     "masks": "the masks of action 'Go'",
+    "actors": "the actor ids of action 'Go'",
+    "metrics": "the metrics",
+    "reward": "the reward",
+    "truncated": "truncated",
 }
 
 
