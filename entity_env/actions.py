@@ -5,7 +5,7 @@ One is made for each environment and step; a frozen dataclass takes four times a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, Union
 
@@ -14,7 +14,30 @@ import numpy.typing as npt
 
 from entity_env.observation import EntityID
 
-__all__ = ["Action", "CategoricalAction", "GlobalCategoricalAction", "SelectEntityAction"]
+__all__ = [
+    "Action",
+    "CategoricalAction",
+    "GlobalCategoricalAction",
+    "SelectEntityAction",
+    "has_id",
+    "same_ids",
+]
+
+
+def has_id(ids: Iterable[EntityID], wanted: object) -> bool:
+    """Whether ``wanted`` is one of ``ids``, as it would be a key: see ``same_ids``."""
+    try:
+        return wanted in set(ids)
+    except TypeError:  # no id: it cannot be hashed
+        return False
+
+
+def same_ids(left: Sequence[object], right: Sequence[EntityID]) -> bool:
+    """Whether two lists have the same ids, as keys of a dict are the same.
+
+    ``==`` would make an array of a NumPy number and a tuple, which is neither true nor false.
+    """
+    return len(left) == len(right) and all(has_id([b], a) for a, b in zip(left, right, strict=True))
 
 
 @dataclass(slots=True)
@@ -42,7 +65,7 @@ class CategoricalAction:
         """Equal actors, choices and labels; probabilities do not count."""
         return (
             isinstance(other, CategoricalAction)
-            and list(self.actors) == list(other.actors)
+            and same_ids(self.actors, other.actors)
             and np.array_equal(self.indices, other.indices)
             and list(self.index_to_label) == list(other.index_to_label)
         )
@@ -68,8 +91,8 @@ class SelectEntityAction:
         """Equal actors and actees; probabilities do not count."""
         return (
             isinstance(other, SelectEntityAction)
-            and list(self.actors) == list(other.actors)
-            and list(self.actees) == list(other.actees)
+            and same_ids(self.actors, other.actors)
+            and same_ids(self.actees, other.actees)
         )
 
     __hash__ = None  # type: ignore[assignment]

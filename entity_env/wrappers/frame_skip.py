@@ -13,6 +13,7 @@ from entity_env.actions import (
     CategoricalAction,
     GlobalCategoricalAction,
     SelectEntityAction,
+    same_ids,
 )
 from entity_env.environment import Environment
 from entity_env.frame import CategoricalActors, Frame, SelectActors
@@ -104,7 +105,7 @@ def _is_repeatable(
     if isinstance(action, GlobalCategoricalAction):
         return isinstance(who, CategoricalActors) and bool(who.mask[0, action.index])
     actors = [] if who is None else [frame.ids[actor] for actor in who.actors.tolist()]
-    if actors != list(action.actors):
+    if not same_ids(action.actors, actors):
         return False
     if isinstance(action, CategoricalAction) and isinstance(who, CategoricalActors):
         return bool(who.mask[np.arange(len(actors)), action.indices].all())

@@ -12,6 +12,8 @@ from entity_env.actions import (
     CategoricalAction,
     GlobalCategoricalAction,
     SelectEntityAction,
+    has_id,
+    same_ids,
 )
 from entity_env.environment import Environment
 from entity_env.errors import (
@@ -135,7 +137,8 @@ def _check_action(name: ActionName, space: ActionSpace, action: Any, frame: Fram
         _check_choices(name, space, [action.index], frame)
         return
     actors = [] if who is None else [frame.ids[actor] for actor in who.actors.tolist()]
-    if _listed(action.actors) != actors:
+    given = _listed(action.actors)
+    if given is None or not same_ids(given, actors):
         raise ActorError(
             f"action {name!r} has the wrong actors",
             expected=f"{shorten(actors)}, in this order",
@@ -193,8 +196,8 @@ def _check_selected(name: ActionName, actees: Any, frame: Frame) -> None:
     for i, actee in enumerate(selected):
         options = [frame.ids[entity] for entity in who.actees.tolist()]
         allowed = [option for j, option in enumerate(options) if who.mask is None or who.mask[i, j]]
-        if actee not in allowed:
-            raise (MaskedActionError if actee in options else ActionIndexError)(
+        if not has_id(allowed, actee):
+            raise (MaskedActionError if has_id(options, actee) else ActionIndexError)(
                 f"action {name!r}: {_actor_name(frame, who.actors[i])} cannot select "
                 f"{shorten(actee)}",
                 expected=f"one of {shorten(allowed)}",

@@ -450,3 +450,46 @@ def test_episode_statistics_are_part_of_the_state():
     assert (list(again.returns), list(again.lengths)) == ([6.0, 6.0], [3, 3])
     assert again.returns.maxlen == 5
     assert list(env.returns) == [6.0]  # it shares nothing with what was saved
+
+
+class MixedIds(Environment):
+    """Numbers of NumPy and tuples are ids; ``==`` between the two is an array."""
+
+    def __init__(self, selects):
+        self.selects, self.time = selects, 0
+
+    def obs_space(self):
+        return ObsSpace(entities={"Agent": Entity(["x"]), "Cell": Entity(["x"])})
+
+    def action_space(self):
+        return {
+            "Go": SelectEntityActionSpace() if self.selects else CategoricalActionSpace(["a", "b"])
+        }
+
+    def reset(self):
+        self.time = 0
+        return self._show()
+
+    def act(self, actions):
+        self.time += 1
+        return self._show()
+
+    def _show(self):
+        types = ["Agent", "Cell"][:: 1 - 2 * (self.time % 2)]
+        kind = SelectEntityActionMask if self.selects else CategoricalActionMask
+        return Observation(
+            features={"Agent": [[0.0]], "Cell": [[1.0], [2.0]]},
+            ids={"Agent": np.arange(1), "Cell": [(0, 1), (1, 1)]},
+            actions={"Go": kind(actor_types=types)},
+        )
+
+
+@pytest.mark.parametrize("selects", [False, True])
+@pytest.mark.parametrize("wrap", [lambda env: FrameSkip(env, 2), Validate])
+def test_ids_of_several_kinds_in_one_frame(wrap, selects):
+    env, policy = ListEnv(lambda: wrap(MixedIds(selects)), 2), random_policy(0)
+    obs = env.reset()
+    for _ in range(20):
+        obs = env.act(policy(obs))
+    assert SelectEntityAction([0], [np.int64(0)]) != SelectEntityAction([0], [(0, 1)])
+    assert SelectEntityAction([np.int64(0)], [(0, 1)]) == SelectEntityAction([0], [(0, 1)])
