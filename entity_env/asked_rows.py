@@ -65,7 +65,10 @@ class AskedRows:
         Raises:
             RowsError: It is something else.
         """
-        numbers = np.asarray(rows)
+        try:
+            numbers = np.asarray(rows)
+        except ValueError:  # lists of different lengths
+            numbers = np.array(None)
         if numbers.size == 0:
             return np.zeros(0, np.int64)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":

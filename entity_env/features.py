@@ -11,25 +11,34 @@ from entity_env.errors import FeatureShapeError, FeatureTypeError, FeatureValueE
 from entity_env.spaces import Discrete, Feature, feature_name
 from entity_env.tables import every
 
-__all__ = ["LARGEST", "check_values", "feature_rows", "numbers"]
+__all__ = ["LARGEST", "check_values", "feature_rows", "numbers", "odd_part"]
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that features and rewards may be."""
 
 
-def numbers(what: str, values: object) -> npt.NDArray[np.float32]:
-    """Any nesting of real numbers as float32; text, objects and complex numbers are refused."""
+def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[np.float32]:
+    """Any nesting of real numbers as float32; text, objects and complex numbers are refused.
+
+    ``width`` is the length that rows should have, for messages.
+    """
     try:
         array = np.asarray(values)
     except ValueError as error:  # rows of different lengths
         raise FeatureShapeError(
-            f"the features of {what} have rows of different widths", received=shorten(values)
+            f"the features of {what} have rows of different widths",
+            expected="rows of the same width" if width is None else f"{width} numbers in each row",
+            received=odd_part(values, None if width is None else (width,)),
+        ) from error
+    except Exception as error:  # a tensor that NumPy cannot read, or an odd object
+        raise FeatureTypeError(
+            f"the features of {what} cannot be read: {shorten(error)}", received=shorten(values)
         ) from error
     if array.dtype.kind not in "fiub":
         raise FeatureTypeError(
             f"the features of {what} are not numbers",
-            expected="real numbers",
-            received=f"dtype {array.dtype}: {shorten(values)}",
+            expected="real numbers; whole ones of 64 bits at most",
+            received=f"dtype {array.dtype}: {odd_part(values)}",
         )
     # ``errstate`` takes longer than all the rest: only where something may overflow.
     if (
@@ -42,12 +51,37 @@ def numbers(what: str, values: object) -> npt.NDArray[np.float32]:
         return array.astype(np.float32)
 
 
+def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = "") -> str:
+    """What is wrong in nested lists, for messages: the first part that is no number.
+
+    Where all are numbers, the first without the ``expected`` shape, or that of the part before it.
+    """
+    if isinstance(values, list | tuple):
+        for place, part in enumerate(values):
+            shape = _shape(part)
+            if shape is None:
+                return odd_part(part, None, f"{at}[{place}]")
+            if shape != (expected or shape):
+                return f"{shorten(part)} at {at}[{place}]"
+            expected = shape
+    return f"{shorten(values)} at {at}" if at else shorten(values)
+
+
+def _shape(part: object) -> tuple[int, ...] | None:
+    """That of an array of numbers; None for all else."""
+    try:
+        array = np.asarray(part)
+    except Exception:
+        return None
+    return array.shape if array.dtype.kind in "fiub" else None
+
+
 def feature_rows(what: str, values: object, features: Sequence[Feature]) -> npt.NDArray[np.float32]:
     """Rows of the given features, (N, F) float32; None and an empty list have no rows."""
     width = len(features)
     if values is None:
         return np.zeros((0, width), dtype=np.float32)
-    rows = numbers(what, values)
+    rows = numbers(what, values, width)
     if rows.ndim == 1 and len(rows) == 0:
         rows = rows.reshape(0, width)
     if rows.ndim != 2 or rows.shape[1] != width:

@@ -23,6 +23,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
+from entity_env.features import odd_part
 from entity_env.frame import CategoricalActors, SelectActors, entity_name
 from entity_env.observation import (
     CategoricalActionMask,
@@ -203,20 +204,28 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
         array = np.array(values)
     except ValueError as cause:
         kind = MaskShapeError if error is MaskTypeError else error
-        raise kind(f"{what} has rows of different widths", received=shorten(values)) from cause
+        raise kind(
+            f"{what} has rows of different widths",
+            expected="rows of the same width",
+            received=odd_part(values),
+        ) from cause
+    except Exception as cause:  # a tensor that NumPy cannot read, or an odd object
+        raise error(f"{what} cannot be read: {shorten(cause)}", received=shorten(values)) from cause
     numeric = array.dtype.kind in "iu" and bool(((array == 0) | (array == 1)).all())
     if array.size and array.dtype != np.bool_ and not numeric:
         raise error(
             f"{what} is not boolean",
             expected="True and False",
-            received=f"dtype {array.dtype}: {shorten(values)}",
+            received=f"dtype {array.dtype}: {odd_part(values)}",
         )
     return array.astype(np.bool_, copy=False)
 
 
 def _listed(action: str, role: str, names: Any) -> Sequence[Any]:
     if type(names) is not list and (
-        isinstance(names, str) or not isinstance(names, Sequence | np.ndarray)
+        isinstance(names, str)
+        or not isinstance(names, Sequence | np.ndarray)
+        or getattr(names, "ndim", 1) == 0
     ):
         raise ActionMaskError(
             f"action {action!r}: the {role}s are not a list",

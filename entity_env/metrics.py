@@ -114,11 +114,22 @@ class EpisodeTracker:
         return {"reward": self.reward, "length": self.length, "metrics": values}
 
     def set_state(self, state: Mapping[str, object]) -> None:
-        """Go back to what ``get_state`` returned."""
-        self.reward = float(state["reward"])  # type: ignore[arg-type]
-        self.length = int(state["length"])  # type: ignore[call-overload]
-        values: Mapping[str, Sequence[float]] = state["metrics"]  # type: ignore[assignment]
-        self._values = {name: list(map(float, own)) for name, own in values.items()}
+        """Go back to what ``get_state`` returned.
+
+        Raises:
+            One of ``errors.DAMAGES``: It is something else; nothing has changed.
+        """
+        reward = float(state["reward"])  # type: ignore[arg-type]
+        length = int(state["length"])  # type: ignore[call-overload]
+        saved: Mapping[str, Sequence[float]] = state["metrics"]  # type: ignore[assignment]
+        values = {name: [float(value) for value in own] for name, own in saved.items()}
+        numbers = [reward, *(value for own in values.values() for value in own)]
+        if length < 0 or not all(map(math.isfinite, numbers)):
+            raise ValueError(f"an episode of {length} steps with the numbers {numbers}")
+        for name, own in values.items():
+            if isinstance(saved[name], str) or len(own) != 5:
+                raise ValueError(f"metric {name!r} is not last, count, sum, least and greatest")
+        self.reward, self.length, self._values = reward, length, values
 
 
 class EpisodeTrackers:

@@ -209,7 +209,9 @@ def _mapping(part: str, value: object) -> Mapping[Any, Any]:
 
 def _id_list(name: str, ids: object, count: int) -> list[EntityID]:
     if type(ids) is not list and (
-        isinstance(ids, str) or not isinstance(ids, Sequence | np.ndarray)
+        isinstance(ids, str)
+        or not isinstance(ids, Sequence | np.ndarray)
+        or getattr(ids, "ndim", 1) == 0
     ):
         raise IdError(
             f"the ids of entity type {name!r} are not a list",

@@ -24,6 +24,7 @@ from entity_env.errors import (
     StateError,
     shorten,
 )
+from entity_env.metrics import EpisodeTracker
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
@@ -197,14 +198,15 @@ class MineSweeperVec(VecEnv):
 
     def _read_row(self, saved: Any) -> tuple[Position, int, float, int]:
         """A row's position, random state, reward so far and steps so far."""
+        episode = EpisodeTracker()
         try:
             kind, bits = saved["rng"]["bit_generator"], saved["rng"]["state"]
-            reward, length = float(saved["episode"]["reward"]), int(saved["episode"]["length"])
+            episode.set_state(saved["episode"])
             own, _ = saved["env"], int(saved["step"])
             if kind == _RANDOM and not 0 <= int(bits) < 2**64:
                 raise ValueError(f"random state {bits}")
-            if not 0 <= length < _LONGEST:
-                raise ValueError(f"an episode of {length} steps")
+            if episode.length >= _LONGEST:
+                raise ValueError(f"an episode of {episode.length} steps")
         except DAMAGES as error:
             raise damaged_state(saved, error) from error
         if kind != _RANDOM:
@@ -220,7 +222,7 @@ class MineSweeperVec(VecEnv):
                 "set_state led to an observation that is done",
                 expected="done=False: a new episode has at least one step",
             )
-        return position, int(bits), reward, length
+        return position, int(bits), episode.reward, episode.length
 
     def _place(self, row: int, position: Position, bits: int, reward: float, length: int) -> None:
         mines, robots = position.mines, position.robots

@@ -285,6 +285,7 @@ def test_calls_out_of_turn_are_refused_and_change_nothing():
         refused(lambda: env.send(go(1), [0.0]), "not numbers of rows", "from 0 to 3")
         refused(lambda: env.send(go(1), [True]), "not numbers of rows")
         refused(lambda: env.send(go(1), [[a]]), "not numbers of rows")
+        refused(lambda: env.send(go(1), [[a], [b, c]]), "not numbers of rows")
         refused(lambda: env.send(go(2), [c, b]), f"rows {c} and {b} come from different calls")
         env.send(go(1), [b])
         refused(lambda: env.send(go(2), [a, b]), f"row {b} does not wait for actions")

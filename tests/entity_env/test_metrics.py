@@ -6,11 +6,13 @@ import json
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiny_envs import Chain
 
 from entity_env import Metric
+from entity_env.errors import DAMAGES
 from entity_env.metrics import EpisodeTracker, EpisodeTrackers, merge_columns, metric_columns
 from entity_env.validate import FrameReader
 
@@ -147,3 +149,26 @@ def test_columns_have_nan_where_a_row_has_no_value():
     np.testing.assert_array_equal(columns["b"], [1.0, np.nan, 3.0])
     assert columns["a"].dtype == np.float64
     assert metric_columns([None, None]) == {}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"reward": math.nan},
+        {"reward": math.inf},
+        {"length": -5},
+        {"metrics": 5},
+        {"metrics": {"m": [1.0]}},
+        {"metrics": {"m": "12345"}},
+        {"metrics": {"m": [1.0, 1, 1.0, 1.0, math.nan]}},
+        {"metrics": {"m": [1.0] * 6}},
+    ],
+)
+def test_a_damaged_episode_is_refused_and_changes_nothing(damage):
+    tracker = EpisodeTracker()
+    tracker.begin({"m": 1.0})
+    before = tracker.get_state()
+    tracker.set_state(json.loads(json.dumps(before)))
+    with pytest.raises(DAMAGES):
+        tracker.set_state({**before, **damage})
+    assert tracker.get_state() == before

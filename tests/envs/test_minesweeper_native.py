@@ -500,6 +500,11 @@ def test_a_restored_game_goes_on_the_same():
             errors.StateError,
             "damaged",
         ),
+        (
+            lambda s: [s[0], {**s[1], "episode": {**s[1]["episode"], "metrics": 5}}],
+            errors.StateError,
+            "damaged",
+        ),
         (lambda s: [s[0], {**s[1], "env": {"mines": []}}], errors.StateError, "not a state"),
         (
             lambda s: [s[0], {**s[1], "env": {**s[1]["env"], "mines": []}}],
