@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -214,6 +213,9 @@ class TrainConfig:
                 "value_optim is set, but the value function has no network of its own",
                 hint="set value_net, too, or leave value_optim out",
             )
+        for name in ("run_dir", "run_name", "resume"):
+            if "\0" in (getattr(self, name) or ""):
+                raise ConfigError(f"{name} has a null byte, which no path may have")
         if self.run_name is not None and Path(self.run_name).name != self.run_name:
             raise ConfigError(
                 "run_name is not the name of a folder",
@@ -244,9 +246,8 @@ def config_to_dict(config: TrainConfig) -> dict[str, Any]:
     return {**values, "env": dict(values["env"])}
 
 
-_LARGEST = sys.float_info.max
-_MOST_THREADS = 1024
-"""Torch crashes with some thousands."""
+_LARGEST, _SMALLEST = 2.0**127, 2.0**-149  # powers of two within the range of float32
+_MOST_THREADS = 1024  # torch crashes with some thousands
 _AT_LEAST: dict[str, float] = {
     "seed": 0,
     "total_timesteps": 1,
@@ -282,7 +283,7 @@ def _check_ranges(config: TrainConfig) -> None:
     for path, least in _AT_LEAST.items():
         _check_range(config, path, least, _LARGEST, f">= {least}")
     for path, most in _MORE_THAN_0.items():
-        _check_range(config, path, math.nextafter(0.0, 1.0), most, "> 0")
+        _check_range(config, path, _SMALLEST, most, "> 0")
     for path in _FRACTIONS:
         _check_range(config, path, 0.0, 1.0, "from 0 to 1")
 
@@ -292,7 +293,8 @@ def _check_range(config: TrainConfig, path: str, least: float, most: float, expe
     for name in path.split("."):
         value = getattr(value, name)
     if not least <= value <= most:  # also refuses NaN
-        finite = ", finite" if value == math.inf else ""
+        beyond = value > most == _LARGEST or 0 < value < least == _SMALLEST
+        finite = ", finite in float32" if beyond else ""
         raise ConfigError(f"{path} is out of range", expected=expected + finite, received=value)
     if path.startswith("optim.") and config.value_optim is not None:
         _check_range(config, f"value_{path}", least, most, expected)

@@ -199,11 +199,17 @@ class Permute(torch.autograd.Function):
     Indexing in general must add up gradients; a permutation need not, and a gather is much faster.
     """
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+    def forward(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
         """Rows of ``x`` (N, ...) in the given ``order`` (N,)."""
-        ctx.save_for_backward(order, inverse)
         return x.index_select(0, order)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        """Keep both orders."""
+        ctx.save_for_backward(*inputs[1:])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:

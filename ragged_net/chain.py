@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ragged_net.compiled import Arrays, WeightArrays
+from ragged_net.compiled import Arrays, WeightArrays, savable
 from ragged_net.once import once_differentiable
 
 __all__ = ["NO_ROWS", "Layer", "all_are_watched", "chain", "is_plain", "weights_of"]
@@ -64,7 +64,7 @@ class _Chain(torch.autograd.Function):
         for layer in layers:
             number = len(layer.weights)
             y, kept = layer.forward(x, arrays[:number], True)
-            saved += [x, *kept]
+            saved += map(savable, (x, *kept))
             ctx.counts.append(len(kept))
             x, arrays = y, arrays[number:]
         ctx.save_for_backward(*saved)

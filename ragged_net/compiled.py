@@ -32,6 +32,7 @@ __all__ = [
     "flat",
     "hidden_rows",
     "run",
+    "savable",
     "widths_fit",
 ]
 
@@ -81,7 +82,7 @@ def can_run_block(x: Tensor, heads: int) -> bool:
 
 def widths_fit(dim: int, heads: int = 1) -> bool:
     """Whether the kernels take layers of width ``dim``, and blocks that many heads."""
-    return dim % _DIM == 0 and dim // heads % HEAD == 0
+    return dim % _DIM == 0 and dim % (heads * HEAD) == 0
 
 
 def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
@@ -92,6 +93,11 @@ def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     if torch.is_grad_enabled():
         return function.apply(*arguments)  # type: ignore[no-untyped-call]
     return function.forward(_Forgetful(), *arguments)
+
+
+def savable(tensor: Tensor) -> Tensor:
+    """A tensor for ``save_for_backward``, which refuses what inference mode has made."""
+    return tensor.clone() if tensor.is_inference() else tensor
 
 
 class _Forgetful:
@@ -115,7 +121,7 @@ class _Attention(torch.autograd.Function):
             hidden_rows(frames), flat(out), kept.numpy(),
         )  # fmt: skip
         together(work, frames.shares(heads * width, 0))
-        ctx.save_for_backward(qkv, out, kept)
+        ctx.save_for_backward(savable(qkv), out, kept)
         ctx.frames, ctx.scale = frames, scale
         return out
 

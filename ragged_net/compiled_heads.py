@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ragged_net import kernels
-from ragged_net.compiled import HEAD, flat, run
+from ragged_net.compiled import HEAD, flat, run, savable
 from ragged_net.errors import ShapeError
 from ragged_net.once import once_differentiable
 from ragged_net.pairs import Pairs
@@ -97,7 +97,7 @@ class _Choose(torch.autograd.Function):
             logits.contiguous().numpy(force=True), mask.numpy(), noise.numpy(), greedy,
             chosen.numpy(), log_prob.numpy(), entropy.numpy(), probs.numpy(),
         )  # fmt: skip
-        ctx.save_for_backward(mask, chosen, probs)
+        ctx.save_for_backward(savable(mask), savable(chosen), probs)
         return log_prob, entropy, probs
 
     @staticmethod
@@ -128,6 +128,12 @@ def select(query: Tensor, key: Tensor, pairs: Pairs) -> Tensor:
             "queries or keys do not fit the pairs",
             expected=f"({pairs.num_actors}, {width}) and ({actees}, {width})",
             received=f"{tuple(query.shape)} and {tuple(key.shape)}",
+        )
+    if pairs.mask is not None and pairs.mask.shape != (pairs.num_pairs,):
+        raise ShapeError(
+            "the mask does not fit the pairs",
+            expected=f"({pairs.num_pairs},)",
+            received=tuple(pairs.mask.shape),
         )
     log_probs: Tensor = run(_Select, query, key, pairs)
     return log_probs

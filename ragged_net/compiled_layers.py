@@ -98,8 +98,14 @@ class Block:
 
     def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
         """See ``Layer``."""
-        y, (rows, dim), size = self._result(x), x.shape, len(weights[9])
-        narrow, third = (dim,), (3 * dim,)
+        (rows, dim), size = x.shape, len(weights[9])
+        if rows != self.frames.num_rows:
+            raise ShapeError(
+                "the rows are not those of the frames",
+                expected=f"({self.frames.num_rows}, D)",
+                received=tuple(x.shape),
+            )
+        y, narrow, third = self._result(x), (dim,), (3 * dim,)
         _check_shapes(
             weights, narrow, narrow, third + narrow, third, narrow + narrow, narrow,
             narrow, narrow, (size, dim), (size,), (dim, size), narrow,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from torch.nn.functional import linear
 from entity_env.spaces import Discrete, Feature, ObsSpace
 from ragged_net import compiled_embedding
 from ragged_net.batch import EntityBatch
-from ragged_net.chain import NO_ROWS, chain, is_plain
+from ragged_net.chain import NO_ROWS, all_are_watched, chain, is_plain
 from ragged_net.compiled_embedding import Embedding, Part
 from ragged_net.errors import ShapeError
 from ragged_net.input_norm import InputNorm
@@ -47,8 +48,11 @@ class TypeEmbedding(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Feature rows (N, F) float32 -> embeddings (N, D)."""
-        if self.project is not None:
-            total = linear(self.norm(values), self.project.weight, self.type_vector)
+        project = self.project
+        if project is not None and _only_multiplies(project) and not all_are_watched():
+            total = linear(self.norm(values), project.weight, self.type_vector)
+        elif project is not None:
+            total = project(self.norm(values)) + self.type_vector
         else:  # the type vector is all there is to say about an entity
             total = self.type_vector.expand(values.shape[0], -1)
         for (column, _), table in zip(self.discrete, self.tables, strict=True):
@@ -71,9 +75,14 @@ class TypeEmbedding(nn.Module):
         project, tables = self.project, self.tables
         return (
             is_plain(self.norm, InputNorm)
-            and (project is None or is_plain(project, nn.Linear))
+            and (project is None or _only_multiplies(project))
             and all(is_plain(table, nn.Embedding) and _only_looks_up(table) for table in tables)
         )
+
+
+def _only_multiplies(project: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether a projection is nothing but its weight."""
+    return is_plain(project, nn.Linear) and project.bias is None
 
 
 def _only_looks_up(table: nn.Embedding) -> bool:
@@ -157,7 +166,8 @@ class EntityEmbedding(nn.Module):
             for embed, values, places in sources
             if is_plain(embed, TypeEmbedding) and embed.is_whole()
         ]
-        if len(parts) < len(sources) or not compiled_embedding.can_run(parts, self.dim):
+        whole = len(parts) == len(sources) and not all_are_watched()
+        if not (whole and compiled_embedding.can_run(parts, self.dim)):
             return None
         return Embedding(parts, rows)
 

@@ -18,7 +18,8 @@ __all__ = ["FrameNumbers", "RaggedTensor", "offsets_of", "shifted_places"]
 
 def offsets_of(lengths: Tensor) -> Tensor:
     """The offsets (B + 1,) int64 of frames with these ``lengths`` (B,): zero, then running sums."""
-    if lengths.device.type == "cpu":  # NumPy's calls cost a fraction of torch's
+    # NumPy's calls cost a fraction of torch's.
+    if lengths.device.type == "cpu" and not kernels.in_torch_func():
         sums = np.zeros(lengths.shape[0] + 1, np.int64)
         lengths.numpy().cumsum(out=sums[1:])
         return torch.from_numpy(sums)

@@ -76,7 +76,8 @@ class TransformerBlock(nn.Module):
         weights = weights_of(modules, _KINDS)  # type: ignore[arg-type]
         if weights is None or not is_plain(activation, nn.ReLU):
             return None
-        if not compiled.widths_fit(weights[9].shape[0]):  # of the hidden layer
+        dim, hidden = weights[0].shape[0], weights[9].shape[0]
+        if not (compiled.widths_fit(dim, self.heads) and compiled.widths_fit(hidden)):
             return None
         return Block(frames, self.heads, weights, reading)
 

@@ -8,17 +8,28 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
-__all__ = ["available", "load", "need_compiling", "plain_torch"]
+import torch
+
+__all__ = ["available", "in_torch_func", "load", "need_compiling", "plain_torch"]
 
 _wanting_torch = 0
+# Torch has no public name for it.
+_transformation: Callable[[], object] = getattr(
+    getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None
+)
 
 
 def available() -> bool:
     """Whether kernels may run; without them everything runs in plain torch."""
-    return not _wanting_torch and _can_compile()
+    return not _wanting_torch and _can_compile() and not in_torch_func()
+
+
+def in_torch_func() -> bool:
+    """Whether ``torch.func`` transforms what runs: its tensors are no arrays of NumPy."""
+    return _transformation() is not None
 
 
 @contextlib.contextmanager

@@ -195,6 +195,8 @@ BAD = [
     (["threads=5000"], ConfigError, ["threads is out of range", "from 0 to 1024"]),
     (["optim.lr=inf"], ConfigError, ["optim.lr is out of range", "> 0, finite"]),
     (["ppo.entropy_coef=inf"], ConfigError, ["ppo.entropy_coef is out of range", ">= 0, finite"]),
+    (["ppo.least_deviation=1e308"], ConfigError, ["ppo.least_deviation is out", "in float32"]),
+    (["optim.eps=1e-320"], ConfigError, ["optim.eps is out of range", "> 0, finite in float32"]),
     (["total_timesteps=0"], ConfigError, ["total_timesteps is out of range", ">= 1"]),
     (["rollout.num_envs=0"], ConfigError, ["rollout.num_envs is out of range"]),
     (["rollout.steps=-4"], ConfigError, ["rollout.steps is out of range"]),
@@ -234,6 +236,7 @@ BAD = [
     (["value_optim.lr=0.1"], ConfigError, ["value_optim is set", "set value_net"]),
     (["env=custom"], ConfigError, ["env has no _target_", "my_pkg.my_env.MyEnv"]),
     (["env=custom", "env.width=3"], ConfigError, ["env has no _target_"]),
+    (["run_name='a\0b'"], ConfigError, ["run_name has a null byte"]),
     (["run_name=a/b"], ConfigError, ["run_name is not the name of a folder", "run_dir"]),
     (["resume=runs/no_such_run"], RunFolderError, ["not a run folder", "nothing there"]),
 ]
