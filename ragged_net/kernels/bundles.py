@@ -19,7 +19,7 @@ from ragged_net.kernels.vector import LANES, fma, load, splat, store, where_posi
 __all__ = ["finish", "finish_backward", "room_for_bundles"]
 
 _MOST = 64
-"""Rows of a frame from whose first to its last a bundle may reach."""
+"""How many rows of a frame a bundle may span."""
 
 
 @inner
