@@ -202,6 +202,7 @@ OBSERVATIONS = [
     _obs("too many ids", E.IdError, ("'Mine'", "2 entities and 3 ids"), "ids", "Mine", ["m0", "m1", "m2"]),
     _obs("ids for an absent type", E.IdError, ("'Cannon'", "0 entities and 1 ids"), "features", "Cannon", None),
     _obs("ids that are one string", E.IdError, ("'Mine'", "not a list", "'m0'"), "ids", "Mine", "m0"),
+    _obs("ids that are an array without dimensions", E.IdError, ("'Mine'", "not a list", "array(5)"), "ids", "Mine", np.array(5)),
     _obs("ids that are a set", E.IdError, ("'Mine'", "not a list"), "ids", "Mine", {"m0", "m1"}),
     _obs("one id twice", E.DuplicateIdError, ("'Mine'", "'m0'", "unique"), "ids", "Mine", ["m0", "m0"]),
     _obs("one id in two types", E.DuplicateIdError, ("'Robot'", "'m1'", "already taken"), "ids", "Robot", [R0, "m1"]),
@@ -276,6 +277,7 @@ OBSERVATIONS = [
     # What is not an observation.
     Case("a dict for an observation", E.ObservationError, ("entity_env.Observation", "{'Mine': []}"), lambda: FrameReader(OBS_SPACE, ACTION_SPACE).read({"Mine": []})),  # type: ignore[arg-type]
     Case("None for an observation", E.ObservationError, ("reset, act and set_state", "None"), lambda: FrameReader(OBS_SPACE, ACTION_SPACE).read(None)),  # type: ignore[arg-type]
+    _mask("actors that are an array without dimensions", E.ActionMaskError, ("'Move'", "not a list", "array(1)"), "Move", CategoricalActionMask(actor_ids=np.array(1))),  # type: ignore[arg-type]
     Case("actors without ids named by id", E.IdError, ("'Move'", "no ids", "actor_types"), lambda: read({**valid_parts(), "ids": None, "actions": {"Move": _move(actor_ids=[R0])}})),
     Case("entities given twice", E.ObservationError, ("twice", "both"), lambda: Observation(features={}, entities={})),
     Case("entities that are a list", E.ObservationError, ("Observation.entities", "a dict"), lambda: Observation(entities=[[1]])),  # type: ignore[arg-type]
