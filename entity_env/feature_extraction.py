@@ -23,7 +23,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.features import feature_rows
+from entity_env.features import feature_rows, shape_of_numbers
 from entity_env.spaces import Discrete, EntityName, Feature, ObsSpace, feature_name
 
 __all__ = ["extract_features", "extract_global_features"]
@@ -114,20 +114,12 @@ def _not_a_number(
     what: str, rows: Sequence[Sequence[Any]], names: Sequence[str]
 ) -> FeatureTypeError:
     places = ((i, j) for i, row in enumerate(rows) for j in range(len(row)))
-    i, j = next((at for at in places if not _is_number(rows[at[0]][at[1]])), (0, 0))
+    i, j = next((at for at in places if shape_of_numbers(rows[at[0]][at[1]]) != ()), (0, 0))
     return FeatureTypeError(
         f"{what}, row {i}: feature {names[j]!r} is not a number",
         expected="one real number",
         received=f"{type(rows[i][j]).__name__}: {shorten(rows[i][j])}",
     )
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        return False
-    return array.ndim == 0 and array.dtype.kind in "fiub"
 
 
 def _with_codes(

@@ -11,7 +11,7 @@ from entity_env.errors import FeatureShapeError, FeatureTypeError, FeatureValueE
 from entity_env.spaces import Discrete, Feature, feature_name
 from entity_env.tables import every
 
-__all__ = ["LARGEST", "check_values", "feature_rows", "numbers", "odd_part"]
+__all__ = ["LARGEST", "check_values", "feature_rows", "numbers", "odd_part", "shape_of_numbers"]
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that features and rewards may be."""
@@ -58,7 +58,7 @@ def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = 
     """
     if isinstance(values, list | tuple):
         for place, part in enumerate(values):
-            shape = _shape(part)
+            shape = shape_of_numbers(part)
             if shape is None:
                 return odd_part(part, None, f"{at}[{place}]")
             if shape != (expected or shape):
@@ -67,7 +67,7 @@ def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = 
     return f"{shorten(values)} at {at}" if at else shorten(values)
 
 
-def _shape(part: object) -> tuple[int, ...] | None:
+def shape_of_numbers(part: object) -> tuple[int, ...] | None:
     """That of an array of numbers; None for all else."""
     try:
         array = np.asarray(part)

@@ -28,7 +28,6 @@ __all__ = [
     "WeightArrays",
     "attention",
     "can_run",
-    "can_run_block",
     "flat",
     "hidden_rows",
     "run",
@@ -73,11 +72,6 @@ def can_run(x: Tensor) -> bool:
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
     )
-
-
-def can_run_block(x: Tensor, heads: int) -> bool:
-    """Whether a ``Block`` takes rows ``x`` (N, D) with that many heads."""
-    return widths_fit(x.shape[1], heads) and can_run(x)
 
 
 def widths_fit(dim: int, heads: int = 1) -> bool:

@@ -120,7 +120,7 @@ class EntityEmbedding(nn.Module):
         sources = self._sources(batch, layout)
         if not sources:
             return batch.global_features.new_zeros(0, self.dim)
-        layer = self._layer(sources, layout.num_rows)
+        layer = None if all_are_watched() else self._layer(sources, layout.num_rows)
         if layer is not None:
             return chain([layer], NO_ROWS)
         rows = [embed(values) for embed, values, _ in sources]
@@ -166,8 +166,7 @@ class EntityEmbedding(nn.Module):
             for embed, values, places in sources
             if is_plain(embed, TypeEmbedding) and embed.is_whole()
         ]
-        whole = len(parts) == len(sources) and not all_are_watched()
-        if not (whole and compiled_embedding.can_run(parts, self.dim)):
+        if len(parts) < len(sources) or not compiled_embedding.can_run(parts, self.dim):
             return None
         return Embedding(parts, rows)
 

@@ -54,7 +54,7 @@ class TransformerBlock(nn.Module):
     def forward(self, x: Tensor, frames: Frames) -> Tensor:
         """Rows (N, D) -> rows (N, D)."""
         rows, dim = x.shape
-        layer = self.layer(frames) if compiled.can_run_block(x, self.heads) else None
+        layer = self.layer(frames) if compiled.can_run(x) else None
         if layer is not None:
             return chain([layer], x)
         qkv = self.qkv(self.norm_attention(x)).view(rows, 3, self.heads, dim // self.heads)

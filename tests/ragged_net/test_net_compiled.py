@@ -303,7 +303,8 @@ def test_a_compiled_block_is_the_block(dim, heads, ratio, lengths, masked, seed)
     x, change = torch.randn(rows, dim), torch.randn(rows, dim)
     hidden = torch.rand(rows) < 0.3 if masked else None
     frames = Frames(offsets_of(torch.tensor(lengths, dtype=torch.int64)), rows, hidden)
-    assert compiled.can_run_block(x, heads) == (rows > 0)
+    assert compiled.can_run(x) == (rows > 0)
+    assert fast.layer(frames) is not None
     # Where the ReLU sees a zero but for rounding, gradients differ and neither is wrong.
     inner = plain.mlp[0].register_forward_hook(_no_kink)
     expected = run(plain, x, frames, change)
@@ -437,14 +438,16 @@ def test_single_layers(rows):
     ],
 )
 def test_blocks_that_plain_torch_must_run(x, heads):
-    assert not compiled.can_run_block(x, heads)
+    frames = Frames(torch.tensor([0, len(x)]), len(x))
+    layer = blocks(x.shape[1], heads, 1)[0].layer(frames)
+    assert not (compiled.can_run(x) and layer is not None)
 
 
 def test_autocast_runs_in_plain_torch():
     x = torch.zeros(3, 32)
-    assert compiled.can_run_block(x, 4)
+    assert compiled.can_run(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not compiled.can_run_block(x, 4)
+        assert not compiled.can_run(x)
 
 
 def test_weights_of_another_dtype_are_refused():
