@@ -1,16 +1,19 @@
-"""Where the network runs, and with how many threads."""
+"""Where the network runs, with how many threads, and what is compiled for it."""
 
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
+from entity_env import VecEnv
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import DeviceError
 from ragged_net import compiled, kernels, set_threads
+from ragged_net.ahead import compiling_ahead
 
-__all__ = ["choose_device", "cores", "use_threads"]
+__all__ = ["choose_device", "compiling", "cores", "use_threads"]
 
 
 def choose_device(name: str) -> torch.device:
@@ -33,15 +36,34 @@ def use_threads(config: TrainConfig, device: torch.device) -> None:
 
     Never both, for torch's keep their cores busy while they wait.
     """
-    threads, nets = config.threads or cores(), [config.net, config.value_net or config.net]
-    are_compiled = (
+    threads, are_compiled = config.threads or cores(), _blocks_are_compiled(config, device)
+    set_threads(threads if are_compiled else 1)
+    torch.set_num_threads(1 if are_compiled else threads)
+
+
+def compiling(
+    config: TrainConfig, vec_env: VecEnv, device: torch.device
+) -> AbstractContextManager[None]:
+    """Say so if the first update will compile blocks; within, a second core helps."""
+    if not _blocks_are_compiled(config, device) or not kernels.need_compiling():
+        return nullcontext()
+    print("compiling for this machine, once: 10 to 40 seconds", flush=True)
+    if cores() == 1:
+        return nullcontext()
+    spaces = vec_env.obs_space(), vec_env.action_space()
+    return compiling_ahead(*spaces, config.net, config.value_net)
+
+
+def _blocks_are_compiled(config: TrainConfig, device: torch.device) -> bool:
+    return (
         device.type == "cpu"
         and kernels.available()
         and config.precision == "float32"
-        and all(net.fused and compiled.widths_fit(net.dim, net.heads) for net in nets)
+        and all(
+            net.fused and compiled.widths_fit(net.dim, net.heads)
+            for net in (config.net, config.value_net or config.net)
+        )
     )
-    set_threads(threads if are_compiled else 1)
-    torch.set_num_threads(1 if are_compiled else threads)
 
 
 def cores() -> int:

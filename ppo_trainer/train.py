@@ -14,7 +14,7 @@ from entity_env.registry import Factory
 from ppo_trainer.advantage import explained_variance
 from ppo_trainer.collect import Collected, collect
 from ppo_trainer.config import TrainConfig, config_from_dict
-from ppo_trainer.device import choose_device, use_threads
+from ppo_trainer.device import choose_device, compiling, use_threads
 from ppo_trainer.environments import make_factory, make_vec_env, with_env
 from ppo_trainer.evaluation import Evaluation, load_scripted
 from ppo_trainer.interrupt import Interrupt
@@ -27,7 +27,7 @@ from ppo_trainer.saved_spaces import fit_game
 from ppo_trainer.session import Session, open_session
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.update import update
-from ragged_net import RaggedNet, kernels
+from ragged_net import RaggedNet
 
 __all__ = ["TrainResult", "resume", "train", "train_once"]
 
@@ -75,11 +75,13 @@ def train(
         create_env = fit_game(RunFolder.open(config.resume), create_env).game
     if config.eval.scripted is not None:
         load_scripted(config.eval.scripted)  # a misspelt path stops here, not after the training
-    with Interrupt() as interrupt, make_vec_env(config, create_env, config.seed) as vec_env:
+    with (
+        Interrupt() as interrupt,
+        make_vec_env(config, create_env, config.seed) as vec_env,
+        compiling(config, vec_env, device),
+    ):
         session, obs = open_session(config, create_env, vec_env, device)
         state = session.state
-        if device.type == "cpu" and kernels.need_compiling():
-            print("compiling for this machine, once: 10 to 40 seconds", flush=True)
         with (
             session.explained_errors(),
             RunLogger(session.run, config, state.update) as log,

@@ -64,5 +64,6 @@ def load(name: str) -> ModuleType:
 
 
 def need_compiling() -> bool:
-    """Whether the first use in this process will take 10 to 40 seconds."""
-    return available() and not load("jit").is_cached(load("block").block_backward)
+    """Whether the first blocks that learn in this process will take 10 to 40 seconds."""
+    block, is_cached = load("block"), load("jit").is_cached
+    return not (is_cached(block.block_forward) and is_cached(block.block_backward))

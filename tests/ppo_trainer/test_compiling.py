@@ -1,0 +1,108 @@
+"""What is compiled before the first update, where it is said, and who does it."""
+
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+import torch
+
+pytest.importorskip("numba")
+
+from entity_env import ListEnv
+from envs.minesweeper import MineSweeper
+from ppo_trainer import device
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.device import compiling
+from ragged_net import NetConfig, kernels
+
+TRAINED_AFTER_A_STEP = """
+from ppo_trainer.config import config_from_dict
+from ppo_trainer.environments import make_factory
+from ppo_trainer.train import train
+from ragged_net import RaggedNet, ahead
+
+config = config_from_dict({
+    "env": {"_target_": "minesweeper", "orbital_cannon": True},
+    "total_timesteps": 256,
+    "net": {"dim": 32, "layers": 2, "heads": 2},
+    "ppo": {"minibatch_size": 128},
+    "rollout": {"num_envs": 16, "steps": 8},
+    "eval": {"episodes": 0},
+    "run_dir": "runs",
+})
+game = make_factory(config, None)()
+ahead._step(RaggedNet(game.obs_space(), game.action_space(), config.net))
+print("left out:", *(call.args for call in ahead._postponed(lambda: train(config))))
+"""
+
+
+def test_a_run_calls_no_kernel_in_another_way_than_the_step_that_is_compiled_ahead(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINED_AFTER_A_STEP],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "left out:"
+
+
+@pytest.fixture
+def helped(monkeypatch):
+    """Two cores, and nothing has been compiled before; the networks that get help."""
+    configs = []
+
+    def compiling_ahead(obs_space, action_space, *own):
+        configs.append(own)
+        return nullcontext()
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2}, raising=False)
+    monkeypatch.setattr(kernels.load("jit"), "is_cached", lambda _: False)
+    monkeypatch.setattr(device, "compiling_ahead", compiling_ahead)
+    return configs
+
+
+def compiled_for(capsys, where="cpu", **changes):
+    """Whether a run with these settings says that it compiles."""
+    config = replace(TrainConfig(), **changes)
+    with ListEnv(MineSweeper, 1) as rows, compiling(config, rows, torch.device(where)):
+        pass
+    return "compiling" in capsys.readouterr().out
+
+
+def test_a_second_core_helps_with_the_networks_of_the_run(helped, capsys):
+    sizes = NetConfig(dim=32), NetConfig(dim=96)
+    assert compiled_for(capsys, net=sizes[0], value_net=sizes[1])
+    assert helped == [sizes]
+
+
+def test_one_core_compiles_alone(helped, capsys, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3}, raising=False)
+    assert compiled_for(capsys)
+    assert not helped
+
+
+@pytest.mark.parametrize(
+    "other", [{"net": NetConfig(activation="gelu")}, {"net": NetConfig(dim=24)}, {"where": "cuda"}]
+)
+def test_nothing_is_said_where_blocks_are_not_compiled(helped, capsys, other):
+    assert not compiled_for(capsys, **other)
+    assert not helped
+
+
+def test_nothing_is_said_where_blocks_were_compiled_before(helped, capsys, monkeypatch):
+    def other_than(kernel):
+        return lambda asked: asked is not kernel
+
+    block = kernels.load("block")
+    for kernel in (block.block_forward, block.block_backward):
+        monkeypatch.setattr(kernels.load("jit"), "is_cached", other_than(kernel))
+        assert compiled_for(capsys)
+    monkeypatch.setattr(kernels.load("jit"), "is_cached", lambda _: True)
+    helped.clear()
+    assert not compiled_for(capsys)
+    assert not helped

@@ -1,0 +1,108 @@
+"""Another process compiles the kernels of a training step, and nobody notices but by the clock."""
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("numba")
+
+from entity_env import (
+    CategoricalActionSpace,
+    Discrete,
+    Entity,
+    GlobalCategoricalActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+from ragged_net import NetConfig, ahead
+
+SPACES = (
+    ObsSpace(entities={"Unit": Entity(["x", Discrete("kind", 3)]), "Rock": Entity(["x"])}),
+    {
+        "Move": CategoricalActionSpace(["left", "right"]),
+        "Aim": SelectEntityActionSpace(),
+        "Speed": GlobalCategoricalActionSpace(["slow", "fast"]),
+    },
+)
+
+
+def python(code, **options):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, **options
+    )
+
+
+def test_a_step_goes_without_all_kernels_but_those_of_indices():
+    code = (
+        "import pickle, sys\n"
+        "from ragged_net import NetConfig, RaggedNet, ahead, kernels\n"
+        "spaces = pickle.load(sys.stdin.buffer)\n"
+        "ways = NetConfig(dim=32), NetConfig(dim=24, activation='gelu')\n"
+        "nets = [RaggedNet(*spaces, way) for way in ways]\n"
+        "calls = ahead._postponed(lambda: [ahead._step(net) for net in nets])\n"
+        "left_out = {call.func.__wrapped__.__self__ for call in calls}\n"
+        "named = {getattr(kernels.load(m), n) for m, ns in ahead._FILLING.items() for n in ns}\n"
+        "print(left_out == named)\n"
+        "modules = [module for name, module in sys.modules.items() if '.kernels.' in name]\n"
+        "found = {thing for module in modules for thing in vars(module).values()\n"
+        "         if getattr(thing, 'overloads', None)}\n"
+        "print(*{kernel.__module__.split('.')[-1] for kernel in found})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(SPACES), capture_output=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    left_out_as_named, ran = done.stdout.decode().splitlines()
+    assert left_out_as_named == "True"
+    assert set(ran.split()) == {"indices", "plan"}
+
+
+def test_the_other_process_keeps_what_it_compiles_and_ends_with_the_block(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    processes = []
+    start = ahead._started
+    monkeypatch.setattr(
+        ahead, "_started", lambda wanted: processes.append(start(wanted)) or processes[0]
+    )
+    with ahead.compiling_ahead(*SPACES, NetConfig(dim=32, layers=1)):
+        (process,) = processes
+        while not list(tmp_path.rglob("embed.project_backward*.nbi")):
+            assert process.poll() is None, "it ended without compiling"
+            time.sleep(0.05)
+        assert not list(tmp_path.rglob("embed.project-*.nbi"))  # the first of a step is the last
+    assert process.returncode is not None
+
+
+def test_the_other_process_ends_with_this_one():
+    code = (
+        "import sys, threading, time\n"
+        "from ragged_net import ahead\n"
+        "threading.Thread(target=ahead._end_with_parent, daemon=True).start()\n"
+        "time.sleep(60)\n"
+        "sys.exit('it lives on')\n"
+    )
+    done = python(code, stdin=subprocess.DEVNULL)  # at its end, as when its writer has died
+    assert done.returncode == 0, done.stderr
+
+
+def test_where_nothing_can_be_started_everything_goes_on(monkeypatch):
+    class Local(ObsSpace):
+        """Of a kind that pickle cannot write."""
+
+    with ahead.compiling_ahead(Local(), SPACES[1]):
+        pass
+    monkeypatch.setattr(sys, "executable", os.devnull)
+    with ahead.compiling_ahead(*SPACES):
+        pass
+    monkeypatch.setattr(sys, "executable", "/bin/true")  # gone before it reads anything
+    with ahead.compiling_ahead(*SPACES):
+        pass
+
+
+def test_what_is_raised_within_comes_out():
+    with pytest.raises(ZeroDivisionError), ahead.compiling_ahead(*SPACES):
+        raise ZeroDivisionError
