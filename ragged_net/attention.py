@@ -86,6 +86,8 @@ def check_backend(name: str) -> None:
 
 
 def _auto(qkv: Tensor, frames: Frames) -> str:
+    if kernels.in_forward_mode():
+        return "reference"  # the only one that torch can take derivatives of in that direction
     return choose_backend(
         qkv.device.type,
         qkv.dtype,

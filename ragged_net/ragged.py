@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,13 +20,20 @@ __all__ = ["FrameNumbers", "RaggedTensor", "offsets_of", "shifted_places"]
 def offsets_of(lengths: Tensor) -> Tensor:
     """The offsets (B + 1,) int64 of frames with these ``lengths`` (B,): zero, then running sums."""
     # NumPy's calls cost a fraction of torch's.
-    if lengths.device.type == "cpu" and not kernels.in_torch_func():
+    if lengths.device.type == "cpu":
         sums = np.zeros(lengths.shape[0] + 1, np.int64)
-        lengths.numpy().cumsum(out=sums[1:])
+        _array(lengths).cumsum(out=sums[1:])
         return torch.from_numpy(sums)
     offsets = lengths.new_zeros(lengths.shape[0] + 1, dtype=torch.int64)
     torch.cumsum(lengths, 0, out=offsets[1:])
     return offsets
+
+
+def _array(numbers: Tensor) -> npt.NDArray[np.int64]:
+    """``numbers`` (K,) int64 on the CPU, which may have come into being within ``torch.func``."""
+    if kernels.in_torch_func():
+        return np.array(numbers.tolist(), np.int64)
+    return numbers.numpy()
 
 
 def shifted_places(shift: Tensor, lengths: Tensor, total: int) -> Tensor:
@@ -121,7 +129,7 @@ class RaggedTensor:
 
     def _check_numbers(self) -> None:
         # In NumPy: many small tensors are made, and its calls cost a fraction of torch's.
-        offsets, rows = self.offsets.numpy(), self.values.shape[0]
+        offsets, rows = _array(self.offsets), self.values.shape[0]
         first, last = int(offsets[0]), int(offsets[-1])
         if first != 0 or last != rows or bool((offsets[1:] < offsets[:-1]).any()):
             raise ShapeError(

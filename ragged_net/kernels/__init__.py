@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import torch
+from torch.autograd import forward_ad
 
-__all__ = ["available", "in_torch_func", "load", "need_compiling", "plain_torch"]
+__all__ = ["available", "in_forward_mode", "in_torch_func", "load", "need_compiling", "plain_torch"]
 
 _wanting_torch = 0
 # Torch has no public name for it.
@@ -24,12 +25,17 @@ _transformation: Callable[[], object] = getattr(
 
 def available() -> bool:
     """Whether kernels may run; without them everything runs in plain torch."""
-    return not _wanting_torch and _can_compile() and not in_torch_func()
+    return not (_wanting_torch or in_torch_func() or in_forward_mode()) and _can_compile()
 
 
 def in_torch_func() -> bool:
     """Whether ``torch.func`` transforms what runs: its tensors are no arrays of NumPy."""
     return _transformation() is not None
+
+
+def in_forward_mode() -> bool:
+    """Whether derivatives are taken forwards: tensors may carry some that arrays do not."""
+    return getattr(forward_ad, "_current_level", -1) >= 0
 
 
 @contextlib.contextmanager

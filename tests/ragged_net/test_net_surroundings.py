@@ -7,10 +7,21 @@ import pytest
 import torch
 from net_support import ACTIONS, OBS, make_batch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.nn.utils import prune
 from torch.testing import assert_close
 
-from ragged_net import NetConfig, RaggedNet, RaggedTransformer, kernels, plain_torch
+from entity_env.spaces import CategoricalActionSpace, Entity, ObsSpace
+from ragged_net import (
+    CategoricalActors,
+    EntityBatch,
+    NetConfig,
+    RaggedNet,
+    RaggedTensor,
+    RaggedTransformer,
+    kernels,
+    plain_torch,
+)
 from ragged_net.compiled_heads import select
 from ragged_net.errors import ShapeError
 from ragged_net.frames import Frames
@@ -21,8 +32,8 @@ CONFIG = NetConfig(dim=32, layers=2, heads=2)
 COUNTS = [2, 0, 3, 1] * 30
 
 
-def make():
-    torch.manual_seed(0)
+def make(seed=0):
+    torch.manual_seed(seed)
     return RaggedNet(OBS, ACTIONS, CONFIG)
 
 
@@ -145,3 +156,52 @@ def test_the_gradient_of_torch_func_is_that_of_autograd():
         if parameter.grad is not None:
             assert_close(found[name], parameter.grad, rtol=1e-4, atol=1e-4)
     assert kernels.available() == kernels._can_compile()
+
+
+def values_of(net):
+    """The values of two frames as a function of the features of their three entities (3, 1)."""
+
+    def values(features):
+        rows = RaggedTensor(features, torch.tensor([0, 1, 3]))
+        nobody = RaggedTensor.from_lengths(torch.zeros(0, dtype=torch.int64), [0, 0])
+        actions = {"Move": CategoricalActors(nobody, torch.zeros(0, 2, dtype=torch.bool))}
+        return net(EntityBatch({"Unit": rows}, torch.zeros(2, 0), actions=actions)).value
+
+    return values
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_torch_func_takes_every_derivative():
+    torch.manual_seed(0)
+    obs_space = ObsSpace(entities={"Unit": Entity(["x"])})
+    actions = {"Move": CategoricalActionSpace(["left", "right"])}
+    net = RaggedNet(obs_space, actions, NetConfig(dim=32, layers=1, heads=1))
+    values, features = values_of(net), torch.tensor([[0.5], [-1.0], [2.0]])
+    direction = torch.tensor([[1.0], [0.5], [-2.0]])
+    with plain_torch():
+        slopes = torch.autograd.functional.jacobian(values, features)
+    along = (slopes * direction).sum((1, 2))
+    assert along.abs().min() > 0.01
+    assert_close(torch.func.jacrev(values)(features), slopes, rtol=1e-4, atol=1e-5)
+    assert_close(torch.func.jacfwd(values)(features), slopes, rtol=1e-4, atol=1e-5)
+    assert_close(torch.func.jvp(values, (features,), (direction,))[1], along, rtol=1e-4, atol=1e-5)
+    with forward_ad.dual_level():
+        dual = values(forward_ad.make_dual(features, direction))
+        assert_close(forward_ad.unpack_dual(dual).tangent, along, rtol=1e-4, atol=1e-5)
+    both = torch.stack([features, direction])
+    expected = torch.stack([values(one) for one in both])
+    assert_close(torch.func.vmap(values)(both), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_networks_of_several_weights_run_as_one():
+    batch, nets = batch_of_all(), [make(seed) for seed in range(3)]
+    given = {name: own.chosen.values for name, own in nets[0](batch).actions.items()}
+
+    def value(parameters, buffers):
+        together = parameters, buffers
+        return torch.func.functional_call(nets[0], together, (batch,), {"given": given}).value
+
+    found = torch.func.vmap(value)(*torch.func.stack_module_state(nets))
+    for net, own in zip(nets, found, strict=True):
+        assert_close(own, net(batch, given=given).value, rtol=1e-4, atol=1e-4)
