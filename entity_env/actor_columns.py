@@ -263,8 +263,11 @@ def _choices(masks: Sequence[Any], actors: int, lengths: Ints, choices: int) -> 
 
 def _pairs(masks: Sequence[Any], actors: Ints, actees: Ints) -> Bools | None:
     """The masks of all pairs, (P,); each leaves its actor an actee."""
-    if all(mask is None for mask in masks):
+    kinds = set(map(type, masks))
+    if kinds == {NoneType}:
         return None
+    if not kinds <= ARRAYS | {NoneType}:
+        raise UnusualError
     shapes = list(zip(actors.tolist(), actees.tolist(), strict=True))
     parts = [
         np.ones(shape, np.bool_) if mask is None else np.array(mask)

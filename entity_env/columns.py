@@ -146,8 +146,11 @@ def visible_column(
 ) -> Bools | None:
     """Which entities of a type are shown, (N,), or None where none is hidden."""
     column = [frame.get(name) for frame in given]
-    if all(mask is None for mask in column):
+    kinds = set(map(type, column))
+    if kinds == {NoneType}:
         return None
+    if not kinds <= ARRAYS | {NoneType}:
+        raise UnusualError
     counts = lengths.tolist()
     parts = [
         np.ones(count, np.bool_) if mask is None else np.array(mask)

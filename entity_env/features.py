@@ -34,6 +34,13 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
         raise FeatureTypeError(
             f"the features of {what} cannot be read: {shorten(error)}", received=shorten(values)
         ) from error
+    if np.ma.is_masked(values):  # type: ignore[no-untyped-call]
+        raise FeatureTypeError(
+            f"the features of {what} have masked values",
+            expected="real numbers",
+            received=shorten(values),
+            hint="filled() puts a number in their place",
+        )
     if array.dtype.kind not in "fiub":
         raise FeatureTypeError(
             f"the features of {what} are not numbers",

@@ -211,6 +211,10 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
         ) from cause
     except Exception as cause:  # a tensor that NumPy cannot read, or an odd object
         raise error(f"{what} cannot be read: {shorten(cause)}", received=shorten(values)) from cause
+    if np.ma.is_masked(values):  # type: ignore[no-untyped-call]
+        raise error(
+            f"{what} has masked values", expected="True and False", received=shorten(values)
+        )
     numeric = array.dtype.kind in "iu" and bool(((array == 0) | (array == 1)).all())
     if array.size and array.dtype != np.bool_ and not numeric:
         raise error(
