@@ -170,7 +170,7 @@ def values_of(net):
     return values
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.filterwarnings("ignore:There is a performance drop", "ignore:.torch.jit.script")
 def test_torch_func_takes_every_derivative():
     torch.manual_seed(0)
     obs_space = ObsSpace(entities={"Unit": Entity(["x"])})
