@@ -47,6 +47,13 @@ def compiling(
     """Say so if the first update will compile blocks; within, a second core helps."""
     if not _blocks_are_compiled(config, device) or not kernels.need_compiling():
         return nullcontext()
+    if not kernels.are_kept():
+        print(
+            "compiling: 10 to 40 seconds in each run, as no folder can be written to that would"
+            " keep the result; NUMBA_CACHE_DIR may name one",
+            flush=True,
+        )
+        return nullcontext()
     print("compiling for this machine, once: 10 to 40 seconds", flush=True)
     if cores() == 1:
         return nullcontext()

@@ -14,7 +14,15 @@ from types import ModuleType
 import torch
 from torch.autograd import forward_ad
 
-__all__ = ["available", "in_forward_mode", "in_torch_func", "load", "need_compiling", "plain_torch"]
+__all__ = [
+    "are_kept",
+    "available",
+    "in_forward_mode",
+    "in_torch_func",
+    "load",
+    "need_compiling",
+    "plain_torch",
+]
 
 _wanting_torch = 0
 # Torch has no public name for it.
@@ -73,3 +81,8 @@ def need_compiling() -> bool:
     """Whether the first blocks that learn in this process will take 10 to 40 seconds."""
     block, is_cached = load("block"), load("jit").is_cached
     return not (is_cached(block.block_forward) and is_cached(block.block_backward))
+
+
+def are_kept() -> bool:
+    """Whether compiled kernels are kept on disk, for other processes too."""
+    return bool(load("jit").is_kept(load("block").block_backward))

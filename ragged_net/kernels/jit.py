@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import njit
 
-__all__ = ["is_cached", "kernel"]
+__all__ = ["is_cached", "is_kept", "kernel"]
 
 
 def _sources() -> str:
@@ -69,6 +69,11 @@ def _uncollected(compile_kernel: Callable[..., Any]) -> Callable[..., Any]:
                 gc.enable()
 
     return compiled
+
+
+def is_kept(compiled: Any) -> bool:
+    """Whether what ``kernel`` made is kept on disk once it is compiled."""
+    return hasattr(getattr(compiled, "_cache", None), "_cache_file")
 
 
 def is_cached(compiled: Any) -> bool:
