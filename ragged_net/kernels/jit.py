@@ -77,8 +77,9 @@ def is_kept(compiled: Any) -> bool:
 
 
 def is_cached(compiled: Any) -> bool:
-    """Whether a kernel that ``kernel`` made was compiled for this machine before."""
+    """Whether a kernel that ``kernel`` made was compiled for this kind of processor before."""
     try:
-        return bool(compiled._cache._cache_file._load_index())
+        processor = compiled.targetctx.codegen().magic_tuple()
+        return any(key[1] == processor for key in compiled._cache._cache_file._load_index())
     except (AttributeError, OSError):
         return False

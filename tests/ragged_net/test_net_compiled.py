@@ -554,6 +554,27 @@ def test_kernels_are_compiled_again_when_one_of_them_changes(tmp_path):
     assert output() == ["True", "0.01"]
 
 
+def test_what_was_compiled_for_another_processor_does_not_count(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # such as a home that computers share
+    code = (
+        "import numpy as np\n"
+        "from ragged_net import kernels\n"
+        "from ragged_net.kernels.indices import frame_ids\n"
+        "print(kernels.load('jit').is_cached(frame_ids))\n"
+        "frame_ids(np.array([0, 2]))\n"
+    )
+
+    def output():
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert output() == "False"
+    assert output() == "True"
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert output() == "False"
+
+
 @inner
 def divide(a, b):
     return a // b
