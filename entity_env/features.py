@@ -11,7 +11,15 @@ from entity_env.errors import FeatureShapeError, FeatureTypeError, FeatureValueE
 from entity_env.spaces import Discrete, Feature, feature_name
 from entity_env.tables import every
 
-__all__ = ["LARGEST", "check_values", "feature_rows", "numbers", "odd_part", "shape_of_numbers"]
+__all__ = [
+    "LARGEST",
+    "check_values",
+    "feature_rows",
+    "is_masked",
+    "numbers",
+    "odd_part",
+    "shape_of_numbers",
+]
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that features and rewards may be."""
@@ -34,7 +42,7 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
         raise FeatureTypeError(
             f"the features of {what} cannot be read: {shorten(error)}", received=shorten(values)
         ) from error
-    if np.ma.is_masked(values):  # type: ignore[no-untyped-call]
+    if is_masked(values):
         raise FeatureTypeError(
             f"the features of {what} have masked values",
             expected="real numbers",
@@ -56,6 +64,13 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
         return array.astype(np.float32)
     with np.errstate(over="ignore"):  # what overflows float32 is refused as infinite
         return array.astype(np.float32)
+
+
+def is_masked(values: object) -> bool:
+    """Whether values of an array are masked, or of one in a list: NumPy would forget the mask."""
+    if isinstance(values, list | tuple):
+        return np.ma.MaskedArray in map(type, values) and any(map(is_masked, values))
+    return bool(np.ma.is_masked(values))  # type: ignore[no-untyped-call]
 
 
 def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = "") -> str:

@@ -23,7 +23,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.features import odd_part
+from entity_env.features import is_masked, odd_part
 from entity_env.frame import CategoricalActors, SelectActors, entity_name
 from entity_env.observation import (
     CategoricalActionMask,
@@ -211,7 +211,7 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
         ) from cause
     except Exception as cause:  # a tensor that NumPy cannot read, or an odd object
         raise error(f"{what} cannot be read: {shorten(cause)}", received=shorten(values)) from cause
-    if np.ma.is_masked(values):  # type: ignore[no-untyped-call]
+    if is_masked(values):
         raise error(
             f"{what} has masked values", expected="True and False", received=shorten(values)
         )

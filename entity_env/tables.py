@@ -74,6 +74,8 @@ def table(
         rows = list(chain.from_iterable(column))
         array = plain(rows, width)
         if array is None:
+            if np.ma.MaskedArray in map(type, rows):
+                raise UnusualError
             array = np.array(rows) if rows else np.zeros((0, width), np.float32)
     elif kinds <= ARRAYS:
         array = _joined(column, width)

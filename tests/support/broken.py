@@ -189,6 +189,7 @@ OBSERVATIONS = [
     _obs("an unknown entity type", E.UnknownEntityTypeError, ("'Mien'", "in features", "'Mine', 'Robot', 'Cannon'", "did you mean 'Mine'?"), "features", "Mien", [[1, 1]]),
     _obs("features that are a list", E.ObservationError, ("features", "a dict"), "features", [[1, 2]]),
     _obs("features that are partly masked", E.FeatureTypeError, ("'Mine' have masked values", "--", "filled()"), "features", "Mine", np.ma.array([[0, 2], [0, 1]], mask=[[F, F], [F, T]])),
+    _obs("a row that is partly masked", E.FeatureTypeError, ("'Mine' have masked values", "filled()"), "features", "Mine", [np.zeros(2), np.ma.array([0.0, 1.0], mask=[F, T])]),
     _obs("features that refuse to be read", E.FeatureTypeError, ("'Mine' cannot be read", "RuntimeError('no arrays from me')"), "features", "Mine", Sulky()),
     # Global features.
     _obs("too many global features", E.FeatureShapeError, ("global_features", "(2,) for time, phase", "shape (3,)"), "global_features", [1, 2, 3]),
@@ -274,6 +275,7 @@ OBSERVATIONS = [
     _mask("a mask of numbers above 1", E.MaskTypeError, ("'Move'", "[[0, 1, 2]]"), "Move", _move(actor_ids=[R0], mask=[[0, 1, 2]])),
     _mask("an all-false row", E.EmptyMaskError, ("'Move'", "leaves actor ('Robot', 1) without", "at least one True among 3"), "Move", _move(actor_types=["Robot"], mask=[[T, F, F], [F, F, F]])),
     _mask("a pair mask that is partly masked", E.MaskTypeError, ("'Fire'", "masked values", "--"), "Fire", _fire(actee_types=["Mine"], mask=np.ma.array([[T, T]], mask=[[T, F]]))),
+    _mask("a row of a mask that is partly masked", E.MaskTypeError, ("'Move'", "masked values"), "Move", _move(actor_ids=[R0], mask=[np.ma.array([T, T, F], mask=[T, F, F])])),
     _mask("an all-false pair row", E.EmptyMaskError, ("'Fire'", "actor 7", "2 actees"), "Fire", _fire(actee_types=["Mine"], mask=[[F, F]])),
     Case("an all-false row of an actor without an id", E.EmptyMaskError, ("leaves entity 1 of type 'Robot' without", "leave the actor out"), lambda: _nameless({"Move": _move(actor_types=["Robot"], mask=[[T, F, F], [F, F, F]])})),
     _mask("an all-false global mask", E.EmptyMaskError, ("'Mode'", "leaves the player without", "leave the action out"), "Mode", GlobalCategoricalActionMask([F, F])),
