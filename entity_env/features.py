@@ -23,6 +23,7 @@ __all__ = [
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that features and rewards may be."""
+_LISTS = {list, tuple}
 
 
 def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[np.float32]:
@@ -68,8 +69,10 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
 
 def is_masked(values: object) -> bool:
     """Whether values of an array are masked, or of one in a list: NumPy would forget the mask."""
-    if isinstance(values, list | tuple):
-        return np.ma.MaskedArray in map(type, values) and any(map(is_masked, values))
+    if type(values) in _LISTS:  # those of numbers, nearly all, are seen through at once
+        rows: Sequence[object] = values  # type: ignore[assignment]
+        is_of_arrays = len(rows) > 0 and isinstance(rows[0], np.ndarray)
+        return is_of_arrays and any(map(is_masked, rows))
     return bool(np.ma.is_masked(values))  # type: ignore[no-untyped-call]
 
 
