@@ -26,6 +26,7 @@ from entity_env.tables import (
     Bools,
     Ints,
     UnusualError,
+    are_given,
     boolean_table,
     booleans,
     every,
@@ -263,11 +264,8 @@ def _choices(masks: Sequence[Any], actors: int, lengths: Ints, choices: int) -> 
 
 def _pairs(masks: Sequence[Any], actors: Ints, actees: Ints) -> Bools | None:
     """The masks of all pairs, (P,); each leaves its actor an actee."""
-    kinds = set(map(type, masks))
-    if kinds == {NoneType}:
+    if not are_given(masks):
         return None
-    if not kinds <= ARRAYS | {NoneType}:
-        raise UnusualError
     shapes = list(zip(actors.tolist(), actees.tolist(), strict=True))
     parts = [
         np.ones(shape, np.bool_) if mask is None else np.array(mask)

@@ -26,6 +26,7 @@ from entity_env.tables import (
     Floats,
     Ints,
     UnusualError,
+    are_given,
     booleans,
     every,
     finite_table,
@@ -146,11 +147,8 @@ def visible_column(
 ) -> Bools | None:
     """Which entities of a type are shown, (N,), or None where none is hidden."""
     column = [frame.get(name) for frame in given]
-    kinds = set(map(type, column))
-    if kinds == {NoneType}:
+    if not are_given(column):
         return None
-    if not kinds <= ARRAYS | {NoneType}:
-        raise UnusualError
     counts = lengths.tolist()
     parts = [
         np.ones(count, np.bool_) if mask is None else np.array(mask)

@@ -7,7 +7,6 @@ import os
 import pickle
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from entity_env.errors import (
     NumEnvsError,
     WorkerDiedError,
 )
+from entity_env.interpreter import start_python
 from entity_env.pickles import pickled
 from entity_env.shared_block import SharedBlock
 from entity_env.spaces import check_same_spaces
@@ -43,14 +43,9 @@ class WorkerProcess:
         self.channel = Channel(near)
         self.block = SharedBlock.create()
         descriptors = (far.fileno(), self.block.fileno())
-        # As here: -P keeps the working directory out, and import skips what is no string.
-        path = [place or "." for place in sys.path if isinstance(place, str)]
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _START, *map(str, descriptors)],
-                pass_fds=descriptors,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-                stdin=subprocess.DEVNULL,
+            self._process = start_python(
+                _START, *map(str, descriptors), pass_fds=descriptors, stdin=subprocess.DEVNULL
             )
         except BaseException:  # no process, no memory, Ctrl-C
             self.channel.close()

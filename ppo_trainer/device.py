@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 from entity_env import VecEnv
+from ppo_trainer.ahead import compiling_ahead
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import DeviceError
 from ragged_net import compiled, kernels, set_threads
-from ragged_net.ahead import compiling_ahead
 
 __all__ = ["choose_device", "compiling", "cores", "use_threads"]
 

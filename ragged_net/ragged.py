@@ -19,8 +19,7 @@ __all__ = ["FrameNumbers", "RaggedTensor", "offsets_of", "shifted_places"]
 
 def offsets_of(lengths: Tensor) -> Tensor:
     """The offsets (B + 1,) int64 of frames with these ``lengths`` (B,): zero, then running sums."""
-    # NumPy's calls cost a fraction of torch's.
-    if lengths.device.type == "cpu":
+    if lengths.device.type == "cpu":  # NumPy's calls cost a fraction of torch's
         sums = np.zeros(lengths.shape[0] + 1, np.int64)
         _array(lengths).cumsum(out=sums[1:])
         return torch.from_numpy(sums)

@@ -19,10 +19,11 @@ from ppo_trainer.device import compiling
 from ragged_net import NetConfig, kernels
 
 TRAINED_AFTER_A_STEP = """
+from ppo_trainer import ahead
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.environments import make_factory
 from ppo_trainer.train import train
-from ragged_net import RaggedNet, ahead
+from ragged_net import RaggedNet
 
 config = config_from_dict({
     "env": {"_target_": "minesweeper", "orbital_cannon": True},

@@ -20,32 +20,30 @@ from typing import Any
 
 import torch
 
+from entity_env.errors import EntityEnvError
+from entity_env.interpreter import start_python
+from entity_env.pickles import pickled
 from entity_env.spaces import (
     ActionSpace,
     GlobalCategoricalActionSpace,
     ObsSpace,
     SelectEntityActionSpace,
 )
-from ragged_net import kernels
-from ragged_net.actors import CategoricalActors, SelectActors
-from ragged_net.batch import EntityBatch
-from ragged_net.config import NetConfig
-from ragged_net.network import RaggedNet
-from ragged_net.ragged import RaggedTensor
+from ragged_net import (
+    CategoricalActors,
+    EntityBatch,
+    NetConfig,
+    RaggedNet,
+    RaggedTensor,
+    SelectActors,
+    kernels,
+)
 
 __all__ = ["compiling_ahead", "main"]
 
-_START = "from ragged_net.ahead import main; main()"
-_FILLING = {
-    "embed": ("project", "project_backward", "add_table", "add_table_gradient"),
-    "layers": ("relu_linear_forward", "relu_linear_backward", "norm_forward", "norm_backward"),
-    "attention": ("attend_forward", "attend_backward"),
-    "block": ("block_forward", "block_backward"),
-    "value": ("value_forward", "value_backward"),
-    "choose": ("choose", "choose_backward"),
-    "select": ("select_forward", "select_backward"),
-}
-"""Kernels that return nothing, and only fill arrays of floats: a step gets by without them."""
+_START = "from ppo_trainer.ahead import main; main()"
+_FILLING = ("embed", "layers", "attention", "block", "value", "choose", "select")
+"""Modules whose kernels return nothing, and only fill arrays: a step gets by without them."""
 
 
 @contextlib.contextmanager
@@ -60,8 +58,9 @@ def compiling_ahead(
     It changes no result. Where it cannot run, everything is compiled here.
     """
     process = None
-    with contextlib.suppress(Exception):  # somebody's kind of space raises what it likes
-        process = _started(pickle.dumps((obs_space, dict(action_space), config, value_config)))
+    with contextlib.suppress(OSError, EntityEnvError):
+        arguments = obs_space, dict(action_space), config, value_config
+        process = _started(pickled("the network's spaces", arguments))
     try:
         yield
     finally:
@@ -81,10 +80,8 @@ def main() -> None:
 
 
 def _started(wanted: bytes) -> subprocess.Popen[bytes]:
-    path = [place or "." for place in sys.path if isinstance(place, str)]
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", _START],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+    process = start_python(
+        _START,
         stdin=subprocess.PIPE,  # open until this process ends, however it does
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -102,6 +99,7 @@ def _end_with_parent() -> None:
 
 def _postponed(step: Callable[[], None]) -> list[Callable[[], object]]:
     """What compiles the kernels that ``step`` calls, in their order; it runs without them."""
+    is_kept = kernels.load("jit").is_kept
     compiles: list[Callable[[], object]] = []
 
     def postpone(compile_kernel: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -111,9 +109,8 @@ def _postponed(step: Callable[[], None]) -> list[Callable[[], object]]:
 
         return postponed
 
-    for module, names in _FILLING.items():
-        for name in names:
-            kernel = getattr(kernels.load(module), name)
+    for module in map(kernels.load, _FILLING):
+        for kernel in filter(is_kept, vars(module).values()):
             kernel.compile = postpone(kernel.compile)
     step()
     return compiles
