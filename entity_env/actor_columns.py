@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from entity_env.columns import Ids, pick
+from entity_env.features import is_masked
 from entity_env.observation import (
     CategoricalActionMask,
     GlobalCategoricalActionMask,
@@ -223,10 +224,8 @@ class SelectColumn:
         # Where there is nothing to select, nobody acts; where nobody acts, nothing is selected.
         both = (lengths > 0) & (actee_lengths > 0)
         if not every(both):
-            actors, actees = (
-                actors[both.repeat(lengths)],
-                actees[both.repeat(actee_lengths)],
-            )
+            actors = actors[both.repeat(lengths)]
+            actees = actees[both.repeat(actee_lengths)]
             lengths, actee_lengths = lengths * both, actee_lengths * both
         pairs = [
             mask.mask if there else None for mask, there in zip(masks, both.tolist(), strict=True)
@@ -266,6 +265,8 @@ def _pairs(masks: Sequence[Any], actors: Ints, actees: Ints) -> Bools | None:
     """The masks of all pairs, (P,); each leaves its actor an actee."""
     if not are_given(masks):
         return None
+    if any(map(is_masked, masks)):
+        raise UnusualError
     shapes = list(zip(actors.tolist(), actees.tolist(), strict=True))
     parts = [
         np.ones(shape, np.bool_) if mask is None else np.array(mask)

@@ -275,6 +275,7 @@ OBSERVATIONS = [
     _mask("a mask of numbers above 1", E.MaskTypeError, ("'Move'", "[[0, 1, 2]]"), "Move", _move(actor_ids=[R0], mask=[[0, 1, 2]])),
     _mask("an all-false row", E.EmptyMaskError, ("'Move'", "leaves actor ('Robot', 1) without", "at least one True among 3"), "Move", _move(actor_types=["Robot"], mask=[[T, F, F], [F, F, F]])),
     _mask("a pair mask that is partly masked", E.MaskTypeError, ("'Fire'", "masked values", "--"), "Fire", _fire(actee_types=["Mine"], mask=np.ma.array([[T, T]], mask=[[T, F]]))),
+    _mask("a row of a pair mask that is partly masked", E.MaskTypeError, ("'Fire'", "masked values"), "Fire", _fire(actee_types=["Mine"], mask=[np.ma.array([T, T], mask=[T, F])])),
     _mask("a row of a mask that is partly masked", E.MaskTypeError, ("'Move'", "masked values"), "Move", _move(actor_ids=[R0], mask=[np.ma.array([T, T, F], mask=[T, F, F])])),
     _mask("an all-false pair row", E.EmptyMaskError, ("'Fire'", "actor 7", "2 actees"), "Fire", _fire(actee_types=["Mine"], mask=[[F, F]])),
     Case("an all-false row of an actor without an id", E.EmptyMaskError, ("leaves entity 1 of type 'Robot' without", "leave the actor out"), lambda: _nameless({"Move": _move(actor_types=["Robot"], mask=[[T, F, F], [F, F, F]])})),
