@@ -55,13 +55,13 @@ def _updates(envs: int, steps: int) -> int:
             "ppo": {"minibatch_size": 1024, "epochs": 1},
         }
     )
-    create_env = make_factory(config)
+    create_env, device = make_factory(config), torch.device("cpu")
     with (
         tempfile.TemporaryDirectory() as folder,
         make_vec_env(config, create_env, config.seed) as vec_env,
+        open_session(replace(config, run_dir=folder), create_env, vec_env, device) as begun,
     ):
-        config = replace(config, run_dir=folder)
-        session, obs = open_session(config, create_env, vec_env, torch.device("cpu"))
+        session, obs = begun
         for _ in range(2):
             obs, _ = train_once(session, obs, Stopwatch())
         return _rollout_bytes(session, obs)

@@ -93,14 +93,14 @@ def ours(config: TrainConfig) -> Reached:
             return obs
 
         vec_env.act = noting  # type: ignore[method-assign]
-        config = replace(config, run_dir=folder)
-        session, obs = open_session(config, create_env, vec_env, torch.device("cpu"))
-        clock = Stopwatch()
-        while session.state.steps < config.total_timesteps:
-            obs, _ = train_once(session, obs, clock)
-            if goals.add(wins, session.state.steps):
-                break
-            wins.clear()
+        config, device = replace(config, run_dir=folder), torch.device("cpu")
+        with open_session(config, create_env, vec_env, device) as (session, obs):
+            clock = Stopwatch()
+            while session.state.steps < config.total_timesteps:
+                obs, _ = train_once(session, obs, clock)
+                if goals.add(wins, session.state.steps):
+                    break
+                wins.clear()
     return goals.result()
 
 

@@ -44,8 +44,9 @@ def _row(dim: int, turns: int) -> Row:
     with (
         tempfile.TemporaryDirectory() as folder,
         make_vec_env(config, create_env, config.seed) as vec_env,
+        open_session(replace(config, run_dir=folder), create_env, vec_env, device) as begun,
     ):
-        session, obs = open_session(replace(config, run_dir=folder), create_env, vec_env, device)
+        session, obs = begun
         for turn in range(turns + 1):
             for number in wall:
                 set_threads(number)

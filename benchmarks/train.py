@@ -88,8 +88,9 @@ def _run(config: TrainConfig, updates: int = UPDATES) -> Run:
     with (
         tempfile.TemporaryDirectory() as folder,
         make_vec_env(config, create_env, config.seed) as vec_env,
+        open_session(replace(config, run_dir=folder), create_env, vec_env, device) as begun,
     ):
-        session, obs = open_session(replace(config, run_dir=folder), create_env, vec_env, device)
+        session, obs = begun
         clock, entities = Stopwatch(time.process_time), []
         with RunLogger(session.run, config, 0) as log:
             start = time.process_time()

@@ -178,7 +178,7 @@ def load_state(folder: Path, state: TrainState) -> Restored:
         for name, generator in state.generators.all().items():
             if not (other_device and generator is state.generators.actions):
                 generator.set_state(tensors[f"generator/{name}"])
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except (OSError, ArithmeticError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise CheckpointError(
             f"checkpoint {folder} is damaged or belongs to other settings: "
             f"{type(error).__name__}: {error}",

@@ -216,7 +216,7 @@ class TrainConfig:
         for name in ("run_dir", "run_name", "resume"):
             if "\0" in (getattr(self, name) or ""):
                 raise ConfigError(f"{name} has a null byte, which no path may have")
-        if self.run_name is not None and Path(self.run_name).name != self.run_name:
+        if self.run_name == ".." or Path(self.run_name or "").name != (self.run_name or ""):
             raise ConfigError(
                 "run_name is not the name of a folder",
                 expected="a name without slashes; run_dir says where run folders are made",

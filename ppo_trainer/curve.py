@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ppo_trainer.logger import read_metrics
-from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.run_folder import RunFolder, writing
 
 __all__ = ["draw_curve"]
 
@@ -52,7 +52,8 @@ def draw_curve(run: RunFolder) -> Path | None:
             axes.set_xlabel("steps", fontsize=9)
         if name == "win":
             axes.set_ylim(-0.03, 1.03)
-    figure.savefig(run.curve_file)
+    with writing(run.curve_file):
+        figure.savefig(run.curve_file)
     return run.curve_file
 
 

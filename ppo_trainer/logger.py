@@ -94,7 +94,8 @@ def _wandb_id(run: RunFolder) -> str:
     """One id for all parts of a run, and another for a run of the same name elsewhere."""
     file = run.path / "wandb_id"
     if not file.is_file():
-        file.write_text(secrets.token_hex(8))
+        with writing(file):
+            file.write_text(secrets.token_hex(8))
     return file.read_text().strip()
 
 

@@ -84,11 +84,12 @@ def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
 def normalized(minibatch: Rollout, least_deviation: float = 0.0) -> Tensor:
     """Advantages scaled to mean 0, deviation 1 over the frames in which somebody acted. (B,).
 
-    Deviations below ``least_deviation`` are not scaled up to 1.
+    Deviations below ``least_deviation`` are not scaled up to 1. What one frame alone would be
+    scaled to is 0, from which nothing is learnt: it keeps its advantage.
     """
     advantages = minibatch.advantages
     acted = _acted(minibatch.actors_per_frame)
-    if not len(acted):
+    if len(acted) < 2:
         return advantages
     of_actors = _taken(advantages, acted)
     deviation, mean = torch.std_mean(of_actors, correction=0)

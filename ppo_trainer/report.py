@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import sys
 
 from ppo_trainer.checkpoint import latest_checkpoint
 from ppo_trainer.cli import python_command
 from ppo_trainer.curve import draw_curve
 from ppo_trainer.environments import UNIMPORTABLE
+from ppo_trainer.errors import RunFolderError
 from ppo_trainer.evaluation import Evaluation, evaluate, evaluate_all, table, write_evaluation
 from ppo_trainer.logger import read_metrics
 from ppo_trainer.session import Session
@@ -33,7 +35,11 @@ def evaluate_now(session: Session) -> dict[str, float]:
 def finish(session: Session, interrupted: bool) -> list[Evaluation]:
     """Draw the curves; evaluate a run that is over; say what to type next."""
     run, state, config = session.run, session.state, session.config
-    curve = draw_curve(run)
+    try:
+        curve = draw_curve(run)
+    except RunFolderError as error:  # a picture is not worth an evaluation
+        curve = None
+        print(f"\nno learning curve: {error}", file=sys.stderr)
     if interrupted:
         print(f"stopped at step {state.steps:,}, saved; to go on:")
         print(f"  {session.resume_command()}")
@@ -52,9 +58,9 @@ def finish(session: Session, interrupted: bool) -> list[Evaluation]:
         results = evaluate_all(
             state.net, session.create_env, config, session.device, config.eval.episodes
         )
-        write_evaluation(run, state.steps, results)
         print(f"after {state.steps:,} steps:")
         print(table(results))
+        write_evaluation(run, state.steps, results)
     print("\nWhat next:")
     for what, command in _next_steps(session):
         print(f"  {what:<18}  {command}")

@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,11 @@ from entity_env.errors import SpaceError
 from entity_env.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import RunFolderError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["RunFolder", "writing"]
 
@@ -119,6 +124,28 @@ class RunFolder:
                 or None,
             )
         return run
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training this run; one that is killed lets go of it, too.
+
+        Raises:
+            RunFolderError: Another one trains it.
+        """
+        with ExitStack() as stack:
+            if fcntl is not None:
+                try:
+                    folder = os.open(self.path, os.O_RDONLY)
+                    stack.callback(os.close, folder)
+                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise RunFolderError(
+                        f"the run {str(self.path)!r} is being trained by another process",
+                        hint="wait until it has ended, or stop it: Ctrl-C there saves the run",
+                    ) from None
+                except OSError:
+                    pass  # some file systems cannot tell
+            yield
 
     def read_values(self) -> dict[str, Any]:
         """The settings as nested dicts."""

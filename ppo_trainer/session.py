@@ -97,10 +97,14 @@ class Session:
         return save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
 
 
+@contextmanager
 def open_session(
     config: TrainConfig, create_env: CreateEnv, vec_env: VecEnv, device: torch.device
-) -> tuple[Session, VecObs]:
-    """Begin a run, or go on with ``config.resume``; also returns the first observation."""
+) -> Iterator[tuple[Session, VecObs]]:
+    """Begin a run, or go on with ``config.resume``; also gives the first observation.
+
+    Within, no other process can train the run.
+    """
     torch.manual_seed(derived_seed(config.seed, "network"))
     spaces = None if config.resume is None else RunFolder.open(config.resume).read_spaces()
     # Those of the run come in its own order, which the optimizers number their tensors by.
@@ -111,7 +115,8 @@ def open_session(
     run = RunFolder.draft(config) if config.resume is None else RunFolder.open(config.resume)
     room = Room(config.rollout.steps)
     session = Session(config, create_env, vec_env, device, state, run, room)
-    return _resume(session) if config.resume is not None else _begin(session)
+    with run.held():
+        yield _resume(session) if config.resume is not None else _begin(session)
 
 
 def _begin(session: Session) -> tuple[Session, VecObs]:

@@ -79,26 +79,23 @@ def train(
         Interrupt() as interrupt,
         make_vec_env(config, create_env, config.seed) as vec_env,
         compiling(config, vec_env, device),
+        open_session(config, create_env, vec_env, device) as (session, obs),
+        session.explained_errors(),
+        RunLogger(session.run, config, session.state.update) as log,
+        RunProgress(session.state.steps, session.final_steps()) as progress,
     ):
-        session, obs = open_session(config, create_env, vec_env, device)
-        state = session.state
-        with (
-            session.explained_errors(),
-            RunLogger(session.run, config, state.update) as log,
-            RunProgress(state.steps, session.final_steps()) as progress,
-        ):
-            clock = Stopwatch()
-            while state.steps < config.total_timesteps:
-                if interrupt.requested or (stop is not None and stop(state.update)):
-                    break
-                obs, metrics = train_once(session, obs, clock)
-                if config.eval.every and state.update % config.eval.every == 0:
-                    metrics |= evaluate_now(session)
-                log.write(state.update, state.steps, metrics | clock.take())
-                progress.show(state.steps, metrics)
-                if state.update % config.checkpoint.every == 0:
-                    session.save()
-            session.save()
+        state, clock = session.state, Stopwatch()
+        while state.steps < config.total_timesteps:
+            if interrupt.requested or (stop is not None and stop(state.update)):
+                break
+            obs, metrics = train_once(session, obs, clock)
+            if config.eval.every and state.update % config.eval.every == 0:
+                metrics |= evaluate_now(session)
+            log.write(state.update, state.steps, metrics | clock.take())
+            progress.show(state.steps, metrics)
+            if state.update % config.checkpoint.every == 0:
+                session.save()
+        session.save()
     interrupted = state.steps < config.total_timesteps
     evaluations = finish(session, interrupted)
     return TrainResult(session.run.path, state.steps, interrupted, state.net, evaluations)

@@ -268,6 +268,7 @@ def test_a_damaged_file_is_a_checkpoint_error_with_a_hint(run, damage, name):
         lambda facts: facts.update(update="many"),
         lambda facts: facts.update(steps=None),
         lambda facts: facts.update(update=[1]),
+        lambda facts: facts.update(update=float("inf")),
         lambda facts: facts.pop("groups"),
         lambda facts: facts.update(groups={}),
         lambda facts: facts.update(groups={"policy": []}),

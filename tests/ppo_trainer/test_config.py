@@ -238,6 +238,7 @@ BAD = [
     (["env=custom", "env.width=3"], ConfigError, ["env has no _target_"]),
     (["run_name='a\0b'"], ConfigError, ["run_name has a null byte"]),
     (["run_name=a/b"], ConfigError, ["run_name is not the name of a folder", "run_dir"]),
+    (["run_name=.."], ConfigError, ["run_name is not the name of a folder", "run_dir"]),
     (["resume=runs/no_such_run"], RunFolderError, ["not a run folder", "nothing there"]),
 ]
 

@@ -273,9 +273,12 @@ def test_equal_advantages_become_0_and_not_nan():
     assert normalized(same).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_single_frame_normalises_to_0():
+def test_a_single_frame_in_which_somebody_acted_keeps_its_advantage():
+    # Less its own mean it would be 0, and a run with ppo.minibatch_size=1 would learn nothing.
     single = frames(["Move"], [[1]], [0.0], [0.0], [5.0])
-    assert normalized(single).tolist() == [0.0]
+    assert normalized(single).tolist() == [5.0]
+    of_two = frames(["Move"], [[1, 0]], [0.0, 0.0], [0.0, 0.0], [5.0, 3.0])
+    assert normalized(of_two).tolist() == [5.0, 3.0]
 
 
 @pytest.mark.parametrize("advantage", [1.0, -1.0])

@@ -1,8 +1,11 @@
 """Stopping and going on, and one seed giving one run: bit for bit, in process and across."""
 
+import errno
 import importlib
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -188,6 +191,42 @@ def test_a_finished_run_has_nothing_left_to_do(config):
     assert_same(before[0], after[0])
     assert_same(before[1], after[1])
     assert metrics(again.run) == records
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs flock")
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_run_that_is_being_trained_cannot_be_resumed(config, resumed):
+    """Each of the two would write over what the other has written."""
+    config = replace(config, run_name="held")
+    run = Path(config.run_dir) / "held"
+    refused = []
+
+    def try_another(update):
+        if update == 4:
+            before = (run / "config.yaml").read_text(), metrics(run)
+            with pytest.raises(RunFolderError, match="is being trained by another") as caught:
+                train(resume(config, run, total_timesteps=500), env=SavedForaging)
+            refused.append(caught.value)
+            assert ((run / "config.yaml").read_text(), metrics(run)) == before
+        return False
+
+    if resumed:
+        train(config, env=SavedForaging, stop=lambda update: update == 3)
+        config = resume(config, run)
+    assert train(config, env=SavedForaging, stop=try_another).steps == 144
+    assert len(refused) == 1
+    assert len(metrics(run)) == 6
+    assert train(resume(config, run, total_timesteps=168), env=SavedForaging).steps == 168
+
+
+def test_without_locks_a_run_trains_all_the_same(config, monkeypatch):
+    def unknown(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("ppo_trainer.run_folder.fcntl.flock", unknown)
+    stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
+    monkeypatch.setattr("ppo_trainer.run_folder.fcntl", None)
+    assert train(resume(config, stopped.run), env=SavedForaging).steps == 144
 
 
 def test_the_run_folder_remembers_no_resume(config):

@@ -584,6 +584,23 @@ class FailsToStart(SavedForaging):
         return {"state": {1, 2}} if self.how == "state" else super().get_state()
 
 
+def test_a_curve_that_cannot_be_written_costs_no_evaluation(config, monkeypatch, capsys):
+    monkeypatch.undo()  # draws the curve
+    config, run = run_named(replace(config, eval=EvalConfig(episodes=2)), "run")
+
+    def in_the_way(update):
+        (run / "curve.png").mkdir(exist_ok=True)
+        return False
+
+    result = train(config, env=SavedForaging, stop=in_the_way)
+    out, err = capsys.readouterr()
+    assert len(result.evaluations) > 0
+    assert "What next:" in out
+    assert "learning curve" not in out
+    assert "no learning curve" in err
+    assert "curve.png cannot be written" in err
+
+
 @pytest.mark.parametrize("how", ["reset", "state", "ctrl-c"])
 def test_a_start_that_fails_leaves_no_folder_behind(config, tmp_path, how):
     with pytest.raises((EntityEnvError, KeyboardInterrupt)):
