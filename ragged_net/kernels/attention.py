@@ -39,7 +39,7 @@ def attend_forward(qkv, heads, width, scale, hidden, out, kept, plan):
     zero = np.int64(0)  # see ``block.py``
     for g in range(plan.in_lanes.shape[0]):
         attend_group(
-            qkv, plan, g, False, zero, heads, width, scale, hidden, out, zero, kept, zero, scratch
+            qkv, plan, g, False, zero, heads, width, scale, hidden, out, kept, zero, scratch
         )
 
 
@@ -50,8 +50,7 @@ def attend_backward(qkv, heads, width, scale, hidden, out, kept, d_out, d_qkv, p
     zero = np.int64(0)  # see ``block.py``
     for g in range(plan.in_lanes.shape[0]):
         attend_group_backward(
-            qkv, plan, g, False, zero, heads, width, scale, hidden, out, kept, d_out, d_qkv, zero,
-            scratch,
+            qkv, plan, g, False, heads, width, scale, hidden, out, kept, d_out, d_qkv, zero, scratch
         )  # fmt: skip
 
 
@@ -64,54 +63,53 @@ def attention_scratch(plan, width):
 
 @inner
 def attend_group(
-    qkv, plan, g, sorted_, qkv_row, heads, width, scale, hidden, out, out_row, kept, first, scratch
+    qkv, plan, g, sorted_, start, heads, width, scale, hidden, out, kept, first, scratch
 ):
     """One group.
 
     With ``sorted_`` the rows lie in the order of the plan, else in that of the batch. qkv and out
-    begin with their rows, and ``kept`` with the number ``first`` of each head.
+    begin with the row ``start``, and ``kept`` with the number ``first`` of each head.
     """
     dim, at = heads * width, (plan.kept[g] - first) * heads
     length, step = length_in(plan, g), row_step(plan, g, sorted_)
     if plan.in_lanes[g]:
-        qkv_places = _places(plan, g, sorted_, qkv_row, 3 * dim)
-        out_places = _places(plan, g, sorted_, out_row, dim)
+        qkv_places = _places(plan, g, sorted_, start, 3 * dim)
+        out_places = _places(plan, g, sorted_, start, dim)
         attend_lanes(
             qkv, qkv_places, step, length, heads, width, scale, out, out_places, kept, at, scratch
         )
     else:
-        row = first_row(plan, g, 0, sorted_)
+        row = first_row(plan, g, 0, sorted_) - start
         attend_frame(
-            qkv, (row - qkv_row) * 3 * dim, length, heads, width, scale,
-            hidden, plan.origins[plan.groups[g]], out, (row - out_row) * dim, kept, at, scratch,
+            qkv, row * 3 * dim, length, heads, width, scale,
+            hidden, plan.origins[plan.groups[g]], out, row * dim, kept, at, scratch,
         )  # fmt: skip
 
 
 @inner
 def attend_group_backward(
-    qkv, plan, g, sorted_, qkv_row, heads, width, scale, hidden, out, kept,
-    d_out, d_qkv, d_row, scratch,
-):  # fmt: skip
-    """The gradient of one group; ``out``, its result, begins with the row of qkv.
+    qkv, plan, g, sorted_, heads, width, scale, hidden, out, kept, d_out, d_qkv, start, scratch
+):
+    """The gradient of one group, whose result was ``out``.
 
-    ``d_out`` and ``d_qkv`` begin with the row ``d_row``.
+    ``d_out`` and ``d_qkv`` begin with the row ``start``, all else with the first one.
     """
     dim, at = heads * width, plan.kept[g] * heads
     length, step = length_in(plan, g), row_step(plan, g, sorted_)
     if plan.in_lanes[g]:
-        qkv_places = _places(plan, g, sorted_, qkv_row, 3 * dim)
-        out_places = _places(plan, g, sorted_, d_row, dim)
-        d_places = _places(plan, g, sorted_, d_row, 3 * dim)
+        qkv_places = _places(plan, g, sorted_, np.int64(0), 3 * dim)  # see ``block.py``
+        out_places = _places(plan, g, sorted_, start, dim)
+        d_places = _places(plan, g, sorted_, start, 3 * dim)
         attend_lanes_backward(
             qkv, qkv_places, step, length, heads, width, scale, kept, at,
             d_out, out_places, d_qkv, d_places, scratch,
         )  # fmt: skip
     else:
         row = first_row(plan, g, 0, sorted_)
-        own, first = row - qkv_row, row - d_row
+        first = row - start
         attend_frame_backward(
-            qkv, own * 3 * dim, length, heads, width, scale, hidden, plan.origins[plan.groups[g]],
-            out, own * dim, kept, at, d_out, first * dim, d_qkv, first * 3 * dim, scratch,
+            qkv, row * 3 * dim, length, heads, width, scale, hidden, plan.origins[plan.groups[g]],
+            out, row * dim, kept, at, d_out, first * dim, d_qkv, first * 3 * dim, scratch,
         )  # fmt: skip
 
 

@@ -21,7 +21,14 @@ from ragged_net.kernels.linear import (
     set_sum,
 )
 from ragged_net.kernels.norm import normalize, normalize_backward
-from ragged_net.kernels.plan import first_row, frames_in, length_in, row_step, tile_end
+from ragged_net.kernels.plan import (
+    first_row,
+    frames_in,
+    largest_tile,
+    length_in,
+    row_step,
+    tile_end,
+)
 from ragged_net.kernels.tile import ADD, RELU, SET, WHERE
 from ragged_net.kernels.vector import LANES, load, store
 
@@ -54,14 +61,14 @@ def block_forward(x, hidden, heads, dim, weights, between, places, y, plan):
     p_up, p_down = pack(w_up, True), pack(w_down, True)
     size, width = b_up.shape[0], dim // heads
     scale = np.float32(1 / np.sqrt(width))
-    most = _most_rows(plan)
+    most, most_kept = largest_tile(plan)
     zero = np.int64(0)  # for a literal 0 Numba would compile what is called a second time
     qkv, mixed, middle, inner, kept = between
     keep = qkv.shape[0] > 0
     if not keep:  # room for one tile, which stays in the cache
         qkv, mixed = np.empty(most * 3 * dim, np.float32), np.empty(most * dim, np.float32)
         middle, inner = np.empty(most * dim, np.float32), np.empty(most * size, np.float32)
-        kept = np.empty(_most_kept(plan) * heads, np.float32)
+        kept = np.empty(most_kept * heads, np.float32)
     own, normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     scratch = attention_scratch(plan, width)
     last = places.shape[0] > 0
@@ -79,8 +86,7 @@ def block_forward(x, hidden, heads, dim, weights, between, places, y, plan):
         linear(normal, zero, rows, dim, p_qkv, qkv, at * 3 * dim, 3 * dim, ADD, b_qkv, zero, zero)
         for g in range(group, end):
             attend_group(
-                qkv, plan, g, True, row, heads, width, scale, hidden, mixed, row, kept, first,
-                scratch,
+                qkv, plan, g, True, row, heads, width, scale, hidden, mixed, kept, first, scratch,
             )  # fmt: skip
         set_sum(own, zero, rows, dim, b_out, own, zero)
         linear(mixed, at * dim, rows, dim, p_out, middle, at * dim, dim, ADD, own, zero, dim)
@@ -113,7 +119,7 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, places, d_x, pl
     p_up, p_down = pack(w_up, False), pack(w_down, False)
     size, width = b_up.shape[0], dim // heads
     scale = np.float32(1 / np.sqrt(width))
-    most = _most_rows(plan)
+    most, _ = largest_tile(plan)
     zero = np.int64(0)  # for a literal 0 Numba would compile what is called a second time
     own, change = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     normal, d_normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
@@ -153,7 +159,7 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, places, d_x, pl
         linear(change, zero, rows, dim, p_out, d_normal, zero, dim, SET, d_normal, zero, dim)
         for g in range(group, end):
             attend_group_backward(
-                qkv, plan, g, True, zero, heads, width, scale, hidden, mixed, kept, d_normal, d_qkv,
+                qkv, plan, g, True, heads, width, scale, hidden, mixed, kept, d_normal, d_qkv,
                 start, scratch,
             )  # fmt: skip
         _move(x, plan, group, end, dim, own, True)
@@ -182,25 +188,3 @@ def _move(x, plan, group, end, dim, rows, here):
                     else:
                         store(x, source + d, load(rows, to + d))
                 source, to = source + dim, to + step
-
-
-@inner
-def _most_rows(plan):
-    """The rows of the largest tile."""
-    most, group = 0, 0
-    while group < plan.in_lanes.shape[0]:
-        end = tile_end(plan, group)
-        most = max(most, plan.starts[plan.groups[end]] - plan.starts[plan.groups[group]])
-        group = end
-    return most
-
-
-@inner
-def _most_kept(plan):
-    """The numbers that attention keeps of a tile, for each head, at most."""
-    most, group = 0, 0
-    while group < plan.in_lanes.shape[0]:
-        end = tile_end(plan, group)
-        most = max(most, plan.kept[end] - plan.kept[group])
-        group = end
-    return most

@@ -10,7 +10,16 @@ from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.vector import LANES
 
-__all__ = ["Plan", "first_row", "frames_in", "length_in", "make_plan", "row_step", "tile_end"]
+__all__ = [
+    "Plan",
+    "first_row",
+    "frames_in",
+    "largest_tile",
+    "length_in",
+    "make_plan",
+    "row_step",
+    "tile_end",
+]
 
 LONGEST_IN_LANES = 32
 """Longer frames fill vectors on their own."""
@@ -100,6 +109,18 @@ def tile_end(plan, group):
     while end < plan.in_lanes.shape[0] and plan.starts[plan.groups[end]] - first < TILE:
         end += 1
     return end
+
+
+@inner
+def largest_tile(plan):
+    """The most rows of a tile, and the most numbers that attention keeps of one for each head."""
+    rows, kept, group = 0, 0, 0
+    while group < plan.in_lanes.shape[0]:
+        end = tile_end(plan, group)
+        rows = max(rows, plan.starts[plan.groups[end]] - plan.starts[plan.groups[group]])
+        kept = max(kept, plan.kept[end] - plan.kept[group])
+        group = end
+    return rows, kept
 
 
 @inner
