@@ -101,8 +101,11 @@ def check_output(output: NetOutput) -> NetOutput:
     """Return the output, or raise NonFiniteError: what is drawn from NaN means nothing."""
     parts = [("value", output.value)]
     parts += [(name, action.log_prob) for name, action in output.actions.items()]
-    # A sum is finite only if all of its terms are.
-    wrong = [name for name, tensor in parts if not math.isfinite(tensor.sum())]
+    # A sum is finite only if all of its terms are. They are read at once: a GPU is waited for.
+    sums = torch.stack([tensor.sum() for _, tensor in parts]).tolist()
+    wrong = [
+        name for (name, _), number in zip(parts, sums, strict=True) if not math.isfinite(number)
+    ]
     if wrong:
         raise NonFiniteError(
             "the network's output is not finite",

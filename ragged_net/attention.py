@@ -17,7 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from ragged_net import compiled, kernels
 from ragged_net.errors import DeviceError, ShapeError, UnknownNameError
-from ragged_net.frames import Frames
+from ragged_net.frames import MOST_FRAMES, Frames
 from ragged_net.ragged import RaggedTensor
 
 __all__ = [
@@ -173,20 +173,35 @@ def _grouped(qkv: Tensor, frames: Frames) -> Tensor:
 
 def _varlen(qkv: Tensor, frames: Frames) -> Tensor:
     """Flash attention over offsets: CUDA in half precision, without hidden rows."""
-    if qkv.device.type != "cuda" or frames.hidden is not None:
+    if _auto(qkv, frames) != "varlen":  # which it is wherever it can be
         raise DeviceError(
             "attention backend 'varlen' cannot run this batch",
-            expected="a CUDA device, half precision, no hidden rows",
-            received=f"{qkv.device.type}, {qkv.dtype}"
+            expected="a CUDA device (Ampere or newer, torch.nn.attention.varlen), half precision, "
+            "heads whose width is a multiple of 8 up to 256, no hidden rows",
+            received=f"{qkv.device.type}, {qkv.dtype}, heads of width {qkv.shape[3]}"
             + (", hidden rows" if frames.hidden is not None else ""),
             hint="backend 'auto' takes one that can",
         )
+    return flash(qkv, frames)
+
+
+def flash(qkv: Tensor, frames: Frames) -> Tensor:
+    """``varlen_attn`` of torch, once for every ``MOST_FRAMES`` frames."""
     from torch.nn.attention.varlen import varlen_attn
 
-    query, key, value = qkv.unbind(1)  # each (N, H, D)
-    starts, longest = frames.offsets.to(torch.int32), frames.longest
-    mixed = varlen_attn(query, key, value, starts, starts, longest, longest)
-    return cast(Tensor, mixed)
+    outputs: list[Tensor] = []
+    starts, first = frames.offsets.to(torch.int32), 0
+    parts = torch.split(frames.lengths, MOST_FRAMES)
+    sizes = [int(lengths.sum()) for lengths in parts]
+    for lengths, rows in zip(parts, torch.split(qkv, sizes), strict=True):
+        end = first + len(lengths)
+        if len(rows):
+            own, longest = starts[first : end + 1] - starts[first], int(lengths.max())
+            query, key, value = rows.unbind(1)  # each (N, H, D)
+            mixed = varlen_attn(query, key, value, own, own, longest, longest)
+            outputs.append(cast(Tensor, mixed))
+        first = end
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 def permute(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:

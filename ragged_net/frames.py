@@ -13,7 +13,10 @@ from ragged_net.ragged import offsets_of, shifted_places
 from ragged_net.threads import get_threads, shares
 from ragged_net.transfer import send
 
-__all__ = ["FrameGroups", "Frames"]
+__all__ = ["MOST_FRAMES", "FrameGroups", "Frames"]
+
+MOST_FRAMES = 65_535
+"""Frames in one launch of a GPU's kernel, at most: CUDA counts them along one axis of its grid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +27,8 @@ class FrameGroups:
         order: (N,) int64: the flat row that comes at each place of the group order, or None where
             the flat order is the group order already.
         inverse: (N,) int64: the inverse permutation of ``order``, or None.
-        sizes: (length, number of frames) of each group, in the group order. Lengths are over 0.
+        sizes: (length, number of frames) of each group, in the group order. Lengths are over 0;
+            of more than ``MOST_FRAMES`` frames of one length there are several groups.
         masks: For each group (count, 1, L, L) bool, True where a query may attend to a key; None
             where nothing is hidden.
     """
@@ -59,11 +63,6 @@ class Frames:
         return known.cpu().diff()
 
     @cached_property
-    def longest(self) -> int:
-        """The largest number of rows of a frame."""
-        return int(self.lengths.max()) if self.lengths.shape[0] else 0
-
-    @cached_property
     def plan(self) -> Any:
         """The order in which the CPU kernels work on the frames (``kernels/plan.py``)."""
         from ragged_net.kernels.plan import make_plan  # needs Numba
@@ -86,8 +85,12 @@ class Frames:
         """The frames grouped by exact length; computed once, when a backend first asks."""
         ordered, frames = self.lengths.sort(stable=True)
         values, counts = torch.unique_consecutive(ordered, return_counts=True)
-        table = zip(values.tolist(), counts.tolist(), strict=True)
-        sizes = tuple((length, count) for length, count in table if length > 0)
+        sizes = tuple(
+            (length, min(MOST_FRAMES, count - start))
+            for length, count in zip(values.tolist(), counts.tolist(), strict=True)
+            if length > 0
+            for start in range(0, count, MOST_FRAMES)
+        )
         if len(sizes) <= 1 or bool((self.lengths == ordered).all()):
             return FrameGroups(None, None, sizes, self._masks(self.hidden, sizes))
         shift = offsets_of(self.lengths)[:-1].index_select(0, frames) - offsets_of(ordered)[:-1]

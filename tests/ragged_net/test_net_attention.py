@@ -8,7 +8,7 @@ from net_support import DEVICES
 from torch.testing import assert_close
 
 from ragged_net import kernels, ragged_attention
-from ragged_net.attention import Permute, attend, choose_backend
+from ragged_net.attention import Permute, attend, choose_backend, flash
 from ragged_net.errors import DeviceError, ShapeError, UnknownNameError
 from ragged_net.frames import Frames
 from ragged_net.ragged import offsets_of
@@ -94,6 +94,49 @@ def test_groups_are_computed_once():
     assert frames.groups is frames.groups
 
 
+def test_more_frames_than_one_launch_takes(monkeypatch):
+    monkeypatch.setattr("ragged_net.frames.MOST_FRAMES", 2)
+    lengths = torch.tensor([3, 1, 3, 0, 3, 3, 3, 1])
+    offsets, qkv = offsets_of(lengths), torch.randn(17, 3, 2, 8)
+    hidden = torch.arange(17) % 4 == 0
+    assert Frames(offsets, 17).groups.sizes == ((1, 2), (3, 2), (3, 2), (3, 1))
+    for mask in (None, hidden):
+        expected = run("reference", qkv, offsets, mask, qkv[:, 0])
+        assert_close(run("grouped", qkv, offsets, mask, qkv[:, 0]), expected)
+
+
+@pytest.mark.parametrize("lengths", [[3, 1, 0, 2, 5], [0, 0, 4, 1], [2], [1, 2, 0, 0]])
+@pytest.mark.parametrize("most", [2, 100])
+def test_flash_attention_gets_what_its_documentation_asks_for(monkeypatch, most, lengths):
+    """It needs a GPU; this stands in for it."""
+    calls = []
+
+    def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k):
+        calls.append(len(cu_seq_q) - 1)
+        sizes = cu_seq_q.diff()
+        assert cu_seq_q.dtype == torch.int32
+        assert cu_seq_q.is_contiguous()
+        assert cu_seq_q[0] == 0
+        assert cu_seq_q[-1] == len(query)
+        assert torch.equal(cu_seq_q, cu_seq_k)
+        assert type(max_q) is int
+        assert max_q == max_k == sizes.max()
+        assert {x.stride(-1) for x in (query, key, value)} == {1}
+        return ragged_attention(torch.stack([query, key, value], 1), cu_seq_q.long())
+
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
+    monkeypatch.setattr("ragged_net.attention.MOST_FRAMES", most)
+    offsets = offsets_of(torch.tensor(lengths))
+    qkv = torch.randn(sum(lengths), 3, 2, 8, requires_grad=True)
+    mixed = flash(qkv, Frames(offsets, len(qkv)))
+    mixed.square().sum().backward()
+    expected = qkv.detach().clone().requires_grad_()
+    ragged_attention(expected, offsets, backend="reference").square().sum().backward()
+    assert_close(qkv.grad, expected.grad)
+    assert max(calls) <= most
+    assert len(mixed) == sum(lengths)
+
+
 def test_permute_is_a_permutation_with_its_gradient():
     order = torch.tensor([2, 0, 3, 1])
     inverse = torch.tensor([1, 3, 0, 2])
@@ -145,11 +188,6 @@ def test_offsets_that_do_not_fit_the_rows(offsets, backend):
 def test_hidden_rows_are_one_boolean_each(hidden):
     with pytest.raises(ShapeError, match="one boolean for each row"):
         ragged_attention(torch.randn(4, 3, 2, 8), torch.tensor([0, 4]), hidden)
-
-
-def test_longest_frame():
-    assert Frames(torch.tensor([0, 3, 3, 4]), 4).longest == 3
-    assert Frames(torch.tensor([0]), 0).longest == 0
 
 
 def test_mistakes():

@@ -104,4 +104,4 @@ def test_frames_are_grouped_by_what_the_cpu_knows():
     assert there.groups.sizes == here.groups.sizes == ((1, 2), (2, 1), (3, 2))
     assert there.groups.order.shape == here.groups.order.shape == (10,)
     assert here.groups.order.tolist() == [3, 7, 8, 9, 0, 1, 2, 4, 5, 6]
-    assert there.longest == 3
+    assert torch.equal(there.lengths, lengths)
