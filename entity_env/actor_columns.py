@@ -24,6 +24,7 @@ from entity_env.observation import (
 from entity_env.spaces import ActionName, EntityName
 from entity_env.tables import (
     ARRAYS,
+    LISTS,
     Bools,
     Ints,
     UnusualError,
@@ -42,7 +43,6 @@ Given = Sequence[Mapping[ActionName, Any]]
 _NO_ACTOR = CategoricalActionMask(actor_types=())
 _NO_SELECTOR = SelectEntityActionMask(actor_types=(), actee_types=())
 _NO_PLAYER = GlobalCategoricalActionMask()
-_LISTS = {list, tuple}
 
 
 class Layout:
@@ -93,7 +93,7 @@ class Layout:
         return indices, lengths
 
     def _of_types(self, types: list[Any]) -> tuple[Ints, Ints]:
-        if not set(map(type, types)) <= _LISTS | {NoneType}:
+        if not set(map(type, types)) <= LISTS | {NoneType}:
             raise UnusualError
         if types.count(types[0]) == len(types):  # the usual case
             same = self._names(types[0])
@@ -122,7 +122,7 @@ class Layout:
     def _names(self, names: Sequence[EntityName] | None) -> Sequence[EntityName]:
         if names is None:
             return list(self._counts)
-        if type(names) not in _LISTS or len(set(names)) != len(names):
+        if type(names) not in LISTS or len(set(names)) != len(names):
             raise UnusualError
         return names
 

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from entity_env.actions import Action, GlobalCategoricalAction
 from entity_env.batch import VecObs
 from entity_env.environment import Environment
-from entity_env.errors import EntityEnvError, SpaceError, shorten
+from entity_env.errors import EntityEnvError, SpaceError
 from entity_env.frame import Frame, typed_actions
 from entity_env.play import random_policy
 from entity_env.plugins import AGENTS, load_plugins
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.wrappers.feature_filter import FeatureFilter
-from entity_env.wrappers.selection import Selection
+from entity_env.wrappers.selection import Selection, check_same_actions
 
 __all__ = [
     "Agent",
@@ -111,7 +111,7 @@ def fit_environment(env: Environment, agent: Agent) -> Environment:
     """
     try:
         selection = Selection.of(env.obs_space(), agent.obs_space)
-        _check_actions(agent.action_space, env.action_space())
+        check_same_actions(agent.action_space, env.action_space())
     except SpaceError as error:
         what = f"the agent was trained on another environment: {error.what}"
         raise SpaceError.from_fields({**error.fields(), "what": what}) from error
@@ -135,15 +135,3 @@ def decided_actions(
             is_global = isinstance(action, GlobalCategoricalAction)
             actions[name] = replace(action, probs=probs[0] if is_global else probs)
     return actions
-
-
-def _check_actions(
-    known: Mapping[ActionName, ActionSpace], own: Mapping[ActionName, ActionSpace]
-) -> None:
-    for name in [*known, *own]:
-        if known.get(name) != own.get(name):
-            raise SpaceError(
-                f"action {name!r} differs",
-                expected=f"{shorten(known.get(name))}, as the agent knows",
-                received=f"{shorten(own.get(name))} in the environment",
-            )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +23,14 @@ from entity_env.tables import every
 
 __all__ = ["check_actions"]
 
+_Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
+
 
 def check_actions(
     actions: Mapping[ActionName, RaggedBufferI64],
     obs: VecObs,
     action_space: Mapping[ActionName, ActionSpace],
+    numbers: _Numbers | None = None,
 ) -> dict[ActionName, RaggedBufferI64]:
     """Return the actions with one entry for each action of the space, or raise.
 
@@ -34,6 +38,7 @@ def check_actions(
         actions: Indices of choices, or of selected entities. Shape: (R, A, 1), int64.
         obs: The observation that they answer.
         action_space: Its action space.
+        numbers: Those that errors call the environments by; None: 0 to R - 1. Shape: (R,).
     """
     if not isinstance(actions, Mapping):
         raise ActionShapeError(
@@ -48,8 +53,10 @@ def check_actions(
                 options=action_space,
                 hint=nearest(name, action_space),
             )
+    environments = range(len(obs)) if numbers is None else numbers
     return {
-        name: _checked(name, actions.get(name), obs.action_masks[name]) for name in action_space
+        name: _checked(name, actions.get(name), obs.action_masks[name], environments)
+        for name in action_space
     }
 
 
@@ -57,6 +64,7 @@ def _checked(
     name: ActionName,
     chosen: RaggedBufferI64 | None,
     mask: VecCategoricalActionMask | VecSelectEntityActionMask,
+    environments: _Numbers,
 ) -> RaggedBufferI64:
     counts = mask.actors.size1()
     if chosen is None:
@@ -74,18 +82,20 @@ def _checked(
             received=shorten(chosen),
         )
     chosen = chosen.materialize()  # of a view the package refuses size1
-    _check_shape(name, chosen, counts)
+    _check_shape(name, chosen, counts, environments)
     if chosen.items() == 0:
         return mask.actors  # as empty, and certainly of width 1
     flat = chosen.as_array()[:, 0]
     if isinstance(mask, VecCategoricalActionMask):
-        _check_choices(name, flat, mask)
+        _check_choices(name, flat, mask, environments)
     else:
-        _check_selected(name, flat, mask)
+        _check_selected(name, flat, mask, environments)
     return chosen
 
 
-def _check_shape(name: str, chosen: RaggedBufferI64, counts: npt.NDArray[np.int64]) -> None:
+def _check_shape(
+    name: str, chosen: RaggedBufferI64, counts: npt.NDArray[np.int64], environments: _Numbers
+) -> None:
     if chosen.size0() != len(counts):
         raise ActionShapeError(
             f"action {name!r} has the wrong number of rows",
@@ -99,7 +109,7 @@ def _check_shape(name: str, chosen: RaggedBufferI64, counts: npt.NDArray[np.int6
             f"action {name!r} has the wrong number of actors",
             expected=f"{counts[row]} choices, one for each actor",
             received=f"{given[row]} choices",
-            where=f"environment {row}",
+            where=f"environment {environments[row]}",
         )
     if chosen.items() and chosen.size2() != 1:
         raise ActionShapeError(
@@ -109,7 +119,9 @@ def _check_shape(name: str, chosen: RaggedBufferI64, counts: npt.NDArray[np.int6
         )
 
 
-def _check_choices(name: str, flat: npt.NDArray[np.int64], mask: VecCategoricalActionMask) -> None:
+def _check_choices(
+    name: str, flat: npt.NDArray[np.int64], mask: VecCategoricalActionMask, environments: _Numbers
+) -> None:
     allowed = mask.mask.as_array()
     choices = mask.mask.size2()
     inside = flat.view(np.uint64) < choices  # what is negative is huge there
@@ -119,7 +131,7 @@ def _check_choices(name: str, flat: npt.NDArray[np.int64], mask: VecCategoricalA
             f"action {name!r} has no choice {flat[first]}",
             expected=f"a whole number from 0 to {choices - 1}",
             received=flat[first],
-            where=f"environment {_rows(mask.actors)[first]}",
+            where=f"environment {environments[_rows(mask.actors)[first]]}",
         )
     legal = allowed.take(np.arange(0, len(flat) * choices, choices) + flat)
     if not every(legal):
@@ -128,12 +140,15 @@ def _check_choices(name: str, flat: npt.NDArray[np.int64], mask: VecCategoricalA
             f"action {name!r}: choice {flat[first]} is masked",
             expected=f"one of {np.flatnonzero(allowed[first]).tolist()}",
             received=flat[first],
-            where=f"environment {_rows(mask.actors)[first]}",
+            where=f"environment {environments[_rows(mask.actors)[first]]}",
         )
 
 
 def _check_selected(
-    name: str, flat: npt.NDArray[np.int64], mask: VecSelectEntityActionMask
+    name: str,
+    flat: npt.NDArray[np.int64],
+    mask: VecSelectEntityActionMask,
+    environments: _Numbers,
 ) -> None:
     """Each selected entity must be an actee of its frame, and allowed for its actor."""
     if len(flat) == 0:
@@ -159,7 +174,7 @@ def _check_selected(
             f"action {name!r}: entity {flat[first]} cannot be selected",
             expected=f"the index of an actee that is allowed: among {shorten(options)}",
             received=flat[first],
-            where=f"environment {rows[first]}",
+            where=f"environment {environments[rows[first]]}",
         )
 
 

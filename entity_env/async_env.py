@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from entity_env.action_format import deal_actions
 from entity_env.answer import check_actions
 from entity_env.asked_rows import AskedRows, Ready
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import (
     ClosedError,
-    EntityEnvError,
     NotReadyError,
     ResetNeededError,
     RowsError,
@@ -28,7 +28,6 @@ from entity_env.obs_format import ObsFormat
 from entity_env.ragged import RaggedBufferI64
 from entity_env.row_loop import ROUND
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.transport import deal_actions
 from entity_env.vec_env import check_count
 from entity_env.worker_process import WorkerProcess, common_spaces, end_workers, start_workers
 
@@ -175,12 +174,7 @@ class AsyncEnv:
         if not len(numbers):
             return
         obs = self._asked.obs(numbers)
-        try:
-            chosen = check_actions(actions, obs, self.action_space())
-        except EntityEnvError as error:
-            if error.where is not None:  # "environment" and its place in this batch
-                error.where = f"environment {numbers[int(error.where.split()[1])]}"
-            raise
+        chosen = check_actions(actions, obs, self.action_space(), numbers)
         self._asked.remove(numbers)
         self._send(b"a", deal_actions(chosen, numbers, self._owners[numbers]))
 

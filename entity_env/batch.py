@@ -135,11 +135,8 @@ def batch_frames(
     frames: Sequence[Frame],
     obs_space: ObsSpace,
     action_space: Mapping[ActionName, ActionSpace],
-    *,
-    metrics: Mapping[str, npt.NDArray[np.float64]] | None = None,
-    final: VecObs | None = None,
 ) -> VecObs:
-    """Pack checked frames. ``metrics`` and ``final`` are passed on as they are."""
+    """Pack checked frames."""
     return VecObs(
         features={
             name: _ragged(
@@ -163,8 +160,7 @@ def batch_frames(
             len(frames), len(obs_space.global_features)
         ),
         visible=_visible(frames, obs_space),
-        metrics={} if metrics is None else metrics,
-        final=final,
+        metrics={},
     )
 
 

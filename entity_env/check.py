@@ -20,7 +20,7 @@ import numpy as np
 
 from entity_env.batch import VecObs
 from entity_env.check_state import check_state
-from entity_env.check_tools import COPIES, Between, check_spaces, difference
+from entity_env.check_tools import COPIES, Between, check_spaces, difference, pack_obs
 from entity_env.command_line import environment_from_words
 from entity_env.environment import Environment
 from entity_env.errors import (
@@ -33,7 +33,6 @@ from entity_env.errors import (
 )
 from entity_env.list_env import ListEnv
 from entity_env.play import random_policy
-from entity_env.transport import pack_obs
 from entity_env.vec_env import VecEnv, check_count
 
 __all__ = ["check_env"]

@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable
 
 from entity_env.batch import VecObs
-from entity_env.check_tools import COPIES, difference
+from entity_env.check_tools import COPIES, difference, pack_obs
 from entity_env.environment import Environment
 from entity_env.errors import StateError, shorten
 from entity_env.list_env import ListEnv
 from entity_env.play import random_policy
-from entity_env.transport import pack_obs
 from entity_env.vec_env import VecEnv
 
 __all__ = ["check_state"]

@@ -7,20 +7,35 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.batch import batch_obs
+from entity_env.batch import VecActionMask, VecObs, VecSelectEntityActionMask, batch_obs
 from entity_env.environment import Environment, seed_environment
 from entity_env.errors import ObservationError, SpaceError, shorten
 from entity_env.observation import Observation
 from entity_env.outcome import read_metrics
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.transport import pack_obs
 
-__all__ = ["COPIES", "Between", "check_spaces", "difference"]
+__all__ = ["COPIES", "Between", "check_spaces", "difference", "pack_obs"]
 
 COPIES = "return copies: numpy.array(...) or list(...); tuples and read-only arrays may be shared"
 """The hint for all mistakes with shared memory."""
+
+
+def pack_obs(obs: VecObs) -> dict[str, Any]:
+    """Everything in ``obs`` as arrays; ragged ones as flat values (N, D) and lengths (B,)."""
+    return {
+        "features": {name: _pack(buffer) for name, buffer in obs.features.items()},
+        "visible": {name: _pack(buffer) for name, buffer in obs.visible.items()},
+        "masks": {name: _pack_mask(mask) for name, mask in obs.action_masks.items()},
+        "global_features": obs.global_features,
+        "reward": obs.reward,
+        "done": obs.done,
+        "truncated": obs.truncated,
+        "metrics": dict(obs.metrics),
+        "final": None if obs.final is None else pack_obs(obs.final),
+    }
 
 
 def difference(where: str, left: Any, right: Any) -> str | None:
@@ -160,3 +175,15 @@ def _spoil(part: Any) -> list[Callable[[], None]]:
         part.clear()
         return [lambda: part.update(entries)]
     return []
+
+
+def _pack(buffer: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    return buffer.as_array(), buffer.size1()
+
+
+def _pack_mask(mask: VecActionMask) -> dict[str, Any]:
+    packed: dict[str, Any] = {"actors": _pack(mask.actors)}
+    if isinstance(mask, VecSelectEntityActionMask):
+        packed["actees"] = _pack(mask.actees)
+    packed["mask"] = None if mask.mask is None else _pack(mask.mask)
+    return packed

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.errors import FeatureShapeError, FeatureTypeError, FeatureValueError, shorten
 from entity_env.spaces import Discrete, Feature, feature_name
-from entity_env.tables import every
+from entity_env.tables import LISTS, every
 
 __all__ = [
     "LARGEST",
     "check_values",
     "feature_rows",
+    "is_listed",
     "is_masked",
     "numbers",
     "odd_part",
@@ -23,7 +25,6 @@ __all__ = [
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that features and rewards may be."""
-_LISTS = {list, tuple}
 
 
 def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[np.float32]:
@@ -69,7 +70,7 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
 
 def is_masked(values: object) -> bool:
     """Whether values of an array are masked, or of one in a list: NumPy would forget the mask."""
-    if type(values) in _LISTS:  # those of numbers, nearly all, are seen through at once
+    if type(values) in LISTS:  # those of numbers, nearly all, are seen through at once
         rows: Sequence[object] = values  # type: ignore[assignment]
         is_of_arrays = len(rows) > 0 and isinstance(rows[0], np.ndarray)
         return is_of_arrays and any(map(is_masked, rows))
@@ -90,6 +91,15 @@ def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = 
                 return f"{shorten(part)} at {at}[{place}]"
             expected = shape
     return f"{shorten(values)} at {at}" if at else shorten(values)
+
+
+def is_listed(names: object) -> TypeGuard[Sequence[Any]]:
+    """Whether names or ids come in a list, a tuple or the like, or in an array of some length."""
+    return type(names) is list or (
+        isinstance(names, Sequence | np.ndarray)
+        and not isinstance(names, str)
+        and getattr(names, "ndim", 1) > 0
+    )
 
 
 def shape_of_numbers(part: object) -> tuple[int, ...] | None:

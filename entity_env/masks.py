@@ -23,7 +23,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.features import is_masked, odd_part
+from entity_env.features import is_listed, is_masked, odd_part
 from entity_env.frame import CategoricalActors, SelectActors, entity_name
 from entity_env.observation import (
     CategoricalActionMask,
@@ -226,11 +226,7 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
 
 
 def _listed(action: str, role: str, names: Any) -> Sequence[Any]:
-    if type(names) is not list and (
-        isinstance(names, str)
-        or not isinstance(names, Sequence | np.ndarray)
-        or getattr(names, "ndim", 1) == 0
-    ):
+    if not is_listed(names):
         raise ActionMaskError(
             f"action {action!r}: the {role}s are not a list",
             expected=f"a list of {role} ids or entity types",

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.frame import Frame
-
 __all__ = [
     "EpisodeTracker",
     "EpisodeTrackers",
@@ -61,21 +59,13 @@ class EpisodeTracker:
         self.length = 0
         self._values: dict[str, list[float]] = {}  # last, count, sum, least, greatest
 
-    def start(self, frame: Frame) -> None:
-        """Begin an episode with its first frame."""
-        self.begin(frame.metrics)
-
-    def step(self, frame: Frame) -> None:
-        """Add the frame that one step led to."""
-        self.add(frame.reward, frame.metrics)
-
     def begin(self, metrics: Mapping[str, float]) -> None:
-        """``start`` with the metrics of the first frame."""
+        """Begin an episode, with the metrics of its first frame."""
         self.reward, self.length, self._values = 0.0, 0, {}
         self._note(metrics)
 
     def add(self, reward: float, metrics: Mapping[str, float]) -> None:
-        """``step`` with the reward and the metrics of the frame."""
+        """Add the reward and the metrics of the frame that one step led to."""
         self.reward += reward
         self.length += 1
         if metrics:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.action_format import split_actions
 from entity_env.batch import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import StateError, shorten
@@ -17,7 +18,6 @@ from entity_env.obs_format import ObsFormat
 from entity_env.pickles import pickled
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.transport import split_actions
 from entity_env.vec_env import VecEnv
 from entity_env.worker_process import common_spaces, end_workers, start_workers
 

@@ -133,10 +133,11 @@ def play_scripted(
         summaries = []
         for _ in range(episodes):
             observation = env.reset()
-            tracker.start(reader.read(observation))
+            tracker.begin(reader.read(observation).metrics)
             while not observation.done:
                 observation = env.act(policy(observation))
-                tracker.step(reader.read(observation))
+                frame = reader.read(observation)
+                tracker.add(frame.reward, frame.metrics)
             summaries.append(tracker.summary())
     finally:
         env.close()

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-import entity_env.ragged_numpy_kernels as kernels
-from entity_env.ragged_numpy_kernels import ALL_ROWS, Ints, Parts, Store, check_array, is_int
+import entity_env.ragged_numpy_flat as flat
+from entity_env.ragged_numpy_flat import ALL_ROWS, Ints, Parts, Store, check_array, is_int
 
 __all__ = ["RaggedBuffer", "RaggedBufferBool", "RaggedBufferF32", "RaggedBufferI64", "cat"]
 
@@ -152,18 +152,18 @@ class RaggedBuffer(Generic[Scalar]):
             view = type(self)(0)
             base = self if self._view is None else self.clone()
             view._store = base._store
-            frames = kernels.select(i[0], base.size0(), "frame")
+            frames = flat.select(i[0], base.size0(), "frame")
             view._view = (
                 frames,
-                kernels.row_picker(i[1]),
-                kernels.select(i[2], base.size2(), "column"),
+                flat.row_picker(i[1]),
+                flat.select(i[2], base.size2(), "column"),
             )
             return view
         if isinstance(i, slice) or (isinstance(i, tuple) and not all(is_int(part) for part in i)):
             raise TypeError(f"write [frames, rows, columns], such as [1:, :, :], not {i!r}")
-        frames = kernels.select(list(i) if isinstance(i, tuple) else i, self.size0(), "frame")
+        frames = flat.select(list(i) if isinstance(i, tuple) else i, self.size0(), "frame")
         values, lengths = self._read()
-        rows = kernels.rows_of(frames, lengths)
+        rows = flat.rows_of(frames, lengths)
         return self._of(values[rows], lengths[frames])
 
     def __add__(self, other: Any) -> Self:
@@ -183,7 +183,7 @@ class RaggedBuffer(Generic[Scalar]):
         frames, pick, columns = self._view
         if pick is not ALL_ROWS or other._view[1] is not ALL_ROWS:
             raise ValueError("-= needs views of all rows")
-        rows = kernels.rows_of(frames, self._store.read()[1])
+        rows = flat.rows_of(frames, self._store.read()[1])
         result = self._binary(other, np.subtract)
         if result.items() != len(rows):
             raise ValueError("-= cannot add rows")
@@ -202,7 +202,7 @@ class RaggedBuffer(Generic[Scalar]):
         lengths = self._read()[1]
         if dim not in (0, 1):
             raise ValueError(f"Invalid dimension {dim}")
-        return RaggedBufferI64._of(kernels.repeated_indices(lengths, dim)[:, None], lengths)
+        return RaggedBufferI64._of(flat.repeated_indices(lengths, dim)[:, None], lengths)
 
     def flat_indices(self) -> RaggedBufferI64:
         """For each row its index among all rows."""
@@ -216,7 +216,7 @@ class RaggedBuffer(Generic[Scalar]):
             The row at each place (0 at padding) and its frame (NaN at padding), both of shape
             (S, longest); the flat place of each row, shape (N,).
         """
-        return kernels.pad_and_pack(self._read()[1])
+        return flat.pad_and_pack(self._read()[1])
 
     @classmethod
     def cat(cls, buffers: Sequence[RaggedBuffer[Scalar]], dim: int) -> Self:
@@ -225,14 +225,14 @@ class RaggedBuffer(Generic[Scalar]):
             raise ValueError("cat requires at least one ragged buffer")
         cls._same_type(buffers)
         parts = [buffer._read() for buffer in buffers]
-        joined = (kernels.cat_frames, kernels.cat_rows, kernels.cat_columns)
+        joined = (flat.cat_frames, flat.cat_rows, flat.cat_columns)
         if dim not in (0, 1, 2):
             raise ValueError(f"Invalid dimension {dim}, RaggedBuffer only has 3 dimensions")
         return cls._of(*joined[dim](parts))
 
     def __repr__(self) -> str:
         """All rows as text, in the form of the package."""
-        return kernels.write(*self._read(), self._name)
+        return flat.write(*self._read(), self._name)
 
     def _read(self) -> Parts:
         """The rows and lengths that this buffer shows, to be copied before they are given away."""
@@ -240,7 +240,7 @@ class RaggedBuffer(Generic[Scalar]):
         if self._view is None:
             return values, lengths
         frames, pick, columns = self._view
-        rows, counts = kernels.pick_rows(frames, pick, lengths)
+        rows, counts = flat.pick_rows(frames, pick, lengths)
         return values[rows[:, None], columns], counts
 
     def _owned(self) -> Store:
@@ -261,7 +261,7 @@ class RaggedBuffer(Generic[Scalar]):
             return self._of(op(values, self._dtype(other)), lengths)
         if self._dtype is np.bool_ or type(other) is not type(self):
             return NotImplemented  # type: ignore[no-any-return]
-        return self._of(*kernels.combine(op, self._read(), other._read()))
+        return self._of(*flat.combine(op, self._read(), other._read()))
 
 
 class RaggedBufferF32(RaggedBuffer[np.float32]):

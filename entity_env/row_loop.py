@@ -8,6 +8,7 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 
+from entity_env.action_format import read_dealt_actions
 from entity_env.batch import VecObs
 from entity_env.channel import Channel
 from entity_env.list_env import ListEnv
@@ -15,7 +16,6 @@ from entity_env.obs_format import ObsFormat
 from entity_env.ragged import RaggedBufferI64
 from entity_env.shared_block import SharedBlock
 from entity_env.spaces import ActionName
-from entity_env.transport import read_dealt_actions
 
 __all__ = ["ROUND", "play_rows"]
 

@@ -126,7 +126,7 @@ class _Game:
         """One episode; returns its return."""
         tracker = EpisodeTracker()
         frame = self._frame("reset", self.env.reset)
-        tracker.start(frame)
+        tracker.begin(frame.metrics)
         while True:
             head = f"episode {number}, step {tracker.length}"
             if tracker.length:
@@ -141,7 +141,7 @@ class _Game:
             chosen = self.asker.choose(frame, decision)
             actions = typed_actions(frame, chosen, self.reader.action_space)
             frame = self._frame("act", self.env.act, actions)
-            tracker.step(frame)
+            tracker.add(frame.reward, frame.metrics)
         how = "cut off by a limit" if frame.truncated else "over"
         print(f"\nepisode {number} is {how} after {_plural(tracker.length, 'step')}")
         print(_summary(tracker.summary()))

@@ -18,6 +18,7 @@ from entity_env.spaces import Discrete, Feature
 
 __all__ = [
     "ARRAYS",
+    "LISTS",
     "Bools",
     "Floats",
     "Ints",
@@ -38,7 +39,7 @@ Ints = npt.NDArray[np.int64]
 ARRAYS = {list, tuple, np.ndarray}
 """What rows, ids and masks may come in."""
 
-_LISTS = {list, tuple}
+LISTS = {list, tuple}
 _KINDS = frozenset("fiub")
 _EXACT = 2.0**53
 """Whole numbers up to this pass through float64 unchanged; all numbers up to it fit float32."""
@@ -80,7 +81,7 @@ def table(
         width: The number of values in a row.
         plain: What reads rows of Python numbers quickly, if it can.
     """
-    if kinds <= _LISTS:
+    if kinds <= LISTS:
         rows = list(chain.from_iterable(column))
         array = plain(rows, width)
         if array is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.features import check_values, feature_rows, numbers
+from entity_env.features import check_values, feature_rows, is_listed, numbers
 from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.masks import MaskReader, bool_array
 from entity_env.observation import EntityID, Observation
@@ -208,11 +208,7 @@ def _mapping(part: str, value: object) -> Mapping[Any, Any]:
 
 
 def _id_list(name: str, ids: object, count: int) -> list[EntityID]:
-    if type(ids) is not list and (
-        isinstance(ids, str)
-        or not isinstance(ids, Sequence | np.ndarray)
-        or getattr(ids, "ndim", 1) == 0
-    ):
+    if not is_listed(ids):
         raise IdError(
             f"the ids of entity type {name!r} are not a list",
             expected=f"a list of {count} ids",

@@ -21,6 +21,7 @@ import time
 from typing import Any
 
 from entity_env import errors
+from entity_env.action_format import read_actions
 from entity_env.channel import Channel
 from entity_env.errors import EntityEnvError
 from entity_env.list_env import ListEnv
@@ -29,7 +30,6 @@ from entity_env.pickles import loaded, pickled
 from entity_env.row_loop import play_rows
 from entity_env.shared_block import SharedBlock
 from entity_env.spaces import check_same_spaces
-from entity_env.transport import read_actions
 
 __all__ = ["main", "revive"]
 

@@ -19,7 +19,8 @@ from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.input_norm import InputNorm
 from ragged_net.kernels import plain_torch
 from ragged_net.layout import Layout
-from ragged_net.network import ActionOutput, NetOutput, RaggedNet
+from ragged_net.network import NetOutput, RaggedNet
+from ragged_net.outputs import ActionOutput
 from ragged_net.pairs import Pairs
 from ragged_net.ragged import RaggedTensor
 from ragged_net.threads import get_threads, set_threads

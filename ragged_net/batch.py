@@ -13,7 +13,7 @@ from ragged_net.errors import DeviceError, ShapeError, check_names
 from ragged_net.ragged import FrameNumbers, RaggedTensor
 from ragged_net.transfer import send
 
-__all__ = ["CategoricalActors", "EntityBatch", "SelectActors"]
+__all__ = ["EntityBatch"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from ragged_net.layout import Layout
 from ragged_net.outputs import ActionOutput, Draw
 from ragged_net.pairs import Pairs
 
-__all__ = ["ActionOutput", "NetConfig", "NetOutput", "RaggedNet"]
+__all__ = ["NetOutput", "RaggedNet"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ ONLY_IN = {
     "entity_env.ragged_numpy": "entity_env/ragged.py",
 }
 # The stand-in for ragged_buffer may consist of several files.
-STAND_IN = ("entity_env/ragged_numpy.py", "entity_env/ragged_numpy_kernels.py")
+STAND_IN = ("entity_env/ragged_numpy.py", "entity_env/ragged_numpy_flat.py")
 
 
 def name_of(path):

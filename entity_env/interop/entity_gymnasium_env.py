@@ -110,7 +110,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         super().reset(seed=seed)
         self._frame = None
         frame = self._read(self.env.reset())
-        self._tracker.start(frame)
+        self._tracker.begin(frame.metrics)
         return self._show(frame)
 
     def step(
@@ -125,7 +125,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         own = {name: buffer.as_array()[:, 0] for name, buffer in chosen.items()}
         actions = typed_actions(before, own, self._reader.action_space)
         frame = self._read(self.env.act(actions))
-        self._tracker.step(frame)
+        self._tracker.add(frame.reward, frame.metrics)
         observation, info = self._show(frame)
         if frame.done:
             info["metrics"] = self._tracker.summary()

@@ -11,12 +11,12 @@ import numpy as np
 from entity_env.actions import Action
 from entity_env.batch import VecObs
 from entity_env.environment import Environment
+from entity_env.errors import SettingError
 from entity_env.observation import Observation
 from entity_env.outcome import read_reward
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName
-from entity_env.vec_env import VecEnv
-from entity_env.wrappers.checks import checked_whole
+from entity_env.vec_env import VecEnv, check_count
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 
@@ -42,7 +42,7 @@ class EpisodeStatistics(Wrapper):
 
     def __init__(self, env: Environment, window: int = 100) -> None:
         super().__init__(env)
-        size = checked_whole("window of EpisodeStatistics", window)
+        size = check_count("window of EpisodeStatistics", window, error=SettingError)
         self.returns: deque[float] = deque(maxlen=size)
         self.lengths: deque[int] = deque(maxlen=size)
         self._return, self._length = 0.0, 0
@@ -97,7 +97,7 @@ class VecEpisodeStatistics(VecWrapper):
 
     def __init__(self, env: VecEnv, window: int = 100) -> None:
         super().__init__(env)
-        size = checked_whole("window of VecEpisodeStatistics", window)
+        size = check_count("window of VecEpisodeStatistics", window, error=SettingError)
         self.returns: deque[float] = deque(maxlen=size)
         self.lengths: deque[int] = deque(maxlen=size)
 

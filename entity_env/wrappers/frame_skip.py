@@ -16,13 +16,13 @@ from entity_env.actions import (
     same_ids,
 )
 from entity_env.environment import Environment
+from entity_env.errors import SettingError
 from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.observation import Observation
 from entity_env.outcome import read_metrics, read_reward
 from entity_env.spaces import ActionName
 from entity_env.validate import FrameReader
-from entity_env.vec_env import VecEnv
-from entity_env.wrappers.checks import checked_whole
+from entity_env.vec_env import VecEnv, check_count
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 
@@ -48,7 +48,7 @@ class FrameSkip(Wrapper):
 
     def __init__(self, env: Environment, skip: int) -> None:
         super().__init__(env)
-        self.skip = checked_whole("skip of FrameSkip", skip)
+        self.skip = check_count("skip of FrameSkip", skip, error=SettingError)
         self._reader = FrameReader(env.obs_space(), env.action_space())
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
@@ -92,7 +92,7 @@ class VecFrameSkip(VecWrapper):
 
     def __init__(self, env: VecEnv, skip: int) -> None:
         super().__init__(env)
-        self.skip = checked_whole("skip of VecFrameSkip", skip)
+        self.skip = check_count("skip of VecFrameSkip", skip, error=SettingError)
         env.wrap_each(partial(FrameSkip, skip=self.skip))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -10,13 +11,12 @@ import numpy.typing as npt
 
 from entity_env.batch import VecObs
 from entity_env.environment import Environment
-from entity_env.errors import SettingError
+from entity_env.errors import SettingError, shorten
 from entity_env.observation import Observation
 from entity_env.outcome import read_reward
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName
 from entity_env.vec_env import VecEnv
-from entity_env.wrappers.checks import checked_number
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 
@@ -102,7 +102,7 @@ class _Change:
     @classmethod
     def of(cls, owner: str, scale: float, low: float | None, high: float | None) -> _Change:
         limits = [
-            None if value is None else checked_number(f"{name} of {owner}", value)
+            None if value is None else _number(f"{name} of {owner}", value)
             for name, value in (("low", low), ("high", high))
         ]
         if None not in limits and limits[0] > limits[1]:  # type: ignore[operator]
@@ -111,10 +111,22 @@ class _Change:
                 expected="low <= high",
                 received=f"low={low}, high={high}",
             )
-        return cls(checked_number(f"scale of {owner}", scale), *limits)
+        return cls(_number(f"scale of {owner}", scale), *limits)
 
     def of_rewards(self, rewards: npt.NDArray[np.float64] | np.float64) -> npt.NDArray[np.float64]:
         scaled = rewards * self.scale
         if self.low is None and self.high is None:
             return np.asarray(scaled)
         return np.clip(scaled, self.low, self.high)
+
+
+def _number(what: str, value: object) -> float:
+    """``value`` as a finite float, or a SettingError about ``what``."""
+    real = isinstance(value, int | float | np.integer | np.floating)
+    try:
+        number = float(value) if real and not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
+    except OverflowError:  # a whole number that no float holds
+        number = math.nan
+    if not math.isfinite(number):
+        raise SettingError(f"{what} is not a finite number", received=shorten(value))
+    return number

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from entity_env.errors import SpaceError, nearest, shorten
 from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
     Continuous,
     Entity,
     EntityName,
@@ -19,7 +21,7 @@ from entity_env.spaces import (
     feature_name,
 )
 
-__all__ = ["Selection", "subspace"]
+__all__ = ["Selection", "check_same_actions", "subspace"]
 
 Names: TypeAlias = Collection[str] | None
 """Names of features, or None for all."""
@@ -99,6 +101,29 @@ class Selection:
         own_globals = self.part.global_names
         every = self.whole.global_names
         return names + [f"global feature {own!r}" for own in every if own not in own_globals]
+
+
+def check_same_actions(
+    known: Mapping[ActionName, ActionSpace], own: Mapping[ActionName, ActionSpace]
+) -> None:
+    """Refuse an environment whose ``own`` actions are not those that a network or agent knows.
+
+    Raises:
+        SpaceError: An action that is missing on either side, or that is another one.
+    """
+    for name in [*known, *own]:
+        if name not in own:
+            raise SpaceError(
+                f"the environment has no action {name!r}", options=own, hint=nearest(name, own)
+            )
+        if name not in known:
+            raise SpaceError(f"the agent has no action {name!r}", options=known)
+        if known[name] != own[name]:
+            raise SpaceError(
+                f"action {name!r} is another one",
+                expected=f"{shorten(own[name])}, as in the environment",
+                received=shorten(known[name]),
+            )
 
 
 def subspace(

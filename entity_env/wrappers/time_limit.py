@@ -9,10 +9,10 @@ from typing import Any
 
 from entity_env.actions import Action
 from entity_env.environment import Environment
+from entity_env.errors import SettingError
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName
-from entity_env.vec_env import VecEnv
-from entity_env.wrappers.checks import checked_whole
+from entity_env.vec_env import VecEnv, check_count
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 
@@ -34,7 +34,7 @@ class TimeLimit(Wrapper):
 
     def __init__(self, env: Environment, max_steps: int) -> None:
         super().__init__(env)
-        self.max_steps = checked_whole("max_steps of TimeLimit", max_steps)
+        self.max_steps = check_count("max_steps of TimeLimit", max_steps, error=SettingError)
         self._steps = 0
 
     def reset(self) -> Observation:
@@ -75,5 +75,5 @@ class VecTimeLimit(VecWrapper):
 
     def __init__(self, env: VecEnv, max_steps: int) -> None:
         super().__init__(env)
-        self.max_steps = checked_whole("max_steps of VecTimeLimit", max_steps)
+        self.max_steps = check_count("max_steps of VecTimeLimit", max_steps, error=SettingError)
         env.wrap_each(partial(TimeLimit, max_steps=self.max_steps))

@@ -30,21 +30,9 @@ _FLOAT, _INT32, _INDEX = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 
 @intrinsic(prefer_literal=True)
 def add_product(
-    typing: Any,
-    columns: Any,
-    rows: Any,
-    depth: Any,
-    a: Any,
-    a_start: Any,
-    a_row: Any,
-    a_column: Any,
-    b: Any,
-    b_start: Any,
-    b_row: Any,
-    c: Any,
-    c_start: Any,
-    c_row: Any,
-) -> Any:
+    typing, columns, rows, depth, a, a_start, a_row, a_column, b, b_start, b_row,
+    c, c_start, c_row,
+):  # fmt: skip
     """``C (rows, columns) += A (rows, depth) @ B (depth, columns)``, all flat float32 arrays.
 
     ``columns`` is a literal. Starts and strides count elements: A's element (i, k) is
@@ -59,25 +47,9 @@ def add_product(
 
 @intrinsic(prefer_literal=True)
 def set_product(
-    typing: Any,
-    columns: Any,
-    rows: Any,
-    depth: Any,
-    a: Any,
-    a_start: Any,
-    a_row: Any,
-    a_column: Any,
-    b: Any,
-    b_start: Any,
-    b_row: Any,
-    c: Any,
-    c_start: Any,
-    c_row: Any,
-    how: Any,
-    e: Any,
-    e_start: Any,
-    e_row: Any,
-) -> Any:
+    typing, columns, rows, depth, a, a_start, a_row, a_column, b, b_start, b_row,
+    c, c_start, c_row, how, e, e_start, e_row,
+):  # fmt: skip
     """C (rows, columns) becomes what ``how`` makes of the product ``A @ B`` and E (rows, columns).
 
     ``how`` is ``SET``, ``ADD``, ``RELU`` or ``WHERE``. E is a flat float32 array like the others;

@@ -54,30 +54,30 @@ def frames(length=3):
 def test_an_episode_sums_its_rewards_and_keeps_the_last_of_each_metric():
     tracker = EpisodeTracker()
     first, *rest = frames(3)
-    tracker.start(first)
+    tracker.begin(first.metrics)
     for frame in rest:
-        tracker.step(frame)
+        tracker.add(frame.reward, frame.metrics)
     # 1 + 2 + 3; 0, 2, 4 and 6 for twice.
     expected = {"episodic_reward": 6.0, "episodic_length": 3.0, "twice": 6.0}
     expected |= {"twice.mean": 3.0, "twice.min": 0.0, "twice.max": 6.0}
     expected |= {"twice.sum": 12.0, "twice.count": 4.0}
     assert tracker.summary() == expected
-    tracker.start(first)
+    tracker.begin(first.metrics)
     assert tracker.summary() == {"episodic_reward": 0.0, "episodic_length": 0.0, "twice": 0.0}
 
 
 def test_a_tracker_continues_from_its_state_which_does_not_change():
     first, *rest = frames(3)
     tracker = EpisodeTracker()
-    tracker.start(first)
-    tracker.step(rest[0])
+    tracker.begin(first.metrics)
+    tracker.add(rest[0].reward, rest[0].metrics)
     state = tracker.get_state()
     text = json.dumps(state)
-    tracker.step(rest[1])
+    tracker.add(rest[1].reward, rest[1].metrics)
     assert json.dumps(state) == text
     other = EpisodeTracker()
     other.set_state(json.loads(text))
-    other.step(rest[1])
+    other.add(rest[1].reward, rest[1].metrics)
     assert other.summary() == tracker.summary()
     assert json.dumps(state) == text
 

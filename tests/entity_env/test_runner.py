@@ -484,12 +484,16 @@ def test_an_agent_plays_where_it_does_not_know_everything(typed, capsys, sure):
             ACTION_SPACE,
             ("'Cat'", "'age'", "'fur'"),
         ),
-        (OBS_SPACE, {"Chase": SelectEntityActionSpace()}, ("action 'Walk' differs", "None in")),
-        (OBS_SPACE, {**ACTION_SPACE, "Run": SelectEntityActionSpace()}, ("action 'Run' differs",)),
+        (OBS_SPACE, {"Chase": SelectEntityActionSpace()}, ("has no action 'Walk'",)),
+        (
+            OBS_SPACE,
+            {**ACTION_SPACE, "Run": SelectEntityActionSpace()},
+            ("the agent has no action 'Run'",),
+        ),
         (
             OBS_SPACE,
             {**ACTION_SPACE, "Walk": CategoricalActionSpace(["left", "up"])},
-            ("action 'Walk' differs", "'up'", "'right'"),
+            ("action 'Walk' is another one", "'up'", "'right'"),
         ),
     ],
 )

@@ -11,16 +11,16 @@ import pytest
 from support.tiny_envs import Farm, assert_same_obs
 
 from entity_env import ListEnv, RaggedBufferI64
-from entity_env.channel import _HEAD, Channel
-from entity_env.obs_format import ObsFormat
-from entity_env.play import random_policy
-from entity_env.shared_block import SharedBlock
-from entity_env.transport import (
+from entity_env.action_format import (
     deal_actions,
     read_actions,
     read_dealt_actions,
     split_actions,
 )
+from entity_env.channel import _HEAD, Channel
+from entity_env.obs_format import ObsFormat
+from entity_env.play import random_policy
+from entity_env.shared_block import SharedBlock
 from envs.minesweeper import MineSweeper
 
 # ------------------------------------------------------------------------------------------ channel

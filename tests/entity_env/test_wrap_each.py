@@ -164,7 +164,11 @@ BROKEN = [
         "environment 1, step 0: wrapper made environment 0",
     ),
     (lambda _: 1 / 0, EnvironmentFailedError, "ZeroDivisionError in wrapper"),
-    (partial(TimeLimit, max_steps=0), SettingError, "environment 0, step 0, wrapper: max_steps"),
+    (
+        partial(TimeLimit, max_steps=0),
+        SettingError,
+        "environment 0, step 0, wrapper: invalid max_steps",
+    ),
 ]
 
 

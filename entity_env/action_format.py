@@ -1,41 +1,21 @@
-"""Actions as bytes, to cross a process boundary, and ``VecObs`` as plain arrays, to be compared."""
+"""Actions as bytes, to cross a process boundary."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import VecActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName
 
-__all__ = ["deal_actions", "pack_obs", "read_actions", "read_dealt_actions", "split_actions"]
+__all__ = ["deal_actions", "read_actions", "read_dealt_actions", "split_actions"]
 
 Actions: TypeAlias = Mapping[ActionName, RaggedBufferI64]
 """One entry for each action of the space, in its order. Shape of each: (R, A, 1)."""
-Packed: TypeAlias = dict[str, Any]
-"""Names to arrays, or to further such dicts: nothing but flat memory and names."""
-PackedRagged: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
-"""Flat values (N, D) and lengths (B,)."""
-
-
-def pack_obs(obs: VecObs) -> Packed:
-    """Everything in ``obs`` as arrays."""
-    return {
-        "features": {name: _pack(buffer) for name, buffer in obs.features.items()},
-        "visible": {name: _pack(buffer) for name, buffer in obs.visible.items()},
-        "masks": {name: _pack_mask(mask) for name, mask in obs.action_masks.items()},
-        "global_features": obs.global_features,
-        "reward": obs.reward,
-        "done": obs.done,
-        "truncated": obs.truncated,
-        "metrics": dict(obs.metrics),
-        "final": None if obs.final is None else pack_obs(obs.final),
-    }
 
 
 def split_actions(actions: Actions, counts: Sequence[int]) -> list[bytes]:
@@ -121,15 +101,3 @@ def _by_row(buffer: RaggedBufferI64) -> list[bytes]:
     values = buffer.as_array().tobytes()
     ends = (8 * buffer.size1().cumsum()).tolist()
     return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def _pack(buffer: Any) -> PackedRagged:
-    return buffer.as_array(), buffer.size1()
-
-
-def _pack_mask(mask: VecActionMask) -> Packed:
-    packed: Packed = {"actors": _pack(mask.actors)}
-    if isinstance(mask, VecSelectEntityActionMask):
-        packed["actees"] = _pack(mask.actees)
-    packed["mask"] = None if mask.mask is None else _pack(mask.mask)
-    return packed
