@@ -12,22 +12,19 @@ from __future__ import annotations
 import tempfile
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
-import ppo_trainer
 from benchmarks.measure import Row, print_rows
 from entity_env.play import play_scripted
 from envs.minesweeper_script import walk_and_defuse
-from ppo_trainer.config import TrainConfig, config_from_dict
+from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory
 from ppo_trainer.evaluation import evaluate
+from ppo_trainer.overrides import recipe
 from ppo_trainer.train import train
 
-CONF = Path(ppo_trainer.__file__).parent / "conf"
 EPISODES = 500
 SEEN: dict[str, dict[str, int]] = {
     "4 x 4, 2 mines, 1 robot": {"width": 4, "height": 4, "nmines": 2, "nrobots": 1},
@@ -45,7 +42,7 @@ HELD_OUT: dict[str, dict[str, int]] = {
 def rows() -> list[Row]:
     """Train once, then play every board."""
     with tempfile.TemporaryDirectory() as folder:
-        config = replace(_config(), run_dir=folder)
+        config = recipe("minesweeper_boards", "eval.episodes=0", f"run_dir={folder}")
         start = time.process_time()
         trained = train(config)
         seconds = time.process_time() - start
@@ -73,16 +70,6 @@ def _row(kind: str, name: str, net: Any, config: TrainConfig, settings: dict[str
         baseline=f"scripted player: {script['win'].mean():.1%}, "
         f"{script['episodic_length'].mean():.0f} steps",
     )
-
-
-def _config() -> TrainConfig:
-    """The settings of ``python -m ppo_trainer env=minesweeper_boards``, without its evaluation."""
-    env: dict[str, Any] = {}
-    for name in ("minesweeper", "minesweeper_boards"):
-        env |= yaml.safe_load((CONF / "env" / f"{name}.yaml").read_text())
-    env.pop("defaults")
-    recipe = yaml.safe_load((CONF / "experiment" / "minesweeper_boards.yaml").read_text())
-    return config_from_dict({**recipe, "env": env, "eval": {"episodes": 0}})
 
 
 if __name__ == "__main__":

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import resource
 import sys
-import tempfile
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
 
 from benchmarks.measure import Row, print_rows
+from benchmarks.session import training
 from ppo_trainer.collect import collect
 from ppo_trainer.config import config_from_dict
-from ppo_trainer.environments import make_factory, make_vec_env
 from ppo_trainer.memory import keep_freed_memory
-from ppo_trainer.session import Session, open_session
+from ppo_trainer.session import Session
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.train import train_once
 
@@ -55,13 +54,7 @@ def _updates(envs: int, steps: int) -> int:
             "ppo": {"minibatch_size": 1024, "epochs": 1},
         }
     )
-    create_env, device = make_factory(config), torch.device("cpu")
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        make_vec_env(config, create_env, config.seed) as vec_env,
-        open_session(replace(config, run_dir=folder), create_env, vec_env, device) as begun,
-    ):
-        session, obs = begun
+    with training(config) as (session, obs):
         for _ in range(2):
             obs, _ = train_once(session, obs, Stopwatch())
         return _rollout_bytes(session, obs)

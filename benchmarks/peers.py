@@ -11,23 +11,19 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import tempfile
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-import yaml
 
-import ppo_trainer
 from benchmarks.measure import Row, print_rows
-from ppo_trainer.config import TrainConfig, config_from_dict
-from ppo_trainer.environments import make_factory, make_vec_env
+from benchmarks.session import training
+from ppo_trainer.config import TrainConfig
 from ppo_trainer.memory import keep_freed_memory
-from ppo_trainer.session import open_session
+from ppo_trainer.overrides import recipe
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.train import train_once
 
@@ -40,8 +36,6 @@ PEERS = {
     "MLP 256x256, lr 1e-3": {"size": 256, "lr": 1e-3, "seeds": (1,)},
 }
 TARGETS = {0.95: 5.0, 0.99: 8.0}
-RECIPE = Path(ppo_trainer.__file__).parent / "conf" / "experiment" / "minesweeper.yaml"
-"""What ``python -m ppo_trainer env=minesweeper`` trains with."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +72,9 @@ class Goals:
 
 def ours(config: TrainConfig) -> Reached:
     """Train from entity lists until the goals are reached."""
-    create_env = make_factory(config)
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        make_vec_env(config, create_env, config.seed) as vec_env,
-    ):
-        goals, wins = Goals(), []
-        act = vec_env.act
+    goals, wins = Goals(), []
+    with training(config) as (session, obs):
+        act = session.vec_env.act
 
         def noting(actions: Any) -> Any:
             obs = act(actions)
@@ -92,15 +82,13 @@ def ours(config: TrainConfig) -> Reached:
                 wins.extend(obs.metrics["win"][obs.done].tolist())
             return obs
 
-        vec_env.act = noting  # type: ignore[method-assign]
-        config, device = replace(config, run_dir=folder), torch.device("cpu")
-        with open_session(config, create_env, vec_env, device) as (session, obs):
-            clock = Stopwatch()
-            while session.state.steps < config.total_timesteps:
-                obs, _ = train_once(session, obs, clock)
-                if goals.add(wins, session.state.steps):
-                    break
-                wins.clear()
+        session.vec_env.act = noting  # type: ignore[method-assign]
+        clock = Stopwatch()
+        while session.state.steps < config.total_timesteps:
+            obs, _ = train_once(session, obs, clock)
+            if goals.add(wins, session.state.steps):
+                break
+            wins.clear()
     return goals.result()
 
 
@@ -160,7 +148,7 @@ def rows() -> list[Row]:
     ran: list[Reached] = []
     peers: dict[str, list[Reached]] = {name: [] for name in PEERS}
     for seed in SEEDS:
-        ran.append(ours(_config(seed)))
+        ran.append(ours(recipe("minesweeper", f"seed={seed}")))
         for name, facts in PEERS.items():
             if seed in facts["seeds"]:
                 peers[name].append(peer(facts["size"], facts["lr"], seed))
@@ -186,15 +174,9 @@ def _row(goal: float, ran: list[Reached], name: str, results: list[Reached]) -> 
     )
 
 
-def _config(seed: int) -> TrainConfig:
-    recipe = yaml.safe_load(RECIPE.read_text())
-    return config_from_dict({"env": {"_target_": "minesweeper"}, "seed": seed, **recipe})
-
-
 def _warm_up() -> None:
     """Load the compiled kernels: a program does so once."""
-    with_short = replace(_config(0), total_timesteps=1)
-    ours(with_short)
+    ours(recipe("minesweeper", "seed=0", "total_timesteps=1"))
 
 
 if __name__ == "__main__":

@@ -6,18 +6,15 @@ time that the same update then takes. MineSweeper as in ``benchmarks/train.py``.
 
 from __future__ import annotations
 
-import tempfile
 import time
-from dataclasses import replace
 
 import torch
 
 from benchmarks.measure import Row, Times, print_rows, speed_row
+from benchmarks.session import training
 from benchmarks.train import make_config
 from ppo_trainer.device import cores
-from ppo_trainer.environments import make_factory, make_vec_env
 from ppo_trainer.memory import keep_freed_memory
-from ppo_trainer.session import open_session
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.train import train_once
 from ragged_net import set_threads
@@ -38,15 +35,9 @@ def rows() -> list[Row]:
 
 def _row(dim: int, turns: int) -> Row:
     config = make_config(dim, 4, 0, plain=False)
-    create_env, device = make_factory(config), torch.device("cpu")
     wall: dict[int, list[float]] = {1: [], THREADS: []}
     cpu: dict[int, float] = {1: 0.0, THREADS: 0.0}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        make_vec_env(config, create_env, config.seed) as vec_env,
-        open_session(replace(config, run_dir=folder), create_env, vec_env, device) as begun,
-    ):
-        session, obs = begun
+    with training(config) as (session, obs):
         for turn in range(turns + 1):
             for number in wall:
                 set_threads(number)

@@ -11,19 +11,17 @@ default is 2.
 
 from __future__ import annotations
 
-import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from benchmarks.measure import Row, print_rows
+from benchmarks.session import training
 from ppo_trainer.config import TrainConfig, config_from_dict
-from ppo_trainer.environments import make_factory, make_vec_env
 from ppo_trainer.logger import RunLogger
 from ppo_trainer.memory import keep_freed_memory
-from ppo_trainer.session import open_session
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.train import train_once
 
@@ -83,14 +81,7 @@ def make_config(dim: int, ratio: int, seed: int, *, plain: bool) -> TrainConfig:
 
 def _run(config: TrainConfig, updates: int = UPDATES) -> Run:
     """The training loop of ``ppo_trainer.train`` with a clock that counts CPU time."""
-    create_env = make_factory(config)
-    device = torch.device("cpu")
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        make_vec_env(config, create_env, config.seed) as vec_env,
-        open_session(replace(config, run_dir=folder), create_env, vec_env, device) as begun,
-    ):
-        session, obs = begun
+    with training(config) as (session, obs):
         clock, entities = Stopwatch(time.process_time), []
         with RunLogger(session.run, config, 0) as log:
             start = time.process_time()

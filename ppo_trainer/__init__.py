@@ -10,6 +10,7 @@ from ppo_trainer.config import (
     WandbConfig,
 )
 from ppo_trainer.errors import TrainerError
+from ppo_trainer.overrides import recipe
 from ppo_trainer.train import TrainResult, resume, train
 from ragged_net import NetConfig
 
@@ -24,6 +25,7 @@ __all__ = [
     "TrainResult",
     "TrainerError",
     "WandbConfig",
+    "recipe",
     "resume",
     "train",
 ]

@@ -24,12 +24,13 @@ def fill_advantages(
 ) -> None:
     """Write ``advantages`` (T, R); arguments as in ``gae``."""
     steps, rows = rewards.shape
-    gamma, gae_lambda = np.float32(gamma), np.float32(gae_lambda)
+    discount = np.float32(gamma)
+    decay = discount * np.float32(gae_lambda)
     following, next_value = np.zeros(rows, np.float32), last_value.copy()
     for t in range(steps - 1, -1, -1):
         for row in range(rows):
             goes_on = np.float32(0) if dones[t, row] else np.float32(1)
-            delta = rewards[t, row] + gamma * next_value[row] * goes_on - values[t, row]
-            following[row] = delta + gamma * gae_lambda * goes_on * following[row]
+            delta = rewards[t, row] + discount * next_value[row] * goes_on - values[t, row]
+            following[row] = delta + decay * goes_on * following[row]
             advantages[t, row] = following[row]
             next_value[row] = values[t, row]

@@ -18,16 +18,11 @@ from ppo_trainer.errors import ConfigError, RunFolderError
 
 __all__ = [
     "UNIMPORTABLE",
-    "CreateEnv",
     "Game",
     "make_factory",
-    "make_rows",
     "make_vec_env",
     "with_env",
 ]
-
-CreateEnv = Callable[[], Environment]
-"""Makes one environment; a ``Game`` can do more."""
 
 UNIMPORTABLE = "python:"
 """Marks the target of an environment that was passed as an object and has no importable path."""
@@ -52,7 +47,7 @@ class Game:
         return self.alone()
 
     @property
-    def alone(self) -> CreateEnv:
+    def alone(self) -> Callable[[], Environment]:
         """What makes one environment, without anything of this package: workers load it."""
         create_env = functools.partial(alone(self.factory), **self.settings)
         if self.shown is None:
@@ -133,20 +128,12 @@ def _is_importable(path: str, env: Factory) -> bool:
         return False
 
 
-def make_vec_env(config: TrainConfig, create_env: CreateEnv, seed: int) -> VecEnv:
+def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
     """The rows to train on: the game's own, or environments in this process or in workers."""
     rollout = config.rollout
-    if rollout.processes and isinstance(create_env, Game) and create_env.is_native:
+    if rollout.processes and not game.is_native:
+        return ParallelEnv(game.alone, rollout.num_envs, rollout.processes, seed=seed)
+    if rollout.processes:
         # In workers they would be other rows with other random numbers, and slower.
-        print(f"rollout.processes is not used: {create_env.name} plays all rows in this process")
-    elif rollout.processes:
-        single = create_env.alone if isinstance(create_env, Game) else create_env
-        return ParallelEnv(single, rollout.num_envs, rollout.processes, seed=seed)
-    return make_rows(create_env, rollout.num_envs, seed)
-
-
-def make_rows(create_env: CreateEnv, num_envs: int, seed: int) -> VecEnv:
-    """Rows in this process: those that the game makes itself, or environments one by one."""
-    if isinstance(create_env, Game):
-        return create_env.rows(num_envs, seed)
-    return ListEnv(create_env, num_envs, seed=seed)
+        print(f"rollout.processes is not used: {game.name} plays all rows in this process")
+    return game.rows(rollout.num_envs, seed)

@@ -28,7 +28,7 @@ def evaluate_run(
     loaded = load_policy(path, env)
     use_threads(loaded.config, loaded.device)
     config = loaded.config if seed is None else replace(loaded.config, seed=seed)
-    return evaluate_all(loaded.net, loaded.create_env, config, loaded.device, episodes)
+    return evaluate_all(loaded.net, loaded.game, config, loaded.device, episodes)
 
 
 def main(arguments: list[str] | None = None) -> None:

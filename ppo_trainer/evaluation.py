@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import json
 import math
@@ -27,7 +26,7 @@ from entity_env.play import (
 )
 from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.environments import CreateEnv, Game, make_rows
+from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder, writing
 from ppo_trainer.seeding import derived_seed
@@ -125,7 +124,7 @@ def network_policy(
 
 def evaluate(
     net: RaggedNet,
-    create_env: CreateEnv,
+    game: Game,
     config: TrainConfig,
     device: torch.device,
     episodes: int,
@@ -138,36 +137,34 @@ def evaluate(
     generator = torch.Generator(device).manual_seed(seed)
     policy = network_policy(net, config, generator, greedy=greedy)
     player = "agent, greedy" if greedy else "agent, sampled"
-    return Evaluation(player, _play(create_env, policy, config, episodes, seed))
+    return Evaluation(player, _play(game, policy, config, episodes, seed))
 
 
 def evaluate_all(
-    net: RaggedNet, create_env: CreateEnv, config: TrainConfig, device: torch.device, episodes: int
+    net: RaggedNet, game: Game, config: TrainConfig, device: torch.device, episodes: int
 ) -> list[Evaluation]:
     """The agent greedy and sampled, beside the scripted player, if any, and random play."""
     seed = derived_seed(config.seed, "evaluation")
     results = [
-        evaluate(net, create_env, config, device, episodes, greedy=greedy)
-        for greedy in (True, False)
+        evaluate(net, game, config, device, episodes, greedy=greedy) for greedy in (True, False)
     ]
     if config.eval.scripted is not None:
         scripted = load_scripted(config.eval.scripted)
         # A script knows the game, not what the network sees of it.
-        whole = replace(create_env, shown=None) if isinstance(create_env, Game) else create_env
+        whole = replace(game, shown=None)
         metrics = play_scripted(whole, scripted, episodes, seed, max_steps=config.eval.max_steps)
         results.append(Evaluation("scripted player", metrics))
-    metrics = _play(create_env, random_policy(seed), config, episodes, seed)
+    metrics = _play(game, random_policy(seed), config, episodes, seed)
     return [*results, Evaluation("random play", metrics)]
 
 
 def _play(
-    create_env: CreateEnv, policy: VecPolicy, config: TrainConfig, episodes: int, seed: int
+    game: Game, policy: VecPolicy, config: TrainConfig, episodes: int, seed: int
 ) -> dict[str, npt.NDArray[np.float64]]:
     rows, max_steps = config.rollout.num_envs, config.eval.max_steps
-    if isinstance(create_env, Game) and create_env.is_native:
-        make = functools.partial(make_rows, create_env)
-        return play_rows(make, policy, episodes, seed, rows=rows, max_steps=max_steps)
-    return play_episodes(create_env, policy, episodes, seed, rows=rows, max_steps=max_steps)
+    if game.is_native:
+        return play_rows(game.rows, policy, episodes, seed, rows=rows, max_steps=max_steps)
+    return play_episodes(game.alone, policy, episodes, seed, rows=rows, max_steps=max_steps)
 
 
 def table(results: list[Evaluation]) -> str:

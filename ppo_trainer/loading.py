@@ -11,7 +11,7 @@ from entity_env.registry import Factory
 from ppo_trainer.checkpoint import latest_checkpoint, load_network
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.device import choose_device
-from ppo_trainer.environments import CreateEnv, make_factory
+from ppo_trainer.environments import Game, make_factory
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.saved_spaces import FittedGame, fit_game
 from ragged_net import RaggedNet
@@ -36,8 +36,8 @@ class LoadedRun(LoadedNet):
     fitted: FittedGame
 
     @property
-    def create_env(self) -> CreateEnv:
-        """Makes one environment, which shows what the network knows."""
+    def game(self) -> Game:
+        """The game, which shows what the network knows."""
         return self.fitted.game
 
 

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
@@ -19,7 +20,7 @@ from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder
 
-__all__ = ["hydra_arguments", "register_base", "resumed_config"]
+__all__ = ["hydra_arguments", "recipe", "register_base", "resumed_config"]
 
 _CONF = Path(__file__).parent / "conf"
 _GROUPS = {
@@ -37,6 +38,21 @@ def register_base() -> None:
     values = config_to_dict(TrainConfig())
     del values["env"]
     ConfigStore.instance().store(name="base", node=values)
+
+
+def recipe(name: str, *settings: str) -> TrainConfig:
+    """What ``python -m ppo_trainer env=<name> <settings>`` trains with.
+
+    ``train(recipe("xor", "seed=3"))``
+
+    Raises:
+        ConfigError: A name or a setting that does not exist.
+    """
+    register_base()
+    with initialize_config_dir(version_base="1.3", config_dir=str(_CONF)):
+        composed = compose("config", hydra_arguments([f"env={name}", *settings]))
+    values: Any = OmegaConf.to_container(composed, resolve=True)
+    return config_from_dict(values)
 
 
 def hydra_arguments(arguments: list[str]) -> list[str]:

@@ -24,7 +24,6 @@ from entity_env.vec_env import check_count
 from ppo_trainer.cli import run_main
 from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.device import use_threads
-from ppo_trainer.environments import make_rows
 from ppo_trainer.loading import load_policy
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_actions, to_batch
@@ -99,7 +98,7 @@ def record_run(
     generator = torch.Generator(loaded.device).manual_seed(derived_seed(seed, "actions"))
     share = -(-episodes // rows)
     most_steps = share * loaded.config.eval.max_steps
-    inner = make_rows(loaded.create_env, min(rows, episodes), seed)
+    inner = loaded.game.rows(min(rows, episodes), seed)
     with inner, RecordEpisodes(inner, path, append=append, overwrite=overwrite) as recorder:
         left = np.full(len(recorder), share)
         rewards, steps = Metric(), 0

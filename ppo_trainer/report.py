@@ -22,7 +22,7 @@ def evaluate_now(session: Session) -> dict[str, float]:
     config, state = session.config, session.state
     result = evaluate(
         state.net,
-        session.create_env,
+        session.game,
         config,
         session.device,
         config.eval.every_episodes,
@@ -56,7 +56,7 @@ def finish(session: Session, interrupted: bool) -> list[Evaluation]:
             )
         print(f"\nplaying {config.eval.episodes:,} fresh episodes with each player ...", flush=True)
         results = evaluate_all(
-            state.net, session.create_env, config, session.device, config.eval.episodes
+            state.net, session.game, config, session.device, config.eval.episodes
         )
         print(f"after {state.steps:,} steps:")
         print(table(results))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from entity_env import ActionSpace, ObsSpace
-from entity_env.errors import SpaceError, nearest, shorten
-from entity_env.wrappers.selection import Selection
+from entity_env.errors import SpaceError
+from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.run_folder import RunFolder
@@ -48,7 +48,7 @@ def fit_game(run: RunFolder, game: Game) -> FittedGame:
         return FittedGame(game, own_obs_space, own_action_space, own_obs_space)
     obs_space, action_space = saved
     try:
-        _check_actions(action_space, own_action_space)
+        check_same_actions(action_space, own_action_space)
         selection = Selection.of(own_obs_space, obs_space)
     except SpaceError as error:
         what = f"the network of run {str(run.path)!r} does not fit the environment: {error.what}"
@@ -58,19 +58,3 @@ def fit_game(run: RunFolder, game: Game) -> FittedGame:
     if left_out := selection.left_out():
         print(f"not seen, as the network does not know it: {', '.join(left_out)}")
     return FittedGame(replace(game, shown=obs_space), obs_space, action_space, own_obs_space)
-
-
-def _check_actions(known: Mapping[str, ActionSpace], own: Mapping[str, ActionSpace]) -> None:
-    for name in [*known, *own]:
-        if name not in own:
-            raise SpaceError(
-                f"the environment has no action {name!r}", options=own, hint=nearest(name, own)
-            )
-        if name not in known:
-            raise SpaceError(f"the network has no action {name!r}", options=known)
-        if known[name] != own[name]:
-            raise SpaceError(
-                f"action {name!r} is another one",
-                expected=f"{shorten(own[name])}, as in the environment",
-                received=shorten(known[name]),
-            )

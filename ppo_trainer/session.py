@@ -17,7 +17,7 @@ from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, sa
 from ppo_trainer.cli import python_command
 from ppo_trainer.collect import Room
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.environments import UNIMPORTABLE, CreateEnv
+from ppo_trainer.environments import UNIMPORTABLE, Game
 from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import derived_seed, make_generators
@@ -34,7 +34,7 @@ class Session:
 
     Args:
         config: The settings.
-        create_env: Makes one environment, for evaluations.
+        game: What is played, for evaluations.
         vec_env: The rows to train on.
         device: Where the network is.
         state: What training changes.
@@ -43,7 +43,7 @@ class Session:
     """
 
     config: TrainConfig
-    create_env: CreateEnv
+    game: Game
     vec_env: VecEnv
     device: torch.device
     state: TrainState
@@ -99,7 +99,7 @@ class Session:
 
 @contextmanager
 def open_session(
-    config: TrainConfig, create_env: CreateEnv, vec_env: VecEnv, device: torch.device
+    config: TrainConfig, game: Game, vec_env: VecEnv, device: torch.device
 ) -> Iterator[tuple[Session, VecObs]]:
     """Begin a run, or go on with ``config.resume``; also gives the first observation.
 
@@ -114,7 +114,7 @@ def open_session(
     state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
     run = RunFolder.draft(config) if config.resume is None else RunFolder.open(config.resume)
     room = Room(config.rollout.steps)
-    session = Session(config, create_env, vec_env, device, state, run, room)
+    session = Session(config, game, vec_env, device, state, run, room)
     with run.held():
         yield _resume(session) if config.resume is not None else _begin(session)
 

@@ -14,7 +14,7 @@ from entity_env import RaggedBufferI64, VecObs, VecSelectEntityActionMask
 from ragged_net import CategoricalActors, EntityBatch, NetOutput, RaggedTensor, SelectActors
 from ragged_net.ragged import offsets_of
 
-__all__ = ["to_actions", "to_batch", "to_value_batch"]
+__all__ = ["to_actions", "to_batch", "to_value_batch", "values_of"]
 
 
 def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
@@ -49,7 +49,7 @@ def to_actions(output: NetOutput) -> dict[str, RaggedBufferI64]:
     """The network's choices as ``VecEnv.act`` takes them."""
     return {
         name: RaggedBufferI64.from_flattened(
-            action.chosen.values.cpu().numpy()[:, None], action.chosen.lengths.cpu().numpy()
+            action.chosen.values.cpu().numpy()[:, None], action.chosen.host_offsets.diff().numpy()
         )
         for name, action in output.actions.items()
     }
@@ -88,6 +88,6 @@ def _framed(values: Tensor, buffer: Any) -> RaggedTensor:
     return RaggedTensor.unchecked(values, offsets_of(torch.from_numpy(lengths)))
 
 
-def flat(ragged: Mapping[str, RaggedTensor]) -> dict[str, Tensor]:
+def values_of(ragged: Mapping[str, RaggedTensor]) -> dict[str, Tensor]:
     """The values of several ragged tensors."""
     return {name: tensor.values for name, tensor in ragged.items()}

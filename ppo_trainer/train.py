@@ -70,16 +70,16 @@ def train(
     use_threads(config, device)
     if config.keep_memory:
         keep_freed_memory()
-    create_env = make_factory(config, env)
+    game = make_factory(config, env)
     if config.resume is not None:
-        create_env = fit_game(RunFolder.open(config.resume), create_env).game
+        game = fit_game(RunFolder.open(config.resume), game).game
     if config.eval.scripted is not None:
         load_scripted(config.eval.scripted)  # a misspelt path stops here, not after the training
     with (
         Interrupt() as interrupt,
-        make_vec_env(config, create_env, config.seed) as vec_env,
+        make_vec_env(config, game, config.seed) as vec_env,
         compiling(config, vec_env, device),
-        open_session(config, create_env, vec_env, device) as (session, obs),
+        open_session(config, game, vec_env, device) as (session, obs),
         session.explained_errors(),
         RunLogger(session.run, config, session.state.update) as log,
         RunProgress(session.state.steps, session.final_steps()) as progress,

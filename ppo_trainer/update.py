@@ -17,7 +17,7 @@ from ppo_trainer.readings import Readings
 from ppo_trainer.rollout import Rollout
 from ppo_trainer.schedule import scheduled
 from ppo_trainer.stopwatch import Stopwatch
-from ppo_trainer.tensors import flat
+from ppo_trainer.tensors import values_of
 from ragged_net import RaggedNet
 
 __all__ = ["Optimizers", "make_optimizers", "update"]
@@ -134,7 +134,7 @@ def _backward(
     for part, own_advantages in _parts(minibatch, advantages, ppo.microbatch_size):
         with clock("forward"):
             with autocast(advantages.device, config):
-                output = net(part.batch, given=flat(part.chosen), trusted=True)
+                output = net(part.batch, given=values_of(part.chosen), trusted=True)
             losses = ppo_losses(output, part, own_advantages, scale, ppo)
             loss = losses.total(weights)
         with clock("backward"):

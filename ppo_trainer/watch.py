@@ -133,7 +133,7 @@ def play(
         seed = derived_seed(loaded.config.seed, "watch")
     generator = torch.Generator(loaded.device).manual_seed(seed)
     policy = network_policy(loaded.net, loaded.config, generator, greedy=greedy)
-    env = loaded.create_env()
+    env = loaded.game()
     seed_environment(env, seed)
     reader = FrameReader(env.obs_space(), env.action_space())
     count = check_count("number of episodes", episodes, error=SettingError)

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
 import ppo_trainer
 from entity_env import Environment
@@ -23,10 +21,8 @@ from ppo_trainer import (
     TrainResult,
     train,
 )
-from ppo_trainer.config import config_from_dict
 from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.evaluation import Evaluation, evaluate
-from ppo_trainer.overrides import hydra_arguments, register_base
 from ragged_net import NetConfig
 
 __all__ = ["SMALL_NET", "played_by", "recipe", "small_config", "train_and_play"]
@@ -64,13 +60,8 @@ def small_config(
 
 def recipe(run_dir: Path, name: str, *settings: str) -> TrainConfig:
     """What ``python -m ppo_trainer env=<name>`` trains with, and no evaluation of its own."""
-    register_base()
-    arguments = [f"env={name}", f"run_dir={run_dir}", "device=cpu", "eval.episodes=0", *settings]
-    conf = Path(ppo_trainer.__file__).parent / "conf"
-    with initialize_config_dir(version_base="1.3", config_dir=str(conf)):
-        composed = compose("config", hydra_arguments(arguments))
-    values = OmegaConf.to_container(composed, resolve=True)
-    return config_from_dict(values)  # type: ignore[arg-type]
+    own = f"run_dir={run_dir}", "device=cpu", "eval.episodes=0"
+    return ppo_trainer.recipe(name, *own, *settings)
 
 
 def train_and_play(
@@ -78,10 +69,10 @@ def train_and_play(
 ) -> tuple[Evaluation, Evaluation, TrainResult]:
     """Train, then play fresh episodes: greedy, sampled, and the run they came from."""
     result = train(config, env=env)
-    create_env = make_factory(with_env(config, env), env)
+    game = make_factory(with_env(config, env), env)
     device = torch.device("cpu")
-    greedy = evaluate(result.net, create_env, config, device, episodes, greedy=True)
-    sampled = evaluate(result.net, create_env, config, device, episodes, greedy=False)
+    greedy = evaluate(result.net, game, config, device, episodes, greedy=True)
+    sampled = evaluate(result.net, game, config, device, episodes, greedy=False)
     return greedy, sampled, result
 
 

@@ -384,3 +384,11 @@ def test_settings_that_the_class_does_not_take_are_refused():
     config = with_env(small_config(env={"_target_": "minesweeper", "lenght": 3}), Foraging)
     with pytest.raises(SettingError, match="did you mean 'length'"):
         make_factory(config, Foraging)
+
+
+def test_a_recipe_is_what_the_command_line_trains_with():
+    assert ppo_trainer.recipe("xor", "seed=3") == from_command_line("env=xor", "seed=3")
+    with pytest.raises(ConfigError, match="env=xorr does not exist"):
+        ppo_trainer.recipe("xorr")
+    with pytest.raises(ConfigError, match=r"did you mean 'optim.lr'"):
+        ppo_trainer.recipe("xor", "lr=1e-3")

@@ -13,6 +13,7 @@ from support.trainer_runs import SMALL_NET, assert_same, network, parameters, sm
 from entity_env import CategoricalAction
 from entity_env.errors import SettingError
 from ppo_trainer import EvalConfig, train
+from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run, main
 from ppo_trainer.evaluation import Evaluation, evaluate, table
@@ -276,7 +277,7 @@ def test_evaluation_leaves_the_network_and_the_training_alone():
     before = parameters(net)
     random = torch.get_rng_state()
     results = [
-        evaluate(net, Foraging, config, torch.device("cpu"), 4, greedy=greedy)
+        evaluate(net, Game(Foraging, {}), config, torch.device("cpu"), 4, greedy=greedy)
         for greedy in (True, False)
     ]
     assert_same(before, parameters(net))
@@ -291,7 +292,7 @@ def test_greedy_play_repeats_and_evaluations_have_episodes_of_their_own():
 
     def play(number):
         result = evaluate(
-            net, SavedForaging, config, torch.device("cpu"), 6, greedy=True, number=number
+            net, Game(SavedForaging, {}), config, torch.device("cpu"), 6, greedy=True, number=number
         )
         return result.metrics["episodic_reward"].tolist()
 
@@ -302,7 +303,9 @@ def test_greedy_play_repeats_and_evaluations_have_episodes_of_their_own():
 def test_every_episode_counts_once():
     config = small_config()
     net = network(Truncated(), config)
-    result = evaluate(net, lambda: Truncated(4), config, torch.device("cpu"), 7, greedy=True)
+    result = evaluate(
+        net, Game(Truncated, {"limit": 4}), config, torch.device("cpu"), 7, greedy=True
+    )
     assert result.metrics["episodic_length"].tolist() == [4.0] * 7
     assert result.metrics["episodic_reward"].tolist() == [10.0] * 7  # 1 + 2 + 3 + 4
 
@@ -320,7 +323,7 @@ def test_an_evaluation_has_as_many_environments_at_once_as_the_training():
 
     config = small_config()  # of 4 environments
     net = network(Truncated(), config)
-    evaluate(net, Counted, config, torch.device("cpu"), 11, greedy=True)
+    evaluate(net, Game(Counted, {}), config, torch.device("cpu"), 11, greedy=True)
     assert (len(made), len(closed)) == (4, 4)
 
 
@@ -328,7 +331,9 @@ def test_an_evaluation_has_as_many_environments_at_once_as_the_training():
 def test_an_episode_without_an_end_is_cut_off_and_counted(greedy):
     config = small_config(eval=EvalConfig(max_steps=6))
     net = network(Truncated(), config)
-    result = evaluate(net, lambda: Truncated(500), config, torch.device("cpu"), 6, greedy=greedy)
+    result = evaluate(
+        net, Game(Truncated, {"limit": 500}), config, torch.device("cpu"), 6, greedy=greedy
+    )
     assert result.metrics["episodic_length"].tolist() == [6.0] * 6
     assert result.metrics["episodic_reward"].tolist() == [21.0] * 6  # 1 + 2 + ... + 6
 

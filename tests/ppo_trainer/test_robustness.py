@@ -55,6 +55,7 @@ from ppo_trainer import (
     train,
 )
 from ppo_trainer.checkpoint import TrainState, load_state
+from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
 from ppo_trainer.evaluation import evaluate
 from ppo_trainer.overrides import hydra_arguments
@@ -339,7 +340,7 @@ def test_an_evaluation_of_a_diverged_network_says_so(config, part, greedy):
             if part in name:
                 parameter.fill_(math.nan)
     with pytest.raises(NonFiniteError, match="the network's output is not finite"):
-        evaluate(net, SavedForaging, config, torch.device("cpu"), 6, greedy=greedy)
+        evaluate(net, Game(SavedForaging, {}), config, torch.device("cpu"), 6, greedy=greedy)
 
 
 def test_divergence_that_an_evaluation_notices_first_ends_the_run_in_the_same_way(

@@ -25,7 +25,6 @@ from envs.minesweeper import MineSweeper
 from envs.minesweeper_native import MineSweeperVec
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.agent import load_agent
-from ppo_trainer.environments import make_rows
 from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.evaluation import evaluate
@@ -73,7 +72,7 @@ def test_a_network_is_evaluated_and_watched_in_a_richer_environment(config, run)
     )
     assert_same(parameters(a.net), parameters(b.net))
     results = [
-        evaluate(loaded.net, loaded.create_env, config, loaded.device, 20, greedy=False)
+        evaluate(loaded.net, loaded.game, config, loaded.device, 20, greedy=False)
         for loaded in (a, b)
     ]
     assert results[0].metrics.keys() == results[1].metrics.keys()
@@ -106,7 +105,7 @@ def test_an_agent_says_what_it_does_not_know(run):
 
 def test_the_same_environment_is_not_filtered(run, capsys):
     loaded = load_policy(run, env=SavedForaging, device="cpu")
-    assert type(loaded.create_env()) is SavedForaging
+    assert type(loaded.game()) is SavedForaging
     assert "not seen" not in capsys.readouterr().out
 
 
@@ -178,7 +177,7 @@ def test_compiled_rows_are_filtered_as_a_whole(config, capsys):
     assert_same(parameters(resumed.net), parameters(whole.net))
     assert "feature 'neighbours' of 'Robot'" in capsys.readouterr().out
     loaded = load_policy(stopped.run, env=RicherRows, device="cpu")
-    with make_rows(loaded.create_env, 2, 0) as rows:
+    with loaded.game.rows(2, 0) as rows:
         assert rows.obs_space() == MineSweeper().obs_space()
     assert len(evaluate_run(stopped.run, RicherRows, episodes=4)) >= 3
 
@@ -224,7 +223,7 @@ class Upward(SavedForaging):
         (Stepwise, "feature 'step' of entity type 'Robot' is of another kind"),
         (Stepwise, "Discrete(name='step', n=9), as in the environment"),
         (Idle, "the environment has no action 'Pick'"),
-        (Jumping, "the network has no action 'Jump'"),
+        (Jumping, "the agent has no action 'Jump'"),
         (Upward, "action 'Move' is another one"),
     ],
 )

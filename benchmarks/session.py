@@ -1,0 +1,29 @@
+"""Runs that benchmarks train step by step."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+
+from entity_env import VecObs
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import make_factory, make_vec_env
+from ppo_trainer.session import Session, open_session
+
+__all__ = ["training"]
+
+
+@contextmanager
+def training(config: TrainConfig) -> Iterator[tuple[Session, VecObs]]:
+    """A run on the CPU, and its first observation; its folder goes with the context."""
+    game = make_factory(config)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        make_vec_env(config, game, config.seed) as vec_env,
+        open_session(replace(config, run_dir=folder), game, vec_env, torch.device("cpu")) as begun,
+    ):
+        yield begun
