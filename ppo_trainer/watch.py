@@ -33,7 +33,7 @@ from ppo_trainer.loading import LoadedRun, load_policy
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.video import write_video
 
-__all__ = ["Step", "main", "play", "record", "watch"]
+__all__ = ["Step", "film", "main", "play", "watch"]
 
 Picture = npt.NDArray[np.uint8]
 T = TypeVar("T")
@@ -87,7 +87,7 @@ def watch(
         print(step.text, flush=True)
 
 
-def record(
+def film(
     run: str | Path,
     path: str | Path,
     env: Factory | None = None,
@@ -191,7 +191,7 @@ def main(arguments: list[str] | None = None) -> None:
     if video is None:
         watch(**options)
     else:
-        print(record(path=video, **options))
+        print(film(path=video, **options))
 
 
 if __name__ == "__main__":

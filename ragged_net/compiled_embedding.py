@@ -15,7 +15,7 @@ from ragged_net import kernels
 from ragged_net.compiled import Arrays
 from ragged_net.input_norm import CLIP
 
-__all__ = ["Embedding", "Part", "can_run"]
+__all__ = ["EmbeddingLayer", "Part", "can_run"]
 
 MOST_COLUMNS = 16
 """With more continuous features a matrix product is faster."""
@@ -84,7 +84,7 @@ def _fits(part: Part, dim: int) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Embedding:
+class EmbeddingLayer:
     """For each entity the sum of what its features stand for, as a ``Layer`` that takes no rows.
 
     Args:

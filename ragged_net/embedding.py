@@ -13,7 +13,7 @@ from entity_env.spaces import Discrete, Feature, ObsSpace
 from ragged_net import compiled_embedding
 from ragged_net.batch import EntityBatch
 from ragged_net.chain import NO_ROWS, all_are_watched, chain, is_plain
-from ragged_net.compiled_embedding import Embedding, Part
+from ragged_net.compiled_embedding import EmbeddingLayer, Part
 from ragged_net.errors import ShapeError
 from ragged_net.input_norm import InputNorm
 from ragged_net.layout import Layout
@@ -126,7 +126,7 @@ class EntityEmbedding(nn.Module):
         rows = [embed(values) for embed, values, _ in sources]
         return layout.scatter(rows, [places for _, _, places in sources])
 
-    def layer(self, batch: EntityBatch, layout: Layout) -> Embedding | None:
+    def layer(self, batch: EntityBatch, layout: Layout) -> EmbeddingLayer | None:
         """``forward`` as the first layer of a chain; None where plain torch must run it."""
         sources = self._sources(batch, layout)
         return self._layer(sources, layout.num_rows) if sources else None
@@ -160,7 +160,7 @@ class EntityEmbedding(nn.Module):
 
     def _layer(
         self, sources: list[tuple[nn.Module, Tensor, Tensor]], rows: int
-    ) -> Embedding | None:
+    ) -> EmbeddingLayer | None:
         parts = [
             embed.part(values, places)
             for embed, values, places in sources
@@ -168,7 +168,7 @@ class EntityEmbedding(nn.Module):
         ]
         if len(parts) < len(sources) or not compiled_embedding.can_run(parts, self.dim):
             return None
-        return Embedding(parts, rows)
+        return EmbeddingLayer(parts, rows)
 
     def check_statistics(self, batch: EntityBatch) -> None:
         """Raise FeatureValueError if a continuous feature of ``batch`` is not finite."""

@@ -1,6 +1,13 @@
 """Numba kernels for the CPU: index arithmetic, matrix products, attention, transformer blocks.
 
 Importing this needs no Numba; the modules in it do, and are loaded when they are first used.
+
+How to read one: arrays are flat float32, so that a row is a start and a stride, all counted in
+numbers: ``x, x_start, rows, depth`` is a matrix in ``x`` from ``x_start`` on. Rows lie in the order
+of the batch outside, and within a block in that of the plan, frames of one length together
+(``plan.py``; ``sorted_`` or ``here`` say which). ``scratch`` is memory that a caller made once and
+lends for nothing in particular. What Python calls is a ``@kernel`` (``jit.py``), the rest is
+``@inner`` (``inner.py``); all products are made in ``tile.py``, all vectors in ``vector.py``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainCo
 from ppo_trainer.errors import RunFolderError, VideoError
 from ppo_trainer.loading import load_policy
 from ppo_trainer.video import write_video
-from ppo_trainer.watch import main, play, record, watch
+from ppo_trainer.watch import film, main, play, watch
 
 
 class Countdown(Environment):
@@ -90,7 +90,7 @@ def test_without_a_text_of_its_own_an_environment_is_shown_as_a_table(run, capsy
 
 
 def test_a_gif_has_a_frame_for_each_step_and_holds_the_end(run, tmp_path):
-    path = record(run, tmp_path / "new" / "game.gif", env=DrawnCountdown, episodes=1, fps=4)
+    path = film(run, tmp_path / "new" / "game.gif", env=DrawnCountdown, episodes=1, fps=4)
     with Image.open(path) as image:
         # Equal frames are stored once, with their durations added: 3 steps of 250 ms, 1 s of end.
         durations = []
@@ -110,7 +110,7 @@ class GrowingCountdown(DrawnCountdown):
 
 def test_pictures_of_different_sizes_are_put_on_one_ground(tmp_path):
     run = tiny_run(tmp_path / "runs", GrowingCountdown)
-    path = record(run, tmp_path / "game.gif", env=GrowingCountdown, episodes=1)
+    path = film(run, tmp_path / "game.gif", env=GrowingCountdown, episodes=1)
     with Image.open(path) as image:
         assert image.size == (7, 12)  # 4 + 3 wide, 6 + 2 * 3 high
         for left in (3, 2, 1, 0):
@@ -121,7 +121,7 @@ def test_pictures_of_different_sizes_are_put_on_one_ground(tmp_path):
 
 
 def test_an_mp4_can_have_odd_sizes(run, tmp_path):
-    path = record(run, tmp_path / "game.mp4", env=DrawnCountdown, episodes=1)
+    path = film(run, tmp_path / "game.mp4", env=DrawnCountdown, episodes=1)
     assert path.stat().st_size > 500
 
 
@@ -143,7 +143,7 @@ class Walking(Countdown):
 
 def test_an_environment_without_pictures_is_drawn_and_the_view_stays(tmp_path):
     run = tiny_run(tmp_path, Walking)
-    path = record(run, tmp_path / "game.gif", env=Walking, episodes=1)
+    path = film(run, tmp_path / "game.gif", env=Walking, episodes=1)
     marks, men = [], []
     with Image.open(path) as image:
         assert image.size == (580, 400)
