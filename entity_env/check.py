@@ -14,6 +14,7 @@ import argparse
 import copy
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from entity_env.list_env import ListEnv
 from entity_env.play import random_policy
 from entity_env.vec_env import VecEnv, check_count
 
-__all__ = ["check_env"]
+__all__ = ["Checked", "check_env"]
 
 _LEAST_STEPS = 200
 """Steps of each game: where episodes are short, more of them are played than asked for."""
@@ -46,13 +47,28 @@ _LOOK_EVERY = 7
 CreateEnv = Callable[[], Environment]
 
 
-def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) -> None:
+@dataclass(frozen=True)
+class Checked:
+    """What was played in one of the games of a check that found no mistake.
+
+    Args:
+        episodes: How many ended.
+        steps: How many steps they took.
+        notes: What is no mistake, and yet seldom meant.
+    """
+
+    episodes: int
+    steps: int
+    notes: tuple[str, ...]
+
+
+def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) -> Checked:
     """Play random episodes and raise the first mistake that they show.
 
     Spaces are constant; observations and masks are valid; every allowed action is accepted; one
     seed gives one game; observations share no memory with the environment; a saved state, where
     there is one, is JSON and continues the same game; pictures have the right shape; drawing
-    changes nothing; closing twice is fine. Silent when all is well.
+    changes nothing; closing twice is fine. Returns what was played when all is well.
 
     Args:
         env: A class or function that makes one environment, and is called several times; or an
@@ -87,6 +103,20 @@ def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) ->
     if made[0].has_state():
         for steps in sorted({0, 1, len(game) // 2}):
             check_state(create, steps, seed)
+    return _checked(game)
+
+
+def _checked(game: list[VecObs]) -> Checked:
+    episodes, steps = sum(int(obs.done[0]) for obs in game), len(game) - 1
+    notes = []
+    if not episodes:
+        notes.append(
+            f"no episode ended within {steps:,} steps of random play: is done ever True? "
+            "TimeLimit of entity_env.wrappers cuts off games without an end"
+        )
+    if not any(mask.actors.items() for obs in game for mask in obs.action_masks.values()):
+        notes.append("nobody could act in any step: there is nothing to learn")
+    return Checked(episodes, steps, tuple(notes))
 
 
 def _copies_of(env: Environment) -> CreateEnv:
@@ -188,18 +218,27 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("env", help="a name such as minesweeper, or my_pkg.my_env.MyEnv")
     parser.add_argument(
-        "settings", nargs="*", metavar="name=value", help="arguments of its constructor"
+        "settings",
+        nargs="*",
+        default=[],  # else argparse calls them required
+        metavar="name=value",
+        help="arguments of its constructor",
     )
     parser.add_argument("--episodes", type=int, default=3, help="at least so many in each game")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     try:
         create_env = environment_from_words(given.env, given.settings)
-        check_env(create_env, given.episodes, given.seed)
+        checked = check_env(create_env, given.episodes, given.seed)
     except EntityEnvError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    print(f"{given.env}: no mistakes found")
+    print(
+        f"{given.env}: no mistakes found in games of {checked.episodes:,} episodes "
+        f"and {checked.steps:,} steps"
+    )
+    for note in checked.notes:
+        print(f"note: {note}")
     return 0
 
 

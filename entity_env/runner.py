@@ -210,7 +210,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("env", help="a name such as minesweeper, or my_pkg.my_env.MyEnv")
     parser.add_argument(
-        "settings", nargs="*", metavar="name=value", help="arguments of its constructor"
+        "settings",
+        nargs="*",
+        default=[],  # else argparse calls them required
+        metavar="name=value",
+        help="arguments of its constructor",
     )
     parser.add_argument(
         "--agent", default="random", metavar="RUN", help="a run folder, or random (the default)"

@@ -21,6 +21,7 @@ __all__ = [
     "Game",
     "make_factory",
     "make_vec_env",
+    "name_in_script",
     "with_env",
 ]
 
@@ -94,6 +95,12 @@ def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
     if not _is_importable(path, env):
         path = UNIMPORTABLE + path
     return replace(config, env={**config.env, "_target_": path})
+
+
+def name_in_script(config: TrainConfig) -> str:
+    """What whoever passed ``env=MyEnv`` calls it there, as far as the config knows."""
+    name = config.env["_target_"].rpartition(".")[2]
+    return name if name.isidentifier() else "..."
 
 
 def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:

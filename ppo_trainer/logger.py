@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ppo_trainer.config import TrainConfig, config_to_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder, writing
 
-__all__ = ["RESERVED", "RunLogger", "read_metrics"]
+__all__ = ["RESERVED", "RunLogger", "check_wandb", "read_metrics"]
 
 RESERVED = ("update", "steps")
 """Names that every record has."""
@@ -99,23 +100,52 @@ def _wandb_id(run: RunFolder) -> str:
     return file.read_text().strip()
 
 
-def _start_wandb(run: RunFolder, config: TrainConfig) -> Any:
+def check_wandb(config: TrainConfig) -> None:
+    """Log in to W&B where it will be needed: a run that cannot would leave its folder behind.
+
+    Raises:
+        ConfigError: W&B is switched on, and is not installed or lets nobody in.
+    """
     if config.wandb.mode == "disabled":
-        return None
+        return
     try:
         import wandb
     except ImportError as error:
         raise ConfigError(
             "wandb.mode is on, but wandb is not installed", hint="pip install wandb"
         ) from error
-    return wandb.init(
-        mode=config.wandb.mode,
-        project=config.wandb.project,
-        entity=config.wandb.entity,
-        group=config.wandb.group,
-        dir=str(run.path),
-        name=run.path.name,
-        id=_wandb_id(run),
-        resume="allow",
-        config=config_to_dict(config),
-    )
+    if config.wandb.mode == "online":
+        with _explained():
+            wandb.login()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    import wandb
+
+    try:
+        yield
+    except wandb.errors.Error as error:
+        raise ConfigError(
+            f"W&B cannot be reached: {error}",
+            hint="type `wandb login` first, or set WANDB_API_KEY; wandb.mode=offline needs neither",
+        ) from error
+
+
+def _start_wandb(run: RunFolder, config: TrainConfig) -> Any:
+    if config.wandb.mode == "disabled":
+        return None
+    import wandb
+
+    with _explained():
+        return wandb.init(
+            mode=config.wandb.mode,
+            project=config.wandb.project,
+            entity=config.wandb.entity,
+            group=config.wandb.group,
+            dir=str(run.path),
+            name=run.path.name,
+            id=_wandb_id(run),
+            resume="allow",
+            config=config_to_dict(config),
+        )

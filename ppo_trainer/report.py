@@ -8,7 +8,7 @@ import sys
 from ppo_trainer.checkpoint import latest_checkpoint
 from ppo_trainer.cli import python_command
 from ppo_trainer.curve import draw_curve
-from ppo_trainer.environments import UNIMPORTABLE
+from ppo_trainer.environments import UNIMPORTABLE, name_in_script
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.evaluation import Evaluation, evaluate, evaluate_all, table, write_evaluation
 from ppo_trainer.logger import read_metrics
@@ -35,14 +35,15 @@ def evaluate_now(session: Session) -> dict[str, float]:
 def finish(session: Session, interrupted: bool) -> list[Evaluation]:
     """Draw the curves; evaluate a run that is over; say what to type next."""
     run, state, config = session.run, session.state, session.config
+    if interrupted:  # first of all: whoever is impatient may interrupt the drawing, too
+        print(f"stopped at step {state.steps:,}, saved; to go on:")
+        print(f"  {session.resume_command()}", flush=True)
     try:
         curve = draw_curve(run)
     except RunFolderError as error:  # a picture is not worth an evaluation
         curve = None
         print(f"\nno learning curve: {error}", file=sys.stderr)
     if interrupted:
-        print(f"stopped at step {state.steps:,}, saved; to go on:")
-        print(f"  {session.resume_command()}")
         return []
     print(f"\ncheckpoint      {latest_checkpoint(run)}")
     if curve is not None:
@@ -73,9 +74,11 @@ def _next_steps(session: Session) -> list[tuple[str, str]]:
     own_game = f"{python} -m ppo_trainer env._target_=my_pkg.my_env.MyEnv"
     if session.config.env["_target_"].startswith(UNIMPORTABLE):
         # The commands cannot import a class that lives in a script or notebook.
+        env = name_in_script(session.config)
+        call = f"resume({path!r}, env={env}, total_timesteps={more})"
         return [
-            ("watch it play", f"ppo_trainer.watch.watch({path!r}, env=...)"),
-            ("train it further", f"ppo_trainer.resume({path!r}, env=..., total_timesteps={more})"),
+            ("watch it play", f"from ppo_trainer.watch import watch; watch({path!r}, env={env})"),
+            ("train it further", f"from ppo_trainer import resume; {call}"),
             ("from the terminal", f"move it to a module, then {own_game}"),
         ]
     quoted = shlex.quote(path)

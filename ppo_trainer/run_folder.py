@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +122,7 @@ class RunFolder:
                 f"{str(path)!r} is not a run folder",
                 expected="a folder that holds config.yaml and checkpoints/",
                 received="nothing there" if not run.path.exists() else "no config.yaml",
-                options=[str(p.parent) for p in sorted(run.path.parent.glob("*/config.yaml"))[-5:]]
-                or None,
+                hint=_meant(run.path),
             )
         return run
 
@@ -186,6 +187,22 @@ class RunFolder:
         with writing(self.config_file):
             temporary.write_text(yaml.safe_dump(config_to_dict(config), sort_keys=False))
             temporary.replace(self.config_file)
+
+
+def _meant(path: Path) -> str | None:
+    """Which run somebody may have had in mind, and else the newest ones beside it."""
+    if path.parent.name == "checkpoints" and (path.parent.parent / "config.yaml").is_file():
+        return f"that is a checkpoint of the run {str(path.parent.parent)!r}"
+    beside, usual = (p.glob("*/config.yaml") for p in (path.parent, Path(TrainConfig.run_dir)))
+    found = [file.parent for file in beside] or [file.parent for file in usual]
+    found.sort(key=lambda run: run.stat().st_mtime, reverse=True)
+    runs = {run.name: str(run) for run in found}
+    close = [name for name in runs if name.startswith(path.name)]
+    close += get_close_matches(path.name, runs, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {runs[close[0]]!r}?"
+    newest = ", ".join(map(repr, islice(runs.values(), 5)))
+    return f"the newest runs are {newest}" if runs else None
 
 
 @contextmanager

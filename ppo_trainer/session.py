@@ -17,7 +17,7 @@ from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, sa
 from ppo_trainer.cli import python_command
 from ppo_trainer.collect import Room
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.environments import UNIMPORTABLE, Game
+from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import derived_seed, make_generators
@@ -61,11 +61,16 @@ class Session:
                 "the training stops, since nobody reads what it prints; it is saved",
                 hint=f"to go on: {self.resume_command()}; to train unseen, append > log.txt",
             ) from None
+        except KeyboardInterrupt:
+            folder = latest_checkpoint(self.run)
+            print(f"\nnot saved: what came after {folder}; to go on: {self.resume_command()}")
+            raise
         except NonFiniteError as error:
             folder = self.save(f"before_nonfinite_{self.state.steps:012d}")
             error.hint = (
-                f"the state before it is in {folder}, to look into; to go on from the last good "
-                f"checkpoint with smaller steps: {self.resume_command('optim.lr=...')}"
+                f"the state before it is in {folder}, to look into; rewards far from 1 are better "
+                "scaled in the environment; to go on from the last good checkpoint with smaller "
+                f"steps: {self.resume_command('optim.lr=...')}"
             )
             raise
         except EntityEnvError as error:
@@ -81,7 +86,8 @@ class Session:
         if self.config.env["_target_"].startswith(UNIMPORTABLE):
             # A command cannot import a class that lives in a script or notebook.
             changed = f", {change.partition('.')[0]}=..." if change else ""
-            return f"ppo_trainer.resume({path!r}, env=...{changed})"
+            env = name_in_script(self.config)
+            return f"from ppo_trainer import resume; resume({path!r}, env={env}{changed})"
         return f"{python_command()} -m ppo_trainer resume={shlex.quote(path)} {change}".rstrip()
 
     def final_steps(self) -> int:

@@ -18,7 +18,7 @@ from ppo_trainer.device import choose_device, compiling, use_threads
 from ppo_trainer.environments import make_factory, make_vec_env, with_env
 from ppo_trainer.evaluation import Evaluation, load_scripted
 from ppo_trainer.interrupt import Interrupt
-from ppo_trainer.logger import RESERVED, RunLogger
+from ppo_trainer.logger import RESERVED, RunLogger, check_wandb
 from ppo_trainer.memory import keep_freed_memory
 from ppo_trainer.progress import RunProgress
 from ppo_trainer.report import evaluate_now, finish
@@ -75,6 +75,7 @@ def train(
         game = fit_game(RunFolder.open(config.resume), game).game
     if config.eval.scripted is not None:
         load_scripted(config.eval.scripted)  # a misspelt path stops here, not after the training
+    check_wandb(config)
     with (
         Interrupt() as interrupt,
         make_vec_env(config, game, config.seed) as vec_env,

@@ -69,7 +69,8 @@ class ChunkWriter:
         except FileExistsError as error:
             raise RecordingError(
                 f"{self.path} exists",
-                hint="append=True goes on with it, overwrite=True replaces it",
+                hint="append goes on with it, overwrite replaces it: append=True, in the terminal "
+                "--append",
             ) from error
         except OSError as error:
             raise _unwritable(self.path, error) from error

@@ -1,4 +1,4 @@
-"""``check_env`` is silent on sound environments and finds each way of being broken."""
+"""``check_env`` has nothing to say of sound environments and finds each way of being broken."""
 
 from __future__ import annotations
 
@@ -420,7 +420,10 @@ BROKEN = [
     ],
 )
 def test_a_sound_environment_passes(create_env):
-    assert check_env(create_env) is None
+    checked = check_env(create_env)
+    assert checked.episodes >= 3
+    assert checked.steps >= 200
+    assert checked.notes == ()
 
 
 @pytest.mark.slow
@@ -483,6 +486,36 @@ def test_what_was_damaged_is_repaired():
     with pytest.raises(errors.ObservationError, match="has returned"):
         check_env(Constant)
     assert mask.all()
+
+
+class Endless(Chain):
+    """Forgets ``done``."""
+
+    def act(self, actions):
+        return dataclasses.replace(super().act(actions), done=False)
+
+
+def test_a_game_without_an_end_is_noted(capsys):
+    checked = check_env(lambda: Endless(3), episodes=1)
+    assert (checked.episodes, checked.steps) == (0, 300)
+    (note,) = checked.notes
+    assert "no episode ended within 300 steps of random play" in note
+    assert main(["test_check_env.Endless", "length=3", "--episodes", "1"]) == 0
+    assert f"note: {note}" in capsys.readouterr().out
+
+
+def test_a_game_in_which_nobody_acts_is_noted():
+    class Film(Walk):
+        def observe(self):
+            return dataclasses.replace(super().observe(), actions={}, metrics={})
+
+        def act(self, actions):
+            self.time += 1
+            self.glob = [float(self.time)]
+            return self.observe()
+
+    (note,) = check_env(Film).notes
+    assert "nobody could act" in note
 
 
 def test_wrong_arguments_are_refused():

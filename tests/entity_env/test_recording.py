@@ -571,7 +571,7 @@ BROKEN_RECORDERS = [
     (lambda env, path: RecordEpisodes(Chain(), path), SettingError, "goes around rows"),
     (lambda env, path: RecordEpisodes(env, 3), RecordingError, "path"),
     (lambda env, path: RecordEpisodes(env, path / "no" / "a"), RecordingError, "No such file"),
-    (lambda env, path: RecordEpisodes(env, path), RecordingError, "append=True goes on"),
+    (lambda env, path: RecordEpisodes(env, path), RecordingError, "append goes on with it"),
     (lambda env, path: RecordEpisodes(env, path, overwrite=True), RecordingError, "directory"),
     (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=0), SettingError, "chunk"),
     (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=2.0), SettingError, "chunk"),

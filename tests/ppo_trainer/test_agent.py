@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 
 import numpy as np
@@ -138,6 +139,16 @@ def test_an_observation_that_does_not_fit_is_explained(agent, run):
 def test_no_run_and_no_checkpoint_are_explained(tmp_path, run):
     with pytest.raises(RunFolderError, match="is not a run folder"):
         load_agent(tmp_path / "nothing")
+    folder = run.parent / run.name
+    with pytest.raises(RunFolderError, match=re.escape(f"did you mean {str(folder)!r}?")):
+        load_agent(run.with_name(run.name[:-2]))
+    with pytest.raises(RunFolderError, match="the newest runs are") as caught:
+        load_agent(run.with_name("???"))
+    assert repr(str(folder)) in caught.value.hint
+    for checkpoint in (run / "checkpoints").glob("step_*"):
+        meant = f"a checkpoint of the run {str(run)!r}"
+        with pytest.raises(RunFolderError, match=re.escape(meant)):
+            load_agent(checkpoint)
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "config.yaml").write_text((run / "config.yaml").read_text())
     with pytest.raises(CheckpointError, match="no checkpoint yet"):

@@ -46,11 +46,11 @@ def environment():
     }
 
 
-def python(*arguments, cwd):
+def python(*arguments, cwd, **variables):
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
-        env=environment(),
+        env=environment() | variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -58,8 +58,8 @@ def python(*arguments, cwd):
     )
 
 
-def trainer(*arguments, cwd):
-    return python("-m", "ppo_trainer", *arguments, cwd=cwd)
+def trainer(*arguments, cwd, **variables):
+    return python("-m", "ppo_trainer", *arguments, cwd=cwd, **variables)
 
 
 @pytest.fixture(scope="module")
@@ -298,6 +298,57 @@ def test_a_command_whose_output_nobody_reads_does_not_complain(printing, code):
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_wandb_online_without_an_account_stops_before_there_is_a_run_folder(tmp_path):
+    pytest.importorskip("wandb")
+    (tmp_path / "home").mkdir()
+    done = trainer(*TINY, "wandb.mode=online", cwd=tmp_path, HOME=str(tmp_path / "home"))
+    assert done.returncode == 2
+    assert "ConfigError: W&B cannot be reached" in done.stderr
+    assert "wandb.mode=offline" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+LONG_KERNEL = """
+import numpy as np
+from numba import njit
+from ppo_trainer import interrupt
+
+interrupt._PATIENCE = 0.5
+
+@njit(nogil=True)
+def long(wait):
+    while wait[0]:
+        wait[1] += 1
+
+long(np.zeros(2))
+with interrupt.Interrupt():
+    print("begun", flush=True)
+    long(np.ones(2))
+"""
+
+
+def test_a_second_signal_ends_what_is_in_a_kernel():
+    process = subprocess.Popen(
+        [sys.executable, "-c", LONG_KERNEL],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.readline() == "\n"
+        assert "once more to stop at once" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "the last checkpoint is whole" in errors
 
 
 def test_wandb_offline_needs_no_network(tmp_path):

@@ -492,7 +492,7 @@ def test_a_worker_that_is_killed_keeps_its_own_hint_beside_that_of_the_run(confi
         train(config, env=Killed)
     assert caught.value.where == "environment 0, step 12"  # two episodes of 5 steps, and 2
     assert "running out of memory" in caught.value.hint
-    assert f"ppo_trainer.resume('{run}', env=...)" in caught.value.hint
+    assert f"from ppo_trainer import resume; resume('{run}', env=Killed)" in caught.value.hint
 
 
 def test_without_a_path_to_the_class_the_hints_are_python_too(config, monkeypatch, capsys):
@@ -502,13 +502,13 @@ def test_without_a_path_to_the_class_the_hints_are_python_too(config, monkeypatc
     config, run = run_named(config, "local")
     train(config, env=Local, stop=lambda update: update == 2)
     text = capsys.readouterr().out
-    assert f"ppo_trainer.resume('{run}', env=...)" in text
+    assert f"from ppo_trainer import resume; resume('{run}', env=Local)" in text
     assert "python -m" not in text
 
     monkeypatch.setattr(TRAIN, "update", poison(math.nan))
     with pytest.raises(NonFiniteError) as caught:
         ppo_trainer.resume(run, env=Local)
-    assert f"ppo_trainer.resume('{run}', env=..., optim=...)" in caught.value.hint
+    assert f"resume('{run}', env=Local, optim=...)" in caught.value.hint
     assert "python -m" not in caught.value.hint
 
 
@@ -684,24 +684,27 @@ def local_class():
 
 
 @pytest.mark.parametrize(
-    "env", [lambda: SavedForaging(), local_class(), Outer.Inner], ids=["lambda", "local", "inner"]
+    ("env", "name"),
+    [(lambda: SavedForaging(), "..."), (local_class(), "Local"), (Outer.Inner, "Inner")],
+    ids=["lambda", "local", "inner"],
 )
-def test_what_next_of_a_class_without_a_path_is_python(config, capsys, env):
+def test_what_next_of_a_class_without_a_path_is_python(config, capsys, env, name):
     config = replace(config, total_timesteps=24)
     done = train(config, env=env)
     assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*-seed1", done.run.name), done.run.name
     text = capsys.readouterr().out.partition("What next:")[2]
     watch, further, last = (line.strip() for line in text.strip().splitlines())
-    assert watch.endswith(f"ppo_trainer.watch.watch({str(done.run)!r}, env=...)")
-    assert further.endswith(f"ppo_trainer.resume({str(done.run)!r}, env=..., total_timesteps=48)")
     assert "python -m" not in watch + further
     assert "resume=" not in text
     assert "move it to a module" in last
 
-    # What was printed does what it says.
-    call = further.partition("ppo_trainer.")[2].replace("...", "env", 1)
-    longer = eval(f"ppo_trainer.{call}", {"ppo_trainer": ppo_trainer, "env": env})
-    assert (longer.run, longer.steps) == (done.run, 48)
+    # What was printed does what it says, typed as it stands where the class has its name.
+    for line, label in ((watch, "watch it play"), (further, "train it further")):
+        code = line.removeprefix(label).strip()
+        assert f"env={name}" in code
+        exec(code.replace("...", "env"), {name: env, "env": env})
+    assert "episode 1, step 1" in capsys.readouterr().out
+    assert [record["steps"] for record in metrics(done.run)] == [24, 48]
 
 
 def test_what_next_of_a_class_with_a_path_is_for_the_shell(config, capsys):
