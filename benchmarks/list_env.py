@@ -27,10 +27,10 @@ from entity_env import (
     Observation,
     ObsSpace,
 )
-from entity_env.columns import Outcome
+from entity_env.all_rows import RowReader, Rows
+from entity_env.all_rows.columns import Outcome
 from entity_env.environment import seed_environment
 from entity_env.play import random_policy
-from entity_env.rows import RowReader, Rows
 from envs.minesweeper import MineSweeper
 
 __all__ = ["Anew", "Drill", "rows"]

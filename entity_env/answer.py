@@ -17,9 +17,9 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
+from entity_env.features import every
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace
-from entity_env.tables import every
 
 __all__ = ["check_actions"]
 

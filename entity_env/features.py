@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from entity_env.errors import FeatureShapeError, FeatureTypeError, FeatureValueError, shorten
 from entity_env.spaces import Discrete, Feature, feature_name
-from entity_env.tables import LISTS, every
 
 __all__ = [
     "LARGEST",
+    "LISTS",
     "check_values",
+    "every",
     "feature_rows",
     "is_listed",
     "is_masked",
@@ -25,6 +26,7 @@ __all__ = [
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that features and rewards may be."""
+LISTS = {list, tuple}
 
 
 def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[np.float32]:
@@ -149,3 +151,8 @@ def check_values(what: str, rows: npt.NDArray[np.float32], features: Sequence[Fe
                     expected=f"a whole number from 0 to {feature.n - 1}",
                     received=values[row],
                 )
+
+
+def every(truths: npt.NDArray[np.bool_]) -> bool:
+    """``truths.all()``, which takes four to ten times as long up to some 10,000 of them."""
+    return 0 not in truths.tobytes()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.all_rows import RowReader, Rows, ended_rows
 from entity_env.batch import VecObs
 from entity_env.collector import uncollected
 from entity_env.environment import Environment
@@ -18,7 +19,6 @@ from entity_env.metrics import EpisodeTrackers, metric_columns
 from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferI64
 from entity_env.row_environments import RowEnvironments
-from entity_env.rows import RowReader, Rows, ended_rows
 from entity_env.shared_memory import Watch
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.vec_env import VecEnv, check_count, check_saved_rows, damaged_state

@@ -23,7 +23,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.features import is_listed, is_masked, odd_part
+from entity_env.features import every, is_listed, is_masked, odd_part
 from entity_env.frame import CategoricalActors, SelectActors, entity_name
 from entity_env.observation import (
     CategoricalActionMask,
@@ -38,7 +38,6 @@ from entity_env.spaces import (
     GlobalCategoricalActionSpace,
     SelectEntityActionSpace,
 )
-from entity_env.tables import every
 
 __all__ = ["MaskReader", "bool_array"]
 

@@ -45,7 +45,8 @@ class RunProgress:
                 TextColumn("{task.percentage:>3.0f}%  {task.fields[text]}"),
                 console=Console(highlight=False),
             )
-            self._task = self._bar.add_task("", total=total, completed=done, text="")
+            text = f"{self._steps(done)}  first update"
+            self._task = self._bar.add_task("", total=total, completed=done, text=text)
 
     def __enter__(self) -> RunProgress:
         """Start the bar."""
@@ -70,13 +71,16 @@ class RunProgress:
 
     def _text(self) -> str:
         (before, first), (now, done) = self._updates[0], self._updates[-1]
-        parts = [f"{done:>9,} / {self._total:,} steps"]
+        parts = [self._steps(done)]
         if done > first:
             speed = (done - first) / max(now - before, 1e-9)
             left = max(self._total - done, 0) / speed
             parts += [f"{speed:,.0f} steps/s", f"{_clock(left)} left"]
         parts += [f"{label} {self._last[n]:.3f}" for label, n in _SHOWN if n in self._last]
         return "  ".join(parts)
+
+    def _steps(self, done: int) -> str:
+        return f"{done:>9,} / {self._total:,} steps"
 
 
 def _clock(seconds: float) -> str:

@@ -39,9 +39,9 @@ from entity_env import (
     batch_obs,
     errors,
 )
+from entity_env.all_rows import RowReader
 from entity_env.errors import EntityEnvError
 from entity_env.frame import Frame
-from entity_env.rows import RowReader
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)

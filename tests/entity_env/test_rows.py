@@ -23,13 +23,12 @@ from entity_env import (
     RaggedBufferI64,
     SelectEntityActionMask,
     errors,
-    plain_rows,
 )
+from entity_env.all_rows import RowReader, plain_rows
+from entity_env.all_rows.plain_rows import bool_rows, number_rows
 from entity_env.errors import EntityEnvError
 from entity_env.frame import typed_actions
-from entity_env.plain_rows import bool_rows, number_rows
 from entity_env.play import random_policy
-from entity_env.rows import RowReader
 from entity_env.validate import FrameReader
 from envs.minesweeper import MineSweeper
 
@@ -376,7 +375,7 @@ def unusual(*args):
 @pytest.mark.parametrize("name", GAMES)
 def test_a_game_read_at_once_is_the_game_read_frame_by_frame(name, monkeypatch):
     fast = play(GAMES[name], 40)
-    monkeypatch.setattr("entity_env.rows._Parts.of", unusual)
+    monkeypatch.setattr("entity_env.all_rows.reader._Parts.of", unusual)
     for left, right in zip(fast, play(GAMES[name], 40), strict=True):
         assert_same_obs(left, right)
     assert any(obs.done.any() for obs in fast)

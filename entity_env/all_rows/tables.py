@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.plain_rows import bool_rows, number_rows
+from entity_env.all_rows.plain_rows import bool_rows, number_rows
+from entity_env.features import LISTS, every
 from entity_env.spaces import Discrete, Feature
 
 __all__ = [
     "ARRAYS",
-    "LISTS",
     "Bools",
     "Floats",
     "Ints",
@@ -26,7 +26,6 @@ __all__ = [
     "are_given",
     "boolean_table",
     "booleans",
-    "every",
     "finite_table",
     "sizes",
     "table",
@@ -39,7 +38,6 @@ Ints = npt.NDArray[np.int64]
 ARRAYS = {list, tuple, np.ndarray}
 """What rows, ids and masks may come in."""
 
-LISTS = {list, tuple}
 _KINDS = frozenset("fiub")
 _EXACT = 2.0**53
 """Whole numbers up to this pass through float64 unchanged; all numbers up to it fit float32."""
@@ -47,11 +45,6 @@ _EXACT = 2.0**53
 
 class UnusualError(Exception):
     """The observations are not all of the common shapes, or one of them is wrong."""
-
-
-def every(truths: npt.NDArray[np.bool_]) -> bool:
-    """``truths.all()``, which takes four to ten times as long up to some 10,000 of them."""
-    return 0 not in truths.tobytes()
 
 
 def are_given(column: Sequence[Any]) -> bool:

@@ -19,21 +19,22 @@ from entity_env.actions import (
     GlobalCategoricalAction,
     SelectEntityAction,
 )
-from entity_env.actor_columns import CategoricalColumn, Layout, SelectColumn
-from entity_env.batch import (
-    VecActionMask,
-    VecCategoricalActionMask,
-    VecObs,
-    VecSelectEntityActionMask,
-    batch_frames,
-)
-from entity_env.columns import (
+from entity_env.all_rows.actor_columns import CategoricalColumn, Layout, SelectColumn
+from entity_env.all_rows.columns import (
     Ids,
     Outcome,
     all_dicts,
     feature_column,
     global_column,
     visible_column,
+)
+from entity_env.all_rows.tables import Bools, Floats, Ints, UnusualError
+from entity_env.batch import (
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+    batch_frames,
 )
 from entity_env.errors import EntityEnvError
 from entity_env.frame import Frame
@@ -47,7 +48,6 @@ from entity_env.spaces import (
     ObsSpace,
     SelectEntityActionSpace,
 )
-from entity_env.tables import Bools, Floats, Ints, UnusualError
 from entity_env.validate import FrameReader
 
 __all__ = ["RowReader", "Rows", "ended_rows"]

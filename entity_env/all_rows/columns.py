@@ -16,11 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.features import LARGEST
-from entity_env.observation import EntityID, Observation
-from entity_env.outcome import read_metrics
-from entity_env.spaces import EntityName, Feature
-from entity_env.tables import (
+from entity_env.all_rows.tables import (
     ARRAYS,
     Bools,
     Floats,
@@ -28,11 +24,14 @@ from entity_env.tables import (
     UnusualError,
     are_given,
     booleans,
-    every,
     finite_table,
     sizes,
     table,
 )
+from entity_env.features import LARGEST, every
+from entity_env.observation import EntityID, Observation
+from entity_env.outcome import read_metrics
+from entity_env.spaces import EntityName, Feature
 
 __all__ = [
     "Ids",

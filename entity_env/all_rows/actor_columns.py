@@ -14,26 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.columns import Ids, pick
-from entity_env.features import is_masked
-from entity_env.observation import (
-    CategoricalActionMask,
-    GlobalCategoricalActionMask,
-    SelectEntityActionMask,
-)
-from entity_env.spaces import ActionName, EntityName
-from entity_env.tables import (
+from entity_env.all_rows.columns import Ids, pick
+from entity_env.all_rows.tables import (
     ARRAYS,
-    LISTS,
     Bools,
     Ints,
     UnusualError,
     are_given,
     boolean_table,
     booleans,
-    every,
     sizes,
 )
+from entity_env.features import LISTS, every, is_masked
+from entity_env.observation import (
+    CategoricalActionMask,
+    GlobalCategoricalActionMask,
+    SelectEntityActionMask,
+)
+from entity_env.spaces import ActionName, EntityName
 
 __all__ = ["CategoricalColumn", "Layout", "SelectColumn"]
 
