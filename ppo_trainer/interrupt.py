@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -64,12 +65,17 @@ class Interrupt:
                 received = self._ours.recv(1)
                 if not received:
                     return
-                if received[0] in _SIGNALS:
-                    heard += 1
+                if received[0] not in _SIGNALS:  # somebody else's
+                    continue
+                heard += 1
                 if heard == 1:
-                    os.write(
-                        2, b"\nfinishing this update, then saving; once more to stop at once\n"
-                    )
+                    _say("\nfinishing this update, then saving; once more to stop at once")
         if not self._ended.wait(_PATIENCE):
-            os.write(2, b"stopped in the middle of an update; the last checkpoint is whole\n")
+            _say("stopped in the middle of an update; the last checkpoint is whole")
             os._exit(INTERRUPTED)
+
+
+def _say(text: str) -> None:
+    """Not ``print``: the signal may have come in the middle of one."""
+    with contextlib.suppress(OSError):  # nobody reads it
+        os.write(2, f"{text}\n".encode())

@@ -197,7 +197,7 @@ def _meant(path: Path) -> str | None:
     found = [file.parent for file in beside] or [file.parent for file in usual]
     found.sort(key=lambda run: run.stat().st_mtime, reverse=True)
     runs = {run.name: str(run) for run in found}
-    close = [name for name in runs if name.startswith(path.name)]
+    close = [name for name in runs if path.name and name.startswith(path.name)]
     close += get_close_matches(path.name, runs, n=1, cutoff=0.6)
     if close:
         return f"did you mean {runs[close[0]]!r}?"

@@ -312,11 +312,13 @@ def test_wandb_online_without_an_account_stops_before_there_is_a_run_folder(tmp_
 
 
 LONG_KERNEL = """
+import signal
 import numpy as np
 from numba import njit
 from ppo_trainer import interrupt
 
 interrupt._PATIENCE = 0.5
+signal.signal(signal.SIGUSR1, lambda *_: None)
 
 @njit(nogil=True)
 def long(wait):
@@ -343,12 +345,14 @@ def test_a_second_signal_ends_what_is_in_a_kernel():
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline() == "\n"
         assert "once more to stop at once" in process.stderr.readline()
+        process.send_signal(signal.SIGUSR1)
+        time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode == 130
-    assert "the last checkpoint is whole" in errors
+    assert errors == "stopped in the middle of an update; the last checkpoint is whole\n"
 
 
 def test_wandb_offline_needs_no_network(tmp_path):
