@@ -1,14 +1,10 @@
-"""Makes ``tests/support`` importable as ``support``, and keeps torch to one thread."""
+"""Keeps torch to one thread, and begins with the longest tests."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 # The tests of entity_env also run on interpreters that have no torch.
 with contextlib.suppress(ImportError):

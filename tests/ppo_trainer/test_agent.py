@@ -136,7 +136,7 @@ def test_an_observation_that_does_not_fit_is_explained(agent, run):
     assert str(run) in str(caught.value)
 
 
-def test_no_run_and_no_checkpoint_are_explained(tmp_path, run):
+def test_no_run_and_no_checkpoint_are_explained(tmp_path, run, monkeypatch):
     with pytest.raises(RunFolderError, match="is not a run folder"):
         load_agent(tmp_path / "nothing")
     folder = run.parent / run.name
@@ -145,6 +145,9 @@ def test_no_run_and_no_checkpoint_are_explained(tmp_path, run):
     with pytest.raises(RunFolderError, match="the newest runs are") as caught:
         load_agent(run.with_name("???"))
     assert repr(str(folder)) in caught.value.hint
+    monkeypatch.chdir(run.parent)
+    with pytest.raises(RunFolderError, match=re.escape(f"the newest runs are {run.name!r}")):
+        load_agent("")
     for checkpoint in (run / "checkpoints").glob("step_*"):
         meant = f"a checkpoint of the run {str(run)!r}"
         with pytest.raises(RunFolderError, match=re.escape(meant)):

@@ -355,6 +355,27 @@ def test_a_second_signal_ends_what_is_in_a_kernel():
     assert errors == "stopped in the middle of an update; the last checkpoint is whole\n"
 
 
+def test_a_second_signal_ends_it_where_nobody_reads_stderr():
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.Popen(
+        [sys.executable, "-c", LONG_KERNEL],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=writer,
+    )
+    os.close(writer)
+    try:
+        assert process.stdout.readline() == b"begun\n"
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_wandb_offline_needs_no_network(tmp_path):
     pytest.importorskip("wandb")
     done = trainer(

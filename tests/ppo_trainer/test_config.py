@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -20,7 +21,16 @@ from entity_env.errors import (
     UnknownEnvironmentError,
 )
 from envs.errors import EnvConfigError
-from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, TrainConfig, train
+from ppo_trainer import (
+    CheckpointConfig,
+    EvalConfig,
+    OptimConfig,
+    PPOConfig,
+    RolloutConfig,
+    TrainConfig,
+    WandbConfig,
+    train,
+)
 from ppo_trainer.config import config_from_dict, config_to_dict
 from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.errors import ConfigError, DeviceError, RunFolderError
@@ -392,3 +402,72 @@ def test_a_recipe_is_what_the_command_line_trains_with():
         ppo_trainer.recipe("xorr")
     with pytest.raises(ConfigError, match=r"did you mean 'optim.lr'"):
         ppo_trainer.recipe("xor", "lr=1e-3")
+
+
+@pytest.mark.parametrize("group", ["env", "experiment"])
+def test_a_resume_keeps_its_environment_and_recipe(tmp_path, group):
+    config = small_config(run_dir=str(tmp_path), env={"_target_": "minesweeper", "width": 4})
+    run = RunFolder.draft(config).publish(config)
+    with pytest.raises(ConfigError, match=f"^{group}= does not go with resume") as caught:
+        from_command_line(f"resume={run.path}", f"{group}=minesweeper")
+    assert "env.width=8" in caught.value.hint
+    assert from_command_line(f"resume={run.path}", "env.width=8").env == {**config.env, "width": 8}
+    assert from_command_line(f"resume={run.path}", "env._target_=a.B").env == {
+        "_target_": "a.B",
+        "width": 4,
+    }
+
+
+# ----------------------------------------------------------------------------- settings in Python
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (lambda: TrainConfig(ppo=PPOConfig(minibatch_size=10.5)), "ppo.minibatch_size"),
+        (lambda: TrainConfig(ppo=PPOConfig(minibatch_size=10.0)), "ppo.minibatch_size"),
+        (lambda: TrainConfig(ppo=PPOConfig(ratio="x")), "ppo.ratio"),
+        (lambda: TrainConfig(ppo=PPOConfig(gamma="a")), "ppo.gamma"),
+        (lambda: TrainConfig(ppo=PPOConfig(gamma=None)), "ppo.gamma"),
+        (lambda: TrainConfig(ppo=PPOConfig(epochs=True)), "ppo.epochs"),
+        (lambda: TrainConfig(ppo=PPOConfig(clip_value=1)), "ppo.clip_value"),
+        (lambda: TrainConfig(ppo=PPOConfig(normalize_advantages="no")), "ppo.normalize_advantages"),
+        (lambda: TrainConfig(env=5), "env"),
+        (lambda: TrainConfig(env=["minesweeper"]), "env"),
+        (lambda: TrainConfig(env={"_target_": 5}), "env"),
+        (lambda: TrainConfig(seed=np.int64(3)), "seed"),
+        (lambda: TrainConfig(total_timesteps=1e6), "total_timesteps"),
+        (lambda: TrainConfig(run_name=5), "run_name"),
+        (lambda: TrainConfig(resume=Path("x")), "resume"),
+        (lambda: TrainConfig(device=None), "device"),
+        (lambda: TrainConfig(rollout=RolloutConfig(steps=None)), "rollout.steps"),
+        (lambda: TrainConfig(rollout=RolloutConfig(num_envs="4")), "rollout.num_envs"),
+        (lambda: TrainConfig(optim=OptimConfig(lr="1e-3")), "optim.lr"),
+        (lambda: TrainConfig(optim=OptimConfig(schedule="linar")), "optim.schedule"),
+        (
+            lambda: TrainConfig(value_net=NetConfig(), value_optim=OptimConfig(eps="0")),
+            "value_optim.eps",
+        ),
+        (lambda: TrainConfig(eval=EvalConfig(scripted=print)), "eval.scripted"),
+        (lambda: TrainConfig(eval=EvalConfig(max_steps=-1)), "eval.max_steps"),
+        (lambda: TrainConfig(checkpoint=CheckpointConfig(every=2.5)), "checkpoint.every"),
+        (lambda: TrainConfig(wandb=WandbConfig(mode="on")), "wandb.mode"),
+        # A group that is no group, or another one
+        (lambda: TrainConfig(net={"dim": 16}), "net"),
+        (lambda: TrainConfig(ppo={"gamma": 0.5}), "ppo"),
+        (lambda: TrainConfig(rollout=PPOConfig()), "rollout"),
+        (lambda: TrainConfig(value_net=PPOConfig()), "value_net"),
+        (lambda: TrainConfig(value_net="big"), "value_net"),
+        (lambda: TrainConfig(optim=None), "optim"),
+        (lambda: TrainConfig(ppo=PPOConfig), "ppo"),
+    ],
+)
+def test_a_setting_of_the_wrong_type_is_named(make, where):
+    with pytest.raises(ConfigError) as caught:
+        make()
+    assert caught.value.what.startswith(f"{where} "), caught.value.what
+
+
+def test_whole_numbers_are_numbers_too():
+    config = TrainConfig(ppo=PPOConfig(gamma=1, clip_coef=1), optim=OptimConfig(lr=1))
+    assert (config.ppo.gamma, config.optim.lr) == (1, 1)

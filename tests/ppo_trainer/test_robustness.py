@@ -1,7 +1,6 @@
 """What goes wrong in a run leaves a folder that can be gone on with, and an error that says how."""
 
 import errno
-import importlib
 import json
 import math
 import os
@@ -18,8 +17,6 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 import torch
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import (
@@ -30,10 +27,12 @@ from support.trainer_runs import (
     metrics,
     network,
     parameters,
+    resuming,
+    run_named,
     saved,
     small_config,
 )
-from test_config import from_command_line
+from test_divergence import TRAIN, poison
 
 import ppo_trainer
 from entity_env.errors import (
@@ -45,29 +44,18 @@ from entity_env.errors import (
 )
 from envs.minesweeper import MineSweeper
 from ppo_trainer import (
-    CheckpointConfig,
     EvalConfig,
-    OptimConfig,
     PPOConfig,
     RolloutConfig,
-    TrainConfig,
-    WandbConfig,
     train,
 )
 from ppo_trainer.checkpoint import TrainState, load_state
-from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
-from ppo_trainer.evaluation import evaluate
-from ppo_trainer.overrides import hydra_arguments
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import make_generators
 from ppo_trainer.update import make_optimizers
-from ragged_net import NetConfig
-from ragged_net.distributions import SelectDist
-from ragged_net.pairs import Pairs
 
 ROOT = Path(__file__).parents[2]
-TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a function of that name
 
 
 @pytest.fixture
@@ -76,18 +64,9 @@ def config(tmp_path, monkeypatch):
     return small_config(run_dir=str(tmp_path))
 
 
-def resume(config, run, **changes):
-    return replace(config, resume=str(run), **changes)
-
-
 def target(kind, **settings):
     """The ``env`` settings of a class in this file."""
     return {"_target_": f"{kind.__module__}.{kind.__qualname__}", **settings}
-
-
-def run_named(config, name):
-    """The settings of a run whose folder is known before it ends, and that folder."""
-    return replace(config, run_name=name), Path(config.run_dir) / name
 
 
 # --------------------------------------------------------------------- a resume that cannot start
@@ -125,7 +104,7 @@ def test_a_resume_that_fails_leaves_the_run_as_it_was(config, changes, error):
     stopped = train(config, stop=lambda update: update == 3)
     before = everything(stopped.run)
     with pytest.raises(error):
-        train(resume(config, stopped.run, **changes))
+        train(resuming(config, stopped.run, **changes))
     assert everything(stopped.run) == before
     resumed = ppo_trainer.resume(stopped.run)
     assert_same_checkpoint(resumed.run, whole.run)
@@ -137,7 +116,7 @@ def test_minesweeper_resumed_on_another_board_keeps_the_settings_of_its_own(conf
     stopped = train(config, stop=lambda update: update == 2)
     settings = (stopped.run / "config.yaml").read_text()
     with pytest.raises(EntityEnvError, match="environment 0"):
-        train(resume(config, stopped.run, env={**config.env, "width": 3, "height": 3}))
+        train(resuming(config, stopped.run, env={**config.env, "width": 3, "height": 3}))
     assert (stopped.run / "config.yaml").read_text() == settings
     assert ppo_trainer.resume(stopped.run).steps == 144
 
@@ -159,7 +138,7 @@ def test_a_resume_with_another_rollout_size_ends_at_the_total_of_steps(config, r
     config = replace(config, ppo=PPOConfig(epochs=1, minibatch_size=12))
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
     assert (stopped.steps, stopped.interrupted) == (72, True)
-    resumed = train(resume(config, stopped.run, rollout=rollout), env=SavedForaging)
+    resumed = train(resuming(config, stopped.run, rollout=rollout), env=SavedForaging)
     assert (resumed.steps, resumed.interrupted) == (steps[-1], False)
     records = metrics(resumed.run)
     assert [record["steps"] for record in records] == [24, 48, 72, *steps]
@@ -172,12 +151,12 @@ def test_a_resume_with_another_rollout_size_ends_at_the_total_of_steps(config, r
 
 def test_a_resume_with_another_rollout_size_that_is_stopped_is_interrupted(config, capsys):
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
-    larger = resume(config, stopped.run, rollout=RolloutConfig(num_envs=4, steps=12))
+    larger = resuming(config, stopped.run, rollout=RolloutConfig(num_envs=4, steps=12))
     # 72 + 48 = 120 of 144 steps, after more updates (4) than 144 / 48 = 3.
     again = train(larger, env=SavedForaging, stop=lambda update: update == 4)
     assert (again.steps, again.interrupted) == (120, True)
     assert "stopped at step 120" in capsys.readouterr().out
-    smaller = resume(config, stopped.run, rollout=RolloutConfig(num_envs=4, steps=3))
+    smaller = resuming(config, stopped.run, rollout=RolloutConfig(num_envs=4, steps=3))
     last = train(smaller, env=SavedForaging, stop=lambda update: update == 6)
     # 120 + 12 + 12 = 144: nothing was left when it was stopped.
     assert (last.steps, last.interrupted) == (144, False)
@@ -196,6 +175,15 @@ def test_the_entropy_schedule_follows_the_steps_too(config):
     # Before the updates 0, 24 and 48 of 60 steps are done.
     found = [record["policy/entropy_coef"] for record in metrics(done.run)]
     assert found == pytest.approx([0.5, 0.5 * 36 / 60, 0.5 * 12 / 60])
+
+
+def test_asking_a_run_for_fewer_steps_than_it_has_changes_nothing(config, capsys):
+    done = train(config, env=SavedForaging).run
+    before = (done / "config.yaml").read_bytes()
+    result = ppo_trainer.resume(done, env=SavedForaging, total_timesteps=24)
+    assert not result.interrupted
+    assert (done / "config.yaml").read_bytes() == before
+    assert "to train further, ask for more" in capsys.readouterr().out
 
 
 # --------------------------------------------------------------------------- names of the records
@@ -233,7 +221,7 @@ def test_metrics_of_an_environment_never_take_the_place_of_the_record_s_own(conf
 def test_such_metrics_lose_no_record_in_a_resume(config):
     whole = train(config, env=Namesake)
     stopped = train(config, env=Namesake, stop=lambda update: update == 3)
-    resumed = train(resume(config, stopped.run), env=Namesake)
+    resumed = train(resuming(config, stopped.run), env=Namesake)
     assert metrics(resumed.run) == metrics(whole.run)
     assert_same_checkpoint(resumed.run, whole.run)
 
@@ -255,128 +243,6 @@ class Reserved(SavedForaging):
 def test_a_metric_that_is_counted_for_all_environments_is_refused_at_the_door(config, name):
     with pytest.raises(MetricError, match=rf"^environment 0, step 2.*'{name}'"):
         train(replace(config, env=target(Reserved, name=name)))
-
-
-# ------------------------------------------------------------------------------------- divergence
-
-
-def poison(value, names=("",)):
-    """An update that is followed by ``value`` in the parameters whose name holds one of these."""
-    real = TRAIN.update
-
-    def update(net, *rest):
-        result = real(net, *rest)
-        with torch.no_grad():
-            for name, parameter in net.named_parameters():
-                if any(part in name for part in names):
-                    parameter.fill_(value)
-        return result
-
-    return update
-
-
-def assert_can_go_on(config, run, env=SavedForaging):
-    """All checkpoints to resume from are finite, and the last of them is good to go on with."""
-    assert checkpoints(run)
-    for folder in checkpoints(run):
-        assert all(p.isfinite().all() for p in load_file(folder / "model.safetensors").values())
-    resumed = train(resume(config, run), env=env)
-    assert resumed.steps == 144
-    assert [record["update"] for record in metrics(run)] == [1, 2, 3, 4, 5, 6]
-
-
-@pytest.mark.parametrize("every", [1, 1000], ids=["save", "collect"])
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e30, -1e38])
-def test_a_network_that_diverges_is_called_so_and_never_blamed_on_the_environment(
-    config, monkeypatch, value, every
-):
-    config = replace(config, checkpoint=CheckpointConfig(every=every))
-    config, run = run_named(config, "diverged")
-    monkeypatch.setattr(TRAIN, "update", poison(value))
-    with pytest.raises(NonFiniteError) as caught:
-        train(config, env=SavedForaging)
-    saved_huge = every == 1 and math.isfinite(value)  # huge numbers pass as parameters
-    assert ("parameter" in caught.value.what) == (every == 1 and not saved_huge)
-    assert f"python -m ppo_trainer resume={run} optim.lr=" in caught.value.hint
-    left = re.search(r"\S+before_nonfinite_\d+", caught.value.hint)[0]
-    assert (Path(left) / "model.safetensors").is_file()
-    monkeypatch.undo()
-    monkeypatch.setattr("ppo_trainer.report.draw_curve", lambda run: None)
-    if not saved_huge:
-        assert_can_go_on(config, run)
-
-
-@pytest.mark.parametrize("part", ["heads.0", "heads.1", "value_head"])
-@pytest.mark.parametrize("processes", [0, 2])
-def test_one_head_that_diverges_is_enough(config, monkeypatch, part, processes):
-    config = replace(
-        config,
-        rollout=replace(config.rollout, processes=processes),
-        checkpoint=CheckpointConfig(every=1000),
-    )
-    monkeypatch.setattr(TRAIN, "update", poison(math.nan, [part]))
-    with pytest.raises(NonFiniteError, match="the network's output is not finite") as caught:
-        train(config, env=SavedForaging)
-    action = {"heads.0": "Move", "heads.1": "Pick", "value_head": "value"}[part]
-    assert caught.value.received == action
-
-
-@pytest.mark.parametrize("lr", [1e5, 1e12, 1e30])
-@pytest.mark.parametrize("value_net", [None, SMALL_NET], ids=["shared", "value_net"])
-def test_a_learning_rate_that_is_far_too_high(config, lr, value_net):
-    config, run = run_named(replace(config, optim=OptimConfig(lr=lr), value_net=value_net), "hot")
-    with pytest.raises(NonFiniteError) as caught:
-        train(config, env=SavedForaging)
-    assert f"resume={run} optim.lr=" in str(caught.value)
-    assert_can_go_on(replace(config, optim=OptimConfig(lr=1e-3)), run)
-
-
-@pytest.mark.parametrize("greedy", [False, True])
-@pytest.mark.parametrize("part", ["heads.0", "heads.1", "value_head"])
-def test_an_evaluation_of_a_diverged_network_says_so(config, part, greedy):
-    net = network(SavedForaging(), config)
-    with torch.no_grad():
-        for name, parameter in net.named_parameters():
-            if part in name:
-                parameter.fill_(math.nan)
-    with pytest.raises(NonFiniteError, match="the network's output is not finite"):
-        evaluate(net, Game(SavedForaging, {}), config, torch.device("cpu"), 6, greedy=greedy)
-
-
-def test_divergence_that_an_evaluation_notices_first_ends_the_run_in_the_same_way(
-    config, monkeypatch
-):
-    config = replace(config, eval=EvalConfig(episodes=0, every=1, every_episodes=3))
-    config, run = run_named(config, "diverged")
-    monkeypatch.setattr(TRAIN, "update", poison(math.nan))
-    with pytest.raises(NonFiniteError, match="output is not finite") as caught:
-        train(config, env=SavedForaging)
-    assert f"resume={run} optim.lr=" in caught.value.hint
-
-
-def test_an_actor_that_diverges_alone_selects_an_entity_of_its_own_frame():
-    """An index out of range would end a CUDA device for good; another frame's would blame it."""
-    # Frame 0: one actor, actees 3 and 5. Frame 1: one actor, actees 0, 1 and 2.
-    pairs = Pairs(
-        actor=torch.tensor([0, 0, 1, 1, 1]),
-        actee=torch.arange(5),
-        entity=torch.tensor([3, 5, 0, 1, 2]),
-        frame_offsets=torch.tensor([0, 2, 5]),
-        actor_offsets=torch.tensor([0, 1, 2]),
-        actee_offsets=torch.tensor([0, 2, 5]),
-        num_actors=2,
-        mask=None,
-    )
-    nan, half, never = math.nan, math.log(0.5), -math.inf
-    for greedy in (False, True):
-        first = SelectDist(torch.tensor([nan, nan, never, half, half]), pairs)
-        second = SelectDist(torch.tensor([never, 0.0, nan, nan, nan]), pairs)
-        for _ in range(20):
-            picked = first.draw(greedy=greedy).tolist()
-            assert picked[0] == 0
-            assert picked[1] in ({3} if greedy else {3, 4})
-            assert second.draw(greedy=greedy).tolist() == [1, 2]
-        assert first.log_prob(torch.tensor(picked)).isnan().tolist() == [True, False]
 
 
 # ------------------------------------------------------------ an environment that fails mid-way
@@ -543,7 +409,7 @@ def test_a_checkpoint_of_another_kind_of_device_resumes_with_fresh_random_number
     assert_same(parameters(net), parameters(stopped.net))
 
     capsys.readouterr()
-    resumed = train(resume(config, stopped.run), env=SavedForaging)
+    resumed = train(resuming(config, stopped.run), env=SavedForaging)
     text = capsys.readouterr().out
     assert "drawing fresh random numbers: it was saved on another kind of device" in text
     assert "fresh episodes" not in text
@@ -560,7 +426,7 @@ def test_on_the_same_kind_of_device_a_damaged_generator_is_refused(config, capsy
     path = checkpoints(stopped.run)[-1] / "state.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "device": "cpu"}))
     with pytest.raises(CheckpointError, match="damaged"):
-        train(resume(config, stopped.run), env=SavedForaging)
+        train(resuming(config, stopped.run), env=SavedForaging)
     assert "fresh random numbers" not in capsys.readouterr().out
 
 
@@ -713,183 +579,6 @@ def test_what_next_of_a_class_with_a_path_is_for_the_shell(config, capsys):
     assert f"python -m ppo_trainer.watch {done.run}\n" in text
     assert f"python -m ppo_trainer resume={done.run} total_timesteps=48\n" in text
     assert done.run.name.startswith("savedforaging-")
-
-
-# ----------------------------------------------------------------------------- the command line
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["env=orchard.Orchard"], ["env=orchard.Orchard", "env._target_=orchard.Orchard"]),
-        (
-            ["env=minesweper"],
-            ["did you mean 'minesweeper'?", "'minesweeper', 'minesweeper_boards'"],
-        ),
-        (["seed=3", "env=minesweper"], ["env=minesweper does not exist"]),
-        (["-m", "env=minesweeper,minesweper"], ["env=minesweper does not exist"]),
-        (["experiment=minesweper"], ["did you mean 'minesweeper'?"]),
-        (["env="], ["env= does not exist"]),
-    ],
-    ids=" ".join,
-)
-def test_an_option_that_does_not_exist_names_what_was_meant(arguments, parts):
-    with pytest.raises(ConfigError) as caught:
-        from_command_line(*arguments)
-    for part in parts:
-        assert part in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["env=minesweeper"], ["-m", "env=minesweeper,custom"], ["experiment=minesweeper"], []],
-)
-def test_options_that_exist_pass(arguments):
-    assert hydra_arguments(arguments) == arguments
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["-m", "seed=1,2", "env._target_=farm.Farm"],
-        ["seed=1,2", "-m", "env._target_=farm.Farm"],
-        ["seed=1,2", "env._target_=farm.Farm", "-m"],
-    ],
-    ids=" ".join,
-)
-def test_flags_may_stand_anywhere(arguments):
-    # Hydra refuses settings on both sides of a flag.
-    expected = ["-m", "env=custom", "++seed=1,2", "++env._target_=farm.Farm"]
-    assert hydra_arguments(arguments) == expected
-
-
-PATHS = [*'é="\\#~$', "f(x)", "[1] {2}", "it's", "a, b", "a\\'", "007", "true"]
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("name", ["resume", "run_dir", "run_name"])
-def test_a_path_may_hold_any_character(name, path):
-    (argument,) = hydra_arguments([f"{name}={path}"])
-    value = OverridesParser.create().parse_override(argument).value()
-    made = OmegaConf.to_container(OmegaConf.create({name: value}), resolve=True)
-    assert made == {name: path}
-
-
-@pytest.mark.parametrize("value", ["null", "", "'a,b'", "${seed}"])
-def test_a_path_may_be_in_hydra_s_own_grammar(value):
-    assert hydra_arguments([f"run_name={value}"]) == [f"++run_name={value}"]
-
-
-def test_a_sweep_over_paths_is_one():
-    assert hydra_arguments(["-m", "run_name=a,b"]) == ["-m", "++run_name=a,b"]
-
-
-def test_a_flag_keeps_its_value():
-    assert hydra_arguments(["seed=3", "--cfg", "job"]) == ["--cfg", "job", "++seed=3"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["farm.Farm"], ["'farm.Farm' is not a setting", "env._target_=farm.Farm"]),
-        (["--total_timesteps", "100"], ["settings are not flags", "total_timesteps=<value>"]),
-        (["--env.width=8"], ["settings are not flags", "env.width=<value>"]),
-        (["seed=1,2"], ["seed=1,2 names several values", "add -m"]),
-    ],
-    ids=["no name", "flag", "flag with value", "no sweep"],
-)
-def test_what_is_no_setting_is_explained(arguments, parts):
-    with pytest.raises(ConfigError) as caught:
-        hydra_arguments(arguments)
-    for part in parts:
-        assert part in str(caught.value)
-
-
-def test_hydra_s_own_groups_and_deletions_are_settings_too():
-    arguments = ["hydra/launcher=basic", "hydra.verbose=true", "~experiment", "+hydra.a=1"]
-    assert hydra_arguments([*arguments, "--cfg", "job"]) == ["--cfg", "job", *arguments]
-
-
-def test_a_list_is_one_value():
-    assert hydra_arguments(["env.sizes=[1,2]"]) == ["++env.sizes=[1,2]"]
-
-
-def test_asking_a_run_for_fewer_steps_than_it_has_changes_nothing(config, capsys):
-    done = train(config, env=SavedForaging).run
-    before = (done / "config.yaml").read_bytes()
-    result = ppo_trainer.resume(done, env=SavedForaging, total_timesteps=24)
-    assert not result.interrupted
-    assert (done / "config.yaml").read_bytes() == before
-    assert "to train further, ask for more" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("group", ["env", "experiment"])
-def test_a_resume_keeps_its_environment_and_recipe(tmp_path, group):
-    config = small_config(run_dir=str(tmp_path), env={"_target_": "minesweeper", "width": 4})
-    run = RunFolder.draft(config).publish(config)
-    with pytest.raises(ConfigError, match=f"^{group}= does not go with resume") as caught:
-        from_command_line(f"resume={run.path}", f"{group}=minesweeper")
-    assert "env.width=8" in caught.value.hint
-    assert from_command_line(f"resume={run.path}", "env.width=8").env == {**config.env, "width": 8}
-    assert from_command_line(f"resume={run.path}", "env._target_=a.B").env == {
-        "_target_": "a.B",
-        "width": 4,
-    }
-
-
-# ----------------------------------------------------------------------------- settings in Python
-
-
-@pytest.mark.parametrize(
-    ("make", "where"),
-    [
-        (lambda: TrainConfig(ppo=PPOConfig(minibatch_size=10.5)), "ppo.minibatch_size"),
-        (lambda: TrainConfig(ppo=PPOConfig(minibatch_size=10.0)), "ppo.minibatch_size"),
-        (lambda: TrainConfig(ppo=PPOConfig(ratio="x")), "ppo.ratio"),
-        (lambda: TrainConfig(ppo=PPOConfig(gamma="a")), "ppo.gamma"),
-        (lambda: TrainConfig(ppo=PPOConfig(gamma=None)), "ppo.gamma"),
-        (lambda: TrainConfig(ppo=PPOConfig(epochs=True)), "ppo.epochs"),
-        (lambda: TrainConfig(ppo=PPOConfig(clip_value=1)), "ppo.clip_value"),
-        (lambda: TrainConfig(ppo=PPOConfig(normalize_advantages="no")), "ppo.normalize_advantages"),
-        (lambda: TrainConfig(env=5), "env"),
-        (lambda: TrainConfig(env=["minesweeper"]), "env"),
-        (lambda: TrainConfig(env={"_target_": 5}), "env"),
-        (lambda: TrainConfig(seed=np.int64(3)), "seed"),
-        (lambda: TrainConfig(total_timesteps=1e6), "total_timesteps"),
-        (lambda: TrainConfig(run_name=5), "run_name"),
-        (lambda: TrainConfig(resume=Path("x")), "resume"),
-        (lambda: TrainConfig(device=None), "device"),
-        (lambda: TrainConfig(rollout=RolloutConfig(steps=None)), "rollout.steps"),
-        (lambda: TrainConfig(rollout=RolloutConfig(num_envs="4")), "rollout.num_envs"),
-        (lambda: TrainConfig(optim=OptimConfig(lr="1e-3")), "optim.lr"),
-        (lambda: TrainConfig(optim=OptimConfig(schedule="linar")), "optim.schedule"),
-        (
-            lambda: TrainConfig(value_net=NetConfig(), value_optim=OptimConfig(eps="0")),
-            "value_optim.eps",
-        ),
-        (lambda: TrainConfig(eval=EvalConfig(scripted=print)), "eval.scripted"),
-        (lambda: TrainConfig(eval=EvalConfig(max_steps=-1)), "eval.max_steps"),
-        (lambda: TrainConfig(checkpoint=CheckpointConfig(every=2.5)), "checkpoint.every"),
-        (lambda: TrainConfig(wandb=WandbConfig(mode="on")), "wandb.mode"),
-        # A group that is no group, or another one
-        (lambda: TrainConfig(net={"dim": 16}), "net"),
-        (lambda: TrainConfig(ppo={"gamma": 0.5}), "ppo"),
-        (lambda: TrainConfig(rollout=PPOConfig()), "rollout"),
-        (lambda: TrainConfig(value_net=PPOConfig()), "value_net"),
-        (lambda: TrainConfig(value_net="big"), "value_net"),
-        (lambda: TrainConfig(optim=None), "optim"),
-        (lambda: TrainConfig(ppo=PPOConfig), "ppo"),
-    ],
-)
-def test_a_setting_of_the_wrong_type_is_named(make, where):
-    with pytest.raises(ConfigError) as caught:
-        make()
-    assert caught.value.what.startswith(f"{where} "), caught.value.what
-
-
-def test_whole_numbers_are_numbers_too():
-    config = TrainConfig(ppo=PPOConfig(gamma=1, clip_coef=1), optim=OptimConfig(lr=1))
-    assert (config.ppo.gamma, config.optim.lr) == (1, 1)
 
 
 # ------------------------------------------------------------- evaluations that would not end

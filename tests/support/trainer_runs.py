@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,16 @@ def small_config(**changes: Any) -> TrainConfig:
         "checkpoint": CheckpointConfig(every=2, keep=2),
     }
     return TrainConfig(**{**values, **changes})
+
+
+def run_named(config: TrainConfig, name: str) -> tuple[TrainConfig, Path]:
+    """The settings of a run whose folder is known before it ends, and that folder."""
+    return replace(config, run_name=name), Path(config.run_dir) / name
+
+
+def resuming(config: TrainConfig, run: Path, **changes: Any) -> TrainConfig:
+    """The settings that go on with ``run``; ``changes`` replace some of them."""
+    return replace(config, resume=str(run), **changes)
 
 
 def network(env: Environment, config: TrainConfig, seed: int = 0) -> RaggedNet:
