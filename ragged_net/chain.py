@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ragged_net.compiled import Arrays, WeightArrays, savable
 from ragged_net.once import once_differentiable
 
-__all__ = ["NO_ROWS", "Layer", "all_are_watched", "chain", "is_plain", "weights_of"]
+__all__ = ["NO_ROWS", "Layer", "chain", "is_plain", "weights_of"]
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -98,17 +98,6 @@ def is_plain(module: nn.Module, kind: type[M]) -> TypeGuard[M]:
         or module._compiled_call_impl
         or "forward" in module.__dict__
     )
-
-
-def all_are_watched() -> bool:
-    """Whether there are hooks on every module."""
-    return any(_ON_EVERY_MODULE)
-
-
-_ON_EVERY_MODULE = [
-    getattr(nn.modules.module, f"_global_{kind}_hooks", {})
-    for kind in ("forward", "forward_pre", "backward", "backward_pre")
-]
 
 
 def weights_of(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from ragged_net import kernels
@@ -26,6 +26,7 @@ __all__ = [
     "HEAD",
     "Arrays",
     "WeightArrays",
+    "all_are_watched",
     "attention",
     "can_run",
     "flat",
@@ -64,14 +65,26 @@ def attention(qkv: Tensor, frames: Frames) -> Tensor:
 def can_run(x: Tensor) -> bool:
     """Whether ``compiled_layers`` (a ``Block`` only if its heads fit) take rows ``x`` (N, D)."""
     return (
-        x.is_cpu
+        kernels.available()
+        and x.is_cpu
         and x.dtype == torch.float32
         and widths_fit(x.shape[1])
         and x.shape[0] > 0
-        and kernels.available()
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
+        and not all_are_watched()
     )
+
+
+def all_are_watched() -> bool:
+    """Whether there are hooks on every module."""
+    return any(_ON_EVERY_MODULE)
+
+
+_ON_EVERY_MODULE = [
+    getattr(nn.modules.module, f"_global_{kind}_hooks", {})
+    for kind in ("forward", "forward_pre", "backward", "backward_pre")
+]
 
 
 def widths_fit(dim: int, heads: int = 1) -> bool:

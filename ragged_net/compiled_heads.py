@@ -147,21 +147,22 @@ class _Select(torch.autograd.Function):
         query, key = query.contiguous(), key.contiguous()
         log_probs = query.new_empty(pairs.num_pairs)
         mask = query.new_empty(0, dtype=torch.bool) if pairs.mask is None else pairs.mask
-        ctx.offsets = pairs.actor_offsets.numpy(), pairs.actee_offsets.numpy()
+        offsets = pairs.actor_offsets, pairs.actee_offsets
         kernels.load("select").select_forward(
-            flat(query), flat(key), *ctx.offsets, query.shape[1], mask.contiguous().numpy(),
-            flat(log_probs),
+            flat(query), flat(key), *(ends.numpy() for ends in offsets), query.shape[1],
+            mask.contiguous().numpy(), flat(log_probs),
         )  # fmt: skip
-        ctx.save_for_backward(query, key, log_probs)
+        # As tensors: autograd notices if somebody writes to them meanwhile.
+        ctx.save_for_backward(query, key, log_probs, *map(savable, offsets))
         return log_probs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_log_probs: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, log_probs = ctx.saved_tensors
+        query, key, log_probs, *offsets = ctx.saved_tensors
         d_query, d_key = torch.empty_like(query), torch.empty_like(key)
         kernels.load("select").select_backward(
-            flat(d_log_probs.contiguous()), flat(log_probs), flat(query), flat(key), *ctx.offsets,
-            query.shape[1], flat(d_query), flat(d_key),
+            flat(d_log_probs.contiguous()), flat(log_probs), flat(query), flat(key),
+            *(ends.numpy() for ends in offsets), query.shape[1], flat(d_query), flat(d_key),
         )  # fmt: skip
         return d_query, d_key, None

@@ -70,6 +70,10 @@ class CategoricalDist:
         scores = scores - scores.amax(-1, keepdim=True)
         if not greedy:
             scores = scores + gumbel_like(scores, generator)
+        # Where an actor's logits are NaN, argmax would take what is forbidden, too.
+        scores = scores.masked_fill(scores.isnan(), float("inf")).masked_fill(
+            ~self.mask, float("-inf")
+        )
         return scores.argmax(-1)
 
     def log_prob(self, choices: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from torch.nn.functional import linear
 from entity_env.spaces import Discrete, Feature, ObsSpace
 from ragged_net import compiled_embedding
 from ragged_net.batch import EntityBatch
-from ragged_net.chain import NO_ROWS, all_are_watched, chain, is_plain
+from ragged_net.chain import NO_ROWS, chain, is_plain
+from ragged_net.compiled import all_are_watched
 from ragged_net.compiled_embedding import EmbeddingLayer, Part
 from ragged_net.errors import ShapeError
 from ragged_net.input_norm import InputNorm
@@ -48,11 +49,11 @@ class TypeEmbedding(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Feature rows (N, F) float32 -> embeddings (N, D)."""
-        project = self.project
+        project, dtype = self.project, self.type_vector.dtype
         if project is not None and _only_multiplies(project) and not all_are_watched():
-            total = linear(self.norm(values), project.weight, self.type_vector)
+            total = linear(self.norm(values).to(dtype), project.weight, self.type_vector)
         elif project is not None:
-            total = project(self.norm(values)) + self.type_vector
+            total = project(self.norm(values).to(dtype)) + self.type_vector
         else:  # the type vector is all there is to say about an entity
             total = self.type_vector.expand(values.shape[0], -1)
         for (column, _), table in zip(self.discrete, self.tables, strict=True):

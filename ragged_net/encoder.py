@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from entity_env.spaces import ObsSpace
 from ragged_net import compiled
 from ragged_net.batch import EntityBatch
-from ragged_net.chain import NO_ROWS, all_are_watched, chain, is_plain, weights_of
-from ragged_net.compiled import WeightArrays
+from ragged_net.chain import NO_ROWS, chain, is_plain, weights_of
+from ragged_net.compiled import WeightArrays, all_are_watched
 from ragged_net.compiled_layers import Norm, ReluLinear
 from ragged_net.config import NetConfig
 from ragged_net.embedding import EntityEmbedding
@@ -23,7 +23,7 @@ from ragged_net.transformer import RaggedTransformer, make_activation
 
 __all__ = ["Encoder", "Mix", "frame_means"]
 
-_ADDED_AT_ONCE = 64
+_ADDED_AT_ONCE = 1 << 6
 """Rows in one float32 sum."""
 
 
@@ -138,7 +138,8 @@ def frame_means(entities: RaggedTensor) -> Tensor:
     # In parts: one float32 sum of 10,000 equal rows is off by 0.02%. A part is what one frame has
     # of one stretch of rows. Both numbers only rise, and so does their sum wherever a part begins;
     # what it leaps over are empty parts.
-    part_ids = frame_ids + torch.arange(len(x), device=x.device) // _ADDED_AT_ONCE
+    # Shifted, for torch.compile makes nonsense of an arange // 64 (torch 2.13, dynamic shapes).
+    part_ids = frame_ids + (torch.arange(len(x), device=x.device) >> 6)
     count = entities.num_frames + len(x) // _ADDED_AT_ONCE
     parts = x.new_zeros(count, x.shape[1]).index_add(0, part_ids, x)
     frame_of_part = frame_ids.new_zeros(count).scatter(0, part_ids, frame_ids)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from torch import Tensor
+
 __all__ = [
     "ActionChoiceError",
+    "BatchedGradientError",
     "DeviceError",
     "DtypeError",
     "EmptyBatchError",
@@ -20,6 +23,7 @@ __all__ = [
     "UnknownNameError",
     "VisibilityError",
     "check_names",
+    "check_tensor",
 ]
 
 
@@ -100,6 +104,10 @@ class SecondDerivativeError(RaggedNetError):
     """The derivative of a gradient that is computed outside autograd."""
 
 
+class BatchedGradientError(RaggedNetError):
+    """Several gradients at once, from operations that compute one at a time."""
+
+
 class ActionChoiceError(RaggedNetError):
     """A given action that does not exist or that the mask forbids."""
 
@@ -129,3 +137,11 @@ def check_names(kind: str, where: str, received: Iterable[str], valid: Iterable[
                 expected=", ".join(map(repr, valid)),
                 received=", ".join(map(repr, received)) or "(none)",
             )
+
+
+def check_tensor(where: str, value: object) -> None:
+    """Raise DtypeError unless ``value`` is a tensor."""
+    if not isinstance(value, Tensor):
+        raise DtypeError(
+            f"{where}: no tensor", expected="a torch.Tensor", received=type(value).__name__
+        )

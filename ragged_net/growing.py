@@ -70,7 +70,8 @@ class GrowingTensor:
 
     @staticmethod
     def _room(part: Tensor, rows: int) -> Tensor:
-        return part.new_empty(int(rows * _MARGIN), *part.shape[1:])
+        with torch.inference_mode(False):  # else nobody could write to it outside that mode
+            return part.new_empty(int(rows * _MARGIN), *part.shape[1:])
 
 
 def _kind(rows: Tensor) -> tuple[torch.Size, torch.dtype, torch.device]:

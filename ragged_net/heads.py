@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ragged_net import compiled, compiled_heads
-from ragged_net.chain import all_are_watched, chain, is_plain, weights_of
+from ragged_net.chain import chain, is_plain, weights_of
 from ragged_net.compiled_layers import Value
 from ragged_net.distributions import CategoricalDist, SelectDist
 from ragged_net.pairs import Pairs
@@ -123,7 +123,7 @@ class ValueHead(nn.Module):
     def _weights(self) -> list[Tensor] | None:
         """Those of the kernel, if it does what these modules do."""
         mlp = self.mlp
-        if not is_plain(mlp, nn.Sequential) or len(mlp) != 3 or all_are_watched():
+        if not is_plain(mlp, nn.Sequential) or len(mlp) != 3:
             return None
         hidden, activation, last = mlp
         weights = weights_of((hidden, last), (nn.Linear, nn.Linear))

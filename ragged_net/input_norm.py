@@ -55,8 +55,8 @@ class InputNorm(nn.Module):
         self.num_columns = len(kept)
         self._kept, scales = kept, [_declared_scale(features[i]) for i in kept]
         self._declared = [s is not None for s in scales]
-        shift = torch.tensor([0.0 if s is None else s[0] for s in scales])
-        scale = torch.tensor([1.0 if s is None else 1.0 / s[1] for s in scales])
+        shift = torch.tensor([0.0 if s is None else s[0] for s in scales]).float()
+        scale = torch.tensor([1.0 if s is None else 1.0 / s[1] for s in scales]).float()
         # Constants of the space, so they need not be in the state.
         for name, constant in self._constants().items():
             self.register_buffer(name, constant, persistent=False)
@@ -69,16 +69,31 @@ class InputNorm(nn.Module):
 
     def _constants(self, device: torch.device | None = None) -> dict[str, Tensor]:
         return {
-            "declared": torch.tensor(self._declared, dtype=torch.bool, device=device),
+            # Not bool, of which ``AveragedModel(use_buffers=True)`` takes no mean.
+            "declared": torch.tensor(self._declared, dtype=torch.int64, device=device),
             "columns": torch.tensor(self._kept, dtype=torch.int64, device=device),
         }
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> InputNorm:
-        """Move; ``to_empty`` leaves anything in the memory, and no state mends constants."""
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        """Move, and never change a dtype: in half precision the count would soon be infinite."""
+
+        def move(buffer: Tensor) -> Tensor:
+            moved: Tensor = fn(buffer)
+            return moved if moved.dtype == buffer.dtype else buffer.to(moved.device)
+
+        super()._apply(move, recurse)  # type: ignore[no-untyped-call]
+        self._set_constants()
+        return self
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        """Load; with ``assign=True`` the state may lie on another device."""
+        super()._load_from_state_dict(*arguments)  # type: ignore[no-untyped-call]
+        self._set_constants()
+
+    def _set_constants(self) -> None:
+        """Anew: ``to_empty`` leaves anything in the memory, and no state mends constants."""
         for name, constant in self._constants(self.scale.device).items():
             setattr(self, name, constant)
-        return self
 
     def pick(self, values: Tensor) -> Tensor:
         """The continuous columns (N, F_c) of whole feature rows (N, F)."""
@@ -144,8 +159,9 @@ class InputNorm(nn.Module):
         std = (self.m2 / self.count).sqrt()
         varies = std > RELATIVE_FLOOR * self.mean.abs() + ABSOLUTE_FLOOR
         scale = torch.where(varies, 1.0 / std, 0.0).to(self.scale.dtype)
-        self.shift.copy_(torch.where(self.declared, self.shift, self.mean.to(self.shift.dtype)))
-        self.scale.copy_(torch.where(self.declared, self.scale, scale))
+        declared = self.declared.bool()
+        self.shift.copy_(torch.where(declared, self.shift, self.mean.to(self.shift.dtype)))
+        self.scale.copy_(torch.where(declared, self.scale, scale))
 
 
 def _declared_scale(feature: Feature) -> tuple[float, float] | None:

@@ -76,7 +76,7 @@ class Layout:
             for k, (name, ragged) in enumerate(zip(names, types, strict=True))
         }
         rows = batch.num_entities + (frames if with_global else 0)
-        known = torch.arange(frames + 1) * int(with_global)
+        known = torch.arange(frames + 1, device="cpu") * int(with_global)
         for ragged in types:
             known = known + ragged.host_offsets
         last = starts[:, -1] if with_global else None

@@ -199,11 +199,17 @@ class RaggedNet(nn.Module):
 
     @property
     def _device(self) -> torch.device:
-        return self.encoder.mix.linear.weight.device
+        return self._weight.device
+
+    @property
+    def _weight(self) -> Tensor:
+        """One of the parameters: any layer may have been replaced."""
+        weight = getattr(self.encoder.mix.linear, "weight", None)
+        return weight if isinstance(weight, Tensor) else next(self.parameters())
 
     def _arrange(self, batch: EntityBatch, flags: Flags | None) -> tuple[Layout, Tensor | None]:
         """Check the features; return the flat order, and which of its rows (N,) are hidden."""
-        weight = self.encoder.mix.linear.weight
+        weight = self._weight
         if weight.dtype != torch.float32:
             raise DtypeError(
                 "the network's parameters are of another type than its batches",

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ragged_net.errors import SecondDerivativeError
+from ragged_net.errors import BatchedGradientError, SecondDerivativeError
 
 __all__ = ["once_differentiable"]
 
@@ -25,6 +25,11 @@ def once_differentiable(backward: Backward) -> Backward:
 
     @functools.wraps(backward)
     def wrapped(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        if any(map(_is_several, gradients)):
+            raise BatchedGradientError(
+                "the compiled layers compute one gradient at a time",
+                hint=f"without is_grads_batched or vectorize; or {_PLAIN}",
+            )
         with torch.no_grad():
             results = backward(ctx, *gradients)
         if not torch.is_grad_enabled():  # nobody keeps them for that
@@ -33,6 +38,12 @@ def once_differentiable(backward: Backward) -> Backward:
         return tuple(None if g is None else final(g.requires_grad_()) for g in results)
 
     return wrapped
+
+
+# What torch calls the tensors that stand for several; it has no public name for it.
+_is_several: Callable[[Tensor | None], bool] = getattr(
+    getattr(torch._C, "_functorch", None), "is_legacy_batchedtensor", lambda gradient: False
+)
 
 
 class _Final(torch.autograd.Function):
@@ -46,6 +57,10 @@ class _Final(torch.autograd.Function):
     def backward(ctx: Any, *_: Tensor) -> Tensor:
         raise SecondDerivativeError(
             "a gradient of the compiled layers cannot be differentiated again",
-            hint="call the network within ragged_net.plain_torch(), made with "
-            "NetConfig(attention='reference'): torch differentiates that any number of times",
+            hint=f"{_PLAIN}: torch differentiates that any number of times",
         )
+
+
+_PLAIN = (
+    "call the network within ragged_net.plain_torch(), made with NetConfig(attention='reference')"
+)

@@ -61,7 +61,7 @@ class Draw:
     def nobody(self, actors: CategoricalActors | SelectActors) -> ActionOutput:
         """What an action without actors does."""
         none = actors.actors
-        empty = torch.zeros(0, device=none.values.device)
+        empty = torch.zeros(0, dtype=torch.float32, device=none.values.device)
         probs: Tensor | RaggedTensor
         if isinstance(actors, CategoricalActors):
             probs = empty.view(0, actors.mask.shape[1])

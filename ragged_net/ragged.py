@@ -11,7 +11,13 @@ import torch
 from torch import Tensor
 
 from ragged_net import kernels
-from ragged_net.errors import DeviceError, DtypeError, EmptyBatchError, ShapeError
+from ragged_net.errors import (
+    DeviceError,
+    DtypeError,
+    EmptyBatchError,
+    ShapeError,
+    check_tensor,
+)
 from ragged_net.transfer import send
 
 __all__ = ["FrameNumbers", "RaggedTensor", "offsets_of", "shifted_places"]
@@ -68,6 +74,7 @@ class FrameNumbers:
         """
         if isinstance(frames, FrameNumbers):
             return frames
+        check_tensor("the numbers of the frames to select", frames)
         if frames.dtype not in (torch.int64, torch.int32):
             raise DtypeError(
                 "frames are selected by their numbers",
@@ -105,6 +112,8 @@ class RaggedTensor:
 
     def __post_init__(self) -> None:
         """Check that values and offsets belong together."""
+        check_tensor("the values of a RaggedTensor", self.values)
+        check_tensor("the offsets of a RaggedTensor", self.offsets)
         if self.offsets.ndim != 1 or self.offsets.shape[0] < 1 or self.values.ndim < 1:
             raise ShapeError(
                 "a RaggedTensor has the wrong number of dimensions",
@@ -140,6 +149,7 @@ class RaggedTensor:
     @classmethod
     def from_lengths(cls, values: Tensor, lengths: Tensor | Sequence[int]) -> RaggedTensor:
         """Frames from their ``lengths`` (B,), whose sum is the number of ``values`` (N, ...)."""
+        check_tensor("the values of a RaggedTensor", values)
         if not isinstance(lengths, Tensor) or lengths.dtype != torch.int64:
             lengths = torch.as_tensor(lengths)
             if lengths.numel() and lengths.is_floating_point():
@@ -149,6 +159,12 @@ class RaggedTensor:
                     received=lengths.dtype,
                 )
             lengths = lengths.to(torch.int64)
+        if lengths.ndim != 1:
+            raise ShapeError(
+                "the lengths of a RaggedTensor are no list",
+                expected="(B,)",
+                received=tuple(lengths.shape),
+            )
         offsets = offsets_of(lengths)
         known = offsets if offsets.device.type == "cpu" else None
         return cls(values, send(offsets, values.device), known)

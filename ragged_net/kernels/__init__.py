@@ -32,20 +32,29 @@ __all__ = [
 ]
 
 _wanting_torch = 0
-# Torch has no public name for it.
+# Torch has no public names for these.
 _transformation: Callable[[], object] = getattr(
     getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None
 )
+_onlookers: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 
 def available() -> bool:
     """Whether kernels may run; without them everything runs in plain torch."""
-    return not (_wanting_torch or in_torch_func() or in_forward_mode()) and _can_compile()
+    return (
+        not (_wanting_torch or in_torch_func() or in_forward_mode() or _is_watched())
+        and _can_compile()
+    )
 
 
 def in_torch_func() -> bool:
     """Whether ``torch.func`` transforms what runs: its tensors are no arrays of NumPy."""
     return _transformation() is not None
+
+
+def _is_watched() -> bool:
+    """Whether somebody takes note of torch's operations: traces, counts or fakes them."""
+    return bool(_onlookers() or torch.jit.is_tracing())
 
 
 def in_forward_mode() -> bool:
