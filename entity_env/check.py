@@ -233,6 +233,9 @@ def main(arguments: list[str] | None = None) -> int:
     except EntityEnvError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
     print(
         f"{given.env}: no mistakes found in games of {checked.episodes:,} episodes "
         f"and {checked.steps:,} steps"

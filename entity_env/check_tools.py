@@ -12,7 +12,7 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.batch import VecActionMask, VecObs, VecSelectEntityActionMask, batch_obs
 from entity_env.environment import Environment, seed_environment
-from entity_env.errors import ObservationError, SpaceError, shorten
+from entity_env.errors import EntityEnvError, ObservationError, SpaceError, shorten
 from entity_env.observation import Observation
 from entity_env.outcome import read_metrics
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -120,9 +120,8 @@ class Between(Environment):
             # The copies of ids may be other ids: of some objects each is only equal to itself.
             before, ids = copy.deepcopy(last), _ids(last)
             self.last = call(*args)
-            packed = [pack_obs(batch_obs([obs], *self.spaces)) for obs in (before, last)]
             part = (
-                difference("", *packed)
+                self._change(before, last)
                 or ("ids" if _ids(last) != ids else None)
                 or ("metrics" if _metrics(before) != _metrics(last) else None)
             )
@@ -133,6 +132,14 @@ class Between(Environment):
                 )
         check_spaces(self.spaces, self.env)
         return self.last
+
+    def _change(self, before: Observation, after: Observation) -> str | None:
+        """Which part of an observation is no longer what it was."""
+        packed = pack_obs(batch_obs([before], *self.spaces))
+        try:
+            return difference("", packed, pack_obs(batch_obs([after], *self.spaces)))
+        except EntityEnvError as error:
+            return f"parts ({error.what})"
 
 
 def _id_lists(obs: Observation) -> list[Any]:

@@ -79,7 +79,7 @@ class MaskReader:
         if isinstance(space, GlobalCategoricalActionSpace):
             actors = [len(self.ids)]
             values = mask.mask  # type: ignore[attr-defined]
-            shaped = None if values is None else [values]
+            shaped = None if values is None else self._of_one(name, values, len(space))
         else:
             actors = self._entities(name, "actor", mask.actor_ids, mask.actor_types)  # type: ignore[attr-defined]
             shaped = mask.mask  # type: ignore[attr-defined]
@@ -89,6 +89,18 @@ class MaskReader:
         if allowed is None:
             allowed = np.ones((len(actors), len(space)), dtype=np.bool_)
         return CategoricalActors(np.array(actors, dtype=np.int64), allowed)
+
+    @staticmethod
+    def _of_one(action: str, mask: object, width: int) -> npt.NDArray[np.bool_]:
+        """The mask (width,) of an action that has a single actor as (1, width)."""
+        values = bool_array(f"the mask of action {action!r}", mask, MaskTypeError)
+        if values.shape != (width,):
+            raise MaskShapeError(
+                f"the mask of action {action!r} has the wrong shape",
+                expected=f"({width} choices,)",
+                received=f"shape {values.shape}",
+            )
+        return values[None]
 
     def _select(self, name: str, mask: Any) -> SelectActors | None:
         actors = self._entities(name, "actor", mask.actor_ids, mask.actor_types)

@@ -149,6 +149,9 @@ class RowEnvironments:
                 f"{what} did not make an environment",
                 expected="a subclass of entity_env.Environment, or what makes an instance",
                 received=shorten(env),
+                hint="the class itself, MyEnv and not MyEnv(): each row has one of its own"
+                if isinstance(make, Environment)
+                else None,
             ).located(self.where(row))
         return env
 

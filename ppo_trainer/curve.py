@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ppo_trainer.logger import read_metrics
+from ppo_trainer.recent import PER_EPISODE, RecentEpisodes
 from ppo_trainer.run_folder import RunFolder, writing
 
 __all__ = ["draw_curve"]
@@ -25,7 +26,8 @@ def draw_curve(run: RunFolder) -> Path | None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    records = read_metrics(run)
+    records, recent = read_metrics(run), RecentEpisodes(run.read_config().rollout.num_envs)
+    means = [recent.add(record) for record in records]
     panels = [(name, label) for name, label in _PANELS if any(name in r for r in records)]
     if not panels:
         return None
@@ -36,7 +38,12 @@ def draw_curve(run: RunFolder) -> Path | None:
     figure.suptitle(run.path.name, fontsize=11)
     for index, (name, label) in enumerate(panels):
         axes = figure.add_subplot(rows, columns, index + 1)
-        points = [(record["steps"], record[name]) for record in records if name in record]
+        sources = means if name in PER_EPISODE else records
+        points = [
+            (record["steps"], source[name])
+            for record, source in zip(records, sources, strict=True)
+            if name in source
+        ]
         axes.plot(
             *zip(*points, strict=True),
             linewidth=1.4,

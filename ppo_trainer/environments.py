@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +24,7 @@ __all__ = [
     "make_factory",
     "make_vec_env",
     "name_in_script",
+    "open_vec_env",
     "with_env",
 ]
 
@@ -80,10 +83,8 @@ class Game:
         return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
 
 
-def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
-    """The config with ``env._target_`` set to the path of ``env``, where one is given."""
-    if env is None:
-        return config
+def check_env_class(env: object) -> None:
+    """Refuse what makes no environments."""
     if not callable(env):
         raise ConfigError(
             "env is not a class or function that makes environments",
@@ -91,6 +92,32 @@ def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
             "TrainConfig(env={'_target_': ..., ...})",
             received=shorten(env),
         )
+
+
+def _check_config(config: object) -> None:
+    if isinstance(config, TrainConfig):
+        return
+    hint = None
+    if callable(config):
+        hint = "an environment is the second argument: train(env=MyEnv)"
+    elif isinstance(config, str):
+        hint = (
+            f"ppo_trainer.recipe({config!r}) has the settings of python -m ppo_trainer env={config}"
+        )
+    raise ConfigError(
+        "the settings of a run are no TrainConfig",
+        expected="TrainConfig(total_timesteps=..., ...)",
+        received=shorten(config),
+        hint=hint,
+    )
+
+
+def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
+    """The config with ``env._target_`` set to the path of ``env``, where one is given."""
+    _check_config(config)
+    if env is None:
+        return config
+    check_env_class(env)
     path = f"{env.__module__}.{getattr(env, '__qualname__', type(env).__qualname__)}"
     if not _is_importable(path, env):
         path = UNIMPORTABLE + path
@@ -116,8 +143,12 @@ def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
         raise RunFolderError(
             f"environment {target.removeprefix(UNIMPORTABLE)!r} cannot be imported: it lives in a "
             "script, a notebook or a function",
-            hint="pass it: train(config, env=MyEnv), watch(run, env=MyEnv); or move it to a module",
+            hint="in Python pass it: resume(run, env=MyEnv), watch(run, env=MyEnv); or move it to "
+            "a module and tell the run so: "
+            "python -m ppo_trainer resume=<run> env._target_=my_env.MyEnv",
         )
+    if env is not None:
+        check_env_class(env)
     factory = resolve(target) if env is None else env
     check_settings(factory, settings)
     if config.eval.scripted is not None:
@@ -144,3 +175,16 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
         # In workers they would be other rows with other random numbers, and slower.
         print(f"rollout.processes is not used: {game.name} plays all rows in this process")
     return game.rows(rollout.num_envs, seed)
+
+
+@contextlib.contextmanager
+def open_vec_env(config: TrainConfig, game: Game, seed: int) -> Iterator[VecEnv]:
+    """``make_vec_env``, closed at the end; if that fails, what was trained is not lost with it."""
+    vec_env = make_vec_env(config, game, seed)
+    try:
+        yield vec_env
+    finally:
+        try:
+            vec_env.close()
+        except EntityEnvError as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -152,8 +154,15 @@ def evaluate_all(
         scripted = load_scripted(config.eval.scripted)
         # A script knows the game, not what the network sees of it.
         whole = replace(game, shown=None)
-        metrics = play_scripted(whole, scripted, episodes, seed, max_steps=config.eval.max_steps)
-        results.append(Evaluation("scripted player", metrics))
+        limit = config.eval.max_steps
+        try:
+            metrics = play_scripted(whole, scripted, episodes, seed, max_steps=limit)
+            results.append(Evaluation("scripted player", metrics))
+        except Exception as error:  # a function of the user's, after all of the training
+            traceback.print_exception(error, limit=-3)
+            print(
+                f"no scripted player: eval.scripted={config.eval.scripted} failed", file=sys.stderr
+            )
     metrics = _play(game, random_policy(seed), config, episodes, seed)
     return [*results, Evaluation("random play", metrics)]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ppo_trainer.config import TrainConfig, config_to_dict
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.recent import RecentEpisodes
 from ppo_trainer.run_folder import RunFolder, writing
 
 __all__ = ["RESERVED", "RunLogger", "check_wandb", "read_metrics"]
@@ -27,10 +28,16 @@ class RunLogger:
         config: The run's settings.
         update: Updates done before; later records of an interrupted run are dropped, since the
             resumed run writes them again.
+
+    Attributes:
+        recent: The last episodes of the records that were kept.
     """
 
     def __init__(self, run: RunFolder, config: TrainConfig, update: int) -> None:
         kept = [record for record in read_metrics(run) if record["update"] <= update]
+        self.recent = RecentEpisodes(config.rollout.num_envs)
+        for record in kept:
+            self.recent.add(record)
         # Half a second of imports that a reader of this module does not need.
         from torch.utils.tensorboard import SummaryWriter
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from ppo_trainer.recent import RecentEpisodes
+
 __all__ = ["RunProgress"]
 
 _SHOWN = (
@@ -30,9 +32,11 @@ class RunProgress:
     Args:
         done: Steps done before, in a resumed run.
         total: Steps at the end.
+        recent: Holds the episodes of those steps.
     """
 
-    def __init__(self, done: int, total: int) -> None:
+    def __init__(self, done: int, total: int, recent: RecentEpisodes) -> None:
+        self._recent = recent
         self._first = self._next_line = done
         self._total = total
         # Not from the start on: the first update also compiles, and would spoil the speed for long.
@@ -63,6 +67,7 @@ class RunProgress:
         """Show the state after an update."""
         self._updates.append((time.perf_counter(), steps))
         self._last.update({name: v for name, v in metrics.items() if math.isfinite(v)})
+        self._last.update(self._recent.add(metrics))
         if self._bar is not None:
             self._bar.update(self._task, completed=steps, text=self._text())
         elif steps >= self._next_line or steps >= self._total:

@@ -71,19 +71,27 @@ def finish(session: Session, interrupted: bool) -> list[Evaluation]:
 def _next_steps(session: Session) -> list[tuple[str, str]]:
     path, more = str(session.run.path), 2 * session.state.steps
     python = python_command()
-    own_game = f"{python} -m ppo_trainer env._target_=my_pkg.my_env.MyEnv"
     if session.config.env["_target_"].startswith(UNIMPORTABLE):
         # The commands cannot import a class that lives in a script or notebook.
         env = name_in_script(session.config)
+        moved = env if env.isidentifier() else "MyEnv"
         call = f"resume({path!r}, env={env}, total_timesteps={more})"
         return [
             ("watch it play", f"from ppo_trainer.watch import watch; watch({path!r}, env={env})"),
+            (
+                "film it",
+                f"from ppo_trainer.watch import film; film({path!r}, 'game.gif', env={env})",
+            ),
             ("train it further", f"from ppo_trainer import resume; {call}"),
-            ("from the terminal", f"move it to a module, then {own_game}"),
+            (
+                "from the terminal",
+                f"move it to a module my_env, then {python} -m ppo_trainer "
+                f"resume={shlex.quote(path)} env._target_=my_env.{moved}",
+            ),
         ]
     quoted = shlex.quote(path)
     return [
         ("watch it play", f"{python} -m ppo_trainer.watch {quoted}"),
         ("train it further", f"{python} -m ppo_trainer resume={quoted} total_timesteps={more}"),
-        ("your own game", own_game),
+        ("your own game", f"{python} -m ppo_trainer env._target_=my_pkg.my_env.MyEnv"),
     ]

@@ -193,6 +193,8 @@ def _meant(path: Path) -> str | None:
     """Which run somebody may have had in mind, and else the newest ones beside it."""
     if path.parent.name == "checkpoints" and (path.parent.parent / "config.yaml").is_file():
         return f"that is a checkpoint of the run {str(path.parent.parent)!r}"
+    if (path.parent / "config.yaml").is_file() and path.is_file():
+        return f"that is a file of the run {str(path.parent)!r}"
     beside, usual = (p.glob("*/config.yaml") for p in (path.parent, Path(TrainConfig.run_dir)))
     found = [file.parent for file in beside] or [file.parent for file in usual]
     found.sort(key=lambda run: run.stat().st_mtime, reverse=True)

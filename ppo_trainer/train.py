@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from entity_env import VecObs
+from entity_env.errors import shorten
 from entity_env.registry import Factory
 from ppo_trainer.advantage import explained_variance
 from ppo_trainer.collect import Collected, collect
 from ppo_trainer.config import TrainConfig, config_from_dict
 from ppo_trainer.device import choose_device, compiling, use_threads
-from ppo_trainer.environments import make_factory, make_vec_env, with_env
+from ppo_trainer.environments import make_factory, open_vec_env, with_env
+from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluation import Evaluation, load_scripted
 from ppo_trainer.interrupt import Interrupt
 from ppo_trainer.logger import RESERVED, RunLogger, check_wandb
@@ -47,7 +50,7 @@ class TrainResult:
     run: Path
     steps: int
     interrupted: bool
-    net: RaggedNet
+    net: RaggedNet = field(repr=False)
     evaluations: list[Evaluation] = field(default_factory=list)
 
 
@@ -65,7 +68,11 @@ def train(
             all its rows; else ``config.env`` names it.
         stop: Called with the number of updates done; True ends the run as Ctrl-C would.
     """
-    config = with_env(config or TrainConfig(), env)
+    config = with_env(TrainConfig() if config is None else config, env)
+    if stop is not None and not callable(stop):
+        raise ConfigError(
+            "stop cannot be called", expected="stop(updates) -> bool", received=shorten(stop)
+        )
     device = choose_device(config.device)
     use_threads(config, device)
     if config.keep_memory:
@@ -78,12 +85,12 @@ def train(
     check_wandb(config)
     with (
         Interrupt() as interrupt,
-        make_vec_env(config, game, config.seed) as vec_env,
+        open_vec_env(config, game, config.seed) as vec_env,
         compiling(config, vec_env, device),
         open_session(config, game, vec_env, device) as (session, obs),
         session.explained_errors(),
         RunLogger(session.run, config, session.state.update) as log,
-        RunProgress(session.state.steps, session.final_steps()) as progress,
+        RunProgress(session.state.steps, session.final_steps(), log.recent) as progress,
     ):
         state, clock = session.state, Stopwatch()
         while state.steps < config.total_timesteps:
@@ -152,3 +159,7 @@ def _improve(session: Session, collected: Collected, clock: Stopwatch) -> dict[s
         taken = name in metrics or name in RESERVED or name.startswith(("time/", "eval/"))
         metrics[f"env/{name}" if taken else name] = metric.mean
     return metrics
+
+
+if __name__ == "__main__":
+    sys.exit("the command is python -m ppo_trainer, such as python -m ppo_trainer env=xor")

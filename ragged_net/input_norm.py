@@ -87,7 +87,7 @@ class InputNorm(nn.Module):
 
     def _load_from_state_dict(self, *arguments: Any) -> None:
         """Load; with ``assign=True`` the state may lie on another device."""
-        super()._load_from_state_dict(*arguments)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(*arguments)
         self._set_constants()
 
     def _set_constants(self) -> None:

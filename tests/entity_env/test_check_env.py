@@ -226,6 +226,32 @@ class ReusedMetrics(Walk):
         return dataclasses.replace(super().observe(), metrics=self.shown)
 
 
+class PopsWhatItReturned(Environment):
+    """Its list of features grows shorter, beside ids that are made anew."""
+
+    def obs_space(self):
+        return ObsSpace(entities={"Walker": Entity(["x"])})
+
+    def action_space(self):
+        return {"Go": CategoricalActionSpace(["left", "right"])}
+
+    def reset(self):
+        self.rows = [[0.0], [1.0], [2.0]]
+        return self.observe()
+
+    def act(self, actions):
+        self.rows.pop()
+        return self.observe()
+
+    def observe(self):
+        return Observation(
+            features={"Walker": self.rows},
+            ids={"Walker": list(range(len(self.rows)))},
+            actions={"Go": CategoricalActionMask()},
+            done=len(self.rows) == 1,
+        )
+
+
 class ChangesItsMask(Walk):
     def observe(self):
         observation = super().observe()
@@ -387,6 +413,11 @@ BROKEN = [
     (ReversesIds, errors.ObservationError, ("changes ids", "has returned", "copies")),
     (SameActors, errors.ObservationError, ("memory that it has returned", "copies")),
     (ReusedBuffer, errors.ObservationError, ("changes features.Walker", "has returned", "copies")),
+    (
+        PopsWhatItReturned,
+        errors.ObservationError,
+        ("changes", "has returned", "2 entities", "copies"),
+    ),
     (ReusedMetrics, errors.ObservationError, ("changes metrics", "has returned", "copies")),
     (ChangesItsMask, errors.ObservationError, ("changes masks.Go.mask", "copies")),
     (ForgetsTheTime, errors.StateError, ("global_features differs", "saved after step 1")),

@@ -471,3 +471,21 @@ def test_a_setting_of_the_wrong_type_is_named(make, where):
 def test_whole_numbers_are_numbers_too():
     config = TrainConfig(ppo=PPOConfig(gamma=1, clip_coef=1), optim=OptimConfig(lr=1))
     assert (config.ppo.gamma, config.optim.lr) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("config", "hint"),
+    [(Foraging, "train(env=MyEnv)"), ("xor", "recipe('xor')"), ({"seed": 3}, None)],
+)
+def test_what_is_no_config_is_explained(config, hint):
+    with pytest.raises(ConfigError, match="no TrainConfig") as caught:
+        train(config)
+    assert (hint is None) == (caught.value.hint is None)
+    assert hint is None or hint in caught.value.hint
+
+
+def test_a_stop_that_cannot_be_called_leaves_no_folder(tmp_path):
+    config = small_config(run_dir=str(tmp_path / "runs"))
+    with pytest.raises(ConfigError, match="stop cannot be called"):
+        train(config, env=Foraging, stop=True)
+    assert not (tmp_path / "runs").exists()

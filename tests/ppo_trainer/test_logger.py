@@ -10,6 +10,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from ppo_trainer.curve import draw_curve
 from ppo_trainer.logger import RunLogger, read_metrics
 from ppo_trainer.progress import RunProgress
+from ppo_trainer.recent import RecentEpisodes
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.stopwatch import Stopwatch
 
@@ -112,7 +113,7 @@ def test_a_curve_of_a_single_record_is_drawn(run):
 
 
 def test_without_a_terminal_progress_is_plain_lines(capsys):
-    with RunProgress(0, 1000) as progress:
+    with RunProgress(0, 1000, RecentEpisodes(4)) as progress:
         for steps in range(10, 1001, 10):
             progress.show(steps, {"episodic_reward": 0.25, "policy/entropy": math.nan})
     lines = capsys.readouterr().out.splitlines()
@@ -129,7 +130,7 @@ def test_the_speed_is_that_of_recent_updates(capsys, monkeypatch):
     # The first update takes 50 s, as it compiles; then 100 steps take 1 s each, at last 10 s.
     times = iter([50.0, *range(51, 101), *range(110, 2000, 10)])
     monkeypatch.setattr("ppo_trainer.progress.time.perf_counter", lambda: next(times))
-    with RunProgress(0, 100_000) as progress:
+    with RunProgress(0, 100_000, RecentEpisodes(4)) as progress:
         for steps in range(100, 20_001, 100):
             progress.show(steps, {})
     first, *lines = capsys.readouterr().out.splitlines()
@@ -140,12 +141,33 @@ def test_the_speed_is_that_of_recent_updates(capsys, monkeypatch):
 
 
 def test_progress_of_a_resumed_run_starts_where_it_was(capsys):
-    with RunProgress(900, 1000) as progress:
+    with RunProgress(900, 1000, RecentEpisodes(4)) as progress:
         progress.show(910, {"win": 0.75})
         progress.show(1000, {})
     lines = capsys.readouterr().out.splitlines()
     assert "910 / 1,000 steps" in lines[0]
     assert "win 0.750" in lines[1], "the last known value stays"
+
+
+def test_recent_episodes_outweigh_the_short_ones_that_end_first():
+    recent = RecentEpisodes(60)  # two episodes for each: 120
+    assert recent.add({"episodes": 30.0, "episodic_reward": 1.0}) == {"episodic_reward": 1.0}
+    assert recent.add({"episodes": 90.0, "episodic_reward": 5.0, "loss": 3.0}) == {
+        "episodic_reward": 4.0  # (30 * 1 + 90 * 5) / 120
+    }
+    assert recent.add({"episodes": 0.0}) == {"episodic_reward": 4.0}
+    # Now 210 episodes; without the first update 180, without the second 120 and no fewer.
+    assert recent.add({"episodes": 90.0, "episodic_reward": 1.0})["episodic_reward"] == 3.0
+    assert recent.add({"episodes": 500.0, "episodic_reward": 2.0})["episodic_reward"] == 2.0
+
+
+def test_a_resumed_run_goes_on_with_the_episodes_before(run):
+    config = small_config()
+    with RunLogger(run, config, 0) as log:
+        log.write(1, 24, {"episodes": 90.0, "win": 1.0})
+        log.write(2, 48, {"episodes": 90.0, "win": 0.0})
+    with RunLogger(run, config, 1) as log:
+        assert log.recent.add({"episodes": 30.0, "win": 0.0}) == {"win": 0.75}
 
 
 def test_the_stopwatch_adds_up_by_phase_and_starts_anew():

@@ -554,22 +554,27 @@ def local_class():
     [(lambda: SavedForaging(), "..."), (local_class(), "Local"), (Outer.Inner, "Inner")],
     ids=["lambda", "local", "inner"],
 )
-def test_what_next_of_a_class_without_a_path_is_python(config, capsys, env, name):
+def test_what_next_of_a_class_without_a_path_is_python(
+    config, tmp_path, monkeypatch, capsys, env, name
+):
+    monkeypatch.chdir(tmp_path)
     config = replace(config, total_timesteps=24)
     done = train(config, env=env)
     assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*-seed1", done.run.name), done.run.name
     text = capsys.readouterr().out.partition("What next:")[2]
-    watch, further, last = (line.strip() for line in text.strip().splitlines())
-    assert "python -m" not in watch + further
-    assert "resume=" not in text
-    assert "move it to a module" in last
+    watch, film, further, last = (line.strip() for line in text.strip().splitlines())
+    assert "python -m" not in watch + film + further
+    moved = "MyEnv" if name == "..." else name
+    assert f"python -m ppo_trainer resume={done.run} env._target_=my_env.{moved}" in last
 
     # What was printed does what it says, typed as it stands where the class has its name.
-    for line, label in ((watch, "watch it play"), (further, "train it further")):
+    lines = (watch, "watch it play"), (film, "film it"), (further, "train it further")
+    for line, label in lines:
         code = line.removeprefix(label).strip()
         assert f"env={name}" in code
         exec(code.replace("...", "env"), {name: env, "env": env})
     assert "episode 1, step 1" in capsys.readouterr().out
+    assert (tmp_path / "game.gif").is_file()
     assert [record["steps"] for record in metrics(done.run)] == [24, 48]
 
 
@@ -579,6 +584,37 @@ def test_what_next_of_a_class_with_a_path_is_for_the_shell(config, capsys):
     assert f"python -m ppo_trainer.watch {done.run}\n" in text
     assert f"python -m ppo_trainer resume={done.run} total_timesteps=48\n" in text
     assert done.run.name.startswith("savedforaging-")
+
+
+# ------------------------------------------------------- what fails when the training is over
+
+
+def raises(observation):
+    raise KeyError("Bit")
+
+
+def test_a_script_that_fails_costs_no_evaluation(config, capsys):
+    config = replace(config, eval=EvalConfig(episodes=3, scripted=f"{__name__}.raises"))
+    result = train(config, env=SavedForaging)
+    players = ["agent, greedy", "agent, sampled", "random play"]
+    assert [evaluation.player for evaluation in result.evaluations] == players
+    said = capsys.readouterr()
+    assert "KeyError: 'Bit'" in said.err
+    assert "eval.scripted=test_robustness.raises failed" in said.err
+    assert "What next" in said.out
+
+
+class FailsToClose(SavedForaging):
+    def close(self):
+        raise OSError("no such device")
+
+
+def test_an_environment_that_cannot_be_closed_costs_no_evaluation(config, capsys):
+    result = train(config, env=FailsToClose)
+    assert not result.interrupted
+    said = capsys.readouterr()
+    assert "no such device" in said.err
+    assert "What next" in said.out
 
 
 # ------------------------------------------------------------- evaluations that would not end

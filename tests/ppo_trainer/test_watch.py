@@ -14,6 +14,8 @@ from entity_env import (
     Observation,
     ObsSpace,
 )
+from entity_env.errors import EnvironmentFailedError
+from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.errors import RunFolderError, VideoError
 from ppo_trainer.loading import load_policy
@@ -196,3 +198,39 @@ def test_the_command_line_refuses_a_speed_of_zero(run, capsys):
         with pytest.raises(SystemExit):
             main([str(run), "--fps", fps])
         assert "at most 1000" in capsys.readouterr().err
+
+
+class Fails(Countdown):
+    """Works in training, and not where it is watched."""
+
+    where = ""
+
+    def act(self, actions):
+        if self.where == "act":
+            raise OSError("out of order")
+        return super().act(actions)
+
+    def render_text(self):
+        if self.where == "render_text":
+            raise OSError("out of order")
+        return super().render_text()
+
+
+@pytest.mark.parametrize("where", ["act", "render_text"])
+def test_what_an_environment_raises_is_said_to_be_its_own(tmp_path, monkeypatch, where):
+    run = tiny_run(tmp_path, Fails)
+    monkeypatch.setattr(Fails, "where", where)
+    with pytest.raises(EnvironmentFailedError, match=f"raised OSError in {where}: out of order"):
+        watch(run)
+
+
+def test_an_episode_that_a_limit_ends_is_not_called_over(tmp_path, capsys):
+    run = tiny_run(tmp_path, cut_off)
+    watch(run, env=cut_off, episodes=1)
+    said = capsys.readouterr().out
+    assert "step 2, reward 2   cut off by a limit" in said
+    assert "the end" not in said
+
+
+def cut_off():
+    return TimeLimit(Countdown(), 2)

@@ -269,7 +269,7 @@ OBSERVATIONS = [
     _mask("a mask with ragged rows", E.MaskShapeError, ("'Move'", "different widths"), "Move", _move(actor_types=["Robot"], mask=[[T], [T, T]])),
     _mask("a mask for nobody", E.MaskShapeError, ("'Move'", "(0 actors, 3 choices)", "(1, 3)"), "Move", _move(actor_ids=[], mask=[[T, T, T]])),
     _mask("a pair mask of the wrong shape", E.MaskShapeError, ("'Fire'", "(1 actors, 2 actees)", "(1, 3)"), "Fire", _fire(actee_types=["Mine"], mask=[[T, T, T]])),
-    _mask("a global mask too long", E.MaskShapeError, ("'Mode'", "2 choices", "(1, 3)"), "Mode", GlobalCategoricalActionMask([T, T, T])),
+    _mask("a global mask too long", E.MaskShapeError, ("'Mode'", "(2 choices,)", "(3,)"), "Mode", GlobalCategoricalActionMask([T, T, T])),
     _mask("a mask of fractions", E.MaskTypeError, ("'Move'", "not boolean", "float64"), "Move", _move(actor_ids=[R0], mask=[[0.5, 1.0, 0.0]])),
     _mask("a mask of text", E.MaskTypeError, ("'Move'", "True and False", "'yes' at [0][0]"), "Move", _move(actor_ids=[R0], mask=[["yes", "no", "no"]])),
     _mask("a mask of numbers above 1", E.MaskTypeError, ("'Move'", "[[0, 1, 2]]"), "Move", _move(actor_ids=[R0], mask=[[0, 1, 2]])),

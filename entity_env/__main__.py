@@ -1,0 +1,11 @@
+"""``python -m entity_env`` says which commands there are."""
+
+import sys
+
+COMMANDS = """\
+python -m entity_env.check my_pkg.my_env.MyEnv    check an environment for mistakes
+python -m entity_env.runner my_pkg.my_env.MyEnv   play it in the terminal"""
+
+if __name__ == "__main__":
+    print(f"entity_env is no command of its own:\n{COMMANDS}", file=sys.stderr)
+    sys.exit(2)
