@@ -144,6 +144,11 @@ def resumed_config(composed: Any) -> TrainConfig:
                 f"{name}= does not go with resume: a run keeps its environment and recipe",
                 hint="change single settings, such as env.width=8 or optim.lr=1e-4",
             )
+        if name in ("run_name", "run_dir"):
+            raise ConfigError(
+                f"{name}= does not go with resume: a run keeps its folder",
+                hint="move the folder itself; a run does not mind",
+            )
         if not name.startswith("~"):
             OmegaConf.update(saved, name, _lookup(composed, name), force_add=True)
     values: Any = OmegaConf.to_container(saved, resolve=True)

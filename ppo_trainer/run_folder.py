@@ -22,7 +22,7 @@ from entity_env import ActionSpace, ObsSpace
 from entity_env.errors import SpaceError
 from entity_env.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
-from ppo_trainer.errors import RunFolderError
+from ppo_trainer.errors import ConfigError, RunFolderError
 
 try:
     import fcntl
@@ -160,7 +160,10 @@ class RunFolder:
 
     def read_config(self) -> TrainConfig:
         """The settings."""
-        return config_from_dict(self.read_values())
+        try:
+            return config_from_dict(self.read_values())
+        except ConfigError as error:
+            raise error.located(str(self.config_file)) from error.__cause__
 
     def read_spaces(self) -> tuple[ObsSpace, dict[str, ActionSpace]] | None:
         """The spaces that the network was made for; None where the run does not know them."""

@@ -29,6 +29,10 @@ def build(kind: type[ConfigT], values: Any) -> ConfigT:
     return _build(kind, values, "", list(_names(kind, values, "")))
 
 
+_ALIASES = {"gpu": "did you mean 'cuda'?"}
+"""Hints for what is no misspelling."""
+
+
 def _names(kind: type, values: Any, path: str) -> Iterator[str]:
     """The dotted names of all settings, and of what stands in free groups such as ``env``."""
     values = values if isinstance(values, Mapping) else {}
@@ -124,7 +128,7 @@ def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
                 f"{path} does not know this value",
                 received=shorten(value),
                 options=choices,
-                hint=nearest(value, choices),
+                hint=_ALIASES.get(str(value)) or nearest(value, choices),
             )
         return value
     if hint is int and isinstance(value, float) and value.is_integer():

@@ -411,6 +411,10 @@ def test_a_resume_keeps_its_environment_and_recipe(tmp_path, group):
     with pytest.raises(ConfigError, match=f"^{group}= does not go with resume") as caught:
         from_command_line(f"resume={run.path}", f"{group}=minesweeper")
     assert "env.width=8" in caught.value.hint
+    with pytest.raises(
+        ConfigError, match="run_name= does not go with resume: a run keeps its folder"
+    ):
+        from_command_line(f"resume={run.path}", "run_name=other")
     assert from_command_line(f"resume={run.path}", "env.width=8").env == {**config.env, "width": 8}
     assert from_command_line(f"resume={run.path}", "env._target_=a.B").env == {
         "_target_": "a.B",
@@ -489,3 +493,17 @@ def test_a_stop_that_cannot_be_called_leaves_no_folder(tmp_path):
     with pytest.raises(ConfigError, match="stop cannot be called"):
         train(config, env=Foraging, stop=True)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_mistake_in_the_file_of_a_run_names_the_file(tmp_path):
+    run = RunFolder.draft(small_config(run_dir=str(tmp_path))).publish(small_config())
+    run.config_file.write_text(run.config_file.read_text().replace("seed:", "sed:"))
+    with pytest.raises(ConfigError, match="unknown setting 'sed'") as caught:
+        run.read_config()
+    assert str(caught.value).startswith(f"{run.config_file}: ")
+
+
+def test_a_gpu_is_called_cuda():
+    with pytest.raises(ConfigError) as caught:
+        from_command_line("device=gpu")
+    assert caught.value.hint == "did you mean 'cuda'?"

@@ -29,6 +29,9 @@ from ragged_net.input_norm import InputNorm
 
 CONFIG = NetConfig(dim=32, layers=2, heads=2)
 
+# Tracing is deprecated, and people do it.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Converting a tensor")
+
 
 def make():
     return make_net(config=CONFIG)
