@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.errors import EnvironmentFailedError, SeedError, StateError, shorten
+from entity_env.errors import EntityEnvError, EnvironmentFailedError, SeedError, StateError, shorten
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["Environment", "check_seed", "environment_failed", "seed_environment"]
+__all__ = [
+    "Environment",
+    "call_environment",
+    "check_seed",
+    "environment_failed",
+    "seed_environment",
+]
+
+T = TypeVar("T")
 
 
 class Environment(ABC):
@@ -113,6 +121,16 @@ def seed_environment(env: Environment, seed: int) -> None:
         env.seed(seed)
     else:
         Environment.seed(env, seed)
+
+
+def call_environment(what: str, function: Callable[..., T], *arguments: Any) -> T:
+    """Run an environment's own code; what it raises arrives with its traceback."""
+    try:
+        return function(*arguments)
+    except EntityEnvError:
+        raise
+    except Exception as error:
+        raise environment_failed(what, error) from error
 
 
 def environment_failed(what: str, error: Exception) -> EnvironmentFailedError:

@@ -22,8 +22,8 @@ from entity_env.command_line import environment_from_words
 from entity_env.drawing import entity_table
 from entity_env.environment import (
     Environment,
+    call_environment,
     check_seed,
-    environment_failed,
     seed_environment,
 )
 from entity_env.errors import (
@@ -66,7 +66,7 @@ def play_in_terminal(
     seed = secrets.randbelow(10**6) if seed is None else check_seed(seed)
     if episodes is not None:
         check_count("number of episodes", episodes, error=SettingError)
-    env = _call("its constructor", create_env)
+    env = call_environment("its constructor", create_env)
     if not isinstance(env, Environment):
         raise ObservationError(
             "this makes no environment",
@@ -89,7 +89,10 @@ class _Game:
     def __init__(self, env: Environment, agent: str, seed: int, auto: bool) -> None:
         self.name = type(env).__name__
         seed_environment(env, seed)
-        spaces = _call("obs_space", env.obs_space), _call("action_space", env.action_space)
+        spaces = (
+            call_environment("obs_space", env.obs_space),
+            call_environment("action_space", env.action_space),
+        )
         self.agent: Agent
         if agent == "random":
             self.agent = RandomAgent(*spaces, seed)
@@ -150,24 +153,14 @@ class _Game:
     def _state(self, frame: Frame) -> str:
         """The environment's own text, if it has one, and the entities."""
         table = entity_table(frame, self.reader.obs_space)
-        text = _call("render_text", _own_text, self.env)
+        text = call_environment("render_text", _own_text, self.env)
         return table if text is None else f"{text}\n\n{table}"
 
     def _frame(self, what: str, function: Callable[..., Any], *args: Any) -> Frame:
         try:
-            return self.reader.read(_call(what, function, *args))
+            return self.reader.read(call_environment(what, function, *args))
         except EntityEnvError as error:
             raise error.located(what) from error.__cause__
-
-
-def _call(what: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Run the environment's own code; what it raises arrives with its traceback."""
-    try:
-        return function(*args)
-    except EntityEnvError:
-        raise
-    except Exception as error:
-        raise environment_failed(what, error) from error
 
 
 def _own_text(env: Environment) -> str | None:

@@ -21,8 +21,8 @@ import torch
 from entity_env import Environment
 from entity_env.batch import batch_frames
 from entity_env.drawing import Drawer, entity_table
-from entity_env.environment import environment_failed, seed_environment
-from entity_env.errors import EntityEnvError, SettingError
+from entity_env.environment import call_environment, seed_environment
+from entity_env.errors import SettingError
 from entity_env.frame import Frame, typed_actions
 from entity_env.registry import Factory
 from entity_env.validate import FrameReader
@@ -139,13 +139,13 @@ def play(
     count = check_count("number of episodes", episodes, error=SettingError)
     try:
         for episode in range(1, count + 1):
-            frame, total, step = reader.read(_own_code("reset", env.reset)), 0.0, 0
+            frame, total, step = reader.read(call_environment("reset", env.reset)), 0.0, 0
             yield _step(env, reader, frame, episode, step, total, draw)
             while not frame.done:
                 actions = policy(batch_frames([frame], reader.obs_space, reader.action_space))
                 chosen = {name: buffer.as_array()[:, 0] for name, buffer in actions.items()}
                 typed = typed_actions(frame, chosen, reader.action_space)
-                frame = reader.read(_own_code("act", env.act, typed))
+                frame = reader.read(call_environment("act", env.act, typed))
                 total, step = total + frame.reward, step + 1
                 yield _step(env, reader, frame, episode, step, total, draw)
     finally:
@@ -161,21 +161,11 @@ def _step(
     total: float,
     draw: bool,
 ) -> Step:
-    picture = _own_code("render", _own, env.render) if draw else None
-    text = _own_code("render_text", _own, env.render_text)
+    picture = call_environment("render", _own, env.render) if draw else None
+    text = call_environment("render_text", _own, env.render_text)
     if text is None:
         text = entity_table(frame, reader.obs_space)
     return Step(episode, step, frame.reward, total, frame.done, text, frame, picture)
-
-
-def _own_code(what: str, function: Callable[..., T], *arguments: object) -> T:
-    """What the environment's own code returns; what it raises is said to be its own."""
-    try:
-        return function(*arguments)
-    except EntityEnvError:
-        raise
-    except Exception as error:
-        raise environment_failed(what, error) from error
 
 
 def _own(draw: Callable[[], T]) -> T | None:

@@ -23,7 +23,8 @@ from ragged_net.transformer import RaggedTransformer, make_activation
 
 __all__ = ["Encoder", "Mix", "frame_means"]
 
-_ADDED_AT_ONCE = 1 << 6
+_PART_BITS = 6
+_ADDED_AT_ONCE = 1 << _PART_BITS
 """Rows in one float32 sum."""
 
 
@@ -139,7 +140,7 @@ def frame_means(entities: RaggedTensor) -> Tensor:
     # of one stretch of rows. Both numbers only rise, and so does their sum wherever a part begins;
     # what it leaps over are empty parts.
     # Shifted, for torch.compile makes nonsense of an arange // 64 (torch 2.13, dynamic shapes).
-    part_ids = frame_ids + (torch.arange(len(x), device=x.device) >> 6)
+    part_ids = frame_ids + (torch.arange(len(x), device=x.device) >> _PART_BITS)
     count = entities.num_frames + len(x) // _ADDED_AT_ONCE
     parts = x.new_zeros(count, x.shape[1]).index_add(0, part_ids, x)
     frame_of_part = frame_ids.new_zeros(count).scatter(0, part_ids, frame_ids)

@@ -152,6 +152,8 @@ def test_no_run_and_no_checkpoint_are_explained(tmp_path, run, monkeypatch):
         meant = f"a checkpoint of the run {str(run)!r}"
         with pytest.raises(RunFolderError, match=re.escape(meant)):
             load_agent(checkpoint)
+    with pytest.raises(RunFolderError, match=re.escape(f"a file of the run {str(run)!r}")):
+        load_agent(run / "config.yaml")
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "config.yaml").write_text((run / "config.yaml").read_text())
     with pytest.raises(CheckpointError, match="no checkpoint yet"):
