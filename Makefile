@@ -25,7 +25,7 @@ check: $(READY)
 	$(BIN)/mypy
 
 # torch comes first and pinned: anything else may draw in another build of several gigabytes.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml setup.py constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 is needed: set PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 	  { echo "Python 3.11 is needed, $(PYTHON) is another version: set PYTHON=/path/to/python3.11"; exit 1; }

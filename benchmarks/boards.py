@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from ragged_envs.minesweeper_script import walk_and_defuse
 
 from benchmarks.measure import Row, print_rows
 from entity_env.play import play_scripted
-from envs.minesweeper_script import walk_and_defuse
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory
 from ppo_trainer.evaluation import evaluate

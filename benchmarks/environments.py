@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from ragged_envs.minesweeper import MineSweeper
+from ragged_envs.minesweeper_native import MineSweeperVec
 
 from benchmarks.measure import Row, Times, alternate, print_rows, speed_row
 from entity_env import ListEnv, RaggedBufferI64, VecEnv, VecObs
 from entity_env.play import random_policy
-from envs.minesweeper import MineSweeper
-from envs.minesweeper_native import MineSweeperVec
 
 __all__ = ["rows"]
 

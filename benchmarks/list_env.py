@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from ragged_envs.minesweeper import MineSweeper
 
 from benchmarks.measure import Row, Times, alternate, print_rows, speed_row
 from entity_env import (
@@ -31,7 +32,6 @@ from entity_env.all_rows import RowReader, Rows
 from entity_env.all_rows.columns import Outcome
 from entity_env.environment import seed_environment
 from entity_env.play import random_policy
-from envs.minesweeper import MineSweeper
 
 __all__ = ["Anew", "Drill", "rows"]
 

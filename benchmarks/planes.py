@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from ragged_envs.minesweeper_native import MineSweeperVec
 from stable_baselines3.common.vec_env import VecEnv
 
 from entity_env.ragged import RaggedBufferI64
-from envs.minesweeper_native import MineSweeperVec
 
 __all__ = ["PlanesEnv"]
 

@@ -43,7 +43,8 @@ def register(name: str, path: str) -> None:
 
 
 def registered() -> tuple[str, ...]:
-    """All short names."""
+    """All short names, those of installed packages among them."""
+    load_plugins(ENVIRONMENTS)
     return tuple(sorted(_FACTORIES))
 
 

@@ -1,23 +1,25 @@
 """Environments that come with the library, written against ``entity_env`` only.
 
-Importing this package gives them their short names; their modules load when they are used.
+The folder is installed as ``ragged_envs`` (setup.py), for ``envs`` is what people call their own;
+its modules import each other relatively. Importing this package gives the environments their short
+names; their modules load when they are used.
 """
 
 from entity_env.registry import register
 
 __all__: list[str] = []
 
-register("cherry_pick", "envs.cherry_pick.CherryPick")
-register("count", "envs.count.Count")
-register("floor_is_lava", "envs.floor_is_lava.FloorIsLava")
-register("minefield", "envs.minefield.Minefield")
-register("minesweeper", "envs.minesweeper_native.MineSweeperVec")
-register("minesweeper_python", "envs.minesweeper.MineSweeper")
-register("move_to_origin", "envs.move_to_origin.MoveToOrigin")
-register("multi_armed_bandit", "envs.multi_armed_bandit.MultiArmedBandit")
-register("multi_snake", "envs.multi_snake.MultiSnake")
-register("not_hotdog", "envs.not_hotdog.NotHotdog")
-register("pick_matching_balls", "envs.pick_matching_balls.PickMatchingBalls")
-register("rock_paper_scissors", "envs.rock_paper_scissors.RockPaperScissors")
-register("treasure_hunt", "envs.treasure_hunt.TreasureHunt")
-register("xor", "envs.xor.Xor")
+register("cherry_pick", "ragged_envs.cherry_pick.CherryPick")
+register("count", "ragged_envs.count.Count")
+register("floor_is_lava", "ragged_envs.floor_is_lava.FloorIsLava")
+register("minefield", "ragged_envs.minefield.Minefield")
+register("minesweeper", "ragged_envs.minesweeper_native.MineSweeperVec")
+register("minesweeper_python", "ragged_envs.minesweeper.MineSweeper")
+register("move_to_origin", "ragged_envs.move_to_origin.MoveToOrigin")
+register("multi_armed_bandit", "ragged_envs.multi_armed_bandit.MultiArmedBandit")
+register("multi_snake", "ragged_envs.multi_snake.MultiSnake")
+register("not_hotdog", "ragged_envs.not_hotdog.NotHotdog")
+register("pick_matching_balls", "ragged_envs.pick_matching_balls.PickMatchingBalls")
+register("rock_paper_scissors", "ragged_envs.rock_paper_scissors.RockPaperScissors")
+register("treasure_hunt", "ragged_envs.treasure_hunt.TreasureHunt")
+register("xor", "ragged_envs.xor.Xor")

@@ -16,7 +16,8 @@ from entity_env.actions import Action, SelectEntityAction
 from entity_env.environment import Environment
 from entity_env.observation import Observation, SelectEntityActionMask
 from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectEntityActionSpace
-from envs.checks import (
+
+from .checks import (
     as_number,
     check_running,
     check_started,
@@ -24,7 +25,7 @@ from envs.checks import (
     reading_state,
     refuse_state,
 )
-from envs.errors import check_whole
+from .errors import check_whole
 
 __all__ = ["MOST_CHERRIES", "CherryPick", "pick_best"]
 

@@ -18,8 +18,9 @@ from entity_env.actions import Action, CategoricalAction
 from entity_env.environment import Environment
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import ActionName, ActionSpace, CategoricalActionSpace, Entity, ObsSpace
-from envs.checks import check_running, check_started, read_choices, reading_state, refuse_state
-from envs.errors import check_whole
+
+from .checks import check_running, check_started, read_choices, reading_state, refuse_state
+from .errors import check_whole
 
 __all__ = ["NUMBERS", "Count", "count_beans"]
 

@@ -24,14 +24,15 @@ from entity_env.spaces import (
     Entity,
     ObsSpace,
 )
-from envs.checks import (
+
+from .checks import (
     check_running,
     check_started,
     read_choices,
     reading_state,
     refuse_state,
 )
-from envs.errors import check_flag, check_span, check_whole
+from .errors import check_flag, check_span, check_whole
 
 __all__ = ["DIRECTIONS", "STEPS", "FloorIsLava", "to_high_ground"]
 

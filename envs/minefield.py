@@ -2,7 +2,7 @@
 
 env = Minefield(mines=(0, 10), relative=True)
 observation = env.reset()
-observation = env.act(drive_around(observation))  # from envs.minefield_script
+observation = env.act(drive_around(observation))  # from ragged_envs.minefield_script
 
 """
 
@@ -25,7 +25,8 @@ from entity_env.spaces import (
     Entity,
     ObsSpace,
 )
-from envs.checks import (
+
+from .checks import (
     as_number,
     check_running,
     check_started,
@@ -33,7 +34,7 @@ from envs.checks import (
     reading_state,
     refuse_state,
 )
-from envs.errors import EnvConfigError, check_flag, check_span, check_whole
+from .errors import EnvConfigError, check_flag, check_span, check_whole
 
 __all__ = ["DIRECTIONS", "FIELD", "MOVES", "RADIUS", "STRIDE", "Minefield"]
 

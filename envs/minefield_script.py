@@ -9,7 +9,8 @@ import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
 from entity_env.observation import Observation
-from envs.minefield import DIRECTIONS, MOVES, RADIUS, Point
+
+from .minefield import DIRECTIONS, MOVES, RADIUS, Point
 
 __all__ = ["drive_around"]
 

@@ -2,7 +2,7 @@
 
 env = MineSweeper(width=6, height=6, nmines=5, nrobots=2, orbital_cannon=True)
 observation = env.reset()
-observation = env.act(walk_and_defuse(observation))  # from envs.minesweeper_script
+observation = env.act(walk_and_defuse(observation))  # from ragged_envs.minesweeper_script
 
 """
 
@@ -24,9 +24,10 @@ from entity_env.observation import (
     SelectEntityActionMask,
 )
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from envs.minesweeper_checks import check_state, read_moves, read_shots
-from envs.minesweeper_drawing import draw_board, write_board
-from envs.minesweeper_rules import (
+
+from .minesweeper_checks import check_state, read_moves, read_shots
+from .minesweeper_drawing import draw_board, write_board
+from .minesweeper_rules import (
     ACTION_SPACE,
     DEFUSE,
     MOVES,

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from envs.jit import kernel
-from envs.minesweeper_rules import MineSweeperSettings
+from .jit import kernel
+from .minesweeper_rules import MineSweeperSettings
 
 __all__ = [
     "F32",

@@ -21,7 +21,8 @@ from entity_env.errors import (
 )
 from entity_env.observation import EntityID
 from entity_env.spaces import ActionName
-from envs.minesweeper_rules import DEFUSE, MOVES, STEPS, MineSweeperSettings, Span, Tile
+
+from .minesweeper_rules import DEFUSE, MOVES, STEPS, MineSweeperSettings, Span, Tile
 
 __all__ = ["Position", "check_state", "read_moves", "read_shots"]
 

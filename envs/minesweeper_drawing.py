@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from envs.errors import check_whole
+from .errors import check_whole
 
 __all__ = ["draw_board", "write_board"]
 

@@ -10,9 +10,10 @@ from numba import njit
 
 from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
-from envs.jit import kernel
-from envs.minesweeper_board import F32, F64, HEIGHT, I32, I64, MINES, ROBOTS, WIDTH, Board, Bools
-from envs.minesweeper_rules import MOVES
+
+from .jit import kernel
+from .minesweeper_board import F32, F64, HEIGHT, I32, I64, MINES, ROBOTS, WIDTH, Board, Bools
+from .minesweeper_rules import MOVES
 
 __all__ = [
     "COUNTS",

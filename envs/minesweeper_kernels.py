@@ -1,6 +1,6 @@
-"""MineSweeper compiled: the rules of ``envs.minesweeper`` for all rows at once, without the GIL.
+"""MineSweeper compiled: the rules of ``minesweeper.py`` for all rows at once, without the GIL.
 
-``envs.minesweeper_board`` says what the arrays are.
+``minesweeper_board.py`` says what the arrays are.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numba import njit
 
-from envs.jit import kernel
-from envs.minesweeper_board import (
+from .jit import kernel
+from .minesweeper_board import (
     F32,
     F64,
     HEIGHT,
@@ -30,8 +30,8 @@ from envs.minesweeper_board import (
     begin,
     room_for_tiles,
 )
-from envs.minesweeper_frames import Entities, Frames, Totals, observe, put_cooldowns, put_tiles
-from envs.minesweeper_rules import DEFUSE, STEPS
+from .minesweeper_frames import Entities, Frames, Totals, observe, put_cooldowns, put_tiles
+from .minesweeper_rules import DEFUSE, STEPS
 
 __all__ = ["advance", "is_legal"]
 

@@ -1,4 +1,4 @@
-"""MineSweeper for all rows at once: the game of ``envs.minesweeper``, a hundred times as fast.
+"""MineSweeper for all rows at once: the game of ``minesweeper.py``, a hundred times as fast.
 
 rows = MineSweeperVec(128, seed=1, width=6, height=6, nmines=5, nrobots=2)
 obs = rows.reset()
@@ -28,8 +28,9 @@ from entity_env.metrics import EpisodeTracker
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
-from envs.minesweeper import MineSweeper
-from envs.minesweeper_board import (
+
+from .minesweeper import MineSweeper
+from .minesweeper_board import (
     HEIGHT,
     LENGTH,
     MINES,
@@ -39,10 +40,10 @@ from envs.minesweeper_board import (
     restart,
     rules_of,
 )
-from envs.minesweeper_checks import Position, check_state
-from envs.minesweeper_frames import COUNTS, FrameWriter, LastFrames, observe
-from envs.minesweeper_kernels import advance, is_legal
-from envs.minesweeper_rules import ACTION_SPACE, OBS_SPACE
+from .minesweeper_checks import Position, check_state
+from .minesweeper_frames import COUNTS, FrameWriter, LastFrames, observe
+from .minesweeper_kernels import advance, is_legal
+from .minesweeper_rules import ACTION_SPACE, OBS_SPACE
 
 __all__ = ["MineSweeperVec"]
 

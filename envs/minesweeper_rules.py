@@ -15,7 +15,8 @@ from entity_env.spaces import (
     ObsSpace,
     SelectEntityActionSpace,
 )
-from envs.errors import EnvConfigError, check_span, check_whole
+
+from .errors import EnvConfigError, check_span, check_whole
 
 __all__ = [
     "ACTION_SPACE",

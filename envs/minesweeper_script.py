@@ -6,7 +6,8 @@ import numpy as np
 
 from entity_env.actions import Action, CategoricalAction, SelectEntityAction
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
-from envs.minesweeper_rules import DEFUSE, MOVES, STEPS, Tile
+
+from .minesweeper_rules import DEFUSE, MOVES, STEPS, Tile
 
 __all__ = ["walk_and_defuse"]
 

@@ -25,7 +25,8 @@ from entity_env.spaces import (
     Entity,
     ObsSpace,
 )
-from envs.checks import (
+
+from .checks import (
     as_number,
     check_running,
     check_started,
@@ -33,7 +34,7 @@ from envs.checks import (
     reading_state,
     refuse_state,
 )
-from envs.errors import check_whole
+from .errors import check_whole
 
 __all__ = ["ACCELERATIONS", "THRUSTERS", "MoveToOrigin", "fly_and_brake"]
 

@@ -16,7 +16,8 @@ from entity_env.actions import Action, GlobalCategoricalAction
 from entity_env.environment import Environment
 from entity_env.observation import GlobalCategoricalActionMask, Observation
 from entity_env.spaces import ActionName, ActionSpace, GlobalCategoricalActionSpace, ObsSpace
-from envs.checks import (
+
+from .checks import (
     check_running,
     check_started,
     read_global_choice,

@@ -2,7 +2,7 @@
 
 env = MultiSnake(num_snakes=2)
 observation = env.reset()
-observation = env.act(crawl_to_food(observation))  # from envs.multi_snake_script
+observation = env.act(crawl_to_food(observation))  # from ragged_envs.multi_snake_script
 
 """
 
@@ -23,15 +23,16 @@ from entity_env.spaces import (
     CategoricalActionSpace,
     ObsSpace,
 )
-from envs.checks import (
+
+from .checks import (
     check_running,
     check_started,
     read_choices,
     reading_state,
     refuse_state,
 )
-from envs.errors import EnvConfigError, check_flag, check_whole
-from envs.multi_snake_views import Tile, show_board, show_views, snake_entities
+from .errors import EnvConfigError, check_flag, check_whole
+from .multi_snake_views import Tile, show_board, show_views, snake_entities
 
 __all__ = ["MOVES", "STEPS", "MultiSnake"]
 

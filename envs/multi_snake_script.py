@@ -9,8 +9,9 @@ import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
 from entity_env.observation import Observation
-from envs.multi_snake import MOVES, STEPS
-from envs.multi_snake_views import Tile
+
+from .multi_snake import MOVES, STEPS
+from .multi_snake_views import Tile
 
 __all__ = ["crawl_to_food"]
 

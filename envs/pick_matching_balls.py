@@ -25,8 +25,9 @@ from entity_env.spaces import (
     ObsSpace,
     SelectEntityActionSpace,
 )
-from envs.checks import check_running, check_started, read_selection, reading_state, refuse_state
-from envs.errors import check_whole
+
+from .checks import check_running, check_started, read_selection, reading_state, refuse_state
+from .errors import check_whole
 
 __all__ = ["COLORS", "MOST_BALLS", "PickMatchingBalls", "pick_matching"]
 

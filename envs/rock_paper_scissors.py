@@ -25,14 +25,15 @@ from entity_env.spaces import (
     Entity,
     ObsSpace,
 )
-from envs.checks import (
+
+from .checks import (
     check_running,
     check_started,
     read_choices,
     reading_state,
     refuse_state,
 )
-from envs.errors import check_flag
+from .errors import check_flag
 
 __all__ = ["THROWS", "RockPaperScissors", "throw_best"]
 

@@ -2,7 +2,7 @@
 
 env = TreasureHunt(trap_ends=False, relative=True)
 observation = env.reset()
-observation = env.act(go_to_nearest(observation))  # from envs.treasure_hunt_script
+observation = env.act(go_to_nearest(observation))  # from ragged_envs.treasure_hunt_script
 
 """
 
@@ -23,14 +23,15 @@ from entity_env.spaces import (
     GlobalCategoricalActionSpace,
     ObsSpace,
 )
-from envs.checks import (
+
+from .checks import (
     check_running,
     check_started,
     read_global_choice,
     reading_state,
     refuse_state,
 )
-from envs.errors import check_flag, check_whole
+from .errors import check_flag, check_whole
 
 __all__ = ["EDGE", "MOVES", "STEPS", "TreasureHunt"]
 

@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 from entity_env.actions import Action, GlobalCategoricalAction
 from entity_env.observation import Observation
-from envs.treasure_hunt import MOVES, STEPS, Tile
+
+from .treasure_hunt import MOVES, STEPS, Tile
 
 __all__ = ["go_straight", "go_to_nearest"]
 

@@ -25,7 +25,8 @@ from entity_env.spaces import (
     Entity,
     ObsSpace,
 )
-from envs.checks import check_running, check_started, read_choices, reading_state, refuse_state
+
+from .checks import check_running, check_started, read_choices, reading_state, refuse_state
 
 __all__ = ["OUTPUTS", "Xor", "output_xor"]
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import envs  # noqa: F401  (registers the environments that come with the library)
 from entity_env import EntityEnvError, Environment, ListEnv, ObsSpace, ParallelEnv, VecEnv
 from entity_env.errors import shorten
 from entity_env.registry import Factory, alone, check_settings, is_rows, resolve

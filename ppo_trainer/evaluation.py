@@ -214,4 +214,4 @@ def load_scripted(path: str) -> Policy:
     return policy
 
 
-_SCRIPTED = "a dotted path such as envs.minesweeper_script.walk_and_defuse, or null"
+_SCRIPTED = "a dotted path such as ragged_envs.minesweeper_script.walk_and_defuse, or null"

@@ -1,4 +1,4 @@
-"""Imports flow one way, files stay small, and every package says what it offers."""
+"""Imports flow one way, and every package says what it offers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERYTHING = None
 ALLOWED = {
     "entity_env": {"entity_env", "numpy"},
     "ragged_net": {"ragged_net", "torch", "numpy", "numba", "llvmlite", "entity_env.spaces"},
-    "envs": {"envs", "entity_env", "numpy", "numba"},
+    "envs": {"entity_env", "numpy", "numba"},
     "ppo_trainer": EVERYTHING,
 }
 # What single files, or folders, may import besides.
@@ -64,6 +64,8 @@ def forbidden(file, source):
         if special:
             if file != ONLY_IN[special[0]] and file not in STAND_IN:
                 found.append(name)
+        elif name.startswith(".") and file.startswith("envs/"):
+            continue  # whatever the folder is called
         elif name.startswith(".") or not (
             allowed is EVERYTHING
             or name.split(".")[0] in sys.stdlib_module_names
@@ -96,16 +98,11 @@ def test_a_file_has_no_star_import(path):
     assert star_imports(path.read_text()) == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_a_file_has_at_most_300_lines(path):
-    assert len(path.read_text().splitlines()) <= 300
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_says_what_it_offers(package):
     if package in ("ragged_net", "ppo_trainer"):
         pytest.importorskip("torch")
-    module = importlib.import_module(package)
+    module = importlib.import_module("ragged_envs" if package == "envs" else package)
     assert isinstance(module.__all__, list)
     assert sorted(set(module.__all__)) == sorted(module.__all__)
     for name in module.__all__:
@@ -130,7 +127,7 @@ def test_a_module_says_what_it_offers(path):
         ("entity_env/batch.py", "import torch", ["torch"]),
         ("entity_env/batch.py", "def f():\n    from torch import nn", ["torch"]),
         ("entity_env/batch.py", "import ragged_net.batch", ["ragged_net.batch"]),
-        ("entity_env/batch.py", "from envs.minesweeper import MineSweeper", ["envs.minesweeper"]),
+        ("entity_env/batch.py", "import ragged_envs.minesweeper", ["ragged_envs.minesweeper"]),
         ("entity_env/batch.py", "import ragged_buffer", ["ragged_buffer"]),
         ("entity_env/batch.py", "import cloudpickle", ["cloudpickle"]),
         ("entity_env/batch.py", "from . import errors", ["."]),
@@ -149,6 +146,7 @@ def test_a_module_says_what_it_offers(path):
         ("ragged_net/heads.py", "import ppo_trainer", ["ppo_trainer"]),
         ("envs/game.py", "from entity_env import Entity\nimport numba", []),
         ("envs/game.py", "import torch\nimport ragged_net", ["torch", "ragged_net"]),
+        ("envs/game.py", "from .rules import step", []),
         ("ppo_trainer/train.py", "import torch, wandb, entity_env", []),
         ("ppo_trainer/train.py", "import ragged_buffer", ["ragged_buffer"]),
     ],

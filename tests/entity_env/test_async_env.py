@@ -10,13 +10,13 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from ragged_envs.minesweeper import MineSweeper
 from support.broken import ragged
 from support.rows import rows_of
 from support.tiny_envs import Chain, Failing, Farm
 from support.workers import collected, pids, wait_until
 
 from entity_env import AsyncEnv, Entity, ListEnv, ObsSpace, ParallelEnv, errors
-from envs.minesweeper import MineSweeper
 
 
 def go(rows):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ragged_envs.minesweeper import MineSweeper
 from support.tiny_envs import BrokenAtBirth, Chain, Failing, Farm, row_seed
 
 from entity_env import (
@@ -25,7 +26,6 @@ from entity_env import (
     errors,
 )
 from entity_env.check import main
-from envs.minesweeper import MineSweeper
 
 
 class Walk(Environment):
@@ -557,7 +557,7 @@ def test_wrong_arguments_are_refused():
 
 
 def test_the_command_line_says_what_is_wrong(capsys):
-    assert main(["envs.minesweeper.MineSweeper", "--episodes", "1"]) == 0
+    assert main(["ragged_envs.minesweeper.MineSweeper", "--episodes", "1"]) == 0
     assert "no mistakes found" in capsys.readouterr().out
     assert main(["support.tiny_envs.BrokenAtBirth"]) == 1
     assert "EnvironmentFailedError: environment 0" in capsys.readouterr().err
@@ -568,7 +568,14 @@ def test_the_command_line_says_what_is_wrong(capsys):
 def test_the_module_runs_as_a_program_without_warnings():
     root = Path(__file__).parents[2]
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "entity_env.check", "envs.minesweeper.MineSweeper"],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-m",
+            "entity_env.check",
+            "ragged_envs.minesweeper.MineSweeper",
+        ],
         cwd=root,
         capture_output=True,
         text=True,
@@ -588,6 +595,6 @@ def test_the_module_runs_as_a_program_without_warnings():
     ids=["valid", "misspelt", "no value", "refused"],
 )
 def test_the_command_takes_the_constructor_s_arguments(capsys, settings, status, said):
-    assert main(["envs.minesweeper.MineSweeper", *settings, "--episodes", "1"]) == status
+    assert main(["ragged_envs.minesweeper.MineSweeper", *settings, "--episodes", "1"]) == status
     printed = capsys.readouterr()
     assert said in printed.out + printed.err

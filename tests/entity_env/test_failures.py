@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.minesweeper import MineSweeper
 from support.broken import ragged
 from support.tiny_envs import Chain, Farm, assert_same_obs, chain_metrics, row_seed
 
@@ -31,8 +33,6 @@ from entity_env import (
 from entity_env.channel import _HEAD, Channel
 from entity_env.play import play_episodes, play_scripted, random_policy
 from entity_env.worker import revive
-from envs.errors import EnvConfigError
-from envs.minesweeper import MineSweeper
 
 
 def go(rows):

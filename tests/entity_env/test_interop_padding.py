@@ -10,6 +10,7 @@ import pytest
 gymnasium = pytest.importorskip("gymnasium")
 
 from gymnasium.utils.env_checker import check_env as check_gymnasium_env  # noqa: E402
+from ragged_envs.minesweeper import MineSweeper  # noqa: E402
 from support.random_obs import ACTION_SPACE, OBS_SPACE, random_observation  # noqa: E402
 from support.tiny_envs import Chain, Farm, row_seed  # noqa: E402
 
@@ -36,7 +37,6 @@ from entity_env.interop import EntityGymnasiumEnv, EntityVectorEnv, GymnasiumEnv
 from entity_env.interop.padded_spaces import PaddedSpaces  # noqa: E402
 from entity_env.interop.padding import choose, pad  # noqa: E402
 from entity_env.validate import FrameReader  # noqa: E402
-from envs.minesweeper import MineSweeper  # noqa: E402
 
 SIZES = {"Mine": 3, "Robot": 2, "Orbital Cannon": 1}
 ACTORS = {"Move": 2, "Fire Orbital Cannon": 1}

@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("gymnasium")
 sb3_contrib = pytest.importorskip("sb3_contrib")
 
+from ragged_envs.minesweeper import MineSweeper  # noqa: E402
 from stable_baselines3.common.env_checker import check_env  # noqa: E402
 
 from entity_env.interop import EntityGymnasiumEnv  # noqa: E402
-from envs.minesweeper import MineSweeper  # noqa: E402
 
 
 def minesweeper():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ragged_envs.minesweeper import MineSweeper
 from support import broken, random_obs
 from support.broken import ragged
 from support.random_obs import ACTION_SPACE, OBS_SPACE, random_observation
@@ -30,7 +31,6 @@ from entity_env.errors import EntityEnvError
 from entity_env.frame import typed_actions
 from entity_env.play import random_policy
 from entity_env.validate import FrameReader
-from envs.minesweeper import MineSweeper
 
 
 def where(row):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ragged_envs.minesweeper import MineSweeper
 from support.random_obs import ACTION_SPACE, OBS_SPACE
 from support.tiny_envs import Farm
 
@@ -19,7 +20,6 @@ from entity_env import (
 )
 from entity_env.errors import SpaceError
 from entity_env.space_json import spaces_from_json, spaces_to_json
-from envs.minesweeper import MineSweeper
 
 EVERYTHING = (
     ObsSpace(

@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from ragged_envs.minesweeper import MineSweeper
 from support.tiny_envs import Farm, assert_same_obs
 
 from entity_env import ListEnv, RaggedBufferI64
@@ -21,7 +22,6 @@ from entity_env.channel import _HEAD, Channel
 from entity_env.obs_format import ObsFormat
 from entity_env.play import random_policy
 from entity_env.shared_block import SharedBlock
-from envs.minesweeper import MineSweeper
 
 # ------------------------------------------------------------------------------------------ channel
 

@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 import pytest
+from ragged_envs.minesweeper import MineSweeper
 from support.broken import ragged
 from support.tiny_envs import (
     Chain,
@@ -31,7 +32,6 @@ from entity_env import (
     errors,
 )
 from entity_env.play import random_policy
-from envs.minesweeper import MineSweeper
 
 KINDS = ["list", 2]
 

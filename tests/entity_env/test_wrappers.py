@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 import pytest
+from ragged_envs.minesweeper import MineSweeper
 from support.tiny_envs import Chain, Farm, Replay
 
 from entity_env import (
@@ -39,7 +40,6 @@ from entity_env.wrappers import (
     Wrapper,
     subspace,
 )
-from envs.minesweeper import MineSweeper
 
 GO = {"Go": CategoricalAction(["w"], np.array([0]), ["left", "right"])}
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ragged_envs.minesweeper import MineSweeper
 from support.random_obs import ACTION_SPACE, OBS_SPACE, random_observation
 from support.rows import rows_of
 from support.tiny_envs import Farm, Replay, assert_same_obs, lists
@@ -36,7 +37,6 @@ from entity_env.play import random_policy
 from entity_env.validate import FrameReader
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter, VecValidate, subspace
 from entity_env.wrappers.feature_filter import ObservationFilter, filtered
-from envs.minesweeper import MineSweeper
 
 # Robots come first, without their kind, then mines, with y before x; rocks and cannons go.
 PART = ObsSpace(
@@ -355,7 +355,7 @@ def assert_contiguous(obs):
 def test_rows_that_play_minesweeper_show_robots_without_x():
     part = ObsSpace(entities={"Robot": Entity(["y"]), "Mine": Entity(["x", "y"])})
     settings = {"nmines": (1, 5), "nrobots": (1, 3), "max_steps": 6, "orbital_cannon": True}
-    native = pytest.importorskip("envs.minesweeper_native")
+    native = pytest.importorskip("ragged_envs.minesweeper_native")
     whole, some = (native.MineSweeperVec(16, seed=1, **settings) for _ in range(2))
     env, policy, ends = VecFeatureFilter(some, part), random_policy(1), 0
     before, obs = whole.reset(), env.reset()

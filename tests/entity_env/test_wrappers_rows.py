@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ragged_envs.minesweeper import MineSweeper
 from support.rows import rows_of
 from support.tiny_envs import Chain, Compiled, Failing, Farm, assert_same_obs
 
@@ -41,7 +42,6 @@ from entity_env.wrappers import (
     Wrapper,
     subspace,
 )
-from envs.minesweeper import MineSweeper
 
 SOME = subspace(Farm().obs_space(), drop=["Rock"])
 WRAPPERS = {
@@ -289,7 +289,7 @@ def test_a_seed_gives_each_part_its_own():
 
 def test_compiled_rows_beside_rows_in_python_and_in_workers():
     settings = {"max_steps": 5, "orbital_cannon": True}
-    rows = pytest.importorskip("envs.minesweeper_native")
+    rows = pytest.importorskip("ragged_envs.minesweeper_native")
     native = rows.MineSweeperVec(3, seed=1, **settings)
     plain = ListEnv(lambda: MineSweeper(**settings), 2, seed=2)
     workers = ParallelEnv(lambda: MineSweeper(**settings), 2, 2, seed=3)

@@ -501,7 +501,7 @@ def test_an_error_names_the_step_of_the_game():
 
 
 def native_rows():
-    native = pytest.importorskip("envs.minesweeper_native")
+    native = pytest.importorskip("ragged_envs.minesweeper_native")
     return native.MineSweeperVec(7, seed=2, max_steps=5, orbital_cannon=True)
 
 

@@ -3,13 +3,13 @@ import json
 import numpy as np
 import pytest
 from game_support import assert_bad_states_are_refused, plain
+from ragged_envs.cherry_pick import CherryPick, pick_best
+from ragged_envs.errors import EnvConfigError
 from select_support import assert_bad_selections_are_refused, select
 
 from entity_env import check_env, make
 from entity_env.errors import ResetNeededError
 from entity_env.play import play_episodes, play_scripted, random_policy
-from envs.cherry_pick import CherryPick, pick_best
-from envs.errors import EnvConfigError
 
 
 def pick(cherry):

@@ -7,12 +7,12 @@ from game_support import (
     choose,
     plain,
 )
+from ragged_envs.count import NUMBERS, Count, count_beans
+from ragged_envs.errors import EnvConfigError
 
 from entity_env import check_env, make
 from entity_env.errors import MaskedActionError
 from entity_env.play import play_episodes, play_scripted, random_policy
-from envs.count import NUMBERS, Count, count_beans
-from envs.errors import EnvConfigError
 
 
 def say(number):

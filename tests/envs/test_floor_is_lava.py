@@ -9,11 +9,11 @@ from game_support import (
     choose,
     plain,
 )
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.floor_is_lava import DIRECTIONS, FloorIsLava, to_high_ground
 
 from entity_env import check_env, make
 from entity_env.play import play_scripted
-from envs.errors import EnvConfigError
-from envs.floor_is_lava import DIRECTIONS, FloorIsLava, to_high_ground
 
 N, NE, E, SE, S, SW, W, NW = range(8)
 

@@ -8,14 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import envs
-
-TREE = Path(envs.__file__).parent.parent
+TREE = Path(__file__).parents[2]
 PLAY = """
 import sys; sys.path.insert(0, sys.argv[1])
 import numpy as np
-import envs.minesweeper_kernels as kernels
-from envs.minesweeper_frames import COUNTS, FrameWriter, LastFrames
+import ragged_envs.minesweeper_kernels as kernels
+from ragged_envs.minesweeper_frames import COUNTS, FrameWriter, LastFrames
 assert kernels.__file__.startswith(sys.argv[1])
 facts = np.array([[6, 6, 1, 1, 0, 0]], np.int32)
 mines, robots = np.array([[[5, 5]]], np.int32), np.array([[[2, 2]]], np.int32)
@@ -47,12 +45,12 @@ def play(folder, *args, **variables):
 
 def test_a_changed_rule_is_compiled_anew(tmp_path):
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(TREE / "envs", tmp_path / "tree" / "envs", ignore=ignored)
+    shutil.copytree(TREE / "envs", tmp_path / "tree" / "ragged_envs", ignore=ignored)
     variables = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     folder = tmp_path / "tree"
     assert play(folder, "count", **variables) == ("[[[3, 2]]]", "0")
     assert play(folder, "count", **variables) == ("[[[3, 2]]]", "1")
-    rules = folder / "envs" / "minesweeper_rules.py"
+    rules = folder / "ragged_envs" / "minesweeper_rules.py"
     text = rules.read_text()
     assert "STEPS = ((1, 0)," in text
     rules.write_text(text.replace("STEPS = ((1, 0),", "STEPS = ((2, 1),"))
@@ -61,7 +59,7 @@ def test_a_changed_rule_is_compiled_anew(tmp_path):
 
 def test_kernels_work_where_nothing_can_be_cached(tmp_path):
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(TREE / "envs", tmp_path / "envs", ignore=ignored)
+    shutil.copytree(TREE / "envs", tmp_path / "ragged_envs", ignore=ignored)
     # Of the places for a cache only one that needs an interactive session is left.
     variables = {"NUMBA_CACHE_LOCATOR_CLASSES": "IPythonCacheLocator"}
     assert play(tmp_path, **variables)[0] == "[[[3, 2]]]"
@@ -69,7 +67,7 @@ def test_kernels_work_where_nothing_can_be_cached(tmp_path):
 
 DRAW = """
 import warnings; warnings.simplefilter("error")
-from envs.minesweeper_native import MineSweeperVec
+from ragged_envs.minesweeper_native import MineSweeperVec
 from entity_env.play import random_policy
 env = MineSweeperVec(4, 3, orbital_cannon=2, cooldown_period=1, max_steps=5)
 policy, obs, total = random_policy(1), env.reset(), 0.0

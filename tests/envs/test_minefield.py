@@ -9,12 +9,12 @@ from game_support import (
     choose,
     plain,
 )
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.minefield import MOVES, Minefield
+from ragged_envs.minefield_script import drive_around
 
 from entity_env import Discrete, check_env, make
 from entity_env.play import play_scripted
-from envs.errors import EnvConfigError
-from envs.minefield import MOVES, Minefield
-from envs.minefield_script import drive_around
 
 LEFT, MOVE, RIGHT = range(3)
 

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.minesweeper import DEFUSE, MOVES, MineSweeper
+from ragged_envs.minesweeper_script import walk_and_defuse
 
 from entity_env.actions import CategoricalAction, SelectEntityAction
 from entity_env.errors import (
@@ -20,9 +23,6 @@ from entity_env.errors import (
     StateError,
 )
 from entity_env.observation import Observation
-from envs.errors import EnvConfigError
-from envs.minesweeper import DEFUSE, MOVES, MineSweeper
-from envs.minesweeper_script import walk_and_defuse
 
 RIGHT, LEFT, UP, DOWN = range(4)
 

@@ -7,16 +7,16 @@ import threading
 
 import numpy as np
 import pytest
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.minesweeper import MineSweeper
+from ragged_envs.minesweeper_board import _between
+from ragged_envs.minesweeper_native import MineSweeperVec
 from support.broken import ragged
 from support.tiny_envs import assert_same_obs, lists, obs_differ
 
 from entity_env import ListEnv, RaggedBufferI64, errors
 from entity_env.play import random_policy
 from entity_env.wrappers import VecTimeLimit
-from envs.errors import EnvConfigError
-from envs.minesweeper import MineSweeper
-from envs.minesweeper_board import _between
-from envs.minesweeper_native import MineSweeperVec
 
 GAMES = {
     "plain": {},

@@ -8,11 +8,11 @@ from game_support import (
     assert_needs_reset,
     choose,
 )
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.move_to_origin import THRUSTERS, MoveToOrigin, fly_and_brake
 
 from entity_env import check_env, make
 from entity_env.play import play_scripted
-from envs.errors import EnvConfigError
-from envs.move_to_origin import THRUSTERS, MoveToOrigin, fly_and_brake
 
 FULL, TENTH, OFF, TENTH_BACK, FULL_BACK = range(5)
 

@@ -1,10 +1,10 @@
 import pytest
 from game_support import assert_bad_global_choices_are_refused, assert_bad_states_are_refused
+from ragged_envs.multi_armed_bandit import ARMS, MultiArmedBandit, pull_a
 
 from entity_env import GlobalCategoricalAction, check_env, make
 from entity_env.errors import ResetNeededError
 from entity_env.play import play_episodes, play_scripted, random_policy
-from envs.multi_armed_bandit import ARMS, MultiArmedBandit, pull_a
 
 
 def pull(index):

@@ -10,13 +10,13 @@ from game_support import (
     choose,
     plain,
 )
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.multi_snake import MOVES, MultiSnake
+from ragged_envs.multi_snake_script import crawl_to_food
 
 from entity_env import Discrete, check_env, make
 from entity_env.errors import ActorError, MaskedActionError
 from entity_env.play import play_scripted
-from envs.errors import EnvConfigError
-from envs.multi_snake import MOVES, MultiSnake
-from envs.multi_snake_script import crawl_to_food
 
 RIGHT, LEFT, UP, DOWN = range(4)
 

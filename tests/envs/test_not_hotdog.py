@@ -6,10 +6,10 @@ from game_support import (
     choose,
     plain,
 )
+from ragged_envs.not_hotdog import ANSWERS, THINGS, NotHotdog, spot_hotdog
 
 from entity_env import check_env, make
 from entity_env.play import play_episodes, play_scripted, random_policy
-from envs.not_hotdog import ANSWERS, THINGS, NotHotdog, spot_hotdog
 
 HOTDOG, NOT_HOTDOG = 0, 1
 

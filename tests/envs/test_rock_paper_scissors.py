@@ -6,11 +6,11 @@ from game_support import (
     choose,
     plain,
 )
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.rock_paper_scissors import THROWS, RockPaperScissors, throw_best
 
 from entity_env import check_env, make
 from entity_env.play import play_episodes, play_scripted, random_policy
-from envs.errors import EnvConfigError
-from envs.rock_paper_scissors import THROWS, RockPaperScissors, throw_best
 
 ROCK, PAPER, SCISSORS = 0, 1, 2
 

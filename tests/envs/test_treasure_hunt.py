@@ -7,13 +7,13 @@ from game_support import (
     assert_needs_reset,
     plain,
 )
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.treasure_hunt import MOVES, TreasureHunt
+from ragged_envs.treasure_hunt_script import go_straight, go_to_nearest
 
 from entity_env import GlobalCategoricalAction, check_env, make
 from entity_env.errors import MaskedActionError
 from entity_env.play import play_scripted
-from envs.errors import EnvConfigError
-from envs.treasure_hunt import MOVES, TreasureHunt
-from envs.treasure_hunt_script import go_straight, go_to_nearest
 
 RIGHT, LEFT, UP, DOWN = range(4)
 

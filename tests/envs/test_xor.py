@@ -6,11 +6,11 @@ from game_support import (
     choose,
     plain,
 )
+from ragged_envs.xor import OUTPUTS, Xor, output_xor
 
 from entity_env import check_env, make
 from entity_env.errors import SettingError
 from entity_env.play import play_episodes, play_scripted, random_policy
-from envs.xor import OUTPUTS, Xor, output_xor
 
 
 def output(index):

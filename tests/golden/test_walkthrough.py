@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from ragged_envs.minesweeper import MineSweeper
 from support.tiny_envs import lists
 
 from entity_env import (
@@ -23,7 +24,6 @@ from entity_env import (
 )
 from entity_env.frame import typed_actions
 from entity_env.validate import FrameReader
-from envs.minesweeper import MineSweeper
 from ppo_trainer.tensors import to_batch
 from ragged_net.layout import Layout
 

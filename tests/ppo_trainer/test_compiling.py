@@ -11,8 +11,9 @@ import torch
 
 pytest.importorskip("numba")
 
+from ragged_envs.minesweeper import MineSweeper
+
 from entity_env import ListEnv
-from envs.minesweeper import MineSweeper
 from ppo_trainer import device
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.device import compiling

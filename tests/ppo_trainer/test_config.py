@@ -11,6 +11,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
+from ragged_envs.errors import EnvConfigError
 from support.trainer_envs import Foraging, SavedForaging
 from support.trainer_runs import SMALL_NET, small_config
 
@@ -20,7 +21,6 @@ from entity_env.errors import (
     SettingError,
     UnknownEnvironmentError,
 )
-from envs.errors import EnvConfigError
 from ppo_trainer import (
     CheckpointConfig,
     EvalConfig,
@@ -268,7 +268,7 @@ BAD_ENVS = [
     ({"_target_": "mineswepper"}, UnknownEnvironmentError, ["did you mean 'minesweeper'"]),
     ({"_target_": "no.such.Module"}, UnknownEnvironmentError, ["importing 'no.such' failed"]),
     (
-        {"_target_": "envs.minesweeper.MineSweper"},
+        {"_target_": "ragged_envs.minesweeper.MineSweper"},
         UnknownEnvironmentError,
         ["has no environment 'MineSweper'", "did you mean 'MineSweeper'"],
     ),

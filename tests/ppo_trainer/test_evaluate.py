@@ -185,7 +185,7 @@ def run(tmp_path_factory):
         run_dir=str(tmp_path_factory.mktemp("runs")),
         env={"_target_": "minesweeper", "width": 3, "height": 3, "nmines": 1, "max_steps": 8},
         total_timesteps=48,
-        eval=EvalConfig(episodes=6, scripted="envs.minesweeper_script.walk_and_defuse"),
+        eval=EvalConfig(episodes=6, scripted="ragged_envs.minesweeper_script.walk_and_defuse"),
         value_net=SMALL_NET,
     )
     return train(config)
@@ -261,7 +261,7 @@ def test_a_run_without_checkpoints_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "path", ["nope", "no.such.module", "envs.minesweeper_script.walk", "os.path"]
+    "path", ["nope", "no.such.module", "ragged_envs.minesweeper_script.walk", "os.path"]
 )
 def test_a_scripted_player_that_is_not_there_stops_the_run_before_it_starts(tmp_path, path):
     config = small_config(run_dir=str(tmp_path), eval=EvalConfig(episodes=2, scripted=path))

@@ -10,6 +10,8 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from ragged_envs.minesweeper import MineSweeper
+from ragged_envs.minesweeper_native import MineSweeperVec
 from support.trainer_runs import assert_same, network, parameters, small_config
 
 import ppo_trainer
@@ -25,8 +27,6 @@ from entity_env import (
     batch_obs,
     errors,
 )
-from envs.minesweeper import MineSweeper
-from envs.minesweeper_native import MineSweeperVec
 from ppo_trainer import EvalConfig, RolloutConfig, TrainConfig, resume, train
 from ppo_trainer.environments import make_factory, make_vec_env, with_env
 from ppo_trainer.evaluate import evaluate_run
@@ -218,8 +218,8 @@ def minesweeper(name="minesweeper", **changes):
     [
         ("minesweeper", MineSweeperVec),
         ("minesweeper_python", ListEnv),
-        ("envs.minesweeper_native.MineSweeperVec", MineSweeperVec),
-        ("envs.minesweeper.MineSweeper", ListEnv),
+        ("ragged_envs.minesweeper_native.MineSweeperVec", MineSweeperVec),
+        ("ragged_envs.minesweeper.MineSweeper", ListEnv),
     ],
 )
 def test_both_kinds_of_minesweeper_are_one_game(name, kind):

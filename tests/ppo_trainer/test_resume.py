@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from ragged_envs.minesweeper import MineSweeper
 from support.trainer_envs import Broken, Foraging, SavedForaging
 from support.trainer_runs import (
     SMALL_NET,
@@ -24,7 +25,6 @@ from support.trainer_runs import (
 
 import ppo_trainer
 from entity_env.errors import EntityEnvError, FeatureValueError, RewardError
-from envs.minesweeper import MineSweeper
 from ppo_trainer import (
     CheckpointConfig,
     EvalConfig,

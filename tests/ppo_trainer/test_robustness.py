@@ -17,6 +17,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 import torch
+from ragged_envs.minesweeper import MineSweeper
 from safetensors.torch import load_file, save_file
 from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import (
@@ -42,7 +43,6 @@ from entity_env.errors import (
     StateError,
     WorkerDiedError,
 )
-from envs.minesweeper import MineSweeper
 from ppo_trainer import (
     EvalConfig,
     PPOConfig,

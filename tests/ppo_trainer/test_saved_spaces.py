@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ragged_envs.minesweeper import MineSweeper
+from ragged_envs.minesweeper_native import MineSweeperVec
 from support.richer_envs import Richer
 from support.trainer_envs import SavedForaging
 from support.trainer_runs import assert_same, checkpoints, metrics, parameters, small_config
@@ -21,8 +23,6 @@ from entity_env import (
 )
 from entity_env.errors import EntityEnvError
 from entity_env.space_json import spaces_from_json
-from envs.minesweeper import MineSweeper
-from envs.minesweeper_native import MineSweeperVec
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import CheckpointError, RunFolderError

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import ragged_envs  # noqa: F401  (registers minesweeper)
 from support.tiny_envs import BrokenAtBirth, Chain, Failing, Farm
 
-import envs  # noqa: F401  (registers minesweeper)
 from entity_env import (
     AsyncEnv,
     CategoricalActionMask,
