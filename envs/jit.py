@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ def kernel(function: Callable[..., Any]) -> Any:
             return _wrapping(function)
         file = compiled._cache._cache_file
         file._source_stamp = (*file._source_stamp, _SOURCES)
+        _seal(file)
         compiled._cache.save_overload = _kept_where_it_can(compiled._cache.save_overload)
         # The collector would look at all that Numba makes, again and again, and find nothing.
         compiled.compile = uncollected(compiled.compile)
@@ -48,6 +50,38 @@ def kernel(function: Callable[..., Any]) -> Any:
         # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True)(function)
     return compiled
+
+
+def _seal(file: Any) -> None:
+    """Let what Numba keeps have a digest: whatever is damaged was never kept, and is written anew.
+
+    Machine code with a wrong byte would crash, and a file that a full disk left empty would be an
+    error in each process.
+    """
+
+    def sealed(save: Callable[..., None]) -> Callable[..., None]:
+        def saved(*arguments: Any) -> None:
+            content = file._dump(arguments[-1])
+            save(*arguments[:-1], (_digest(content), content))
+
+        return saved
+
+    def opened(load: Callable[..., Any], nothing: Callable[[], Any]) -> Callable[..., Any]:
+        def loaded(*arguments: Any) -> Any:
+            with contextlib.suppress(Exception):  # of pickle's and the disk's there is any kind
+                digest, content = load(*arguments)
+                if digest == _digest(content):
+                    return pickle.loads(content)
+            return nothing()
+
+        return loaded
+
+    file._save_index, file._load_index = sealed(file._save_index), opened(file._load_index, dict)
+    file._save_data, file._load_data = sealed(file._save_data), opened(file._load_data, type(None))
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
 
 
 def _kept_where_it_can(save: Callable[..., None]) -> Callable[..., None]:

@@ -1,0 +1,74 @@
+"""What Numba keeps of compiled kernels may be damaged: then it was never kept."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import sys
+
+import pytest
+
+numba = pytest.importorskip("numba")
+
+from ragged_envs import jit as jit_of_games  # noqa: E402
+
+from ragged_net.kernels import jit as jit_of_networks  # noqa: E402
+
+
+def flipped(content):
+    at = len(content) // 2
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "cut short": lambda content: content[:10],
+    "without its last byte": lambda content: content[:-1],
+    "garbage": lambda content: b"\x00garbage" * 99,
+    "one bit flipped": flipped,
+    "of another version": lambda content: pickle.dumps("0.1.2"),
+    "of this version, unsealed": lambda content: pickle.dumps(numba.__version__) + content[-99:],
+}
+
+
+@pytest.mark.parametrize("jit", [jit_of_networks, jit_of_games])
+def test_a_damaged_cache_is_compiled_anew_and_replaced(jit, monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "tripling.py").write_text("def triple(x):\n    return 3 * x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tripling", raising=False)
+    function = importlib.import_module("tripling").triple
+
+    def comes_from_the_cache():
+        triple = jit.kernel(function)
+        assert triple(4) == 12
+        return sum(triple.stats.cache_hits.values()) == 1
+
+    def recovers():
+        return [comes_from_the_cache(), comes_from_the_cache()] == [False, True]
+
+    assert recovers()
+    for kind in ("nbi", "nbc"):
+        for damage, damaged in DAMAGES.items():
+            (file,) = (tmp_path / "cache").glob(f"*/*.{kind}")
+            file.write_bytes(damaged(file.read_bytes()))
+            assert recovers(), f"{kind} {damage}"
+        file.unlink()
+        file.mkdir()  # can be neither read nor replaced
+        assert [comes_from_the_cache(), comes_from_the_cache()] == [False, False]
+        file.rmdir()
+        assert recovers()
+
+
+def test_a_damaged_index_means_that_compiling_is_needed(monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "doubling.py").write_text("def double(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "doubling", raising=False)
+    double = jit_of_networks.kernel(importlib.import_module("doubling").double)
+    assert not jit_of_networks.is_cached(double)
+    assert double(4) == 8
+    assert jit_of_networks.is_cached(double)
+    (index,) = (tmp_path / "cache").glob("*/*.nbi")
+    index.write_bytes(b"")
+    assert not jit_of_networks.is_cached(double)
