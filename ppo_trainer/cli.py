@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from entity_env import EntityEnvError
+from ppo_trainer.screen import complain
 from ragged_net import RaggedNetError
 
 __all__ = ["INTERRUPTED", "python_command", "run_main"]
@@ -30,13 +32,14 @@ def python_command() -> str:
 
 def run_main(main: Callable[[], None]) -> None:
     """Run a command; a mistake of the user's is explained on stderr and exits with 2."""
+    _open_standard_streams()
     try:
         main()
     except (EntityEnvError, RaggedNetError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        complain(f"{type(error).__name__}: {error}")
         sys.exit(2)
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        complain("stopped")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, such as head, has had enough
         sys.exit(1)
@@ -45,8 +48,18 @@ def run_main(main: Callable[[], None]) -> None:
 
 
 def _drop_unread() -> None:
-    """What nobody reads any more goes nowhere: else Python complains of it when it ends."""
+    """What nobody can read goes nowhere: else Python complains of it when it ends."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_standard_streams() -> None:
+    """Else the next file would get the number of a closed one, and what is written there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number

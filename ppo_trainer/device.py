@@ -11,6 +11,7 @@ from entity_env import VecEnv
 from ppo_trainer.ahead import compiling_ahead
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import DeviceError
+from ppo_trainer.screen import say
 from ragged_net import compiled, kernels, set_threads
 
 __all__ = ["choose_device", "compiling", "cores", "use_threads"]
@@ -48,13 +49,12 @@ def compiling(
     if not _blocks_are_compiled(config, device) or not kernels.need_compiling():
         return nullcontext()
     if not kernels.are_kept():
-        print(
+        say(
             "compiling: 10 to 40 seconds in each run, as no folder can be written to that would"
             " keep the result; NUMBA_CACHE_DIR may name one",
-            flush=True,
         )
         return nullcontext()
-    print("compiling for this machine, once: 10 to 40 seconds", flush=True)
+    say("compiling for this machine, once: 10 to 40 seconds")
     if cores() == 1:
         return nullcontext()
     spaces = vec_env.obs_space(), vec_env.action_space()

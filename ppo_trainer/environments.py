@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +15,7 @@ from entity_env.wrappers import VecFeatureFilter
 from entity_env.wrappers.feature_filter import filtered
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.screen import complain, say
 
 __all__ = [
     "UNIMPORTABLE",
@@ -172,7 +172,7 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
         return ParallelEnv(game.alone, rollout.num_envs, rollout.processes, seed=seed)
     if rollout.processes:
         # In workers they would be other rows with other random numbers, and slower.
-        print(f"rollout.processes is not used: {game.name} plays all rows in this process")
+        say(f"rollout.processes is not used: {game.name} plays all rows in this process")
     return game.rows(rollout.num_envs, seed)
 
 
@@ -186,4 +186,4 @@ def open_vec_env(config: TrainConfig, game: Game, seed: int) -> Iterator[VecEnv]
         try:
             vec_env.close()
         except EntityEnvError as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            complain(f"{type(error).__name__}: {error}")

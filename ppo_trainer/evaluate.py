@@ -11,6 +11,7 @@ from ppo_trainer.cli import run_main
 from ppo_trainer.device import use_threads
 from ppo_trainer.evaluation import Evaluation, evaluate_all, table
 from ppo_trainer.loading import load_policy
+from ppo_trainer.screen import say
 
 __all__ = ["evaluate_run", "main"]
 
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=None, help="other episodes than the run's own")
     options = parser.parse_args(arguments)
-    print(table(evaluate_run(options.run, None, options.episodes, options.seed)))
+    say(table(evaluate_run(options.run, None, options.episodes, options.seed)), is_read=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,7 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder, writing
+from ppo_trainer.screen import complain
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_actions, to_batch
 from ragged_net import RaggedNet
@@ -159,10 +159,8 @@ def evaluate_all(
             metrics = play_scripted(whole, scripted, episodes, seed, max_steps=limit)
             results.append(Evaluation("scripted player", metrics))
         except Exception as error:  # a function of the user's, after all of the training
-            traceback.print_exception(error, limit=-3)
-            print(
-                f"no scripted player: eval.scripted={config.eval.scripted} failed", file=sys.stderr
-            )
+            complain("".join(traceback.format_exception(error, limit=-3)).rstrip())
+            complain(f"no scripted player: eval.scripted={config.eval.scripted} failed")
     metrics = _play(game, random_policy(seed), config, episodes, seed)
     return [*results, Evaluation("random play", metrics)]
 

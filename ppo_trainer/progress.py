@@ -7,11 +7,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping
+from typing import IO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from ppo_trainer.recent import RecentEpisodes
+from ppo_trainer.screen import Screen, say
 
 __all__ = ["RunProgress"]
 
@@ -43,11 +45,12 @@ class RunProgress:
         self._updates: deque[tuple[float, int]] = deque(maxlen=_RECENT)
         self._last: dict[str, float] = {}
         self._bar: Progress | None = None
-        if sys.stdout.isatty():
+        screen = Screen(sys.stdout)
+        if screen.isatty():
             self._bar = Progress(
                 BarColumn(bar_width=24),
                 TextColumn("{task.percentage:>3.0f}%  {task.fields[text]}"),
-                console=Console(highlight=False),
+                console=Console(file=cast(IO[str], screen), highlight=False),
             )
             text = f"{self._steps(done)}  first update"
             self._task = self._bar.add_task("", total=total, completed=done, text=text)
@@ -72,7 +75,7 @@ class RunProgress:
             self._bar.update(self._task, completed=steps, text=self._text())
         elif steps >= self._next_line or steps >= self._total:
             self._next_line = steps + max(1, (self._total - self._first) // _LINES)
-            print(self._text(), flush=True)
+            say(self._text(), is_read=True)
 
     def _text(self) -> str:
         (before, first), (now, done) = self._updates[0], self._updates[-1]

@@ -25,6 +25,7 @@ from ppo_trainer.cli import run_main
 from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.device import use_threads
 from ppo_trainer.loading import load_policy
+from ppo_trainer.screen import say
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_actions, to_batch
 from ragged_net import ActionOutput, CategoricalActors, NetOutput, SelectActors
@@ -152,7 +153,7 @@ def main(arguments: list[str] | None = None) -> None:
     exists.add_argument("--append", action="store_true", help="go on with the file")
     exists.add_argument("--overwrite", action="store_true", help="replace the file")
     options: dict[str, Any] = vars(parser.parse_args(arguments))
-    print(record_run(**options))
+    say(str(record_run(**options)), is_read=True)
 
 
 if __name__ == "__main__":

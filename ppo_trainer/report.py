@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 
 from ppo_trainer.checkpoint import latest_checkpoint
 from ppo_trainer.cli import python_command
@@ -12,6 +11,7 @@ from ppo_trainer.environments import UNIMPORTABLE, name_in_script
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.evaluation import Evaluation, evaluate, evaluate_all, table, write_evaluation
 from ppo_trainer.logger import read_metrics
+from ppo_trainer.screen import complain, say
 from ppo_trainer.session import Session
 
 __all__ = ["evaluate_now", "finish"]
@@ -36,35 +36,35 @@ def finish(session: Session, interrupted: bool) -> list[Evaluation]:
     """Draw the curves; evaluate a run that is over; say what to type next."""
     run, state, config = session.run, session.state, session.config
     if interrupted:  # first of all: whoever is impatient may interrupt the drawing, too
-        print(f"stopped at step {state.steps:,}, saved; to go on:")
-        print(f"  {session.resume_command()}", flush=True)
+        say(f"stopped at step {state.steps:,}, saved; to go on:")
+        say(f"  {session.resume_command()}")
     try:
         curve = draw_curve(run)
     except RunFolderError as error:  # a picture is not worth an evaluation
         curve = None
-        print(f"\nno learning curve: {error}", file=sys.stderr)
+        complain(f"\nno learning curve: {error}")
     if interrupted:
         return []
-    print(f"\ncheckpoint      {latest_checkpoint(run)}")
+    say(f"\ncheckpoint      {latest_checkpoint(run)}")
     if curve is not None:
-        print(f"learning curve  {curve}")
+        say(f"learning curve  {curve}")
     results: list[Evaluation] = []
     if config.eval.episodes:
         if not any(record.get("episodes") for record in read_metrics(run)):
-            print(
+            say(
                 "\nno episode has ended so far; if the game never ends, what follows plays "
                 f"eval.max_steps={config.eval.max_steps} steps of each (Ctrl-C skips it)"
             )
-        print(f"\nplaying {config.eval.episodes:,} fresh episodes with each player ...", flush=True)
+        say(f"\nplaying {config.eval.episodes:,} fresh episodes with each player ...")
         results = evaluate_all(
             state.net, session.game, config, session.device, config.eval.episodes
         )
-        print(f"after {state.steps:,} steps:")
-        print(table(results))
+        say(f"after {state.steps:,} steps:")
+        say(table(results))
         write_evaluation(run, state.steps, results)
-    print("\nWhat next:")
+    say("\nWhat next:")
     for what, command in _next_steps(session):
-        print(f"  {what:<18}  {command}")
+        say(f"  {what:<18}  {command}")
     return results
 
 

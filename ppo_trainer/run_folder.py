@@ -23,6 +23,7 @@ from entity_env.errors import SpaceError
 from entity_env.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.screen import say
 
 try:
     import fcntl
@@ -104,7 +105,7 @@ class RunFolder:
                 path = self.path.with_name(f"{name}-{number}")
                 continue
             if config.run_name and number > 1:
-                print(f"{self.path.with_name(name)} exists: this run is {path}")
+                say(f"{self.path.with_name(name)} exists: this run is {path}")
             try:
                 return RunFolder(self.path.rename(path))
             except OSError as error:

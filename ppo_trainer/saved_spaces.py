@@ -11,6 +11,7 @@ from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.screen import say
 
 __all__ = ["FittedGame", "fit_game"]
 
@@ -56,5 +57,5 @@ def fit_game(run: RunFolder, game: Game) -> FittedGame:
     if selection.is_whole:
         return FittedGame(game, obs_space, action_space, own_obs_space)
     if left_out := selection.left_out():
-        print(f"not seen, as the network does not know it: {', '.join(left_out)}")
+        say(f"not seen, as the network does not know it: {', '.join(left_out)}")
     return FittedGame(replace(game, shown=obs_space), obs_space, action_space, own_obs_space)

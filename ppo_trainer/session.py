@@ -20,6 +20,7 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
 from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.screen import say
 from ppo_trainer.seeding import derived_seed, make_generators
 from ppo_trainer.tensors import to_batch
 from ppo_trainer.update import make_optimizers
@@ -63,7 +64,7 @@ class Session:
             ) from None
         except KeyboardInterrupt:
             folder = latest_checkpoint(self.run)
-            print(f"\nnot saved: what came after {folder}; to go on: {self.resume_command()}")
+            say(f"\nnot saved: what came after {folder}; to go on: {self.resume_command()}")
             raise
         except NonFiniteError as error:
             folder = self.save(f"before_nonfinite_{self.state.steps:012d}")
@@ -137,7 +138,7 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
     except BaseException:
         shutil.rmtree(session.run.path, ignore_errors=True)
         raise
-    print(f"run folder: {run.path}")
+    say(f"run folder: {run.path}")
     return replace(session, run=run), obs
 
 
@@ -174,13 +175,13 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
         )
     if restored.other_device:
         notes.append("drawing fresh random numbers: it was saved on another kind of device")
-    print(f"resuming {run.path} at step {state.steps:,}")
+    say(f"resuming {run.path} at step {state.steps:,}")
     if state.steps >= config.total_timesteps:
         notes = []
-        print(f"it has its {config.total_timesteps:,} steps; to train further, ask for more")
+        say(f"it has its {config.total_timesteps:,} steps; to train further, ask for more")
     else:
         # Only now: settings that do not fit what was saved must not stay in the folder.
         run.write_config(replace(config, resume=None))
     for note in notes:
-        print(f"{note}; from here on the run differs from an unbroken one")
+        say(f"{note}; from here on the run differs from an unbroken one")
     return session, obs

@@ -30,6 +30,7 @@ from entity_env.vec_env import check_count
 from ppo_trainer.cli import run_main
 from ppo_trainer.evaluation import network_policy
 from ppo_trainer.loading import LoadedRun, load_policy
+from ppo_trainer.screen import Screen, say
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.video import write_video
 
@@ -78,13 +79,13 @@ def watch(
 ) -> None:
     """Play episodes in the terminal; ``env`` only where its class cannot be imported."""
     loaded = load_policy(run, env)
-    live = sys.stdout.isatty()
+    live = Screen(sys.stdout).isatty()
     for step in play(loaded, episodes=episodes, greedy=greedy, seed=seed):
         if live and step.step:
             time.sleep(1 / fps)
         end = "   cut off by a limit" if step.frame.truncated else "   the end" if step.done else ""
-        print(f"\nepisode {step.episode}, step {step.step}, reward {step.total:g}{end}")
-        print(step.text, flush=True)
+        say(f"\nepisode {step.episode}, step {step.step}, reward {step.total:g}{end}")
+        say(step.text, is_read=True)
 
 
 def film(
@@ -192,7 +193,7 @@ def main(arguments: list[str] | None = None) -> None:
     if video is None:
         watch(**options)
     else:
-        print(film(path=video, **options))
+        say(str(film(path=video, **options)))
 
 
 if __name__ == "__main__":
