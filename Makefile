@@ -4,7 +4,10 @@
 # make check   ruff and mypy
 # make clean   remove the virtual environments and caches
 
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# The versions that the tests run with are pinned for 3.11 first; from there on any Python does.
+SUITS = import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python3.14 python; do \
+  $$python -c '$(SUITS)' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
 READY := .venv/.ready
 
@@ -26,10 +29,9 @@ check: $(READY)
 
 # torch comes first and pinned: anything else may draw in another build of several gigabytes.
 $(READY): pyproject.toml setup.py constraints.txt
-	@test -n "$(PYTHON)" || { echo "Python 3.11 is needed: set PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
-	  { echo "Python 3.11 is needed, $(PYTHON) is another version: set PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "Setting up .venv (once, a few minutes) ..."
+	@$(or $(PYTHON),false) -c '$(SUITS)' || { echo "Python 3.11 or later is needed, with venv" \
+	  "(python3-venv on Debian): set PYTHON=/path/to/python"; exit 1; }
+	@echo "Setting up .venv with $(PYTHON) (once, a few minutes) ..."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[dev]"
