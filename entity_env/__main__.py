@@ -2,10 +2,15 @@
 
 import sys
 
+from entity_env.command_line import version_text
+
 COMMANDS = """\
 python -m entity_env.check my_pkg.my_env.MyEnv    check an environment for mistakes
 python -m entity_env.runner my_pkg.my_env.MyEnv   play it in the terminal"""
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--version"]:
+        print(version_text())
+        sys.exit()
     print(f"entity_env is no command of its own:\n{COMMANDS}", file=sys.stderr)
     sys.exit(2)

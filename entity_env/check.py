@@ -22,7 +22,7 @@ import numpy as np
 from entity_env.batch import VecObs
 from entity_env.check_state import check_state
 from entity_env.check_tools import COPIES, Between, check_spaces, difference, pack_obs
-from entity_env.command_line import environment_from_words
+from entity_env.command_line import environment_from_words, version_text
 from entity_env.environment import Environment
 from entity_env.errors import (
     DeterminismError,
@@ -226,6 +226,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--episodes", type=int, default=3, help="at least so many in each game")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--version", action="version", version=version_text())
     given = parser.parse_args(arguments)
     try:
         create_env = environment_from_words(given.env, given.settings)

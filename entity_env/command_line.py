@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib.metadata
+import platform
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
 from entity_env.registry import alone, check_settings, resolve
 
-__all__ = ["environment_from_words", "parse_setting"]
+__all__ = ["environment_from_words", "parse_setting", "version_text"]
+
+
+def version_text() -> str:
+    """What ``--version`` prints: the versions of this library and of what it runs on."""
+    try:
+        own = importlib.metadata.version("ragged-rl")
+    except importlib.metadata.PackageNotFoundError:  # a checkout that nobody installed
+        own = "(not installed)"
+    return f"ragged-rl {own}, Python {platform.python_version()}, NumPy {np.__version__}"
 
 
 def environment_from_words(name: str, words: Sequence[str]) -> Callable[[], Environment]:

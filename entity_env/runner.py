@@ -18,7 +18,7 @@ import numpy as np
 
 from entity_env.agent import Agent, RandomAgent, fit_environment, load_agent
 from entity_env.batch import batch_frames
-from entity_env.command_line import environment_from_words
+from entity_env.command_line import environment_from_words, version_text
 from entity_env.drawing import entity_table
 from entity_env.environment import (
     Environment,
@@ -215,6 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=None, help="the same games again")
     parser.add_argument("--episodes", type=int, default=None, help="end after so many")
     parser.add_argument("--auto", action="store_true", help="let the agent play, ask nothing")
+    parser.add_argument("--version", action="version", version=version_text())
     given = parser.parse_intermixed_args(arguments)
     try:
         play_in_terminal(

@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from entity_env.command_line import version_text
 from entity_env.registry import Factory
 from ppo_trainer.cli import run_main
 from ppo_trainer.device import use_threads
@@ -35,6 +36,7 @@ def evaluate_run(
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m ppo_trainer.evaluate", description=__doc__)
+    parser.add_argument("--version", action="version", version=version_text())
     parser.add_argument("run", help="run folder")
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=None, help="other episodes than the run's own")

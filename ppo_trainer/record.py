@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from entity_env import Metric
+from entity_env.command_line import version_text
 from entity_env.errors import SettingError
 from entity_env.recording import RecordEpisodes
 from entity_env.registry import Factory
@@ -142,6 +143,7 @@ def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m ppo_trainer.record", description=__doc__)
+    parser.add_argument("--version", action="version", version=version_text())
     parser.add_argument("run", help="run folder")
     parser.add_argument("path", help="file to write")
     parser.add_argument("--episodes", type=int, default=100, help="at least so many")

@@ -20,6 +20,7 @@ import torch
 
 from entity_env import Environment
 from entity_env.batch import batch_frames
+from entity_env.command_line import version_text
 from entity_env.drawing import Drawer, entity_table
 from entity_env.environment import call_environment, seed_environment
 from entity_env.errors import SettingError
@@ -180,6 +181,7 @@ def _own(draw: Callable[[], T]) -> T | None:
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m ppo_trainer.watch", description=__doc__)
+    parser.add_argument("--version", action="version", version=version_text())
     parser.add_argument("run", help="run folder")
     parser.add_argument("--video", metavar="FILE", help="write a .gif or .mp4 instead")
     parser.add_argument("--episodes", type=int, default=3)

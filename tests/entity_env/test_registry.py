@@ -17,6 +17,7 @@ from entity_env.wrappers import ConcatVecEnv
 @pytest.fixture(autouse=True)
 def _own_names(monkeypatch):
     """Names that a test registers are gone after it."""
+    registered()  # imports what installed packages declare, once
     names = {"chain": "support.tiny_envs.Chain"}
     monkeypatch.setattr(entity_env.registry, "_FACTORIES", names)
 
