@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Protocol
 
 import numpy as np
@@ -79,16 +80,23 @@ class RandomAgent:
         )
 
 
-def load_agent(path: str, seed: int) -> Agent:
+def load_agent(path: str, seed: int, trust: bool = False) -> Agent:
     """The agent at ``path``, such as a run folder, by a loader that some package installed.
+
+    Args:
+        path: Where the agent is.
+        seed: Seeds what it draws.
+        trust: The user's consent to import code that the agent names. Loaders that know nothing
+            like it are called without.
 
     Raises:
         EntityEnvError: No loader is installed, or none can load it: then what the first one says.
     """
     failures: list[EntityEnvError] = []
     for load in load_plugins(AGENTS):
+        consent = {"trust": True} if trust and "trust" in signature(load).parameters else {}
         try:
-            agent: Agent = load(path, seed)
+            agent: Agent = load(path, seed, **consent)
         except EntityEnvError as error:
             failures.append(error)
         else:

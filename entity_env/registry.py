@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from collections.abc import Callable
@@ -17,10 +18,15 @@ __all__ = [
     "Factory",
     "alone",
     "check_settings",
+    "find",
+    "is_registered",
     "is_rows",
+    "made_by",
     "make",
+    "path_of",
     "register",
     "registered",
+    "registered_packages",
     "resolve",
 ]
 
@@ -48,22 +54,69 @@ def registered() -> tuple[str, ...]:
     return tuple(sorted(_FACTORIES))
 
 
-def resolve(name: str) -> Factory:
-    """The class or function behind a short name or a dotted path.
+def is_registered(name: str) -> bool:
+    """Whether a short name, or the dotted path behind one, has been registered by anybody."""
+    return name in registered() or _dotted(name) in map(_dotted, _FACTORIES.values())
 
-    Short names that nobody has registered yet are looked for in installed packages.
+
+def registered_packages() -> frozenset[str]:
+    """The top-level packages that registered environments live in."""
+    return frozenset(_FACTORIES[name].partition(".")[0] for name in registered())
+
+
+def path_of(name: str) -> str:
+    """The dotted path, ``module.attribute``, behind a short name or a dotted path.
+
+    Short names that nobody has registered yet are looked for in installed packages. Nothing else is
+    imported.
+
+    Raises:
+        UnknownEnvironmentError: A short name that is not registered, or no path.
     """
     if isinstance(name, str) and name not in _FACTORIES and not {".", ":"} & set(name):
         load_plugins(ENVIRONMENTS)
-    path = _FACTORIES.get(name, name) if isinstance(name, str) else ""
-    module_name, _, attribute = path.replace(":", ".").rpartition(".")
-    if not module_name or module_name.startswith("."):
+    path = _dotted(_FACTORIES.get(name, name)) if isinstance(name, str) else ""
+    module_name, _, _ = path.rpartition(".")
+    # Anything else than names would make Python look for files wherever slashes lead.
+    if not module_name or not all(part.isidentifier() for part in module_name.split(".")):
         raise UnknownEnvironmentError(
             f"unknown environment {shorten(name)}",
             expected="a registered name or a dotted path such as my_pkg.my_env.MyEnv",
             options=registered(),
             hint=nearest(name, registered()),
         )
+    return path
+
+
+def resolve(name: str) -> Factory:
+    """The class or function behind a short name or a dotted path, which its module is imported for.
+
+    Nothing of it is called: that it is a subclass of ``Environment`` or ``VecEnv``, or a function
+    annotated to return one, is all that is found out.
+
+    Raises:
+        UnknownEnvironmentError: There is no such thing, or it makes no environments.
+    """
+    path = path_of(name)
+    found = find(path)
+    if made_by(found) is None:
+        raise UnknownEnvironmentError(
+            f"{path!r} is no environment",
+            expected="a subclass of Environment or VecEnv, or a function annotated to return one",
+            received=_described(found),
+            hint=_how_to_annotate(found),
+        )
+    factory: Factory = found
+    return factory
+
+
+def find(path: str) -> Any:
+    """Whatever can be called at a dotted path, environment or not; imports its module.
+
+    Raises:
+        UnknownEnvironmentError: The module cannot be imported, or has nothing of that name.
+    """
+    module_name, _, attribute = path.rpartition(".")
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # a module of the user's may raise anything
@@ -75,47 +128,78 @@ def resolve(name: str) -> Factory:
             if missing
             else None,
         ) from error
-    if not callable(factory := getattr(module, attribute, None)):
+    if not callable(found := getattr(module, attribute, None)):
         own = [name for name, value in vars(module).items() if _is_offered(value, name, module)]
         raise UnknownEnvironmentError(
             f"module {module_name!r} has no environment {attribute!r}",
             options=own,
             hint=nearest(attribute, own),
         )
-    found: Factory = factory
     return found
 
 
-def _is_offered(value: Any, name: str, module: ModuleType) -> bool:
-    """Whether a value in ``module`` may make environments, and is not just imported there.
+def _dotted(path: str) -> str:
+    return path.replace(":", ".")
 
-    A package offers what its own modules define. Of functions only those count that do not say
-    that they return something else.
+
+def _is_offered(value: Any, name: str, module: ModuleType) -> bool:
+    """Whether a value in ``module`` makes environments, and is not just imported there.
+
+    A package offers what its own modules define.
     """
     home = getattr(value, "__module__", None)
     is_own = home == module.__name__ or str(home).startswith(f"{module.__name__}.")
     if name.startswith("_") or not is_own or inspect.isabstract(value):
         return False
-    made = _made_by(value)
-    return made is not None and issubclass(made, Environment | VecEnv)
+    return made_by(value) is not None
 
 
-def _made_by(factory: Any) -> type | None:
-    """What a class or function makes, as far as it says; None for what is neither."""
-    if inspect.isclass(factory):
-        return factory
-    if not inspect.isfunction(factory):
-        return None
+def made_by(factory: Any) -> type | None:
+    """The subclass of ``Environment`` or ``VecEnv`` that a class, or a function, says it makes.
+
+    None for whatever says nothing of the kind, lambdas among it.
+    """
+    while type(factory) is functools.partial:
+        factory = factory.func
+    if not inspect.isclass(factory):
+        factory = _annotation(factory)
+    return factory if inspect.isclass(factory) and issubclass(factory, _MADE) else None
+
+
+_MADE = (Environment, VecEnv)
+
+
+def _annotation(factory: Any) -> Any:
+    """What a function is annotated to return, or None."""
     try:
-        made = get_type_hints(factory).get("return", Environment)
+        function = inspect.unwrap(factory)
+        return get_type_hints(function).get("return") if inspect.isfunction(function) else None
     except Exception:  # an annotation may be any expression
         return None
-    return made if inspect.isclass(made) else None
+
+
+def _described(found: Any) -> str:
+    kind = "class" if inspect.isclass(found) else type(found).__name__
+    if inspect.isfunction(found):
+        annotation = found.__annotations__.get("return", "nothing")
+        return f"a function annotated to return {shorten(annotation)}"
+    return f"{kind} {shorten(getattr(found, '__qualname__', found))}"
+
+
+def _how_to_annotate(found: Any) -> str | None:
+    if not inspect.isfunction(found):
+        return None
+    if found.__name__ == "<lambda>":
+        return "a lambda has no annotation: write def make() -> Environment: ..."
+    return (
+        "if it makes environments, say so where it is defined: "
+        f"def {found.__name__}(...) -> Environment, or -> VecEnv if it makes all rows"
+    )
 
 
 def is_rows(factory: Factory) -> TypeGuard[Callable[..., VecEnv]]:
     """Whether this makes all rows itself: a ``VecEnv`` class, or a function ``-> VecEnv``."""
-    made = _made_by(factory)
+    made = made_by(factory)
     return made is not None and issubclass(made, VecEnv)
 
 

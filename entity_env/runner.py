@@ -49,6 +49,7 @@ def play_in_terminal(
     seed: int | None = None,
     episodes: int | None = None,
     auto: bool = False,
+    trust: bool = False,
 ) -> None:
     """Play episodes with whoever types, until they have had enough.
 
@@ -59,6 +60,7 @@ def play_in_terminal(
         seed: Seeds the environment and the agent; None takes a new one and says which.
         episodes: Ends after so many; None asks after each, or with ``auto`` plays one.
         auto: Take every proposal without asking.
+        trust: The consent to import code that the agent's folder names, if it needs any.
 
     Raises:
         EntityEnvError: The environment made a mistake, or the agent does not fit it.
@@ -74,7 +76,7 @@ def play_in_terminal(
             received=shorten(env),
         )
     try:
-        game = _Game(env, agent, seed, auto)
+        game = _Game(env, agent, seed, auto, trust)
         game.introduce(seed)
         game.play(1 if auto and episodes is None else episodes)
     except (QuitError, KeyboardInterrupt):
@@ -86,7 +88,7 @@ def play_in_terminal(
 class _Game:
     """An environment, what proposes actions, and who takes them."""
 
-    def __init__(self, env: Environment, agent: str, seed: int, auto: bool) -> None:
+    def __init__(self, env: Environment, agent: str, seed: int, auto: bool, trust: bool) -> None:
         self.name = type(env).__name__
         seed_environment(env, seed)
         spaces = (
@@ -97,7 +99,7 @@ class _Game:
         if agent == "random":
             self.agent = RandomAgent(*spaces, seed)
         else:
-            self.agent = load_agent(agent, seed)
+            self.agent = load_agent(agent, seed, trust)
             env = fit_environment(env, self.agent)
         self.env = env
         self.reader = FrameReader(env.obs_space(), spaces[1])
@@ -215,6 +217,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=None, help="the same games again")
     parser.add_argument("--episodes", type=int, default=None, help="end after so many")
     parser.add_argument("--auto", action="store_true", help="let the agent play, ask nothing")
+    parser.add_argument(
+        "--trust", action="store_true", help="import code that an old run names, whoever made it"
+    )
     parser.add_argument("--version", action="version", version=version_text())
     given = parser.parse_intermixed_args(arguments)
     try:
@@ -224,6 +229,7 @@ def main(arguments: list[str] | None = None) -> int:
             seed=given.seed,
             episodes=given.episodes,
             auto=given.auto,
+            trust=given.trust,
         )
     except EntityEnvError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

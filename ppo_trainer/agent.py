@@ -22,8 +22,11 @@ from entity_env.frame import Frame
 from entity_env.registry import Factory
 from entity_env.validate import FrameReader
 from entity_env.wrappers.feature_filter import ObservationFilter
+from ppo_trainer.checkpoint import latest_checkpoint
 from ppo_trainer.collect import autocast, check_output
+from ppo_trainer.errors import RunFolderError
 from ppo_trainer.loading import LoadedNet, load_net, load_policy
+from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_batch
 from ragged_net import ActionOutput
@@ -38,8 +41,12 @@ def load_agent(
     greedy: bool = False,
     seed: int | None = None,
     device: str = "auto",
+    trust: bool = False,
 ) -> RunAgent:
-    """The network of a run's newest checkpoint, ready to act.
+    """The network of a run's newest checkpoint, ready to act; safe with a run of anybody's.
+
+    No environment is imported, but where ``trust`` allows it and the run is an old one that does
+    not know its spaces.
 
     Args:
         run: The run folder.
@@ -48,22 +55,31 @@ def load_agent(
         greedy: Take the likeliest choice instead of drawing.
         seed: Seeds the draws; None derives a seed from that of the run.
         device: Where the network runs: ``auto``, ``cpu``, ``cuda``.
+        trust: The consent to import the environment that an old run names.
 
     Raises:
-        RunFolderError: No run folder; or an old one, which only knows its environment's name, and
-            that cannot be found.
+        RunFolderError: No run folder; or an old one, which only knows its environment's name.
         CheckpointError: No checkpoint, or one that does not fit the environment.
     """
     loaded = load_net(run, device) if env is None else None
     if loaded is not None:
         return RunAgent(loaded, greedy=greedy, seed=seed)
-    with_env = load_policy(run, env, device)
+    if env is None and not trust:
+        latest_checkpoint(RunFolder.open(run))  # without one, that is what is wrong
+        raise RunFolderError(
+            f"the run {str(run)!r} has no spaces.json: only its environment can say what its "
+            "network reads",
+            expected="load_agent(run, env=MyEnv)",
+            hint="to import the environment that the run names, if you trust whoever made it: "
+            "load_agent(run, trust=True), or --trust",
+        )
+    with_env = load_policy(run, env, device, trust=trust)
     return RunAgent(with_env, shown=with_env.fitted.whole, greedy=greedy, seed=seed)
 
 
-def load(path: str, seed: int) -> RunAgent:
+def load(path: str, seed: int, trust: bool = False) -> RunAgent:
     """What ``entity_env.agent.load_agent`` finds as a plug-in."""
-    return load_agent(path, seed=seed)
+    return load_agent(path, seed=seed, trust=trust)
 
 
 class RunAgent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import shlex
@@ -14,7 +15,7 @@ from entity_env import EntityEnvError
 from ppo_trainer.screen import complain
 from ragged_net import RaggedNetError
 
-__all__ = ["INTERRUPTED", "python_command", "run_main"]
+__all__ = ["INTERRUPTED", "add_trust", "python_command", "run_main"]
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended."""
@@ -28,6 +29,13 @@ def python_command() -> str:
     if path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
     return shlex.quote(str(path))
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """The flag of the commands that open a run."""
+    parser.add_argument(
+        "--trust", action="store_true", help="import the code that the run names, whoever made it"
+    )
 
 
 def run_main(main: Callable[[], None]) -> None:

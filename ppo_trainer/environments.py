@@ -10,7 +10,7 @@ from typing import Any
 
 from entity_env import EntityEnvError, Environment, ListEnv, ObsSpace, ParallelEnv, VecEnv
 from entity_env.errors import shorten
-from entity_env.registry import Factory, alone, check_settings, is_rows, resolve
+from entity_env.registry import Factory, alone, check_settings, find, is_rows, path_of, resolve
 from entity_env.wrappers import VecFeatureFilter
 from entity_env.wrappers.feature_filter import filtered
 from ppo_trainer.config import TrainConfig
@@ -160,7 +160,7 @@ def _is_importable(path: str, env: Factory) -> bool:
     if path.startswith("__main__."):
         return False
     try:
-        return resolve(path) is env
+        return find(path_of(path)) is env
     except EntityEnvError:
         return False
 

@@ -11,6 +11,7 @@ __all__ = [
     "NonFiniteError",
     "RunFolderError",
     "TrainerError",
+    "UntrustedRunError",
     "VideoError",
 ]
 
@@ -29,6 +30,10 @@ class DeviceError(TrainerError):
 
 class RunFolderError(TrainerError):
     """A folder that is not a run, or a run whose environment cannot be found again."""
+
+
+class UntrustedRunError(RunFolderError):
+    """A run that names code to import, without the user's consent."""
 
 
 class CheckpointError(TrainerError):

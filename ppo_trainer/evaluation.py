@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import math
 import traceback
@@ -194,22 +195,38 @@ def write_evaluation(run: RunFolder, steps: int, results: list[Evaluation]) -> N
 
 
 def load_scripted(path: str) -> Policy:
-    """The function at a dotted path, from Observation to actions."""
+    """The function at a dotted path, from Observation to actions; imports its module."""
     module_name, _, name = path.rpartition(".")
     try:
+        if not all(part.isidentifier() for part in path.split(".")):
+            raise ImportError("no dotted path")
         policy: Policy = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # a module of the user's may raise anything
         raise ConfigError(
-            f"eval.scripted: {path!r} cannot be imported: {error}",
+            f"eval.scripted: {path!r} cannot be imported: {type(error).__name__}: {error}",
             expected=_SCRIPTED,
         ) from error
-    if not callable(policy):
+    if not callable(policy) or not _takes_an_observation(policy):
         raise ConfigError(
-            f"eval.scripted: {path!r} cannot be called",
+            f"eval.scripted: {path!r} is no scripted player",
             expected=_SCRIPTED,
             received=shorten(policy),
         )
     return policy
 
 
-_SCRIPTED = "a dotted path such as ragged_envs.minesweeper_script.walk_and_defuse, or null"
+def _takes_an_observation(policy: Policy) -> bool:
+    """Whether it may be called with one; nothing that comes with Python itself takes any."""
+    if inspect.isclass(policy) or inspect.isbuiltin(policy):
+        return False
+    try:
+        inspect.signature(policy).bind("observation")
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+_SCRIPTED = (
+    "a dotted path such as ragged_envs.minesweeper_script.walk_and_defuse, of a function from "
+    "Observation to actions, or null"
+)

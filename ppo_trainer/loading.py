@@ -14,6 +14,7 @@ from ppo_trainer.device import choose_device
 from ppo_trainer.environments import Game, make_factory
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.saved_spaces import FittedGame, fit_game
+from ppo_trainer.trust import require_trust
 from ragged_net import RaggedNet
 
 __all__ = ["LoadedNet", "LoadedRun", "load_net", "load_policy"]
@@ -41,10 +42,29 @@ class LoadedRun(LoadedNet):
         return self.fitted.game
 
 
-def load_policy(path: str | Path, env: Factory | None = None, device: str = "auto") -> LoadedRun:
-    """Load the newest checkpoint of a run; ``env`` only where its class cannot be imported."""
+def load_policy(
+    path: str | Path,
+    env: Factory | None = None,
+    device: str = "auto",
+    *,
+    trust: bool = False,
+    scripted: bool = False,
+) -> LoadedRun:
+    """Load the newest checkpoint of a run.
+
+    Args:
+        path: The run folder.
+        env: What makes its environment, where that cannot be imported or is another one.
+        device: Where the network runs.
+        trust: The user's consent to import whatever the run names, whoever made it.
+        scripted: Whether its scripted player will be imported, too.
+
+    Raises:
+        UntrustedRunError: It names code, and was made by somebody else.
+    """
     run = RunFolder.open(path)
     config = run.read_config()
+    require_trust(run, config, trust=trust, env=env, scripted=scripted)
     fitted = fit_game(run, make_factory(config, env))
     net = RaggedNet(fitted.obs_space, fitted.action_space, config.net, config.value_net)
     return LoadedRun(run, config, *_ready(run, net, device), fitted)

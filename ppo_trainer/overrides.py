@@ -7,6 +7,7 @@ in ``config.py`` can answer a misspelt name with the nearest valid one.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,6 +20,7 @@ from entity_env.errors import nearest
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.trust import require_trust
 
 __all__ = ["hydra_arguments", "recipe", "register_base", "resumed_config"]
 
@@ -133,10 +135,31 @@ def resumed_config(composed: Any) -> TrainConfig:
     """The settings of this run.
 
     With ``resume`` they are those of the resumed run, and on top what the command line says.
+
+    Raises:
+        UntrustedRunError: The resumed run names code, was made by somebody else, and the command
+            line says neither ``trust=true`` nor another environment.
     """
+    composed = dict(composed)
+    trust = composed.pop("trust", None)
     if composed.get("resume") is None:
+        if trust is not None:
+            raise ConfigError("trust= is for what a resumed run names", hint="add resume=<run>")
         return config_from_dict(composed)
-    saved = OmegaConf.create(RunFolder.open(composed["resume"]).read_values())
+    run = RunFolder.open(composed["resume"])
+    saved = run.read_config()
+    changes = _changes(composed)
+    require_trust(run, saved, trust=trust or False, named=changes, scripted=True)
+    # Plain dicts: text of the run that looks like OmegaConf's ${...} stays text.
+    values = config_to_dict(saved)
+    for name, value in changes.items():
+        _put(values, name.split("."), value)
+    return config_from_dict(values)
+
+
+def _changes(composed: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command line sets beside ``resume``, by dotted name."""
+    changes = {}
     for override in HydraConfig.get().overrides.task:
         name, _, _ = override.lstrip("+").partition("=")
         if name in _GROUPS:
@@ -149,10 +172,20 @@ def resumed_config(composed: Any) -> TrainConfig:
                 f"{name}= does not go with resume: a run keeps its folder",
                 hint="move the folder itself; a run does not mind",
             )
-        if not name.startswith("~"):
-            OmegaConf.update(saved, name, _lookup(composed, name), force_add=True)
-    values: Any = OmegaConf.to_container(saved, resolve=True)
-    return config_from_dict(values)
+        if name != "trust" and not name.startswith("~"):
+            changes[name] = _lookup(composed, name)
+    return changes
+
+
+def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set one value within nested dicts; a dict is merged with what is there."""
+    name, *rest = path
+    if rest or isinstance(value, dict):
+        inner = values[name] = values[name] if isinstance(values.get(name), dict) else {}
+        for key, part in {".".join(rest): value}.items() if rest else value.items():
+            _put(inner, key.split(".") if rest else [key], part)
+    else:
+        values[name] = value
 
 
 def _lookup(values: Any, path: str) -> Any:

@@ -22,7 +22,7 @@ from entity_env.errors import SettingError
 from entity_env.recording import RecordEpisodes
 from entity_env.registry import Factory
 from entity_env.vec_env import check_count
-from ppo_trainer.cli import run_main
+from ppo_trainer.cli import add_trust, run_main
 from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.device import use_threads
 from ppo_trainer.loading import load_policy
@@ -71,6 +71,7 @@ def record_run(
     rows: int = 16,
     append: bool = False,
     overwrite: bool = False,
+    trust: bool = False,
 ) -> Recorded:
     """Let a run's newest network play, and record it with the log-probabilities of its choices.
 
@@ -90,10 +91,11 @@ def record_run(
         rows: Environments that play at once.
         append: Go on with a recording.
         overwrite: Replace it.
+        trust: The consent to import the environment that somebody else's run names.
     """
     check_count("number of episodes", episodes, error=SettingError)
     check_count("number of rows", rows)
-    loaded = load_policy(run, env)
+    loaded = load_policy(run, env, trust=trust)
     use_threads(loaded.config, loaded.device)
     if seed is None:
         seed = derived_seed(loaded.config.seed, "record")
@@ -154,6 +156,7 @@ def main(arguments: list[str] | None = None) -> None:
     exists = parser.add_mutually_exclusive_group()
     exists.add_argument("--append", action="store_true", help="go on with the file")
     exists.add_argument("--overwrite", action="store_true", help="replace the file")
+    add_trust(parser)
     options: dict[str, Any] = vars(parser.parse_args(arguments))
     say(str(record_run(**options)), is_read=True)
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -24,6 +24,7 @@ from entity_env.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.screen import say
+from ppo_trainer.signature import KeyUnavailableError, sign
 
 try:
     import fcntl
@@ -43,6 +44,11 @@ class RunFolder:
     def config_file(self) -> Path:
         """All settings, as YAML."""
         return self.path / "config.yaml"
+
+    @property
+    def signature_file(self) -> Path:
+        """Says that this user made these settings on this machine: ``ppo_trainer.signature``."""
+        return self.path / "config.signature"
 
     @property
     def spaces_file(self) -> Path:
@@ -166,6 +172,13 @@ class RunFolder:
         except ConfigError as error:
             raise error.located(str(self.config_file)) from error.__cause__
 
+    def read_signature(self) -> str | None:
+        """What stands beside the settings to say who made them, if anything does."""
+        try:
+            return self.signature_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+
     def read_spaces(self) -> tuple[ObsSpace, dict[str, ActionSpace]] | None:
         """The spaces that the network was made for; None where the run does not know them."""
         if not self.spaces_file.exists():
@@ -186,11 +199,16 @@ class RunFolder:
             self.spaces_file.write_text(text + "\n")
 
     def write_config(self, config: TrainConfig) -> None:
-        """Replace the settings in one step."""
-        temporary = self.config_file.with_suffix(".tmp")
-        with writing(self.config_file):
-            temporary.write_text(yaml.safe_dump(config_to_dict(config), sort_keys=False))
-            temporary.replace(self.config_file)
+        """Replace the settings in one step, and sign them where this user has a key."""
+        with suppress(KeyUnavailableError):  # a run without a signature trains all the same
+            self._replace(self.signature_file, sign(config) + "\n")
+        self._replace(self.config_file, yaml.safe_dump(config_to_dict(config), sort_keys=False))
+
+    def _replace(self, file: Path, text: str) -> None:
+        temporary = file.with_suffix(".tmp")
+        with writing(file):
+            temporary.write_text(text)
+            temporary.replace(file)
 
 
 def _meant(path: Path) -> str | None:

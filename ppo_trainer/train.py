@@ -15,7 +15,7 @@ from entity_env.errors import shorten
 from entity_env.registry import Factory
 from ppo_trainer.advantage import explained_variance
 from ppo_trainer.collect import Collected, collect
-from ppo_trainer.config import TrainConfig, config_from_dict
+from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.device import choose_device, compiling, use_threads
 from ppo_trainer.environments import make_factory, open_vec_env, with_env
 from ppo_trainer.errors import ConfigError
@@ -29,6 +29,7 @@ from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.saved_spaces import fit_game
 from ppo_trainer.session import Session, open_session
 from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.trust import require_trust
 from ppo_trainer.update import update
 from ragged_net import RaggedNet
 
@@ -113,13 +114,29 @@ def resume(
     run: str | Path,
     env: Factory | None = None,
     stop: Callable[[int], bool] | None = None,
+    *,
+    trust: bool = False,
     **changes: object,
 ) -> TrainResult:
     """Go on with a run, with its own settings but for ``changes`` of top-level ones.
 
     ``resume("runs/orchard", total_timesteps=200_000)``
+
+    Args:
+        run: The run folder.
+        env: As for ``train``, where the run's own cannot be imported or another one is meant.
+        stop: As for ``train``.
+        trust: The consent to import the code that somebody else's run names.
+        **changes: Settings.
+
+    Raises:
+        UntrustedRunError: The run names code, and was made by somebody else.
     """
-    values = {**RunFolder.open(run).read_values(), **changes, "resume": str(run)}
+    folder = RunFolder.open(run)
+    saved = folder.read_config()
+    named = {"eval.scripted": None} if "eval" in changes else {}
+    require_trust(folder, saved, trust=trust, env=env, named=named, scripted=True)
+    values = {**config_to_dict(saved), **changes, "resume": str(run)}
     return train(config_from_dict(values), env, stop)
 
 

@@ -28,7 +28,7 @@ from entity_env.frame import Frame, typed_actions
 from entity_env.registry import Factory
 from entity_env.validate import FrameReader
 from entity_env.vec_env import check_count
-from ppo_trainer.cli import run_main
+from ppo_trainer.cli import add_trust, run_main
 from ppo_trainer.evaluation import network_policy
 from ppo_trainer.loading import LoadedRun, load_policy
 from ppo_trainer.screen import Screen, say
@@ -77,9 +77,13 @@ def watch(
     greedy: bool = False,
     seed: int | None = None,
     fps: float = 4.0,
+    trust: bool = False,
 ) -> None:
-    """Play episodes in the terminal; ``env`` only where its class cannot be imported."""
-    loaded = load_policy(run, env)
+    """Play episodes in the terminal; ``env`` only where its class cannot be imported.
+
+    ``trust`` is the consent to import the environment that somebody else's run names.
+    """
+    loaded = load_policy(run, env, trust=trust)
     live = Screen(sys.stdout).isatty()
     for step in play(loaded, episodes=episodes, greedy=greedy, seed=seed):
         if live and step.step:
@@ -98,9 +102,10 @@ def film(
     greedy: bool = False,
     seed: int | None = None,
     fps: float = 4.0,
+    trust: bool = False,
 ) -> Path:
     """Write episodes as a video; the ending of ``path``, .gif or .mp4, decides its kind."""
-    loaded = load_policy(run, env)
+    loaded = load_policy(run, env, trust=trust)
     steps = list(play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True))
     drawer = Drawer(loaded.net.obs_space)
     for step in steps:  # all of them first: the pictures then show one part of the plane
@@ -188,6 +193,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--greedy", action="store_true", help="always the likeliest choice")
     parser.add_argument("--seed", type=int, default=None, help="other episodes")
     parser.add_argument("--fps", type=float, default=4.0, help="steps per second")
+    add_trust(parser)
     options = vars(parser.parse_args(arguments))
     if not 0 < options["fps"] <= _MOST_FPS:
         parser.error(f"--fps must be more than 0 and at most {_MOST_FPS}, not {options['fps']:g}")

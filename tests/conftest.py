@@ -1,8 +1,9 @@
-"""Keeps torch to one thread, and begins with the longest tests."""
+"""Keeps torch to one thread and the user's key untouched, and begins with the longest tests."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,6 +12,14 @@ with contextlib.suppress(ImportError):
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs are signed with a key of the tests, also in the processes that they start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 LONGEST = "test_other_pythons.py"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ class TranslatedEnv(Environment):
         env: The environment; it has ``render_mode``, ``render`` and ``close``.
         translation: Between its spaces and ours.
     """
+
+    code_settings: ClassVar = ("env",)
+    """Settings that name code, which is imported: of a stranger's run they need consent."""
 
     def __init__(self, env: Any, translation: Translation) -> None:
         self.env = env

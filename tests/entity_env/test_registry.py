@@ -108,7 +108,7 @@ def test_a_module_offers_what_it_defines_itself(tmp_path, monkeypatch):
         with pytest.raises(errors.UnknownEnvironmentError, match="did you mean 'Game'") as caught:
             resolve(name)
         options[name] = caught.value.options
-    assert options["offering.games.Gaem"] == "'Game', 'Rows', 'easy', 'hard', 'shortcut'"
+    assert options["offering.games.Gaem"] == "'Game', 'Rows', 'hard'"
     assert options["offering.Gaem"] == "'Game'"
 
 

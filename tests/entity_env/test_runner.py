@@ -610,7 +610,7 @@ def test_the_command_line_plays(typed, capsys):
         (["support.tiny_envs.Chain", "--seed", "-1"], ("SeedError",)),
         (["support.tiny_envs.Chain", "--episodes", "0"], ("SettingError", "episodes")),
         (["support.tiny_envs.BrokenAtBirth"], ("EnvironmentFailedError", "no parts left")),
-        (["support.tiny_envs.row_seed", "seed=1", "row=1"], ("ObservationError", "instance")),
+        (["support.tiny_envs.row_seed", "seed=1", "row=1"], ("UnknownEnvironmentError", "-> Env")),
     ],
     ids=str,
 )

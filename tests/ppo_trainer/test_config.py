@@ -1,6 +1,5 @@
 """Settings: every mistake stops at the start, with its own class and the nearest valid name."""
 
-from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -8,10 +7,8 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from hydra import compose, initialize_config_dir
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import OmegaConf
 from ragged_envs.errors import EnvConfigError
+from support.composed import from_command_line
 from support.trainer_envs import Foraging, SavedForaging
 from support.trainer_runs import SMALL_NET, small_config
 
@@ -34,31 +31,10 @@ from ppo_trainer import (
 from ppo_trainer.config import config_from_dict, config_to_dict
 from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.errors import ConfigError, DeviceError, RunFolderError
-from ppo_trainer.overrides import hydra_arguments, register_base, resumed_config
+from ppo_trainer.overrides import hydra_arguments
 from ppo_trainer.run_folder import RunFolder
 from ragged_net import NetConfig
 from ragged_net.errors import NetConfigError, UnknownNameError
-
-CONF = Path(ppo_trainer.__file__).parent / "conf"
-
-
-@contextmanager
-def composed(*arguments):
-    """What Hydra makes of command-line arguments, as ``python -m ppo_trainer`` does it."""
-    register_base()
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        whole = compose("config", hydra_arguments(list(arguments)), return_hydra_config=True)
-        HydraConfig.instance().set_config(whole)
-        values = OmegaConf.to_container(
-            OmegaConf.masked_copy(whole, [k for k in whole if k != "hydra"])
-        )
-        yield values
-
-
-def from_command_line(*arguments):
-    with composed(*arguments) as values:
-        return resumed_config(values)
-
 
 # ---------------------------------------------------------------------------------------- valid
 

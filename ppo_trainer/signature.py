@@ -1,0 +1,107 @@
+"""Which runs this user made on this machine: their settings are signed with a key that stays here.
+
+A run folder names code, its environment and perhaps a scripted player, and anybody can write one.
+The signature beside the settings tells those names from the names that somebody else wrote. It goes
+with the folder wherever that is moved, and means nothing to another user or machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.errors import TrainerError
+
+__all__ = ["KeyUnavailableError", "key_file", "sign", "verify"]
+
+_KEY_BYTES = 32
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+class KeyUnavailableError(TrainerError):
+    """There is no place to keep the user's key, or what is there may be known to others."""
+
+
+def sign(config: TrainConfig) -> str:
+    """The signature of what a run's settings make Python import: 64 hexadecimal digits.
+
+    Raises:
+        KeyUnavailableError: No key can be kept for this user, such as without a home folder.
+    """
+    return _digest(_key(create=True), config)
+
+
+def verify(config: TrainConfig, signature: str) -> bool:
+    """Whether this user has signed these settings on this machine.
+
+    Raises:
+        KeyUnavailableError: This user has no key here that nobody else can know.
+    """
+    return hmac.compare_digest(_digest(_key(create=False), config).encode(), signature.encode())
+
+
+def key_file() -> Path:
+    """Where the user's key is: in ``$XDG_STATE_HOME``, or else ``~/.local/state``.
+
+    Raises:
+        KeyUnavailableError: The user has no home folder.
+    """
+    state = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        # The specification of these folders wants relative ones to be ignored.
+        folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    except RuntimeError as error:
+        raise KeyUnavailableError(f"no folder for the key of this user: {error}") from error
+    return folder / "ragged-rl" / "run_key"
+
+
+def _digest(key: bytes, config: TrainConfig) -> str:
+    names = {"env": dict(config.env), "eval.scripted": config.eval.scripted}
+    return hmac.new(key, json.dumps(names).encode(), hashlib.sha256).hexdigest()
+
+
+def _key(create: bool) -> bytes:
+    path = key_file()
+    try:
+        if create and not path.exists():
+            _make_key(path)
+        return _read_key(path)
+    except OSError as error:
+        raise KeyUnavailableError(
+            f"the key of this user, {path}, cannot be had: {error}"
+        ) from error
+
+
+def _make_key(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    whole = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    descriptor = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+        with contextlib.suppress(FileExistsError):  # another run was quicker: its key counts
+            os.link(whole, path)
+    finally:
+        whole.unlink()
+
+
+def _read_key(path: Path) -> bytes:
+    with open(os.open(path, os.O_RDONLY | _NO_LINKS), "rb") as file:
+        found = os.fstat(file.fileno())
+        key = file.read(_KEY_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
+    if len(key) != _KEY_BYTES:
+        raise KeyUnavailableError(f"{path} is no key", hint="delete it: a new one will be made")
+    if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o077):
+        raise KeyUnavailableError(
+            f"the key {path} may be known to others",
+            expected="a file of your own that nobody else can read: chmod 600",
+            hint="if others could read it, delete it: a new one will be made",
+        )
+    return key

@@ -1,0 +1,332 @@
+"""What a run folder names is neither imported nor called unless its user wants that."""
+
+import shutil
+import sys
+
+import pytest
+import yaml
+from support.composed import from_command_line
+from support.trainer_envs import SavedForaging
+from support.trainer_runs import small_config
+
+import entity_env.check
+import entity_env.runner
+from entity_env.errors import EntityEnvError, UnknownEnvironmentError
+from entity_env.interop import GymnasiumEnv
+from ppo_trainer import EvalConfig, evaluate, record, resume, train, watch
+from ppo_trainer.agent import load_agent
+from ppo_trainer.errors import ConfigError, RunFolderError, UntrustedRunError
+
+MODULE = """
+from pathlib import Path
+from support.trainer_envs import SavedForaging
+
+(Path(__file__).parent / "imported").touch()
+
+
+class Env(SavedForaging):
+    pass
+
+
+def annotated() -> Env:
+    return Env()
+
+
+def unsaid():
+    (Path(__file__).parent / "called").touch()
+    return Env()
+
+
+def rest(observation):
+    return {}
+"""
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A finished run of this user's."""
+    config = small_config(total_timesteps=24, run_dir=str(tmp_path_factory.mktemp("own")))
+    return train(config, env=SavedForaging).run
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """A folder with a module that leaves files when it is imported or called, and where one is."""
+    (tmp_path / "stranger.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("stranger", None)
+
+
+def harm(folder):
+    """What a stranger's code has done."""
+    return [name for name in ("imported", "called", "pwned") if (folder / name).exists()]
+
+
+def download(own, folder, *, signed=True, scripted=None, spaces=True, **env):
+    """A copy of a run in which somebody has replaced the environment or the scripted player."""
+    run = folder / "downloaded"
+    shutil.copytree(own, run)
+    values = yaml.safe_load((run / "config.yaml").read_text())
+    values["env"] = env or values["env"]
+    values["eval"]["scripted"] = scripted
+    (run / "config.yaml").write_text(yaml.safe_dump(values))
+    if not signed:
+        (run / "config.signature").unlink()
+    if not spaces:
+        (run / "spaces.json").unlink()
+    return run
+
+
+DOORS = {
+    "evaluate": lambda run, **said: evaluate.evaluate_run(run, episodes=2, **said),
+    "watch": lambda run, **said: watch.watch(run, episodes=1, **said),
+    "film": lambda run, **said: watch.film(run, "game.gif", episodes=1, **said),
+    "record": lambda run, **said: record.record_run(run, "games.episodes", episodes=1, **said),
+    "resume": lambda run, **said: resume(run, total_timesteps=48, **said),
+    "load_agent": lambda run, **said: load_agent(without_spaces(run), **said),
+    "command line": lambda run, trust=False: train(
+        from_command_line(f"resume={run}", "total_timesteps=48", *(["trust=true"] if trust else []))
+    ),
+    "watch command": lambda run, trust=False: watch.main(
+        [str(run), "--episodes=1", *(["--trust"] if trust else [])]
+    ),
+    "evaluate command": lambda run, trust=False: evaluate.main(
+        [str(run), "--episodes=2", *(["--trust"] if trust else [])]
+    ),
+    "record command": lambda run, trust=False: record.main(
+        [str(run), "games.episodes", "--episodes=1", *(["--trust"] if trust else [])]
+    ),
+}
+doors = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
+
+
+def without_spaces(run):
+    (run / "spaces.json").unlink(missing_ok=True)
+    return run
+
+
+HOSTILE = [
+    {"_target_": "os.system", "command": "touch pwned"},
+    {"_target_": "subprocess.Popen", "args": ["touch", "pwned"]},
+    {"_target_": "stranger.Env"},
+    {"_target_": "stranger:Env"},
+    {"_target_": "stranger.unsaid"},
+    {"_target_": "entity_env.make", "name": "stranger.Env"},
+    {"_target_": "entity_env.interop.GymnasiumEnv", "env": "stranger:Env-v0"},
+    {"_target_": "entity_env.interop.PettingZooEnv", "env": "stranger"},
+]
+
+
+@doors
+@pytest.mark.parametrize("env", HOSTILE, ids=lambda env: env["_target_"])
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_downloaded_run_runs_nothing(own, stranger, door, env, signed):
+    run = download(own, stranger, signed=signed, **env)
+    with pytest.raises(RunFolderError) as caught:
+        door(run)
+    assert "trust" in str(caught.value)
+    assert not harm(stranger)
+    assert "stranger" not in sys.modules
+
+
+@doors
+@pytest.mark.parametrize("env", [*HOSTILE[:2], HOSTILE[4]], ids=lambda env: env["_target_"])
+def test_consent_calls_nothing_that_makes_no_environments(own, stranger, door, env):
+    run = download(own, stranger, **env)
+    with pytest.raises(UnknownEnvironmentError, match="is no environment"):
+        door(run, trust=True)
+    assert not {"called", "pwned"} & set(harm(stranger))
+
+
+@doors
+@pytest.mark.parametrize("target", ["stranger.Env", "stranger.annotated"])
+def test_consent_opens_a_run(own, stranger, door, target):
+    door(download(own, stranger, _target_=target), trust=True)
+    assert harm(stranger) == ["imported"]
+
+
+@pytest.mark.parametrize("door", DOORS.keys() - {"load_agent"})
+def test_a_run_of_ones_own_needs_no_consent_wherever_it_lies(own, stranger, door):
+    DOORS[door](download(own, stranger))
+
+
+def test_a_refusal_says_what_would_be_imported_and_from_where(own, stranger):
+    (stranger / "pack" / "deep").mkdir(parents=True)
+    for init in ("pack/__init__.py", "pack/deep/__init__.py"):
+        (stranger / init).write_text("raise SystemExit")
+    (stranger / "pack" / "deep" / "game.py").touch()
+    run = download(own, stranger, _target_="pack.deep.game.Env")
+    with pytest.raises(UntrustedRunError) as caught:
+        watch.watch(run)
+    file = stranger / "pack" / "deep" / "game.py"
+    assert f"would import 'pack.deep.game', from {file}" in caught.value.what
+    for words in ("--trust", "trust=true", "trust=True", "env=MyEnv", "load_agent"):
+        assert words in caught.value.hint
+    for target, where in (
+        ("nowhere.at.all.Env", "'nowhere.at.all', which is not found here"),
+        ("stranger.Env.Env", "'stranger.Env', which is not found here"),
+        ("os.path.join", "'os.path', which is not found here"),
+        ("__main__.Env", "'__main__', "),
+    ):
+        shutil.rmtree(run)
+        download(own, stranger, _target_=target)
+        with pytest.raises(UntrustedRunError) as caught:
+            watch.watch(run)
+        assert f"would import {where}" in caught.value.what
+
+
+@pytest.mark.parametrize("target", ["a/b.Env", "../stranger.Env", "stranger\n.Env", "stranger .E"])
+def test_a_path_leads_through_modules_only(own, stranger, target):
+    run = download(own, stranger, _target_=target)
+    for said in ({}, {"trust": True}):
+        with pytest.raises(UnknownEnvironmentError, match="unknown environment"):
+            watch.watch(run, **said)
+
+
+def test_registered_environments_need_no_consent(own, stranger, tmp_path):
+    config = small_config(
+        total_timesteps=24, run_dir=str(tmp_path), env={"_target_": "xor"}, run_name="xor"
+    )
+    run = train(config).run
+    (run / "config.signature").unlink()
+    evaluate.evaluate_run(run, episodes=2)
+    for target in ("ragged_envs.xor.Xor", "ragged_envs.xor:Xor"):
+        values = yaml.safe_load((run / "config.yaml").read_text()) | {"env": {"_target_": target}}
+        (run / "config.yaml").write_text(yaml.safe_dump(values))
+        evaluate.evaluate_run(run, episodes=2)
+
+
+SCRIPTED = [door for door in DOORS if door.startswith(("evaluate", "resume", "command"))]
+
+
+@pytest.mark.parametrize("door", SCRIPTED)
+@pytest.mark.parametrize("path", ["stranger.rest", "os.system", "stranger"])
+def test_a_scripted_player_needs_consent(own, stranger, door, path):
+    run = download(own, stranger, scripted=path, _target_="minesweeper", width=3, height=3)
+    with pytest.raises(UntrustedRunError, match=r"eval\.scripted=") as caught:
+        DOORS[door](run)
+    assert repr(path) in str(caught.value)
+    assert not harm(stranger)
+
+
+def test_what_passes_no_observation_on_is_no_scripted_player(own, stranger):
+    for path in ("os.system", "stranger.Env", "stranger.unsaid"):
+        with pytest.raises(ConfigError, match="is no scripted player"):
+            evaluate.evaluate_run(download(own, stranger, scripted=path), episodes=1, trust=True)
+        shutil.rmtree(stranger / "downloaded")
+    assert "called" not in harm(stranger)
+
+
+def test_a_scripted_player_of_a_registered_package_needs_no_consent(own, stranger):
+    script = "ragged_envs.minesweeper_script.walk_and_defuse"
+    run = download(own, stranger, signed=False, scripted=script, _target_="xor")
+    with pytest.raises(EntityEnvError) as caught:  # the network is one for another game
+        evaluate.evaluate_run(run, episodes=1)
+    assert not isinstance(caught.value, UntrustedRunError)
+
+
+def test_an_environment_of_the_user_s_own_is_no_consent_to_a_script(own, stranger):
+    run = download(own, stranger, scripted="stranger.rest")
+    for call in (evaluate.evaluate_run, resume):
+        with pytest.raises(UntrustedRunError, match=r"eval\.scripted"):
+            call(run, env=SavedForaging)
+    resume(run, env=SavedForaging, total_timesteps=48, eval=EvalConfig(episodes=0))
+    assert not harm(stranger)
+
+
+def test_who_passes_the_environment_consents_to_it_alone(own, stranger):
+    run = download(own, stranger, **HOSTILE[0])
+    for env in (lambda: SavedForaging(), SavedForaging):
+        values = yaml.safe_load((run / "config.yaml").read_text())
+        values["env"] = {"_target_": "os.system"}
+        (run / "config.yaml").write_text(yaml.safe_dump(values))
+        watch.watch(run, env, episodes=1)
+        evaluate.evaluate_run(run, env, episodes=2)
+    assert load_agent(run, env=SavedForaging)
+
+
+def test_settings_that_name_code_are_not_the_user_s(own, stranger):
+    run = download(own, stranger, _target_="a.B", env="stranger:Env-v0")
+    for door in (watch.watch, evaluate.evaluate_run, resume):
+        with pytest.raises(UntrustedRunError, match=r"env\.env='stranger:Env-v0'"):
+            door(run, env=GymnasiumEnv)
+    with pytest.raises(UntrustedRunError, match=r"env\.env="):
+        from_command_line(f"resume={run}", "env._target_=entity_env.interop.GymnasiumEnv")
+    assert not harm(stranger)
+    said = ["env._target_=entity_env.interop.GymnasiumEnv", "env.env=CartPole-v1"]
+    assert from_command_line(f"resume={run}", *said).env["env"] == "CartPole-v1"
+
+
+def test_a_command_line_that_names_the_environment_consents_to_it(own, stranger):
+    run = download(own, stranger, **HOSTILE[0])
+    config = from_command_line(f"resume={run}", "env._target_=stranger.Env")
+    assert config.env["_target_"] == "stranger.Env"
+    with pytest.raises(UnknownEnvironmentError, match="is no environment"):
+        from_command_line(f"resume={run}", "env._target_=stranger.unsaid")
+    assert "called" not in harm(stranger)
+
+
+def test_a_resume_with_consent_makes_the_run_one_s_own(own, stranger):
+    run = download(own, stranger, _target_="stranger.Env")
+    resume(run, trust=True, total_timesteps=48)
+    watch.watch(run, episodes=1)
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None])
+def test_consent_is_true_or_false(own, value):
+    with pytest.raises(ConfigError, match="trust is not True or False"):
+        watch.watch(own, trust=value)
+
+
+def test_trust_is_said_to_a_resumed_run_only(own):
+    with pytest.raises(ConfigError, match=r"add resume=<run>"):
+        from_command_line("trust=true")
+    assert from_command_line(f"resume={own}", "trust=true").resume == str(own)
+
+
+def test_text_of_a_run_is_not_expanded(own, stranger, monkeypatch):
+    monkeypatch.setenv("A_SECRET", "secret")
+    run = download(own, stranger, _target_="xor", text="${oc.env:A_SECRET}")
+    assert from_command_line(f"resume={run}").env["text"] == "${oc.env:A_SECRET}"
+
+
+def test_the_agent_of_any_run_is_loaded_without_importing_anything(own, stranger, capsys):
+    run = download(own, stranger, **HOSTILE[2])
+    assert load_agent(run).obs_space.entities
+    game = ["support.trainer_envs.SavedForaging", "--agent", str(run), "--auto"]
+    assert entity_env.runner.main(game) == 0
+    without_spaces(run)
+    with pytest.raises(RunFolderError, match=r"has no spaces\.json") as caught:
+        load_agent(run)
+    assert "env=MyEnv" in str(caught.value)
+    assert entity_env.runner.main(game) == 1
+    assert not harm(stranger)
+    assert "spaces.json" in capsys.readouterr().err
+    assert load_agent(run, env=SavedForaging).obs_space.entities
+    assert not harm(stranger)
+    assert entity_env.runner.main([*game, "--trust"]) == 0
+    assert harm(stranger) == ["imported"]
+
+
+@pytest.mark.parametrize("program", [entity_env.check, entity_env.runner])
+def test_what_is_typed_is_imported_but_only_environments_are_called(stranger, program, capsys):
+    for words in (["os.system", "command=touch pwned"], ["stranger.unsaid"]):
+        assert program.main(words) == 1
+        assert "is no environment" in capsys.readouterr().err
+    assert harm(stranger) == ["imported"]
+
+
+def test_a_user_without_a_place_for_a_key_trains_and_is_asked_later(stranger, monkeypatch, capsys):
+    (stranger / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(stranger / "file"))
+    config = small_config(
+        total_timesteps=24, run_dir=str(stranger), env={"_target_": "stranger.Env"}
+    )
+    run = train(config).run
+    assert not (run / "config.signature").exists()
+    with pytest.raises(UntrustedRunError, match="cannot be had"):
+        watch.watch(run, episodes=1)
+    watch.watch(run, episodes=1, trust=True)
+    watch.watch(run, SavedForaging, episodes=1)
