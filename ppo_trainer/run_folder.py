@@ -200,9 +200,9 @@ class RunFolder:
 
     def write_config(self, config: TrainConfig) -> None:
         """Replace the settings in one step, and sign them where this user has a key."""
+        self._replace(self.config_file, yaml.safe_dump(config_to_dict(config), sort_keys=False))
         with suppress(KeyUnavailableError):  # a run without a signature trains all the same
             self._replace(self.signature_file, sign(config) + "\n")
-        self._replace(self.config_file, yaml.safe_dump(config_to_dict(config), sort_keys=False))
 
     def _replace(self, file: Path, text: str) -> None:
         temporary = file.with_suffix(".tmp")
