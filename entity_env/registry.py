@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeGuard, cast, get_type_hints
 
 from entity_env.environment import Environment
 from entity_env.errors import SettingError, UnknownEnvironmentError, nearest, shorten
+from entity_env.nearby import meant_nearby
 from entity_env.plugins import ENVIRONMENTS, load_plugins
 from entity_env.vec_env import VecEnv
 
@@ -83,7 +84,7 @@ def path_of(name: str) -> str:
             f"unknown environment {shorten(name)}",
             expected="a registered name or a dotted path such as my_pkg.my_env.MyEnv",
             options=registered(),
-            hint=nearest(name, registered()),
+            hint=_meant(name) or nearest(name, registered()),
         )
     return path
 
@@ -124,18 +125,24 @@ def find(path: str) -> Any:
         raise UnknownEnvironmentError(
             f"environment {path!r}: importing {module_name!r} failed: "
             f"{type(error).__name__}: {error}",
-            hint="the module must be importable from where you start the program"
-            if missing
-            else None,
+            hint=(_meant(path) or _START) if missing else None,
         ) from error
     if not callable(found := getattr(module, attribute, None)):
         own = [name for name, value in vars(module).items() if _is_offered(value, name, module)]
         raise UnknownEnvironmentError(
             f"module {module_name!r} has no environment {attribute!r}",
             options=own,
-            hint=nearest(attribute, own),
+            hint=nearest(attribute, own) or _meant(path),
         )
     return found
+
+
+_START = "the module must be importable from where you start the program"
+
+
+def _meant(name: object) -> str | None:
+    path = meant_nearby(name)
+    return f"did you mean {path!r}?" if path is not None and path != name else None
 
 
 def _dotted(path: str) -> str:
@@ -181,8 +188,9 @@ def _annotation(factory: Any) -> Any:
 def _described(found: Any) -> str:
     kind = "class" if inspect.isclass(found) else type(found).__name__
     if inspect.isfunction(found):
-        annotation = found.__annotations__.get("return", "nothing")
-        return f"a function annotated to return {shorten(annotation)}"
+        if "return" not in found.__annotations__:
+            return "a function that does not say what it returns"
+        return f"a function annotated to return {shorten(found.__annotations__['return'])}"
     return f"{kind} {shorten(getattr(found, '__qualname__', found))}"
 
 

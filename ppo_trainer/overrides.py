@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -17,6 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from entity_env.errors import nearest
+from entity_env.nearby import meant_nearby
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.run_folder import RunFolder
@@ -109,10 +111,32 @@ def _check_flag(previous: str, text: str) -> None:
         raise ConfigError(f"settings are not flags: {text}", hint=f"write {name}=<value>")
     value_of_flag = previous.startswith("-") and previous not in ("-m", "--multirun")
     if not text.startswith("-") and not value_of_flag:
-        target = f"for an environment of your own: env._target_={text}" if "." in text else None
         raise ConfigError(
-            f"{text!r} is not a setting", expected="name=value, such as seed=3", hint=target
+            f"{text!r} is not a setting",
+            expected="name=value, such as seed=3",
+            hint=_meant_by_word(text),
         )
+
+
+def _meant_by_word(text: str) -> str | None:
+    """What a word without ``=`` may be: a game, a run, or an environment of the user's own."""
+    if text in _GROUPS["env"]:
+        return f"did you mean env={text}?"
+    if (Path(text) / "config.yaml").is_file():
+        return f"did you mean resume={text}?"
+    if own := _own_environment(text):
+        return own
+    close = get_close_matches(text, _GROUPS["env"], n=1, cutoff=0.6)
+    return f"did you mean env={close[0]}?" if close else None
+
+
+def _own_environment(text: str) -> str | None:
+    """How to say an environment that comes with a file here, with Gymnasium, or from anywhere."""
+    if path := meant_nearby(text):
+        return f"for the environment in a file here: env._target_={path}"
+    if re.fullmatch(r"[\w./:-]+-v\d+", text):
+        return f"for an environment of Gymnasium: env=gymnasium env.env={text}"
+    return f"for a class of your own: env._target_={text}" if "." in text else None
 
 
 def _check_single(text: str, value: str) -> None:
@@ -123,11 +147,11 @@ def _check_single(text: str, value: str) -> None:
 def _check_options(group: str, options: str) -> None:
     for option in options.split(","):  # a sweep names several
         if option.strip() not in _GROUPS[group]:
-            dotted = f"for a class of your own: env._target_={option}" if "." in option else None
+            own = _own_environment(option) if group == "env" else None
             raise ConfigError(
                 f"{group}={option} does not exist",
                 options=_GROUPS[group],
-                hint=dotted or nearest(option, _GROUPS[group]),
+                hint=own or nearest(option, _GROUPS[group]),
             )
 
 

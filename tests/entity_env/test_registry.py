@@ -28,6 +28,60 @@ def test_a_short_name_and_a_dotted_path_lead_to_the_same_class():
     assert resolve("support.tiny_envs:Farm") is Farm
 
 
+def unsaid():
+    return Chain(2)
+
+
+def wrong() -> VecEnv | None:
+    return None
+
+
+lambda_env = lambda: Chain(2)  # noqa: E731
+short = functools.partial(Chain, 2)
+
+
+@functools.lru_cache
+def cached() -> Chain:
+    return Chain(2)
+
+
+@functools.wraps(cached.__wrapped__)
+def wrapping():
+    return Chain(2)
+
+
+@pytest.mark.parametrize("name", ["short", "cached", "wrapping", "both_lengths", "NamedRows"])
+def test_what_says_that_it_makes_environments_is_one(name):
+    assert resolve(f"{__name__}.{name}") is globals()[name]
+
+
+@pytest.mark.parametrize(
+    ("path", "received", "hint"),
+    [
+        ("os.system", "'system'", None),
+        ("pathlib.Path", "class 'Path'", None),
+        ("builtins.exec", "'exec'", None),
+        (f"{__name__}.unsaid", "does not say", "def unsaid(...) -> Environment"),
+        (f"{__name__}.wrong", "VecEnv | None", "def wrong(...) -> Environment"),
+        (f"{__name__}.lambda_env", "does not say", "def make() -> Environment"),
+    ],
+)
+def test_what_does_not_say_so_is_refused_and_told_how(path, received, hint):
+    with pytest.raises(errors.UnknownEnvironmentError, match="is no environment") as caught:
+        resolve(path)
+    assert received in caught.value.received
+    assert (hint is None) == (caught.value.hint is None)
+    assert hint is None or hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b.Chain", "support.tiny envs.Chain", "support..Chain", "é\0.C"]
+)
+def test_a_path_is_made_of_names(name):
+    with pytest.raises(errors.UnknownEnvironmentError, match="unknown environment"):
+        resolve(name)
+
+
 def test_make_passes_settings_on():
     env = make("chain", length=7, truncates=True)
     assert isinstance(env, Chain)
@@ -156,6 +210,29 @@ def test_a_module_that_fails_to_import_says_why(tmp_path, monkeypatch, code, mes
 def test_a_module_that_is_not_there_has_a_hint():
     with pytest.raises(errors.UnknownEnvironmentError, match="where you start"):
         resolve("no_such_module.MyEnv")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("Orchard", "orchard.Orchard"),
+        ("orchard", "orchard.Orchard"),
+        ("orchad.Orchard", "orchard.Orchard"),
+        ("games.Orchard", "orchard.Orchard"),
+        ("orchard/orchard.py", "orchard.Orchard"),
+        ("Fruit", None),
+        ("nothing", None),
+    ],
+)
+def test_a_file_in_the_current_folder_is_read_for_a_hint_and_not_imported(
+    tmp_path, monkeypatch, name, meant
+):
+    (tmp_path / "orchard.py").write_text("class Fruit: ...\nclass Orchard(Environment): ...")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(errors.UnknownEnvironmentError) as caught:
+        resolve(name)
+    assert (f"did you mean {meant!r}?" in str(caught.value)) == (meant is not None)
+    assert "orchard" not in sys.modules
 
 
 # Classes that make all rows themselves.

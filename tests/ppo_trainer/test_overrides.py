@@ -3,7 +3,7 @@
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
-from test_config import from_command_line
+from support.composed import from_command_line
 
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.overrides import hydra_arguments
@@ -83,17 +83,68 @@ def test_a_flag_keeps_its_value():
     ("arguments", "parts"),
     [
         (["farm.Farm"], ["'farm.Farm' is not a setting", "env._target_=farm.Farm"]),
+        (["minesweeper"], ["did you mean env=minesweeper?"]),
+        (["minesweper", "seed=3"], ["did you mean env=minesweeper?"]),
+        (["-m", "xor"], ["did you mean env=xor?"]),
+        (["CartPole-v1"], ["env=gymnasium env.env=CartPole-v1"]),
         (["--total_timesteps", "100"], ["settings are not flags", "total_timesteps=<value>"]),
         (["--env.width=8"], ["settings are not flags", "env.width=<value>"]),
         (["seed=1,2"], ["seed=1,2 names several values", "add -m"]),
     ],
-    ids=["no name", "flag", "flag with value", "no sweep"],
+    ids=" ".join,
 )
 def test_what_is_no_setting_is_explained(arguments, parts):
     with pytest.raises(ConfigError) as caught:
         hydra_arguments(arguments)
     for part in parts:
         assert part in str(caught.value)
+
+
+ORCHARD = """
+import nothing_that_exists
+from entity_env import Environment
+import gymnasium as gym
+
+class Base(Environment): ...
+class Orchard(Base): ...
+class Fruit: ...
+class Pole(gym.Env): ...
+def easy_orchard() -> Orchard: ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (["env=orchard"], "orchard.Orchard"),
+        (["env=Orchard"], "orchard.Orchard"),
+        (["env=orchard.py"], "orchard.Orchard"),
+        (["env=count_apples"], "games.count_apples.Apples"),
+        (["env=games/count_apples.py"], "games.count_apples.Apples"),
+        (["orchard"], "orchard.Orchard"),
+        (["./orchard.py", "seed=3"], "orchard.Orchard"),
+        (["Pole"], "orchard.Pole"),
+        (["EasyOrchard"], "orchard.easy_orchard"),
+    ],
+    ids=str,
+)
+def test_an_environment_in_a_file_here_is_found_by_its_text(tmp_path, monkeypatch, arguments, path):
+    (tmp_path / "orchard.py").write_text(ORCHARD)
+    (tmp_path / "games").mkdir()
+    (tmp_path / "games" / "count_apples.py").write_text("class Apples(MyEnv): ...")
+    (tmp_path / "broken.py").write_text("class Orchard(Environment: orchard")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        hydra_arguments(arguments)
+    assert caught.value.hint == f"for the environment in a file here: env._target_={path}"
+
+
+def test_a_run_is_something_to_resume(tmp_path, monkeypatch):
+    (tmp_path / "runs" / "xor").mkdir(parents=True)
+    (tmp_path / "runs" / "xor" / "config.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"did you mean resume=runs/xor\?"):
+        hydra_arguments(["runs/xor"])
 
 
 def test_hydra_s_own_groups_and_deletions_are_settings_too():
