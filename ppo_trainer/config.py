@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Literal
 
 from entity_env.errors import shorten
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.settings import build, check_plain, check_types
+from ppo_trainer.settings import build, fitted, plain
 from ragged_net import NetConfig
 
 __all__ = [
@@ -185,9 +186,12 @@ class TrainConfig:
     wandb: WandbConfig = field(default_factory=WandbConfig)
 
     def __post_init__(self) -> None:
-        """Check every value, and the values against each other."""
-        check_types(self)
-        check_plain(self.env, "env")
+        """Fit and check every value, and check the values against each other."""
+        for name, value in fitted(self).items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "env", plain(self.env, "env"))
+        for name in ("run_dir", "resume"):
+            object.__setattr__(self, name, _without_tilde(getattr(self, name)))
         _check_ranges(self)
         frames = self.rollout.num_envs * self.rollout.steps
         if self.ppo.minibatch_size > frames:
@@ -244,6 +248,11 @@ def config_to_dict(config: TrainConfig) -> dict[str, Any]:
     """Nested dicts of plain values that ``config_from_dict`` turns back into ``config``."""
     values = dataclasses.asdict(config)
     return {**values, "env": dict(values["env"])}
+
+
+def _without_tilde(path: str | None) -> str | None:
+    """The path with the home folder for ``~``, which a shell leaves in run_dir=~/runs."""
+    return path if path is None else os.path.expanduser(path)
 
 
 _LARGEST, _SMALLEST = 2.0**127, 2.0**-149  # powers of two within the range of float32

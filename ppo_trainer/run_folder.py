@@ -123,7 +123,7 @@ class RunFolder:
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
         """An existing run folder."""
-        run = cls(Path(path))
+        run = cls(Path(path).expanduser())
         if not run.config_file.is_file():
             raise RunFolderError(
                 f"{str(path)!r} is not a run folder",

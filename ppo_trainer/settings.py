@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
+import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -10,7 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from entity_env.errors import nearest, shorten
 from ppo_trainer.errors import ConfigError
 
-__all__ = ["build", "check_plain", "check_types"]
+__all__ = ["build", "fitted", "plain"]
 
 ConfigT = TypeVar("ConfigT")
 
@@ -51,8 +53,8 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
     if not isinstance(values, Mapping):
         raise ConfigError(
             f"{path or 'the configuration'} is not a group of settings",
-            expected=f"keys of {kind.__name__}",
-            received=shorten(values),
+            expected=f"{kind.__name__}, or a dict of its settings",
+            received=f"{shorten(values)} ({type(values).__name__})",
         )
     hints = get_type_hints(kind)
     for key in values:
@@ -68,49 +70,59 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
     )
 
 
-def check_types(config: Any, path: str = "") -> None:
-    """Raise ConfigError unless the fields of a dataclass, and of those within, fit their types.
+def fitted(config: Any) -> dict[str, Any]:
+    """The fields of a dataclass, by name, as their types want them: what Python code gives.
 
-    What ``build`` makes fits; what Python code makes need not.
+    Dicts become the dataclasses they describe; NumPy's numbers, paths and members of enums become
+    plain values, and 1e6 the whole number that it is.
+
+    Raises:
+        ConfigError: A value of the wrong type, here or in a dataclass within.
     """
-    for name, hint in get_type_hints(type(config)).items():
-        value, where = getattr(config, name), _join(path, name)
-        kinds: tuple[type[Any], ...] = tuple(
-            kind
-            for kind in get_args(hint) or (hint,)
-            if isinstance(kind, type) and dataclasses.is_dataclass(kind)
-        )
-        if isinstance(value, kinds):
-            check_types(value, where)
-        elif kinds and value is not None:
-            raise ConfigError(
-                f"{where} has the wrong type",
-                expected=kinds[0].__name__,
-                received=f"{shorten(value)} ({type(value).__name__})",
-            )
-        elif hint is int and isinstance(value, float):
-            raise ConfigError(
-                f"{where} has the wrong type", expected="int", received=f"{value!r} (float)"
-            )
-        else:
-            _value(hint, value, where)
+    return _fitted(config, "", ())
 
 
-def check_plain(value: Any, path: str) -> None:
-    """Raise ConfigError unless ``value`` can be written to YAML and read back as it is."""
-    if type(value) is dict:
-        for key, part in value.items():
-            check_plain(key, path)
-            check_plain(part, _join(path, key))
-    elif type(value) in (list, tuple):
-        for part in value:
-            check_plain(part, path)
-    elif value is not None and type(value) not in (bool, int, float, str):
+def _fitted(config: Any, path: str, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        name: _value(hint, getattr(config, name), _join(path, name), names)
+        for name, hint in get_type_hints(type(config)).items()
+    }
+
+
+def plain(value: Any, path: str) -> Any:
+    """``value`` as YAML can write it and read it back.
+
+    Raises:
+        ConfigError: It holds something else than plain values.
+    """
+    value = _plain(value)
+    if isinstance(value, Mapping):
+        return {plain(key, path): plain(part, _join(path, key)) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(plain(part, path) for part in value)
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [plain(part, path) for part in value]
+    if value is not None and type(value) not in (bool, int, float, str):
         raise ConfigError(
             f"{path} cannot be written to config.yaml",
             expected="plain values: None, bool, int, float, str, lists and dicts of them",
             received=f"{shorten(value)} ({type(value).__name__})",
         )
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Single values of NumPy, torch and enums, paths and subclasses as Python's own."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    kinds = (kind for kind in (bool, int, float) if isinstance(value, kind))
+    return next((kind(value) for kind in kinds), value)
 
 
 def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
@@ -121,9 +133,12 @@ def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
         return _value(next(c for c in choices if c is not type(None)), value, path, names)
     if dataclasses.is_dataclass(hint):
         kind: Any = hint
-        return value if isinstance(value, kind) else _build(kind, value, path, names)
+        if isinstance(value, kind):
+            return dataclasses.replace(value, **_fitted(value, path, names))
+        return _build(kind, value, path, names)
+    value = _plain(value)
     if origin is Literal:
-        if value not in choices:
+        if not isinstance(value, str) or value not in choices:
             raise ConfigError(
                 f"{path} does not know this value",
                 received=shorten(value),

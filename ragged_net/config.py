@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ragged_net.attention import check_backend
 from ragged_net.errors import NetConfigError
@@ -39,7 +40,8 @@ class NetConfig:
     def __post_init__(self) -> None:
         """Check all values."""
         for name in ("dim", "layers", "heads", "mlp_ratio"):
-            value = getattr(self, name)
+            value = _whole(getattr(self, name))
+            object.__setattr__(self, name, value)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise NetConfigError(
                     f"NetConfig.{name} is out of range",
@@ -64,3 +66,10 @@ class NetConfig:
     def fused(self) -> bool:
         """Whether compiled blocks may take over, with their one activation and own attention."""
         return self.activation == "relu" and self.attention == "auto"
+
+
+def _whole(value: Any) -> Any:
+    """A whole number of NumPy or torch as an int; all else as it is."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    return value

@@ -1,5 +1,6 @@
 """Settings: every mistake stops at the start, with its own class and the nearest valid name."""
 
+import enum
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -405,7 +406,6 @@ def test_a_resume_keeps_its_environment_and_recipe(tmp_path, group):
     ("make", "where"),
     [
         (lambda: TrainConfig(ppo=PPOConfig(minibatch_size=10.5)), "ppo.minibatch_size"),
-        (lambda: TrainConfig(ppo=PPOConfig(minibatch_size=10.0)), "ppo.minibatch_size"),
         (lambda: TrainConfig(ppo=PPOConfig(ratio="x")), "ppo.ratio"),
         (lambda: TrainConfig(ppo=PPOConfig(gamma="a")), "ppo.gamma"),
         (lambda: TrainConfig(ppo=PPOConfig(gamma=None)), "ppo.gamma"),
@@ -415,10 +415,12 @@ def test_a_resume_keeps_its_environment_and_recipe(tmp_path, group):
         (lambda: TrainConfig(env=5), "env"),
         (lambda: TrainConfig(env=["minesweeper"]), "env"),
         (lambda: TrainConfig(env={"_target_": 5}), "env"),
-        (lambda: TrainConfig(seed=np.int64(3)), "seed"),
-        (lambda: TrainConfig(total_timesteps=1e6), "total_timesteps"),
+        (lambda: TrainConfig(seed=np.array([3])), "seed"),
+        (lambda: TrainConfig(seed=np.float32(0.5)), "seed"),
+        (lambda: TrainConfig(seed=np.bool_(True)), "seed"),
+        (lambda: TrainConfig(device=np.array(["cpu", "cuda"])), "device"),
+        (lambda: TrainConfig(env={"_target_": "xor", "size": np.zeros(2)}), "env.size"),
         (lambda: TrainConfig(run_name=5), "run_name"),
-        (lambda: TrainConfig(resume=Path("x")), "resume"),
         (lambda: TrainConfig(device=None), "device"),
         (lambda: TrainConfig(rollout=RolloutConfig(steps=None)), "rollout.steps"),
         (lambda: TrainConfig(rollout=RolloutConfig(num_envs="4")), "rollout.num_envs"),
@@ -433,8 +435,6 @@ def test_a_resume_keeps_its_environment_and_recipe(tmp_path, group):
         (lambda: TrainConfig(checkpoint=CheckpointConfig(every=2.5)), "checkpoint.every"),
         (lambda: TrainConfig(wandb=WandbConfig(mode="on")), "wandb.mode"),
         # A group that is no group, or another one
-        (lambda: TrainConfig(net={"dim": 16}), "net"),
-        (lambda: TrainConfig(ppo={"gamma": 0.5}), "ppo"),
         (lambda: TrainConfig(rollout=PPOConfig()), "rollout"),
         (lambda: TrainConfig(value_net=PPOConfig()), "value_net"),
         (lambda: TrainConfig(value_net="big"), "value_net"),
@@ -446,6 +446,80 @@ def test_a_setting_of_the_wrong_type_is_named(make, where):
     with pytest.raises(ConfigError) as caught:
         make()
     assert caught.value.what.startswith(f"{where} "), caught.value.what
+
+
+class Schedules(enum.Enum):
+    EVEN = "constant"
+
+
+class Devices(enum.StrEnum):
+    CPU = "cpu"
+
+
+def test_settings_in_python_are_as_free_as_on_the_command_line():
+    config = TrainConfig(
+        env={
+            "_target_": np.str_("xor"),
+            "sizes": (np.int32(3), [np.float64(0.5)]),
+            "file": Path("a/b"),
+            "rules": {"fast": np.bool_(True)},
+        },
+        total_timesteps=1e5,
+        seed=np.int64(3),
+        threads=np.array(2),
+        keep_memory=np.bool_(False),
+        device=Devices.CPU,
+        precision=np.str_("float32"),
+        run_dir=Path("~/runs"),
+        run_name=np.str_("mine"),
+        resume=Path("~") / "runs" / "old",
+        net={"dim": np.int64(32), "layers": 1.0},
+        value_net=NetConfig(dim=np.int16(16), heads=np.array(2)),
+        rollout={"num_envs": torch.tensor(8), "steps": 64.0},
+        ppo=PPOConfig(gamma=np.float32(0.5), minibatch_size=np.uint8(64), clip_value=np.bool_(1)),
+        optim=OptimConfig(lr=np.float64(0.25), schedule=Schedules.EVEN),
+    )
+    home = Path.home()
+    expected = {
+        "env": {
+            "_target_": "xor",
+            "sizes": (3, [0.5]),
+            "file": "a/b",
+            "rules": {"fast": True},
+        },
+        "total_timesteps": 100_000,
+        "seed": 3,
+        "threads": 2,
+        "keep_memory": False,
+        "device": "cpu",
+        "precision": "float32",
+        "run_dir": str(home / "runs"),
+        "run_name": "mine",
+        "resume": str(home / "runs/old"),
+        "net": {"dim": 32, "layers": 1},
+        "value_net": {"dim": 16, "heads": 2},
+        "rollout": {"num_envs": 8, "steps": 64},
+        "ppo": {"gamma": 0.5, "minibatch_size": 64, "clip_value": True},
+        "optim": {"lr": 0.25, "schedule": "constant"},
+    }
+    assert config == config_from_dict(expected)
+    written = yaml.safe_dump({**config_to_dict(config), "env": {}})  # only plain values can be
+    assert yaml.safe_load(written)["total_timesteps"] == 100_000
+    for value in (config.total_timesteps, config.seed, config.threads, config.net.layers):
+        assert type(value) is int
+    assert type(config.ppo.clip_value) is type(config.keep_memory) is bool
+    assert type(config.device) is type(config.env["_target_"]) is str
+
+
+def test_a_misspelt_setting_in_a_dict_has_a_nearest_one():
+    with pytest.raises(ConfigError, match=r"net\.dmi") as caught:
+        TrainConfig(net={"dmi": 32})
+    assert "dim" in caught.value.hint
+
+
+def test_the_home_folder_may_be_written_as_a_tilde_on_the_command_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert from_command_line("run_dir=~/runs").run_dir == str(tmp_path / "runs")
 
 
 def test_whole_numbers_are_numbers_too():
