@@ -16,6 +16,7 @@ from entity_env.errors import SettingError
 from entity_env.list_env import ListEnv
 from entity_env.metrics import EpisodeTracker, complete_columns, metric_columns
 from entity_env.observation import Observation
+from entity_env.play_budget import PlayBudget
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName
 from entity_env.validate import FrameReader
@@ -36,11 +37,13 @@ def play_episodes(
     *,
     rows: int = 128,
     max_steps: int = 0,
+    budget: PlayBudget | None = None,
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Play ``episodes`` fresh episodes; returns the metrics of each, shape (episodes,).
 
     Every row plays its own share to the end: counting whatever ends first would favour short
-    episodes.
+    episodes. When the time is up, the first episodes of each row count, as many as the slowest row
+    has played. If that is none, the first one of each row counts, cut off where it is.
 
     Args:
         create_env: Makes one environment.
@@ -49,13 +52,15 @@ def play_episodes(
         seed: Seeds the environments.
         rows: Environments that play at once.
         max_steps: Longer episodes are cut off; 0 lets them go on for ever.
+        budget: The time that there is; None sets no limit.
 
     Raises:
         SettingError: Fewer than one episode.
     """
     limited = functools.partial(_limited, create_env, max_steps)
     # The environments limit themselves: a row that is cut off goes on with its next episode.
-    return play_rows(functools.partial(ListEnv, limited), policy, episodes, seed, rows=rows)
+    make_rows = functools.partial(ListEnv, limited)
+    return play_rows(make_rows, policy, episodes, seed, rows=rows, budget=budget)
 
 
 def play_rows(
@@ -66,6 +71,7 @@ def play_rows(
     *,
     rows: int = 128,
     max_steps: int = 0,
+    budget: PlayBudget | None = None,
 ) -> dict[str, npt.NDArray[np.float64]]:
     """As ``play_episodes``, in any ``VecEnv``: ``make_rows`` takes the number of rows and a seed.
 
@@ -74,45 +80,79 @@ def play_rows(
     rows whose seed is drawn from ``seed``.
     """
     check_count("number of episodes", episodes, error=SettingError)
-    summaries: list[dict[str, float]] = []
+    budget = PlayBudget() if budget is None else budget
     shares = np.array([len(part) for part in np.array_split(range(episodes), min(episodes, rows))])
-    attempt = 0
-    while len(shares):
-        with make_rows(len(shares), seed) as env:
-            played, left = _play_shares(env, policy, shares, max_steps)
-        summaries += played
-        shares = left[left > 0]
+    played: list[_Played] = []
+    left, who, attempt = shares.copy(), np.arange(len(shares)), 0
+    while len(who) and not (played and budget.is_up()):
+        with make_rows(len(who), seed) as env:
+            played += _play_shares(env, policy, left, who, shares, max_steps, budget)
+        who = np.flatnonzero(left)
         attempt += 1
         seed = int(np.random.SeedSequence(seed, spawn_key=(attempt,)).generate_state(1)[0])
-    return complete_columns(metric_columns(summaries))
+    if len(who):
+        played = _first_of_each(played, int((shares - left)[who].min()))
+    return complete_columns(metric_columns([summary for _, summary in played]))
+
+
+_Played: TypeAlias = tuple[int, dict[str, float]]
+"""The row of an episode, and its metrics."""
 
 
 def _play_shares(
-    env: VecEnv, policy: VecPolicy, shares: npt.NDArray[np.int64], max_steps: int
-) -> tuple[list[dict[str, float]], npt.NDArray[np.int64]]:
-    """Play until each row has played its share or is cut off; returns what is left of them, too."""
-    summaries: list[dict[str, float]] = []
-    left = shares.copy()
-    rewards, lengths = np.zeros(len(left)), np.zeros(len(left), np.int64)
-    plays = np.ones(len(left), np.bool_)
+    env: VecEnv,
+    policy: VecPolicy,
+    left: npt.NDArray[np.int64],
+    who: npt.NDArray[np.int64],
+    shares: npt.NDArray[np.int64],
+    max_steps: int,
+    budget: PlayBudget,
+) -> list[_Played]:
+    """Play until the rows ``who`` have nothing ``left`` of their shares, or are cut off."""
+    played: list[_Played] = []
+    rewards, lengths = np.zeros(len(who)), np.zeros(len(who), np.int64)
+    plays = np.ones(len(who), np.bool_)
     obs = env.reset()
-    while plays.any():
+    is_up = False
+    while plays.any() and not is_up:
         obs = env.act(policy(obs))
         rewards += obs.reward
         lengths += 1
+        before = len(played)
         for row in np.flatnonzero(obs.done & plays):
             own = {name: float(column[row]) for name, column in obs.metrics.items()}
-            summaries.append({name: value for name, value in own.items() if value == value})
+            played.append((who[row], {name: v for name, v in own.items() if v == v}))
+        left[who] -= plays & obs.done
         is_cut_off = plays & ~obs.done & (lengths == max_steps)
+        is_up = budget.is_up()
+        if is_up:  # of a row that has not played a single episode, the one in hand
+            unplayed = plays & ~obs.done & ~is_cut_off & (left[who] == shares[who])
+            budget.cut_off += int(unplayed.sum())
+            is_cut_off |= unplayed
         for row in np.flatnonzero(is_cut_off):
-            summaries.append(
-                {"episodic_reward": float(rewards[row]), "episodic_length": float(lengths[row])}
-            )
-        left -= plays & (obs.done | is_cut_off)
-        plays &= (left > 0) & ~is_cut_off
+            played.append((who[row], _so_far(float(rewards[row]), int(lengths[row]))))
+        left[who] -= is_cut_off
+        plays &= (left[who] > 0) & ~is_cut_off
         rewards[obs.done] = 0.0
         lengths[obs.done] = 0
-    return summaries, left
+        budget.step(len(played) - before)
+    return played
+
+
+def _first_of_each(played: list[_Played], count: int) -> list[_Played]:
+    """The first ``count`` episodes of each row: which ones count does not depend on lengths."""
+    counted: dict[int, int] = {}
+    kept = []
+    for row, summary in played:
+        counted[row] = counted.get(row, 0) + 1
+        if counted[row] <= count:
+            kept.append((row, summary))
+    return kept
+
+
+def _so_far(reward: float, length: int) -> dict[str, float]:
+    """The metrics of an episode that was cut off."""
+    return {"episodic_reward": reward, "episodic_length": float(length)}
 
 
 def play_scripted(
@@ -122,23 +162,35 @@ def play_scripted(
     seed: int,
     *,
     max_steps: int = 0,
+    budget: PlayBudget | None = None,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Play episodes one after the other with a function from observation to actions."""
+    """Play episodes one after the other with a function from observation to actions.
+
+    When the time is up, the episode in hand is cut off and counts: without it, long episodes would
+    be missing more often than short ones.
+    """
     check_count("number of episodes", episodes, error=SettingError)
+    budget = PlayBudget() if budget is None else budget
     env = _limited(create_env, max_steps)
     try:
         seed_environment(env, seed)
         reader = FrameReader(env.obs_space(), env.action_space())
         tracker = EpisodeTracker()
-        summaries = []
-        for _ in range(episodes):
+        summaries: list[dict[str, float]] = []
+        is_up = False
+        while len(summaries) < episodes and not is_up:
             observation = env.reset()
             tracker.begin(reader.read(observation).metrics)
-            while not observation.done:
+            while not observation.done and not is_up:
                 observation = env.act(policy(observation))
                 frame = reader.read(observation)
                 tracker.add(frame.reward, frame.metrics)
-            summaries.append(tracker.summary())
+                is_up = budget.is_up()
+                budget.step(int(frame.done))
+            is_whole = observation.done
+            budget.cut_off += not is_whole
+            whole = tracker.summary()
+            summaries.append(whole if is_whole else _so_far(tracker.reward, tracker.length))
     finally:
         env.close()
     return complete_columns(metric_columns(summaries))

@@ -114,6 +114,8 @@ class EvalConfig:
     Args:
         episodes: Episodes of the evaluation at the end, greedy and sampled each; 0 for none.
         max_steps: Longer episodes of an evaluation are cut off; 0 lets them go on for ever.
+        seconds: The time that the evaluation at the end may take, all players together; what it
+            does not reach is left out and said. 0 sets no limit.
         every: Also evaluate greedily every so many updates; 0 never.
         every_episodes: Episodes of those.
         scripted: Dotted path of a function from Observation to actions to compare with.
@@ -121,6 +123,7 @@ class EvalConfig:
 
     episodes: int = 1000
     max_steps: int = 10_000
+    seconds: float = 120.0
     every: int = 0
     every_episodes: int = 100
     scripted: str | None = None
@@ -274,6 +277,7 @@ _AT_LEAST: dict[str, float] = {
     "eval.episodes": 0,
     "eval.every": 0,
     "eval.max_steps": 0,
+    "eval.seconds": 0,
     "eval.every_episodes": 1,
     "checkpoint.every": 1,
     "checkpoint.keep": 1,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import math
+import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,12 @@ from entity_env.play import (
     play_scripted,
     random_policy,
 )
+from entity_env.play_budget import PlayBudget
 from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.run_folder import RunFolder, writing
+from ppo_trainer.evaluation_progress import EvaluationProgress
 from ppo_trainer.screen import complain
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_actions, to_batch
@@ -42,8 +44,6 @@ __all__ = [
     "evaluate_all",
     "load_scripted",
     "network_policy",
-    "table",
-    "write_evaluation",
 ]
 
 _Z = 1.959964  # two-sided 95% quantile of the normal distribution
@@ -51,10 +51,20 @@ _Z = 1.959964  # two-sided 95% quantile of the normal distribution
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The metrics of every episode that one player played. Shape of each: (episodes,)."""
+    """The metrics of every episode that one player played.
+
+    Args:
+        player: Who.
+        metrics: NaN in episodes without one. Shape of each: (episodes,).
+        asked: The number of episodes that were asked for; fewer have been played if the time was
+            up. None: as many as there are.
+        cut_off: Episodes that ended only because the time was up.
+    """
 
     player: str
     metrics: Mapping[str, npt.NDArray[np.float64]] = field(repr=False)
+    asked: int | None = None
+    cut_off: int = 0
 
     def mean(self, name: str) -> float:
         """The mean of a metric."""
@@ -86,29 +96,22 @@ class Evaluation:
 
     def summary(self) -> dict[str, Any]:
         """Means and intervals as JSON values; the interval of a single number is null."""
-        return {
+        facts = {
             "player": self.player,
             "episodes": self.episodes,
-            **{
-                name: {
-                    "mean": self.mean(name),
-                    "interval95": list(self.interval(name)) if self.count(name) > 1 else None,
-                    "count": self.count(name),
-                }
-                for name in self.metrics
-            },
+            "asked": self.episodes if self.asked is None else self.asked,
+            "cut_off": self.cut_off,
         }
-
-    def cell(self, name: str, digits: int) -> str:
-        """A metric and its interval as text, and the number of episodes where some lack it."""
-        if not self.count(name):
-            return "-"
-        if self.count(name) == 1:
-            return f"{self.mean(name):.{digits}f}"
-        low, high = self.interval(name)
-        text = f"{self.mean(name):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
-        missing = self.count(name) < self.episodes
-        return f"{text} of {self.count(name):,}" if missing else text
+        return facts | {
+            # An environment may call a metric as we call one of ours.
+            f"env/{name}" if name in facts else name: {
+                "mean": self.mean(name),
+                "interval95": list(self.interval(name)) if self.count(name) > 1 else None,
+                "count": self.count(name),
+            }
+            for name in self.metrics
+            if self.count(name)
+        }
 
 
 def network_policy(
@@ -134,64 +137,108 @@ def evaluate(
     *,
     greedy: bool,
     number: int = 0,
+    budget: PlayBudget | None = None,
 ) -> Evaluation:
     """Play fresh episodes, which the training never sees; ``number`` tells evaluations apart."""
     seed = derived_seed(config.seed, "evaluation", number)
     generator = torch.Generator(device).manual_seed(seed)
     policy = network_policy(net, config, generator, greedy=greedy)
-    player = "agent, greedy" if greedy else "agent, sampled"
-    return Evaluation(player, _play(game, policy, config, episodes, seed))
+    budget = PlayBudget() if budget is None else budget
+    metrics = _play(game, policy, config, episodes, seed, budget)
+    return Evaluation(_player(greedy), metrics, episodes, budget.cut_off)
 
 
 def evaluate_all(
-    net: RaggedNet, game: Game, config: TrainConfig, device: torch.device, episodes: int
+    net: RaggedNet,
+    game: Game,
+    config: TrainConfig,
+    device: torch.device,
+    episodes: int,
+    *,
+    only_greedy: bool = False,
 ) -> list[Evaluation]:
-    """The agent greedy and sampled, beside the scripted player, if any, and random play."""
+    """The agent greedy and sampled, beside the scripted player, if any, and random play.
+
+    Args:
+        net: The agent.
+        game: What it plays.
+        config: Of ``config.eval`` it takes ``scripted``, ``max_steps`` and ``seconds``.
+        device: Where the network is.
+        episodes: The number of episodes of each player.
+        only_greedy: Leave out sampled and random play.
+    """
     seed = derived_seed(config.seed, "evaluation")
-    results = [
-        evaluate(net, game, config, device, episodes, greedy=greedy) for greedy in (True, False)
-    ]
+    players: dict[str, Callable[..., Evaluation | None]] = {}
+    for greedy in (True,) if only_greedy else (True, False):
+        players[_player(greedy)] = partial(
+            evaluate, net, game, config, device, episodes, greedy=greedy
+        )
     if config.eval.scripted is not None:
         scripted = load_scripted(config.eval.scripted)
-        # A script knows the game, not what the network sees of it.
-        whole = replace(game, shown=None)
-        limit = config.eval.max_steps
-        try:
-            metrics = play_scripted(whole, scripted, episodes, seed, max_steps=limit)
-            results.append(Evaluation("scripted player", metrics))
-        except Exception as error:  # a function of the user's, after all of the training
-            complain("".join(traceback.format_exception(error, limit=-3)).rstrip())
-            complain(f"no scripted player: eval.scripted={config.eval.scripted} failed")
-    metrics = _play(game, random_policy(seed), config, episodes, seed)
-    return [*results, Evaluation("random play", metrics)]
+        players[_SCRIPT] = partial(_evaluate_script, game, scripted, config, episodes, seed)
+    if not only_greedy:
+        players[_RANDOM] = partial(_evaluate_random, game, config, episodes, seed)
+    results, start = [], time.monotonic()
+    with EvaluationProgress(list(players), episodes, config.eval.seconds) as progress:
+        for number, (name, play) in enumerate(players.items()):
+            left = config.eval.seconds - (time.monotonic() - start)
+            # What one player does not need is left to the others; each plays at least a step.
+            share = max(left / (len(players) - number), 1e-9) if config.eval.seconds else 0.0
+            results.append(play(budget=PlayBudget(share, progress.heard(name))))
+    return [result for result in results if result is not None]
+
+
+_SCRIPT, _RANDOM = "scripted player", "random play"
+
+
+def _player(greedy: bool) -> str:
+    return "agent, greedy" if greedy else "agent, sampled"
+
+
+def _evaluate_script(
+    game: Game,
+    scripted: Policy,
+    config: TrainConfig,
+    episodes: int,
+    seed: int,
+    budget: PlayBudget,
+) -> Evaluation | None:
+    """The scripted player; None if it fails: it is the user's, and comes after all the training."""
+    # A script knows the game, not what the network sees of it.
+    whole = replace(game, shown=None)
+    limit = config.eval.max_steps
+    try:
+        metrics = play_scripted(whole, scripted, episodes, seed, max_steps=limit, budget=budget)
+    except Exception as error:
+        complain("".join(traceback.format_exception(error, limit=-3)).rstrip())
+        complain(f"no scripted player: eval.scripted={config.eval.scripted} failed")
+        return None
+    return Evaluation(_SCRIPT, metrics, episodes, budget.cut_off)
+
+
+def _evaluate_random(
+    game: Game, config: TrainConfig, episodes: int, seed: int, budget: PlayBudget
+) -> Evaluation:
+    metrics = _play(game, random_policy(seed), config, episodes, seed, budget)
+    return Evaluation(_RANDOM, metrics, episodes, budget.cut_off)
 
 
 def _play(
-    game: Game, policy: VecPolicy, config: TrainConfig, episodes: int, seed: int
+    game: Game,
+    policy: VecPolicy,
+    config: TrainConfig,
+    episodes: int,
+    seed: int,
+    budget: PlayBudget,
 ) -> dict[str, npt.NDArray[np.float64]]:
     rows, max_steps = config.rollout.num_envs, config.eval.max_steps
     if game.is_native:
-        return play_rows(game.rows, policy, episodes, seed, rows=rows, max_steps=max_steps)
-    return play_episodes(game.alone, policy, episodes, seed, rows=rows, max_steps=max_steps)
-
-
-def table(results: list[Evaluation]) -> str:
-    """The results as lines of text: win rate, if there is one, reward and length."""
-    columns = [("win", "win rate", 3), ("episodic_reward", "reward", 3)]
-    columns.append(("episodic_length", "length", 2))
-    columns = [column for column in columns if any(column[0] in r.metrics for r in results)]
-    rows = [["95% intervals", *(label for _, label, _ in columns)]]
-    for result in results:
-        rows.append([result.player, *(result.cell(name, digits) for name, _, digits in columns)])
-    widths = [max(24, 2 + max(map(len, column))) for column in zip(*rows, strict=True)][1:]
-    return "\n".join(f"{row[0]:<17}" + "".join(map(str.rjust, row[1:], widths)) for row in rows)
-
-
-def write_evaluation(run: RunFolder, steps: int, results: list[Evaluation]) -> None:
-    """Keep the results in the run folder."""
-    facts = {"steps": steps, "players": [result.summary() for result in results]}
-    with writing(run.evaluation_file):
-        run.evaluation_file.write_text(json.dumps(facts, indent=1) + "\n")
+        return play_rows(
+            game.rows, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
+        )
+    return play_episodes(
+        game.alone, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
+    )
 
 
 def load_scripted(path: str) -> Policy:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from entity_env.registry import Factory
+from ppo_trainer.changes import with_changes
 from ppo_trainer.checkpoint import latest_checkpoint, load_network
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.device import choose_device
@@ -49,6 +52,7 @@ def load_policy(
     *,
     trust: bool = False,
     scripted: bool = False,
+    changes: Mapping[str, Any] | None = None,
 ) -> LoadedRun:
     """Load the newest checkpoint of a run.
 
@@ -58,13 +62,16 @@ def load_policy(
         device: Where the network runs.
         trust: The user's consent to import whatever the run names, whoever made it.
         scripted: Whether its scripted player will be imported, too.
+        changes: Values by the dotted names of settings, such as ``env.width``, in the place of
+            those that the run was trained with.
 
     Raises:
         UntrustedRunError: It names code, and was made by somebody else.
     """
     run = RunFolder.open(path)
     config = run.read_config()
-    require_trust(run, config, trust=trust, env=env, scripted=scripted)
+    require_trust(run, config, trust=trust, env=env, named=changes or {}, scripted=scripted)
+    config = with_changes(config, changes or {})
     fitted = fit_game(run, make_factory(config, env))
     net = RaggedNet(fitted.obs_space, fitted.action_space, config.net, config.value_net)
     return LoadedRun(run, config, *_ready(run, net, device), fitted)

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from ppo_trainer.recent import RecentEpisodes
 from ppo_trainer.screen import Screen, say
 
-__all__ = ["RunProgress"]
+__all__ = ["RunProgress", "clock"]
 
 _SHOWN = (
     ("reward", "episodic_reward"),
@@ -83,7 +83,7 @@ class RunProgress:
         if done > first:
             speed = (done - first) / max(now - before, 1e-9)
             left = max(self._total - done, 0) / speed
-            parts += [f"{speed:,.0f} steps/s", f"{_clock(left)} left"]
+            parts += [f"{speed:,.0f} steps/s", f"{clock(left)} left"]
         parts += [f"{label} {self._last[n]:.3f}" for label, n in _SHOWN if n in self._last]
         return "  ".join(parts)
 
@@ -91,7 +91,8 @@ class RunProgress:
         return f"{done:>9,} / {self._total:,} steps"
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Seconds as minutes and seconds, and hours if there are any."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

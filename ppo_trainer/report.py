@@ -9,7 +9,9 @@ from ppo_trainer.cli import python_command
 from ppo_trainer.curve import draw_curve
 from ppo_trainer.environments import UNIMPORTABLE, name_in_script
 from ppo_trainer.errors import RunFolderError
-from ppo_trainer.evaluation import Evaluation, evaluate, evaluate_all, table, write_evaluation
+from ppo_trainer.evaluation import Evaluation, evaluate, evaluate_all
+from ppo_trainer.evaluation_file import describe, read_same, write_evaluation
+from ppo_trainer.evaluation_table import left_out, table
 from ppo_trainer.logger import read_metrics
 from ppo_trainer.screen import complain, say
 from ppo_trainer.session import Session
@@ -32,8 +34,11 @@ def evaluate_now(session: Session) -> dict[str, float]:
     return {f"eval/{name}": result.mean(name) for name in result.metrics}
 
 
-def finish(session: Session, interrupted: bool) -> list[Evaluation]:
-    """Draw the curves; evaluate a run that is over; say what to type next."""
+def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Evaluation]:
+    """Draw the curves; evaluate a run that is over; say what to type next.
+
+    Where nothing was ``trained``, an evaluation that the run has already is shown again.
+    """
     run, state, config = session.run, session.state, session.config
     if interrupted:  # first of all: whoever is impatient may interrupt the drawing, too
         say(f"stopped at step {state.steps:,}, saved; to go on:")
@@ -48,23 +53,35 @@ def finish(session: Session, interrupted: bool) -> list[Evaluation]:
     say(f"\ncheckpoint      {latest_checkpoint(run)}")
     if curve is not None:
         say(f"learning curve  {curve}")
-    results: list[Evaluation] = []
-    if config.eval.episodes:
-        if not any(record.get("episodes") for record in read_metrics(run)):
-            say(
-                "\nno episode has ended so far; if the game never ends, what follows plays "
-                f"eval.max_steps={config.eval.max_steps} steps of each (Ctrl-C skips it)"
-            )
-        say(f"\nplaying {config.eval.episodes:,} fresh episodes with each player ...")
-        results = evaluate_all(
-            state.net, session.game, config, session.device, config.eval.episodes
-        )
-        say(f"after {state.steps:,} steps:")
-        say(table(results))
-        write_evaluation(run, state.steps, results)
+    results = _evaluate(session, trained) if config.eval.episodes else []
     say("\nWhat next:")
     for what, command in _next_steps(session):
         say(f"  {what:<18}  {command}")
+    return results
+
+
+def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
+    run, state, config = session.run, session.state, session.config
+    episodes, seconds = config.eval.episodes, config.eval.seconds
+    facts = describe(run.path, state.steps, config, episodes, [])
+    known = None if trained else read_same(run, facts)
+    if known is not None:
+        say(f"\nnothing was trained; as evaluated before, after {state.steps:,} steps:")
+        say(table(known))
+        return []
+    if not any(record.get("episodes") for record in read_metrics(run)):
+        limit = f" or {seconds:g} seconds" if seconds else ""
+        say(
+            "\nno episode has ended so far; if the game never ends, what follows plays "
+            f"eval.max_steps={config.eval.max_steps} steps of each{limit} (Ctrl-C skips it)"
+        )
+    say(f"\nplaying {episodes:,} fresh episodes with each player ...")
+    results = evaluate_all(state.net, session.game, config, session.device, episodes)
+    say(f"after {state.steps:,} steps:")
+    say(table(results))
+    if missing := left_out(results):
+        say(f"left out, as eval.seconds={seconds:g} were over:\n{missing}")
+    write_evaluation(run, describe(run.path, state.steps, config, episodes, results))
     return results
 
 

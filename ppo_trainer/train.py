@@ -45,7 +45,8 @@ class TrainResult:
         steps: Frames trained on.
         interrupted: Whether it was stopped before its end.
         net: The trained network.
-        evaluations: The players of the final evaluation; empty without one.
+        evaluations: The players of the final evaluation; empty without one, as where a run that
+            was over already had one.
     """
 
     run: Path
@@ -94,6 +95,7 @@ def train(
         RunProgress(session.state.steps, session.final_steps(), log.recent) as progress,
     ):
         state, clock = session.state, Stopwatch()
+        begun_at = state.steps
         while state.steps < config.total_timesteps:
             if interrupt.requested or (stop is not None and stop(state.update)):
                 break
@@ -106,7 +108,7 @@ def train(
                 session.save()
         session.save()
     interrupted = state.steps < config.total_timesteps
-    evaluations = finish(session, interrupted)
+    evaluations = finish(session, interrupted, trained=state.steps > begun_at)
     return TrainResult(session.run.path, state.steps, interrupted, state.net, evaluations)
 
 

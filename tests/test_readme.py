@@ -63,6 +63,7 @@ def test_every_python_block_runs_in_one_session(tmp_path):
 @pytest.mark.slow
 def test_every_command_runs(tmp_path):
     (tmp_path / "orchard.py").write_text(blocks("python")[0])
+    (tmp_path / "orchard_script.py").write_text(blocks("python")[1])
     commands = [line for block in blocks("bash") for line in block.splitlines()]
     assert len(commands) >= 7
     for command in commands:

@@ -16,7 +16,8 @@ from ppo_trainer import EvalConfig, train
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run, main
-from ppo_trainer.evaluation import Evaluation, evaluate, table
+from ppo_trainer.evaluation import Evaluation, evaluate
+from ppo_trainer.evaluation_table import table
 from ppo_trainer.loading import load_policy
 from ppo_trainer.run_folder import RunFolder
 

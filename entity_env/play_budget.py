@@ -1,0 +1,44 @@
+"""The time that some episodes may take, and who hears how far they are."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+__all__ = ["PlayBudget"]
+
+
+class PlayBudget:
+    """Runs from the moment that it is made.
+
+    Args:
+        seconds: The time that there is; 0 sets no limit.
+        heard: Called after every step with the number of episodes that have been played.
+        now: The clock, in seconds.
+
+    Attributes:
+        cut_off: Episodes that had to end because the time was up. They count with their reward so
+            far and without the game's own metrics.
+    """
+
+    def __init__(
+        self,
+        seconds: float = 0.0,
+        heard: Callable[[int], None] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now, self._heard = now, heard
+        self._end = now() + seconds if seconds else math.inf
+        self._played = 0
+        self.cut_off = 0
+
+    def is_up(self) -> bool:
+        """Whether the time is over."""
+        return self._now() >= self._end
+
+    def step(self, ended: int) -> None:
+        """Note one step, in which so many episodes have ended."""
+        self._played += ended
+        if self._heard is not None:
+            self._heard(self._played)

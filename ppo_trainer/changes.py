@@ -1,0 +1,65 @@
+"""Other settings than those of a run: ``evaluate runs/x env.width=12``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
+from ppo_trainer.errors import ConfigError
+
+__all__ = ["env_changes", "with_changes"]
+
+
+def env_changes(words: Sequence[str]) -> dict[str, Any]:
+    """The values that words such as ``env.width=12`` give to settings, read as in a training.
+
+    Raises:
+        ConfigError: A word is no setting of the environment, or has several values.
+    """
+    return {_name(word): _value(word) for word in words}
+
+
+def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
+    """The config with other values of the settings with these dotted names, all checked."""
+    if not changes:
+        return config
+    values = config_to_dict(config)
+    for name, value in changes.items():
+        *groups, last = name.split(".")
+        within = values
+        for group in groups:
+            own = within.get(group)
+            # A copy: the groups within ``env`` are those of ``config`` itself.
+            within[group] = dict(own) if isinstance(own, Mapping) else {}
+            within = within[group]
+        within[last] = value
+    return config_from_dict(values)
+
+
+def _name(word: str) -> str:
+    name, equals, _ = word.lstrip("+").partition("=")
+    first, *path = name.split(".")
+    if first != "env" or not path or not equals or not all(path):
+        raise ConfigError(
+            f"{word!r} is not a setting of the environment",
+            expected="env.<setting>=<value>, such as env.width=8",
+            hint=f"the rest is as in the run; options are written --{name} ..." if equals else None,
+        )
+    return name
+
+
+def _value(word: str) -> Any:
+    # A part of a second to load, which most commands can do without.
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        override = OverridesParser.create().parse_override(word)
+    except HydraException as error:
+        raise ConfigError(f"{word!r} cannot be read: {error}") from error
+    if override.is_sweep_override():
+        raise ConfigError(
+            f"{word} names several values", expected="one value; a list is written [4,10]"
+        )
+    return override.value()

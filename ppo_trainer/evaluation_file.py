@@ -1,0 +1,65 @@
+"""``evaluation.json``: what an evaluation found, and of what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.evaluation import Evaluation
+from ppo_trainer.run_folder import RunFolder, writing
+
+__all__ = ["describe", "read_same", "write_evaluation"]
+
+
+def describe(
+    run: Path, steps: int, config: TrainConfig, episodes: int, results: Sequence[Evaluation]
+) -> dict[str, Any]:
+    """The results and the settings that they depend on, as JSON values.
+
+    Args:
+        run: The run folder.
+        steps: Frames that the network was trained on.
+        config: The settings that were used, which may differ from those of the run.
+        episodes: The number of episodes that were asked for.
+        results: Of each player.
+    """
+    return {
+        "run": run.name,
+        "steps": steps,
+        "settings": {
+            "env": dict(config.env),
+            "seed": config.seed,
+            "episodes": episodes,
+            "max_steps": config.eval.max_steps,
+            "seconds": config.eval.seconds,
+            "scripted": config.eval.scripted,
+            "num_envs": config.rollout.num_envs,
+        },
+        "players": [result.summary() for result in results],
+    }
+
+
+def write_evaluation(run: RunFolder, facts: Mapping[str, Any]) -> None:
+    """Keep what ``describe`` returned in the run folder."""
+    with writing(run.evaluation_file):
+        run.evaluation_file.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def read_same(run: RunFolder, facts: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+    """The players of an evaluation that was made with the steps and settings of ``facts``, if any.
+
+    What cannot be read is none: it is made again.
+    """
+    try:
+        known = json.loads(run.evaluation_file.read_text())
+        # As JSON has them: tuples are lists there.
+        wanted = json.loads(json.dumps({name: facts[name] for name in ("steps", "settings")}))
+        if any(known[name] != value for name, value in wanted.items()):
+            return None
+        players: list[Mapping[str, Any]] = known["players"]
+        return players
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
