@@ -7,15 +7,20 @@ in ``config.py`` can answer a misspelt name with the nearest valid one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.singleton import Singleton
+from hydra.version import VersionBase
 from omegaconf import OmegaConf
+from omegaconf.basecontainer import BaseContainer
 
 from entity_env.errors import nearest
 from entity_env.nearby import meant_nearby
@@ -52,11 +57,29 @@ def recipe(name: str, *settings: str) -> TrainConfig:
     Raises:
         ConfigError: A name or a setting that does not exist.
     """
-    register_base()
-    with initialize_config_dir(version_base="1.3", config_dir=str(_CONF)):
+    with _as_before(), initialize_config_dir(version_base="1.3", config_dir=str(_CONF)):
+        register_base()
         composed = compose("config", hydra_arguments([f"env={name}", *settings]))
-    values: Any = OmegaConf.to_container(composed, resolve=True)
+        values: Any = OmegaConf.to_container(composed, resolve=True)
     return config_from_dict(values)
+
+
+@contextmanager
+def _as_before() -> Iterator[None]:
+    """Within, Hydra is at its start; then it is what it was, such as in the middle of a program."""
+    singletons, resolvers = dict(Singleton._instances), dict(BaseContainer._resolvers)
+    store = ConfigStore.instance()
+    stored, store.repo = store.repo, dict(store.repo)
+    for kind in (GlobalHydra, HydraConfig, VersionBase):
+        Singleton._instances.pop(kind, None)
+    try:
+        yield
+    finally:
+        store.repo = stored
+        Singleton._instances.clear()
+        Singleton._instances.update(singletons)
+        BaseContainer._resolvers.clear()
+        BaseContainer._resolvers.update(resolvers)
 
 
 def hydra_arguments(arguments: list[str]) -> list[str]:
