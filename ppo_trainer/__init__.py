@@ -1,5 +1,6 @@
 """PPO on lists of entities: ``python -m ppo_trainer env=minesweeper``, or ``train`` in Python."""
 
+from ppo_trainer.callbacks import Callback
 from ppo_trainer.config import (
     CheckpointConfig,
     EvalConfig,
@@ -15,6 +16,7 @@ from ppo_trainer.train import TrainResult, resume, train
 from ragged_net import NetConfig
 
 __all__ = [
+    "Callback",
     "CheckpointConfig",
     "EvalConfig",
     "NetConfig",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,22 @@ from torch import Tensor
 
 from entity_env.errors import StateError
 from ppo_trainer.errors import CheckpointError, NonFiniteError
+from ppo_trainer.evaluation import Evaluation
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import Generators
 from ppo_trainer.update import Optimizers
 from ragged_net import RaggedNet
 
-__all__ = ["TrainState", "latest_checkpoint", "load_network", "load_state", "save_state"]
+__all__ = [
+    "TrainState",
+    "latest_checkpoint",
+    "load_network",
+    "load_state",
+    "locate_checkpoint",
+    "save_network",
+    "save_state",
+    "saved_at",
+]
 
 _MODEL, _OPTIMIZERS, _STATE = "model.safetensors", "optimizers.safetensors", "state.json"
 _FROM_CONFIG = ("lr", "eps", "weight_decay")  # a resume may change them
@@ -41,6 +52,9 @@ class TrainState:
         generators: The random numbers of sampling and shuffling.
         update: Updates done.
         steps: Frames trained on.
+        metrics: The numbers of the last update.
+        evaluations: The players of the last evaluation.
+        evaluated: Its means, as ``eval/<metric>``.
     """
 
     net: RaggedNet
@@ -48,6 +62,9 @@ class TrainState:
     generators: Generators
     update: int = 0
     steps: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    evaluated: dict[str, float] = field(default_factory=dict)
 
 
 def save_state(
@@ -71,24 +88,48 @@ def save_state(
         if folder.exists():
             return folder  # the state between two updates does not change
         _check_finite(state.net)
-    temporary = run.checkpoints / f".{folder.name}.{os.getpid()}.tmp"
+    with _replaced(folder) as temporary:
+        _write(temporary, state, envs)
+    if name is None:
+        _clean(run, keep)
+    return folder
+
+
+def saved_at(run: RunFolder, steps: int) -> Path | None:
+    """The checkpoint after ``steps``, if there is one."""
+    folder = run.checkpoints / f"step_{steps:012d}"
+    return folder if folder.exists() else None
+
+
+def save_network(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write a network that is only to be played with: its tensors, and facts about it as JSON.
+
+    Raises:
+        CheckpointError: There is no room for it, or nobody may write there.
+    """
+    with _replaced(folder) as temporary:
+        save_file(_contiguous(tensors), temporary / _MODEL)
+        (temporary / _STATE).write_text(_json(dict(facts)))
+
+
+@contextmanager
+def _replaced(folder: Path) -> Iterator[Path]:
+    """An empty folder that takes the place of ``folder`` once it is complete."""
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        _write(temporary, state, envs)
+        temporary.mkdir(parents=True)
+        yield temporary
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"checkpoint {folder} cannot be written: {error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # on a full disk it would be in the way
-    if name is None:
-        _clean(run, keep)
-    return folder
 
 
 def _write(folder: Path, state: TrainState, envs: list[Any] | None) -> None:
     """All files of a checkpoint."""
-    folder.mkdir(parents=True)
     save_file(_contiguous(state.net.state_dict()), folder / _MODEL)
     tensors, groups = _optimizer_parts(state.optimizers)
     generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
@@ -122,6 +163,16 @@ def latest_checkpoint(run: RunFolder) -> Path:
             hint="start it again: nothing of it was saved",
         )
     return found[-1]
+
+
+def locate_checkpoint(path: str | Path) -> tuple[RunFolder, Path]:
+    """The run that a path means, and its newest checkpoint or, of ``<run>/best``, its best one."""
+    folder = Path(path).absolute()  # a path such as "." has no parent otherwise
+    run = RunFolder(folder.parent)
+    if folder == run.best and (folder / _MODEL).is_file():
+        return RunFolder.open(run.path), folder
+    run = RunFolder.open(path)
+    return run, latest_checkpoint(run)
 
 
 def load_network(folder: Path, net: RaggedNet) -> None:

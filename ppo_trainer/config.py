@@ -131,10 +131,20 @@ class EvalConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """Save every ``every`` updates and at the end; keep the last ``keep`` checkpoints."""
+    """Save every ``every`` updates and at the end; keep the last ``keep`` checkpoints.
+
+    Args:
+        every: Updates between two checkpoints.
+        keep: How many to keep.
+        best: A metric, such as ``win``, ``episodic_reward`` or ``eval/win``. The network with the
+            best mean over the last episodes is kept in the run's folder ``best``.
+        best_mode: Whether the greatest (``max``) or the least mean (``min``) is the best.
+    """
 
     every: int = 20
     keep: int = 2
+    best: str | None = None
+    best_mode: Literal["max", "min"] = "max"
 
 
 @dataclass(frozen=True)
@@ -155,6 +165,11 @@ class TrainConfig:
         env: ``_target_``, a registered name or a dotted path, and the constructor's arguments.
         seed: Seeds the network, the environments and the sampling.
         total_timesteps: Frames to train on, rounded up to whole rollouts.
+        stop_at: The training ends sooner when these means over the last episodes, as they are on
+            the screen, are all reached: ``{"win": 0.99}``, ``stop_at.win=0.99``. They count from
+            two episodes for each environment on, and 100 at least. With ``eval.every``, also
+            means of evaluations, such as ``eval/win``.
+        stop_below: As ``stop_at``, for metrics that have to fall: ``{"episodic_length": 20}``.
         device: ``auto`` takes a GPU where there is one.
         precision: ``bfloat16`` runs the network under autocast.
         threads: CPU threads that share the network's blocks; 0 takes all cores. Small networks gain
@@ -171,6 +186,8 @@ class TrainConfig:
     env: Mapping[str, Any] = field(default_factory=lambda: {"_target_": "minesweeper"})
     seed: int = 1
     total_timesteps: int = 500_000
+    stop_at: Mapping[str, float] | None = None
+    stop_below: Mapping[str, float] | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
     threads: int = 1
@@ -196,6 +213,9 @@ class TrainConfig:
         for name in ("run_dir", "resume"):
             object.__setattr__(self, name, _without_tilde(getattr(self, name)))
         _check_ranges(self)
+        for name in ("stop_at", "stop_below"):
+            object.__setattr__(self, name, _goals(getattr(self, name), name) or None)
+        _check_evaluated(self)
         frames = self.rollout.num_envs * self.rollout.steps
         if self.ppo.minibatch_size > frames:
             raise ConfigError(
@@ -240,6 +260,38 @@ class TrainConfig:
     def frames_per_update(self) -> int:
         """T * R."""
         return self.rollout.num_envs * self.rollout.steps
+
+
+def _goals(goals: Mapping[str, Any] | None, path: str) -> dict[str, float]:
+    """Goals by the names of metrics, which may have dots: the command line nests them."""
+    flat: dict[str, float] = {}
+    for name, goal in (goals or {}).items():
+        if isinstance(goal, Mapping):
+            within = _goals(goal, f"{path}.{name}")
+            flat |= {f"{name}.{rest}": value for rest, value in within.items()}
+        elif isinstance(goal, bool) or not isinstance(goal, int | float) or not math.isfinite(goal):
+            raise ConfigError(
+                f"{path}.{name} is no goal",
+                expected="a finite number, such as stop_at.win=0.99",
+                received=shorten(goal),
+            )
+        else:
+            flat[str(name)] = float(goal)
+    return flat
+
+
+def _check_evaluated(config: TrainConfig) -> None:
+    """What only evaluations measure needs some."""
+    wanted = {"checkpoint.best": [config.checkpoint.best or ""]}
+    wanted |= {name: list(getattr(config, name) or ()) for name in ("stop_at", "stop_below")}
+    for setting, names in wanted.items():
+        for name in names:
+            if name.startswith("eval/") and not config.eval.every:
+                raise ConfigError(
+                    f"{setting} asks for {name!r}, and nothing is evaluated during the training",
+                    hint=f"set eval.every, or take {name.removeprefix('eval/')!r}, the mean over "
+                    "the last episodes of the training",
+                )
 
 
 def config_from_dict(values: Mapping[str, Any]) -> TrainConfig:

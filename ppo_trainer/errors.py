@@ -5,6 +5,7 @@ from __future__ import annotations
 from entity_env.errors import EntityEnvError
 
 __all__ = [
+    "CallbackError",
     "CheckpointError",
     "ConfigError",
     "DeviceError",
@@ -34,6 +35,10 @@ class RunFolderError(TrainerError):
 
 class UntrustedRunError(RunFolderError):
     """A run that names code to import, without the user's consent."""
+
+
+class CallbackError(TrainerError):
+    """A callback of the user's that has failed."""
 
 
 class CheckpointError(TrainerError):

@@ -11,7 +11,7 @@ import torch
 
 from entity_env.registry import Factory
 from ppo_trainer.changes import with_changes
-from ppo_trainer.checkpoint import latest_checkpoint, load_network
+from ppo_trainer.checkpoint import load_network, locate_checkpoint
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.device import choose_device
 from ppo_trainer.environments import Game, make_factory
@@ -54,10 +54,10 @@ def load_policy(
     scripted: bool = False,
     changes: Mapping[str, Any] | None = None,
 ) -> LoadedRun:
-    """Load the newest checkpoint of a run.
+    """Load the newest checkpoint of a run, or its best one.
 
     Args:
-        path: The run folder.
+        path: The run folder; ``<run>/best`` for its best network.
         env: What makes its environment, where that cannot be imported or is another one.
         device: Where the network runs.
         trust: The user's consent to import whatever the run names, whoever made it.
@@ -68,27 +68,27 @@ def load_policy(
     Raises:
         UntrustedRunError: It names code, and was made by somebody else.
     """
-    run = RunFolder.open(path)
+    run, folder = locate_checkpoint(path)
     config = run.read_config()
     require_trust(run, config, trust=trust, env=env, named=changes or {}, scripted=scripted)
     config = with_changes(config, changes or {})
     fitted = fit_game(run, make_factory(config, env))
     net = RaggedNet(fitted.obs_space, fitted.action_space, config.net, config.value_net)
-    return LoadedRun(run, config, *_ready(run, net, device), fitted)
+    return LoadedRun(run, config, *_ready(folder, net, device), fitted)
 
 
 def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
     """The same without any environment; None for a run that does not know its spaces."""
-    run = RunFolder.open(path)
+    run, folder = locate_checkpoint(path)
     config = run.read_config()
     saved = run.read_spaces()
     if saved is None:
         return None
     net = RaggedNet(*saved, config.net, config.value_net)
-    return LoadedNet(run, config, *_ready(run, net, device))
+    return LoadedNet(run, config, *_ready(folder, net, device))
 
 
-def _ready(run: RunFolder, net: RaggedNet, device: str) -> tuple[RaggedNet, torch.device]:
+def _ready(folder: Path, net: RaggedNet, device: str) -> tuple[RaggedNet, torch.device]:
     chosen = choose_device(device)
-    load_network(latest_checkpoint(run), net)
+    load_network(folder, net)
     return net.to(chosen), chosen

@@ -28,14 +28,17 @@ class RunLogger:
         config: The run's settings.
         update: Updates done before; later records of an interrupted run are dropped, since the
             resumed run writes them again.
+        recent: Gets the episodes of the records that are kept; None makes a new one.
 
     Attributes:
         recent: The last episodes of the records that were kept.
     """
 
-    def __init__(self, run: RunFolder, config: TrainConfig, update: int) -> None:
+    def __init__(
+        self, run: RunFolder, config: TrainConfig, update: int, recent: RecentEpisodes | None = None
+    ) -> None:
         kept = [record for record in read_metrics(run) if record["update"] <= update]
-        self.recent = RecentEpisodes(config.rollout.num_envs)
+        self.recent = RecentEpisodes(config.rollout.num_envs) if recent is None else recent
         for record in kept:
             self.recent.add(record)
         # Half a second of imports that a reader of this module does not need.

@@ -11,11 +11,19 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["PER_EPISODE", "RecentEpisodes"]
+__all__ = ["PER_EPISODE", "RecentEpisodes", "is_per_episode"]
 
 PER_EPISODE = ("win", "episodic_reward", "episodic_length")
+"""Those that are shown."""
 _LEAST = 100
 """Episodes, where there are fewer than 50 rows."""
+_OF_UPDATES = ("update", "steps", "episodes", "entities_per_frame")
+_OF_UPDATES_BY_GROUP = ("loss/", "optim/", "policy/", "value/", "time/", "eval/")
+
+
+def is_per_episode(name: str) -> bool:
+    """Whether a number of a record is a mean over the episodes that ended in its update."""
+    return name not in _OF_UPDATES and not name.startswith(_OF_UPDATES_BY_GROUP)
 
 
 class RecentEpisodes:
@@ -23,23 +31,37 @@ class RecentEpisodes:
 
     Args:
         rows: The environments that play side by side.
+
+    Attributes:
+        means: The mean of each metric of episodes over the last episodes.
     """
 
     def __init__(self, rows: int) -> None:
+        self.means: dict[str, float] = {}
         self._wanted = max(_LEAST, 2 * rows)
         self._parts: dict[str, deque[tuple[float, float]]] = {}
+        self._episodes = 0.0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many episodes have ended as a mean is taken over."""
+        return self._episodes >= self._wanted
 
     def add(self, record: Mapping[str, Any]) -> dict[str, float]:
-        """The means (of ``PER_EPISODE``) after one more update, of which ``record`` is."""
+        """The means after one more update, of which ``record`` is."""
         episodes = record.get("episodes", 1.0)
-        for name in PER_EPISODE:
-            if episodes and math.isfinite(record.get(name, math.nan)):
-                parts = self._parts.setdefault(name, deque())
-                parts.append((episodes, record[name]))
-                total = sum(count for count, _ in parts)
-                while total - parts[0][0] >= self._wanted:
-                    total -= parts.popleft()[0]
-        return {
-            name: sum(count * mean for count, mean in parts) / sum(count for count, _ in parts)
-            for name, parts in self._parts.items()
-        }
+        self._episodes += episodes
+        if episodes:
+            for name, mean in record.items():
+                if is_per_episode(name) and math.isfinite(mean):
+                    self.means[name] = self._mean(name, episodes, mean)
+        return dict(self.means)
+
+    def _mean(self, name: str, episodes: float, mean: float) -> float:
+        """The mean of one metric after ``episodes`` more."""
+        parts = self._parts.setdefault(name, deque())
+        parts.append((episodes, mean))
+        total = sum(count for count, _ in parts)
+        while total - parts[0][0] >= self._wanted:
+            total -= parts.popleft()[0]
+        return sum(count * part for count, part in parts) / total

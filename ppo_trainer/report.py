@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from ppo_trainer.best import read_best
 from ppo_trainer.checkpoint import latest_checkpoint
 from ppo_trainer.cli import python_command
 from ppo_trainer.curve import draw_curve
@@ -12,6 +13,7 @@ from ppo_trainer.errors import RunFolderError
 from ppo_trainer.evaluation import Evaluation, evaluate, evaluate_all
 from ppo_trainer.evaluation_file import describe, read_same, write_evaluation
 from ppo_trainer.evaluation_table import left_out, table
+from ppo_trainer.goals import goals_reached
 from ppo_trainer.logger import read_metrics
 from ppo_trainer.screen import complain, say
 from ppo_trainer.session import Session
@@ -31,7 +33,9 @@ def evaluate_now(session: Session) -> dict[str, float]:
         greedy=True,
         number=state.update,
     )
-    return {f"eval/{name}": result.mean(name) for name in result.metrics}
+    state.evaluations = [result]
+    state.evaluated = {f"eval/{name}": result.mean(name) for name in result.metrics}
+    return state.evaluated
 
 
 def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Evaluation]:
@@ -50,7 +54,11 @@ def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Ev
         complain(f"\nno learning curve: {error}")
     if interrupted:
         return []
+    if (reached := goals_reached(session)) is not None:
+        say(f"\nthe training has reached what it should, at step {state.steps:,}: {reached}")
     say(f"\ncheckpoint      {latest_checkpoint(run)}")
+    if config.checkpoint.best is not None and (best := read_best(run)) is not None:
+        say(f"best            {run.best}: {best.metric} {best.value:.3f} at step {best.steps:,}")
     if curve is not None:
         say(f"learning curve  {curve}")
     results = _evaluate(session, trained) if config.eval.episodes else []
@@ -88,11 +96,17 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
 def _next_steps(session: Session) -> list[tuple[str, str]]:
     path, more = str(session.run.path), 2 * session.state.steps
     python = python_command()
+    goals = [name for name in ("stop_at", "stop_below") if getattr(session.config, name)]
+    if goals_reached(session) is not None:
+        more = max(more, session.config.total_timesteps)
+    else:
+        goals = []
     if session.config.env["_target_"].startswith(UNIMPORTABLE):
         # The commands cannot import a class that lives in a script or notebook.
         env = name_in_script(session.config)
         moved = env if env.isidentifier() else "MyEnv"
-        call = f"resume({path!r}, env={env}, total_timesteps={more})"
+        free = "".join(f", {name}=None" for name in goals)
+        call = f"resume({path!r}, env={env}, total_timesteps={more}{free})"
         return [
             ("watch it play", f"from ppo_trainer.watch import watch; watch({path!r}, env={env})"),
             (
@@ -107,8 +121,12 @@ def _next_steps(session: Session) -> list[tuple[str, str]]:
             ),
         ]
     quoted = shlex.quote(path)
+    free = "".join(f" {name}=null" for name in goals)
     return [
         ("watch it play", f"{python} -m ppo_trainer.watch {quoted}"),
-        ("train it further", f"{python} -m ppo_trainer resume={quoted} total_timesteps={more}"),
+        (
+            "train it further",
+            f"{python} -m ppo_trainer resume={quoted} total_timesteps={more}{free}",
+        ),
         ("your own game", f"{python} -m ppo_trainer env._target_=my_pkg.my_env.MyEnv"),
     ]

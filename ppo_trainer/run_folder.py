@@ -75,6 +75,11 @@ class RunFolder:
         """One folder for each checkpoint."""
         return self.path / "checkpoints"
 
+    @property
+    def best(self) -> Path:
+        """The best network, where ``checkpoint.best`` says what is good."""
+        return self.path / "best"
+
     @classmethod
     def draft(cls, config: TrainConfig) -> RunFolder:
         """A new hidden folder that holds the settings; ``publish`` gives it its name.
@@ -215,6 +220,9 @@ def _meant(path: Path) -> str | None:
     """Which run somebody may have had in mind, and else the newest ones beside it."""
     if path.parent.name == "checkpoints" and (path.parent.parent / "config.yaml").is_file():
         return f"that is a checkpoint of the run {str(path.parent.parent)!r}"
+    if (path.parent / "config.yaml").is_file() and path.name == "best":
+        best = "checkpoint.best=<metric>"
+        return f"the run {str(path.parent)!r} has kept no best network: train it with {best}"
     if (path.parent / "config.yaml").is_file() and path.is_file():
         return f"that is a file of the run {str(path.parent)!r}"
     beside, usual = (p.glob("*/config.yaml") for p in (path.parent, Path(TrainConfig.run_dir)))

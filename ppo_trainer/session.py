@@ -13,12 +13,16 @@ from pathlib import Path
 import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
-from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state
+from ppo_trainer.best import BestNetwork
+from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state, saved_at
 from ppo_trainer.cli import python_command
 from ppo_trainer.collect import Room
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
+from ppo_trainer.evaluation import Evaluation
+from ppo_trainer.goals import check_metrics
+from ppo_trainer.recent import RecentEpisodes
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.screen import say
 from ppo_trainer.seeding import derived_seed, make_generators
@@ -31,7 +35,7 @@ __all__ = ["Session", "open_session"]
 
 @dataclass(frozen=True)
 class Session:
-    """Everything that the training loop works with.
+    """Everything that the training loop works with; what callbacks get.
 
     Args:
         config: The settings.
@@ -41,6 +45,8 @@ class Session:
         state: What training changes.
         run: Where it is kept.
         room: The memory of its rollouts.
+        recent: Its last episodes.
+        best: Its best network, where the settings say what is good.
     """
 
     config: TrainConfig
@@ -50,6 +56,49 @@ class Session:
     state: TrainState
     run: RunFolder
     room: Room
+    recent: RecentEpisodes
+    best: BestNetwork | None = None
+
+    @property
+    def net(self) -> RaggedNet:
+        """The network that is trained."""
+        return self.state.net
+
+    @property
+    def updates(self) -> int:
+        """Updates done."""
+        return self.state.update
+
+    @property
+    def steps(self) -> int:
+        """Frames trained on."""
+        return self.state.steps
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The numbers of the last update, as in ``metrics.jsonl``."""
+        return self.state.metrics
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Means over the last episodes, and those of the last evaluation as ``eval/<metric>``."""
+        return self.recent.means | self.state.evaluated
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """The players of the last evaluation."""
+        return self.state.evaluations
+
+    def note(self, metrics: dict[str, float]) -> None:
+        """Keep the numbers of an update, and its network if it is the best.
+
+        Raises:
+            ConfigError: The settings name a metric that there is not.
+        """
+        self.state.metrics = metrics
+        check_metrics(self)
+        if self.best is not None:
+            self.best.compare(self)
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
@@ -100,6 +149,10 @@ class Session:
 
     def save(self, name: str | None = None) -> Path:
         """Write a checkpoint, under a ``name`` of its own if it is not one to resume from."""
+        if name is None and (folder := saved_at(self.run, self.steps)) is not None:
+            return folder
+        if name is None and self.best is not None:
+            self.best.write(self.run)
         envs = self.vec_env.get_state() if self.vec_env.has_state() else None
         return save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
 
@@ -121,7 +174,9 @@ def open_session(
     state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
     run = RunFolder.draft(config) if config.resume is None else RunFolder.open(config.resume)
     room = Room(config.rollout.steps)
-    session = Session(config, game, vec_env, device, state, run, room)
+    recent = RecentEpisodes(config.rollout.num_envs)
+    best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
+    session = Session(config, game, vec_env, device, state, run, room, recent, best)
     with run.held():
         yield _resume(session) if config.resume is not None else _begin(session)
 

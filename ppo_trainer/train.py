@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,12 +14,15 @@ from entity_env import VecObs
 from entity_env.errors import shorten
 from entity_env.registry import Factory
 from ppo_trainer.advantage import explained_variance
+from ppo_trainer.callbacks import CallbackLike, Callbacks
+from ppo_trainer.checkpoint import saved_at
 from ppo_trainer.collect import Collected, collect
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.device import choose_device, compiling, use_threads
 from ppo_trainer.environments import make_factory, open_vec_env, with_env
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluation import Evaluation, load_scripted
+from ppo_trainer.goals import goals_reached
 from ppo_trainer.interrupt import Interrupt
 from ppo_trainer.logger import RESERVED, RunLogger, check_wandb
 from ppo_trainer.memory import keep_freed_memory
@@ -60,6 +63,7 @@ def train(
     config: TrainConfig | None = None,
     env: Factory | None = None,
     stop: Callable[[int], bool] | None = None,
+    callbacks: Iterable[CallbackLike] | CallbackLike | None = None,
 ) -> TrainResult:
     """Train, or with ``config.resume`` go on training.
 
@@ -69,7 +73,10 @@ def train(
         env: The environment's class, a function that makes one, or a ``VecEnv`` class that makes
             all its rows; else ``config.env`` names it.
         stop: Called with the number of updates done; True ends the run as Ctrl-C would.
+        callbacks: Called while the run trains, see ``Callback``; a function is called with the
+            session after each update. What returns False ends the run as its last step would.
     """
+    hooks = Callbacks(callbacks)
     config = with_env(TrainConfig() if config is None else config, env)
     if stop is not None and not callable(stop):
         raise ConfigError(
@@ -91,31 +98,42 @@ def train(
         compiling(config, vec_env, device),
         open_session(config, game, vec_env, device) as (session, obs),
         session.explained_errors(),
-        RunLogger(session.run, config, session.state.update) as log,
+        RunLogger(session.run, config, session.state.update, session.recent) as log,
         RunProgress(session.state.steps, session.final_steps(), log.recent) as progress,
     ):
-        state, clock = session.state, Stopwatch()
+        state, clock, interrupted = session.state, Stopwatch(), False
         begun_at = state.steps
-        while state.steps < config.total_timesteps:
-            if interrupt.requested or (stop is not None and stop(state.update)):
+        hooks.call("on_start", session)
+        while state.steps < config.total_timesteps and not (hooks.ended or goals_reached(session)):
+            interrupted = interrupt.requested or (stop is not None and stop(state.update))
+            if interrupted:
                 break
             obs, metrics = train_once(session, obs, clock)
-            if config.eval.every and state.update % config.eval.every == 0:
+            evaluates = config.eval.every and state.update % config.eval.every == 0
+            if evaluates:
                 metrics |= evaluate_now(session)
-            log.write(state.update, state.steps, metrics | clock.take())
+            metrics |= clock.take()
+            log.write(state.update, state.steps, metrics)
             progress.show(state.steps, metrics)
+            session.note(metrics)
+            if evaluates:
+                hooks.call("on_evaluation", session)
+            hooks.call("on_update", session)
             if state.update % config.checkpoint.every == 0:
-                session.save()
-        session.save()
-    interrupted = state.steps < config.total_timesteps
-    evaluations = finish(session, interrupted, trained=state.steps > begun_at)
-    return TrainResult(session.run.path, state.steps, interrupted, state.net, evaluations)
+                _save(session, hooks)
+        _save(session, hooks)
+    state.evaluations = finish(session, interrupted, trained=state.steps > begun_at)
+    if state.evaluations:
+        hooks.call("on_evaluation", session)
+    hooks.call("on_end", session)
+    return TrainResult(session.run.path, state.steps, interrupted, state.net, state.evaluations)
 
 
 def resume(
     run: str | Path,
     env: Factory | None = None,
     stop: Callable[[int], bool] | None = None,
+    callbacks: Iterable[CallbackLike] | CallbackLike | None = None,
     *,
     trust: bool = False,
     **changes: object,
@@ -128,6 +146,7 @@ def resume(
         run: The run folder.
         env: As for ``train``, where the run's own cannot be imported or another one is meant.
         stop: As for ``train``.
+        callbacks: As for ``train``.
         trust: The consent to import the code that somebody else's run names.
         **changes: Settings.
 
@@ -139,7 +158,14 @@ def resume(
     named = {"eval.scripted": None} if "eval" in changes else {}
     require_trust(folder, saved, trust=trust, env=env, named=named, scripted=True)
     values = {**config_to_dict(saved), **changes, "resume": str(run)}
-    return train(config_from_dict(values), env, stop)
+    return train(config_from_dict(values), env, stop, callbacks)
+
+
+def _save(session: Session, hooks: Callbacks) -> None:
+    """Write a checkpoint, unless this state has been saved already."""
+    if saved_at(session.run, session.steps) is None:
+        session.save()
+        hooks.call("on_checkpoint", session)
 
 
 def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:

@@ -152,7 +152,7 @@ def test_progress_of_a_resumed_run_starts_where_it_was(capsys):
 def test_recent_episodes_outweigh_the_short_ones_that_end_first():
     recent = RecentEpisodes(60)  # two episodes for each: 120
     assert recent.add({"episodes": 30.0, "episodic_reward": 1.0}) == {"episodic_reward": 1.0}
-    assert recent.add({"episodes": 90.0, "episodic_reward": 5.0, "loss": 3.0}) == {
+    assert recent.add({"episodes": 90.0, "episodic_reward": 5.0, "loss/value": 3.0}) == {
         "episodic_reward": 4.0  # (30 * 1 + 90 * 5) / 120
     }
     assert recent.add({"episodes": 0.0}) == {"episodic_reward": 4.0}

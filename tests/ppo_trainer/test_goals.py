@@ -1,0 +1,110 @@
+"""Trainings that end when a mean is reached."""
+
+import pytest
+from support.trainer_envs import Foraging, SavedForaging, Truncated
+from support.trainer_runs import checkpoints, metrics, resuming, small_config
+
+from ppo_trainer import EvalConfig, TrainConfig, resume, train
+from ppo_trainer.config import config_from_dict
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.recent import RecentEpisodes
+
+
+def last_means(run, rows=4):
+    """The means over the last episodes after each update."""
+    recent = RecentEpisodes(rows)
+    return [recent.add(record) for record in metrics(run)]
+
+
+def test_a_training_ends_when_the_mean_over_the_last_episodes_is_reached(tmp_path, capsys):
+    # 4 rows and episodes of 3 steps: 8 episodes in each update of 24 frames, whatever it does.
+    # The reward of an episode is 1 + 2 + 3; 100 episodes have ended after 13 updates.
+    config = small_config(
+        total_timesteps=24_000,
+        run_dir=str(tmp_path),
+        stop_at={"episodic_reward": 6},
+        eval=EvalConfig(episodes=4),
+    )
+    result = train(config, env=Truncated)
+    assert (result.steps, result.interrupted) == (13 * 24, False)
+    assert len(result.evaluations) == 3
+    assert checkpoints(result.run)[-1].name == f"step_{13 * 24:012d}"
+    printed = capsys.readouterr().out
+    assert "episodic_reward 6.000" in printed
+    assert "stop_at=null" in printed, "to train it further, the goal has to go"
+
+
+def test_a_goal_just_missed_ends_nothing(tmp_path):
+    config = small_config(
+        total_timesteps=480, run_dir=str(tmp_path), stop_at={"episodic_reward": 6.001}
+    )
+    assert train(config, env=Truncated).steps == 480
+
+
+def test_all_goals_have_to_be_reached_and_some_from_above(tmp_path):
+    config = small_config(total_timesteps=480, run_dir=str(tmp_path))
+    goals = {"stop_at": {"episodic_reward": 6}, "stop_below": {"episodic_length": 3}}
+    assert train(TrainConfig(**{**vars(config), **goals}), env=Truncated).steps == 312
+    for unmet in ({"stop_below": {"episodic_length": 2}}, {"stop_at": {"episodic_reward": 7}}):
+        values = {**vars(config), **goals, **unmet}
+        assert train(TrainConfig(**values), env=Truncated).steps == 480
+
+
+def test_the_mean_that_ends_a_training_is_the_first_that_does(tmp_path):
+    free = small_config(total_timesteps=1440, run_dir=str(tmp_path))
+    means = [m["episodic_reward"] for m in last_means(train(free, env=SavedForaging).run)]
+    full = next(i for i in range(len(means)) if 5 * (i + 1) * 4 > 500)  # surely 100 episodes
+    goal = sorted(means[full:])[-3]
+    first = next(i for i, mean in enumerate(means) if mean >= goal and i >= 20)
+    values = {**vars(free), "stop_at": {"episodic_reward": goal}}
+    stopped = train(TrainConfig(**values), env=SavedForaging)
+    assert stopped.steps == 24 * (first + 1)
+
+
+def test_a_run_that_has_reached_its_goal_trains_on_when_asked_without(tmp_path):
+    config = small_config(
+        total_timesteps=24_000, run_dir=str(tmp_path), stop_at={"episodic_reward": 6}
+    )
+    stopped = train(config, env=Truncated)
+    again = train(resuming(config, stopped.run), env=Truncated)
+    assert again.steps == 312, "its last episodes are known to the resumed run"
+    more = resume(stopped.run, env=Truncated, total_timesteps=480, stop_at=None)
+    assert more.steps == 480
+
+
+def test_an_evaluation_may_be_the_goal(tmp_path):
+    config = small_config(
+        total_timesteps=24_000,
+        run_dir=str(tmp_path),
+        stop_at={"eval/episodic_reward": 6},
+        eval=EvalConfig(episodes=0, every=20, every_episodes=4),
+    )
+    assert train(config, env=Truncated).steps == 20 * 24
+
+
+def test_a_metric_that_there_is_not_is_named_with_those_there_are(tmp_path):
+    config = small_config(
+        total_timesteps=24_000, run_dir=str(tmp_path), run_name="x", stop_at={"wim": 0.9}
+    )
+    with pytest.raises(ConfigError, match="stop_at: no episode has a metric 'wim'") as caught:
+        train(config, env=Foraging)
+    assert "did you mean 'win'?" in caught.value.hint
+    assert "episodic_reward" in str(caught.value)
+    steps = int(checkpoints(tmp_path / "x")[-1].name.removeprefix("step_"))
+    assert 0 < steps < 1000, "saved, and soon"
+
+
+def test_goals_are_numbers_by_names():
+    assert TrainConfig(stop_at={"win": 1}).stop_at == {"win": 1.0}
+    assert TrainConfig(stop_at={}).stop_at is None
+    # The command line nests names with dots: stop_at.energy.mean=5.
+    nested = config_from_dict({"stop_at": {"energy": {"mean": 5, "max": 7}, "win": 0.5}})
+    assert nested.stop_at == {"energy.mean": 5.0, "energy.max": 7.0, "win": 0.5}
+    for wrong in ("0.9", True, float("nan"), float("inf"), None, [1]):
+        with pytest.raises(ConfigError, match=r"stop_at\.win is no goal"):
+            TrainConfig(stop_at={"win": wrong})
+    with pytest.raises(ConfigError, match="stop_below has the wrong type"):
+        TrainConfig(stop_below=5)
+    with pytest.raises(ConfigError, match="nothing is evaluated during the training") as caught:
+        TrainConfig(stop_at={"eval/win": 0.9})
+    assert "eval.every" in caught.value.hint
