@@ -5,6 +5,7 @@
 ``PettingZooEnv(...)``            one seat of a PettingZoo environment as an ``Environment``
 ``EntityGymnasiumEnv(env, ...)``  an ``Environment`` as a ``gymnasium.Env``, padded
 ``EntityVectorEnv(rows, ...)``    a ``VecEnv`` as a ``gymnasium.vector.VectorEnv``, padded
+``Rows("presence")``              which table in their observations becomes entities
 ================================  =============================================================
 
 Their packages are loaded when one of these names is used, and not before.
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
     from entity_env.interop.entity_vector_env import EntityVectorEnv
     from entity_env.interop.gymnasium_env import GymnasiumEnv
     from entity_env.interop.pettingzoo_env import PettingZooEnv
+    from entity_env.interop.rows import Rows
 
-__all__ = ["EntityGymnasiumEnv", "EntityVectorEnv", "GymnasiumEnv", "PettingZooEnv"]
+__all__ = ["EntityGymnasiumEnv", "EntityVectorEnv", "GymnasiumEnv", "PettingZooEnv", "Rows"]
 
 _MODULES = {
     "EntityGymnasiumEnv": "entity_gymnasium_env",
     "EntityVectorEnv": "entity_vector_env",
     "GymnasiumEnv": "gymnasium_env",
     "PettingZooEnv": "pettingzoo_env",
+    "Rows": "rows",
 }
 _INSTALL = {
     "gymnasium": "pip install gymnasium",

@@ -4,12 +4,13 @@ env = GymnasiumEnv("CartPole-v1")
 observation = env.reset()
 
 python -m ppo_trainer env=gymnasium env.env=Acrobot-v1
+python -m ppo_trainer env=gymnasium env.env=minigrid:MiniGrid-Empty-5x5-v0 "env.ignore=[mission]"
 
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import gymnasium
@@ -21,8 +22,10 @@ from entity_env.errors import (
     ObservationError,
     SettingError,
     UnknownEnvironmentError,
+    nearest,
     shorten,
 )
+from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import TranslatedEnv, make_or_take
 from entity_env.interop.translation import Translation
 from entity_env.observation import Observation
@@ -37,11 +40,12 @@ class GymnasiumEnv(TranslatedEnv):
         What ``entity_env.interop.space_reader`` makes of the observation space: numbers become
         global features, a ``Sequence`` becomes an entity type, a ``Graph`` two.
     Actions:
-        ``action`` for a ``Discrete`` space; ``action[0]``, ``action[1]``, ... for a
-        ``MultiDiscrete`` or ``MultiBinary`` one. All are global, and their labels are the values
+        What ``entity_env.interop.choices`` makes of the action space: ``action`` for a ``Discrete``
+        one; ``action[0]``, ``action[1]``, ... for a ``MultiDiscrete`` or ``MultiBinary`` one; those
+        of the parts for a ``Dict`` or ``Tuple``. All are global, and their labels are the values
         that the environment gets: "0", "1", ... where they start at 0. A mask is taken from
-        ``info["action_mask"]``, or from the key ``action_mask`` of the observation; that of a
-        ``MultiDiscrete`` space holds the masks of its parts, as a list or one after the other.
+        ``info["action_mask"]``, or from the key ``action_mask`` of the observation; it may be what
+        the space's ``sample(mask=...)`` takes, or hold the masks of all parts one after the other.
     Reward:
         The environment's.
     End:
@@ -52,21 +56,32 @@ class GymnasiumEnv(TranslatedEnv):
     Args:
         env: An id, which goes to ``gymnasium.make``; or a function or class that makes an
             environment; or an environment itself, which then must not be used anywhere else.
+        ignore: Parts of the observation that are left out, such as ``["mission"]`` or
+            ``["arm/camera"]``; also those that could not be translated.
+        entities: Tables in the observation that become entities, one for each row, such as
+            ``{"Vehicle": Rows("presence")}``; see ``entity_env.interop.Rows``.
         **kwargs: Arguments for ``gymnasium.make`` or the function. With
             ``render_mode="rgb_array"`` the environment draws pictures.
 
     Raises:
         UnknownEnvironmentError: An id that Gymnasium does not know.
+        SettingError: ``ignore`` or ``entities`` name something that is not there.
         SpaceError: A space that cannot be translated, with the part that is the reason.
     """
 
     def __init__(
         self,
         env: str | gymnasium.Env[Any, Any] | Callable[..., gymnasium.Env[Any, Any]],
+        *,
+        ignore: str | Iterable[str] = (),
+        entities: Entities | None = None,
         **kwargs: Any,
     ) -> None:
         made = make_or_take(env, kwargs, "Gymnasium", "CartPole-v1", _by_id, (gymnasium.Env,))
-        super().__init__(made, Translation(made.observation_space, made.action_space))
+        translation = Translation(
+            made.observation_space, made.action_space, ignore, entities, _known_columns(made)
+        )
+        super().__init__(made, translation)
 
     def _begin(self, seed: int | None) -> Observation:
         result = self.env.reset(seed=seed)
@@ -96,6 +111,11 @@ class GymnasiumEnv(TranslatedEnv):
             raise MissingPackageError(f"drawing needs more: {error}") from error
 
 
+def _known_columns(env: Any) -> Any:
+    """The names of a table's columns, where highway-env's kind of observation knows them."""
+    return getattr(getattr(env.unwrapped, "observation_type", None), "features", None)
+
+
 def _by_id(name: str, kwargs: dict[str, Any]) -> Any:
     try:
         return gymnasium.make(name, **kwargs)
@@ -107,6 +127,11 @@ def _by_id(name: str, kwargs: dict[str, Any]) -> Any:
             hint='the ids are in gymnasium.registry; "my_pkg:MyEnv-v0" imports my_pkg first',
         ) from error
     except TypeError as error:
-        if "unexpected keyword argument" not in str(error):
+        refused = ("unexpected keyword argument", "takes no arguments")
+        if not kwargs or not any(words in str(error) for words in refused):
             raise
-        raise SettingError(f"environment {name!r} does not take this: {error}") from error
+        hints = (nearest(setting, ("ignore", "entities")) for setting in kwargs)
+        raise SettingError(
+            f"environment {name!r} does not take this: {error}",
+            hint=next(filter(None, hints), None),
+        ) from error

@@ -10,13 +10,14 @@ python -m ppo_trainer env._target_=entity_env.interop.PettingZooEnv env.env=clas
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import pettingzoo
 from gymnasium import spaces
 
+from entity_env.actions import Action, GlobalCategoricalAction
 from entity_env.errors import (
     MaskShapeError,
     MissingPackageError,
@@ -25,7 +26,9 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
+from entity_env.interop.choices import ChoiceWriter
 from entity_env.interop.pettingzoo_seats import KINDS, take_seat
+from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import TranslatedEnv, make_or_take
 from entity_env.interop.translation import Translation, split_mask
 from entity_env.observation import Observation
@@ -61,17 +64,27 @@ class PettingZooEnv(TranslatedEnv):
             where all agents move at once is taken.
         seat: The agent that acts; None takes the first one.
         others: How all other agents play. None draws evenly among what is allowed.
+        ignore: Parts of the seat's observation that are left out, as in ``GymnasiumEnv``.
+        entities: Tables in the seat's observation that become entities, as in ``GymnasiumEnv``.
         **kwargs: Arguments for what makes the environment. With ``render_mode="rgb_array"`` the
             environment draws pictures.
 
     Raises:
         UnknownEnvironmentError: An id or a path that leads nowhere.
-        SettingError: A seat that does not exist.
+        SettingError: A seat that does not exist; ``ignore`` or ``entities`` name something that is
+            not there.
         SpaceError: A space that cannot be translated, with the part that is the reason.
     """
 
     def __init__(
-        self, env: Any, seat: Any = None, others: Others | None = None, **kwargs: Any
+        self,
+        env: Any,
+        seat: Any = None,
+        others: Others | None = None,
+        *,
+        ignore: str | Iterable[str] = (),
+        entities: Entities | None = None,
+        **kwargs: Any,
     ) -> None:
         made = make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", _by_name, KINDS)
         self.agent = _checked_seat(seat, list(made.possible_agents))
@@ -83,10 +96,8 @@ class PettingZooEnv(TranslatedEnv):
                 received=shorten(others),
             )
         self._seat = take_seat(made, self.agent, self._move)
-        super().__init__(
-            made,
-            Translation(made.observation_space(self.agent), made.action_space(self.agent)),
-        )
+        observes, acts = made.observation_space(self.agent), made.action_space(self.agent)
+        super().__init__(made, Translation(observes, acts, ignore, entities))
 
     def _begin(self, seed: int | None) -> Observation:
         turn = self._seat.reset(seed)
@@ -120,9 +131,30 @@ def any_allowed(
                 received=shorten(action_mask),
             )
         return action_space.dtype.type(action_space.start + rng.choice(np.flatnonzero(allowed)))
-    # The space draws from numbers of its own: these now follow from ours.
-    action_space.seed(int(rng.integers(2**31)))
-    return action_space.sample(action_mask)
+    if action_mask is None:
+        # The space draws from numbers of its own: these now follow from ours.
+        action_space.seed(int(rng.integers(2**31)))
+        return action_space.sample()
+    return _drawn_of_parts(agent, action_mask, action_space, rng)
+
+
+def _drawn_of_parts(
+    agent: Any, action_mask: Any, action_space: spaces.Space[Any], rng: np.random.Generator
+) -> Any:
+    """One choice for each part of an action, evenly among those that are allowed."""
+    writer = ChoiceWriter(action_space)
+    actions: dict[str, Action] = {}
+    for name, mask in writer.masks(action_mask).items():
+        count = len(writer.action_space[name])
+        allowed = np.arange(count) if mask.mask is None else np.flatnonzero(mask.mask)
+        if not len(allowed):
+            raise MaskShapeError(
+                f"the action mask of agent {agent!r} leaves nothing to draw from",
+                received=shorten(action_mask),
+            )
+        index = int(rng.choice(allowed))
+        actions[name] = GlobalCategoricalAction(index, str(index))
+    return writer.write(actions)
 
 
 def _checked_seat(seat: Any, agents: list[Any]) -> Any:

@@ -13,6 +13,9 @@ What has a fixed size becomes global features, what has any number of parts beco
 ``Graph``           the entity types ``nodes`` and ``edges``
 ==================  ===============================================================================
 
+Parts that are named in ``ignore`` are left out, tables that are named in ``entities`` become
+entities, one for each row (see ``Rows``).
+
 A node also has its ``index``. An edge has its own features, the indices ``from`` and ``to`` of its
 two nodes, and the features of both (``from/value[0]``): a network that attends to entities knows no
 positions in a list, and so finds the ends of an edge in the edge itself.
@@ -20,7 +23,7 @@ positions in a list, and so finds the ends of an edge in the edge itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,23 +31,21 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from entity_env.errors import ObservationError, SpaceError, shorten
+from entity_env.errors import ObservationError, SettingError, SpaceError, nearest, shorten
+from entity_env.interop.names import named_parts, names_of
+from entity_env.interop.rows import Rows
+from entity_env.interop.tables import Table, is_table, table_of
 from entity_env.spaces import Discrete, Entity, EntityName, Feature, ObsSpace
 
-__all__ = ["ObservationReader", "names_of"]
+__all__ = ["ObservationReader"]
 
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Dict, Tuple, Sequence and Graph"
-MOST_NUMBERS = 4096
-"""Larger boxes are pictures, and no lists of features."""
+MOST_NUMBERS = 65536
+"""Larger boxes are no lists of features; the boards of Go and chess have 6,137 and 7,104."""
+MOST_PIXELS = 4096
+"""Larger boxes of bytes are pictures; MiniGrid's have 147."""
 Path = tuple[Any, ...]
 Array = npt.NDArray[Any]
-
-
-def names_of(name: str, shape: tuple[int, ...]) -> list[str]:
-    """One name for each number of an array: ``name``, ``name[2]``, ``name[0,2]``."""
-    if not shape:
-        return [name]
-    return [f"{name}[{','.join(map(str, place))}]" for place in np.ndindex(*shape)]
 
 
 class ObservationReader:
@@ -52,14 +53,33 @@ class ObservationReader:
 
     Args:
         space: The space.
+        ignore: The names of parts that are left out, whatever they are.
+        tables: For each new entity type which rows of which table it has.
+        columns: The names of a table's columns, for tables of this width that name none.
 
     Raises:
         SpaceError: A part of the space that is no list of features, with its name.
+        SettingError: ``ignore`` or ``tables`` name something that is not there.
     """
 
-    def __init__(self, space: spaces.Space[Any]) -> None:
+    def __init__(
+        self,
+        space: spaces.Space[Any],
+        ignore: Collection[str] = (),
+        tables: Mapping[EntityName, Rows] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
         self.space = space
-        parts = list(_parts(space, (), "", "obs"))
+        every = dict(_named(space, "", "obs"))
+        for name in ignore:
+            if name not in every:
+                raise SettingError(
+                    f"ignore names {name!r}, which is no part of the observation",
+                    options=every,
+                    hint=nearest(name, every),
+                )
+        found = _tables(every, ignore, tables or {}, columns)
+        parts = list(_parts(space, (), "", "obs", _Asked("", frozenset(ignore), found)))
         self._leaves = [part for part in parts if isinstance(part, _Leaf)]
         self._lists = [part for part in parts if not isinstance(part, _Leaf)]
         entities: dict[EntityName, Entity] = {}
@@ -162,31 +182,98 @@ class _Nodes:
         }
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """A table that a user named."""
+
+    path: Path
+    name: str
+    table: Table
+
+    def types(self) -> dict[EntityName, list[Feature]]:
+        return {self.name: self.table.features}
+
+    def rows(self, given: Any) -> dict[EntityName, Array]:
+        return {self.name: self.table.read(given)}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a user asked for; ``base`` is what the names of the parts begin with."""
+
+    base: str
+    ignore: frozenset[str]
+    tables: Mapping[str, Mapping[EntityName, Table]]
+
+
 def _parts(
-    space: spaces.Space[Any], path: Path, name: str, root: str
-) -> Iterator[_Leaf | _Elements | _Nodes]:
+    space: spaces.Space[Any], path: Path, name: str, root: str, asked: _Asked
+) -> Iterator[_Leaf | _Elements | _Nodes | _Rows]:
     """The parts of a space, in order. ``root`` stands for the name of what has none."""
     where = name or root
-    if isinstance(space, spaces.Dict):
-        for key, inner in space.spaces.items():
-            yield from _parts(inner, (*path, key), f"{name}/{key}" if name else str(key), root)
-    elif isinstance(space, spaces.Tuple):
-        for place, inner in enumerate(space.spaces):
-            yield from _parts(inner, (*path, place), f"{where}/{place}", root)
+    if asked.base + where in asked.ignore:
+        return
+    if asked.base + where in asked.tables:
+        for entity, table in asked.tables[where].items():
+            yield _Rows(path, entity, table)
+    elif isinstance(space, spaces.Dict | spaces.Tuple):
+        for key, inner, part in named_parts(space, name, root):
+            yield from _parts(inner, (*path, key), part, root, asked)
     elif isinstance(space, spaces.Sequence):
-        yield _Elements(path, where, _element(space.feature_space, where), space.stack)
+        inside = _Asked(f"{asked.base}{where}/", asked.ignore, {})
+        yield _Elements(path, where, _element(space.feature_space, where, inside), space.stack)
     elif isinstance(space, spaces.Graph):
         edge = None if space.edge_space is None else _leaf(space.edge_space, (), "value")
         prefix = f"{name}/" if name else ""
         yield _Nodes(path, prefix, _leaf(space.node_space, (), "value"), edge)
     else:
-        yield _leaf(space, path, where)
+        yield _leaf(space, path, where, asked.base)
 
 
-def _element(space: spaces.Space[Any], where: str) -> list[_Leaf]:
+def _named(
+    space: spaces.Space[Any], name: str, root: str
+) -> Iterator[tuple[str, spaces.Space[Any]]]:
+    """Every part by its name, those that hold other parts included."""
+    where = name or root
+    yield where, space
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        for _, inner, part in named_parts(space, name, root):
+            yield from _named(inner, part, root)
+    elif isinstance(space, spaces.Sequence):
+        for part, inner in _named(space.feature_space, "", "value"):
+            yield f"{where}/{part}", inner
+
+
+def _tables(
+    every: Mapping[str, spaces.Space[Any]],
+    ignore: Collection[str],
+    wanted: Mapping[EntityName, Rows],
+    columns: Sequence[str] | None,
+) -> dict[str, dict[EntityName, Table]]:
+    """The tables that become entities, by the name of the part that they are."""
+    tables = [name for name, space in every.items() if is_table(space) and name not in ignore]
+    found: dict[str, dict[EntityName, Table]] = {}
+    for entity, rows in wanted.items():
+        part = rows.part or (entity if entity in every or len(tables) != 1 else tables[0])
+        if part not in tables:
+            raise SettingError(
+                f"the rows of entity type {entity!r} are in no table"
+                if rows.part is None and part not in every
+                else f"the rows of entity type {entity!r} are to be in {part!r}, which is no table",
+                expected="part=... with the name of a part that has two dimensions, a row for each "
+                "entity",
+                received=shorten(every[part]) if part in every else None,
+                options=tables,
+                hint=nearest(part, tables),
+            )
+        found.setdefault(part, {})[entity] = table_of(every[part], entity, rows, columns)
+    return found
+
+
+def _element(space: spaces.Space[Any], where: str, asked: _Asked) -> list[_Leaf]:
     """The features of a ``Sequence``'s elements."""
     leaves = []
-    for part in _parts(space, (), "", "value"):
+    for part in _parts(space, (), "", "value", asked):
         if not isinstance(part, _Leaf):
             inner = "/".join(map(str, part.path))
             raise SpaceError(
@@ -194,7 +281,8 @@ def _element(space: spaces.Space[Any], where: str) -> list[_Leaf]:
                 + (f", in their part {inner!r}" if inner else ""),
                 expected="a Sequence whose elements have a fixed size",
                 received=shorten(space),
-                hint="make two entity types of them, where the inner one names its outer one",
+                hint=_leave_out(asked.base + (inner or "value"))
+                + "make two entity types of them, where the inner one names its outer one",
             )
         leaves.append(part)
     if not leaves:
@@ -202,16 +290,18 @@ def _element(space: spaces.Space[Any], where: str) -> list[_Leaf]:
     return leaves
 
 
-def _leaf(space: spaces.Space[Any], path: Path, name: str) -> _Leaf:
+def _leaf(space: spaces.Space[Any], path: Path, name: str, base: str = "") -> _Leaf:
     if isinstance(space, spaces.Box):
         size = int(np.prod(space.shape))
-        if size > MOST_NUMBERS:
+        limit = MOST_PIXELS if _is_of_bytes(space) else MOST_NUMBERS
+        if size > limit:
             raise SpaceError(
                 f"observation {name!r} is a Box of {size} numbers",
-                expected=f"at most {MOST_NUMBERS}",
+                expected=f"at most {limit}" + " bytes" * (limit == MOST_PIXELS),
                 received=shorten(space),
-                hint="a picture is no list of entities: put a wrapper around the environment that "
-                "says what is in it",
+                hint="a picture is no list of entities: "
+                + _leave_out(base + name)
+                + "put a wrapper around the environment that says what is in it",
             )
         return _Leaf(path, list(names_of(name, space.shape)))
     if isinstance(space, spaces.Discrete):
@@ -225,8 +315,18 @@ def _leaf(space: spaces.Space[Any], path: Path, name: str) -> _Leaf:
         f"observation {name!r} is a {type(space).__name__}",
         expected=SUPPORTED,
         received=shorten(space),
-        hint="put a wrapper around the environment that leaves it out or makes numbers of it",
+        hint=_leave_out(base + name)
+        + "put a wrapper around the environment that makes numbers of it",
     )
+
+
+def _is_of_bytes(space: spaces.Box) -> bool:
+    """Whether these may be pixels: bytes with all their values."""
+    return bool(space.dtype == np.uint8 and np.all(space.high == 255))
+
+
+def _leave_out(name: str) -> str:
+    return f'ignore=["{name}"] leaves it out (env.ignore=[{name}] on the command line), or '
 
 
 def _renamed(feature: Feature, end: str) -> Feature:

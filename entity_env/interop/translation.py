@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from gymnasium import spaces
 
-from entity_env.actions import Action, GlobalCategoricalAction
-from entity_env.errors import (
-    MaskShapeError,
-    ObservationError,
-    SpaceError,
-    UnknownActionError,
-    shorten,
-)
-from entity_env.interop.space_reader import ObservationReader, names_of
-from entity_env.observation import GlobalCategoricalActionMask, Observation
-from entity_env.spaces import ActionName, GlobalCategoricalActionSpace
+from entity_env.actions import Action
+from entity_env.errors import ObservationError, shorten
+from entity_env.interop.choices import ChoiceWriter
+from entity_env.interop.rows import Entities, read_entities, read_ignore
+from entity_env.interop.space_reader import ObservationReader
+from entity_env.observation import Observation
+from entity_env.spaces import ActionName
 
 __all__ = ["Translation", "split_mask"]
 
@@ -33,15 +27,27 @@ class Translation:
         observation_space: Its observations. A ``Dict`` with the key ``action_mask`` gives the mask
             beside the observation, as PettingZoo's games do.
         action_space: Its actions.
+        ignore: Parts of the observation that are left out. Of ``action_mask`` the mask, too.
+        entities: Tables in the observation that become entities; see ``Rows``.
+        columns: The names of a table's columns, where the environment knows them.
     """
 
     def __init__(
-        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        ignore: str | Iterable[str] = (),
+        entities: Entities | None = None,
+        columns: Sequence[str] | None = None,
     ) -> None:
-        self._actions = _ChoiceWriter(action_space)
+        self._actions = ChoiceWriter(action_space)
         plain = _without_mask(observation_space)
         self._holds_mask = plain is not observation_space
-        self._reader = ObservationReader(plain)
+        names = read_ignore(ignore)
+        self._obeys_mask = not (self._holds_mask and MASK in names)
+        if not self._obeys_mask:
+            names = tuple(name for name in names if name != MASK)
+        self._reader = ObservationReader(plain, names, read_entities(entities), columns)
         self.obs_space = self._reader.obs_space
         self.action_space = self._actions.action_space
 
@@ -58,7 +64,8 @@ class Translation:
             raise ObservationError("info is not a dict", received=shorten(info))
         mask = info.get(MASK)
         if self._holds_mask:
-            observation, mask = split_mask(observation, info)
+            observation, own = split_mask(observation, info)
+            mask = own if self._obeys_mask else mask
         global_features, features = self._reader.read(observation)
         done = bool(terminated) or bool(truncated)
         return Observation(
@@ -88,79 +95,3 @@ def _without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
         return space
     rest = {key: inner for key, inner in space.spaces.items() if key != MASK}
     return rest["observation"] if list(rest) == ["observation"] else spaces.Dict(rest)
-
-
-class _ChoiceWriter:
-    """Choices as actions of a ``Discrete``, ``MultiDiscrete`` or ``MultiBinary`` space."""
-
-    def __init__(self, space: spaces.Space[Any]) -> None:
-        if isinstance(space, spaces.Discrete):
-            counts, starts = np.asarray(space.n), np.asarray(space.start)
-        elif isinstance(space, spaces.MultiDiscrete):
-            counts, starts = space.nvec, space.start
-        elif isinstance(space, spaces.MultiBinary):
-            counts, starts = np.full(space.shape, 2), np.zeros(space.shape, np.int64)
-        else:
-            raise SpaceError(
-                f"the action space is a {type(space).__name__}",
-                expected="Discrete, MultiDiscrete or MultiBinary",
-                received=shorten(space),
-                hint="put a wrapper around the environment that offers a list of choices",
-            )
-        self.starts = starts
-        self.dtype: Any = space.dtype
-        self.counts: list[int] = counts.ravel().tolist()
-        names = names_of("action", counts.shape)
-        each = zip(names, self.counts, starts.ravel().tolist(), strict=True)
-        self.action_space = {
-            name: GlobalCategoricalActionSpace([str(start + i) for i in range(count)])
-            for name, count, start in each
-        }
-        self._everything = dict.fromkeys(names, GlobalCategoricalActionMask())
-
-    def write(self, actions: Mapping[ActionName, Action]) -> Any:
-        """The action of the space: of a ``Discrete`` one a number, as its samples are."""
-        if not self.starts.shape:
-            return self.dtype.type(self.starts + _index("action", actions))
-        chosen = [_index(name, actions) for name in self.action_space]
-        return (np.reshape(chosen, self.starts.shape) + self.starts).astype(self.dtype)
-
-    def masks(self, mask: Any) -> dict[ActionName, GlobalCategoricalActionMask]:
-        """The mask of each action; None allows everything."""
-        if mask is None:
-            return dict(self._everything)
-        parts = self._split(mask)
-        return {
-            name: GlobalCategoricalActionMask(part)
-            for name, part in zip(self.action_space, parts, strict=True)
-        }
-
-    def _split(self, mask: Any) -> Sequence[npt.NDArray[Any]]:
-        """The part of each action: ``mask`` has one after the other, or is a list of them."""
-        single = not self.starts.shape
-        try:
-            if not single and isinstance(mask, tuple | list) and all(np.ndim(m) for m in mask):
-                parts = [np.array(part).ravel() for part in mask]
-            else:
-                parts = np.split(np.array(mask).ravel(), np.cumsum(self.counts)[:-1])
-        except ValueError:  # rows of different lengths
-            parts = []
-        if [len(part) for part in parts] != self.counts:
-            raise MaskShapeError(
-                "the action mask has the wrong shape",
-                expected=f"({sum(self.counts)},)"
-                + ("" if single else f", or parts of {self.counts} choices"),
-                received=shorten(mask),
-            )
-        return parts
-
-
-def _index(name: ActionName, actions: Mapping[ActionName, Action]) -> int:
-    action = actions.get(name)
-    if not isinstance(action, GlobalCategoricalAction):
-        raise UnknownActionError(
-            f"action {name!r} is missing",
-            expected="a GlobalCategoricalAction",
-            received=shorten(action),
-        )
-    return action.index

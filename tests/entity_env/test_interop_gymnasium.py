@@ -395,12 +395,32 @@ def test_a_mask_that_forbids_everything_is_refused_unless_the_episode_is_over():
             rows.act({"action": one})  # over: its mask is not read, but the next reset's is
 
 
-@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (1,)), spaces.Tuple([spaces.Discrete(2)])])
-def test_other_actions_are_refused(space):
+@pytest.mark.parametrize(
+    ("space", "words"),
+    [
+        (spaces.Box(-1, 1, (1,)), ["is a Box", "gymnasium.wrappers.DiscretizeAction(env"]),
+        (spaces.Text(3), ["is a Text", "wrapper"]),
+        (
+            spaces.Dict({"arm": spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (1,))])}),
+            ["of 'arm/1' is a Box"],
+        ),
+    ],
+)
+def test_other_actions_are_refused(space, words):
     with pytest.raises(SpaceError) as caught:
         GymnasiumEnv(Told(action_space=space))
-    assert f"is a {type(space).__name__}" in str(caught.value)
-    assert "Discrete, MultiDiscrete or MultiBinary" in str(caught.value)
+    for word in [*words, "Discrete, MultiDiscrete or MultiBinary"]:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("bins", [5, 3])
+def test_the_hint_for_numbers_as_actions_works(bins):
+    env = gymnasium.make("Pendulum-v1")
+    wrapped = gymnasium.wrappers.DiscretizeAction(env, bins=bins, multidiscrete=True)
+    adapted = GymnasiumEnv(wrapped)
+    assert len(adapted.action_space()["action[0]"]) == bins
+    adapted.reset()
+    adapted.act(pick(bins - 1, names=["action[0]"]))
 
 
 @pytest.mark.parametrize(
@@ -476,6 +496,7 @@ def test_pictures_need_their_render_mode():
         ("Cart Pole", {}, UnknownEnvironmentError, ["Cart Pole"]),
         ("no_such_pkg:Env-v0", {}, UnknownEnvironmentError, ["no_such_pkg"]),
         ("CartPole-v1", {"sutons": 1}, SettingError, ["sutons"]),
+        ("CartPole-v1", {"ignor": "x"}, SettingError, ["ignor", "did you mean 'ignore'?"]),
         (None, {}, SettingError, ["env.env=CartPole-v1"]),
         (3, {}, SettingError, ["3"]),
         (dict, {}, SettingError, ["gymnasium.Env"]),

@@ -214,6 +214,51 @@ def test_a_seat_that_comes_late_is_refused():
         env.reset()
 
 
+class Tables(Together):
+    """Shows a table and a text, and has actions of two parts."""
+
+    def observation_space(self, agent):
+        return spaces.Dict({"units": spaces.Box(0, 99, (3, 2)), "chat": spaces.Text(9)})
+
+    def action_space(self, agent):
+        return spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)])
+
+    def _seen(self):
+        table = np.array([[1, self.time], [0, 7], [1, 9]], np.float32)
+        return {agent: {"units": table, "chat": "hello"} for agent in self.agents}
+
+    def step(self, actions):
+        self.played = actions
+        told = super().step({agent: sum(action) for agent, action in actions.items()})
+        infos = told[-1]
+        for info in infos.values():  # of the first part everything, of the second one choice
+            info["action_mask"] = (None, np.array([0, 0, 1], np.int8))
+        return told
+
+
+def test_parts_are_left_out_and_rows_become_entities():
+    with pytest.raises(SpaceError, match=r"env\.ignore=\[chat\]"):
+        PettingZooEnv(Tables())
+    inner = Tables()
+    env = PettingZooEnv(inner, seat="b", ignore=["chat"], entities={"units": 0})
+    assert env.obs_space().entities["units"].names == ("value[1]",)
+    assert env.reset().features["units"].tolist() == [[0], [9]]
+    choices = {f"action/{i}": GlobalCategoricalAction(1, "1") for i in range(2)}
+    seen = env.act(choices)
+    assert inner.played["b"] == (1, 1)
+    assert seen.features["units"].tolist() == [[1], [9]]
+    assert seen.actions["action/0"].mask is None
+    assert seen.actions["action/1"].mask.tolist() == [0, 0, 1]
+    env.act(choices)
+    assert inner.played["a"][1] == 2  # the others obey their masks, too
+    check_env(lambda: PettingZooEnv(Tables(), ignore="chat", entities={"units": 0}), episodes=1)
+
+
+def test_entities_that_are_not_there():
+    with pytest.raises(SettingError, match="'chat', which is no table"):
+        PettingZooEnv(Tables(), ignore="chat", entities={"Unit": {"part": "chat"}})
+
+
 # In turn.
 
 
@@ -353,6 +398,12 @@ def test_others_may_have_other_actions(space):
     if isinstance(space, spaces.MultiDiscrete):
         drawn = any_allowed("a", None, mask, space, np.random.default_rng(0))
         assert drawn.tolist() == [1, 2]
+        one_after_the_other = np.array([1, 0, 0, 1, 0], bool)
+        drawn = any_allowed("a", None, one_after_the_other, space, np.random.default_rng(0))
+        assert drawn.tolist() == [0, 1]
+        for mask in ((np.zeros(2), np.zeros(3)), (np.ones(2),)):
+            with pytest.raises(MaskShapeError):
+                any_allowed("a", None, mask, space, np.random.default_rng(0))
 
 
 # What can be wrong.
@@ -448,6 +499,18 @@ def registry():
 @pytest.mark.filterwarnings("ignore:The old environment creation")
 def test_check_env_is_silent_on_real_games(registry, name, kwargs):
     check_env(lambda: PettingZooEnv(name, **kwargs), episodes=1)
+
+
+def test_knights_archers_and_zombies_are_entities(registry):
+    rows = {"Self": {"rows": [0, 1]}, "Other": {"rows": [1, 27], "zeros_absent": True}}
+    name = "butterfly/knights_archers_zombies"
+    env = PettingZooEnv(name, seat="archer_1", obs_method="vector-masked", entities=rows)
+    seen = env.reset()
+    # Columns: zombie, archer, knight, sword, arrow, oneself; then distance, place, direction.
+    assert seen.features["Self"][:, :6].tolist() == [[0, 0, 0, 0, 0, 1]]
+    kinds = seen.features["Other"][:, :6].tolist()
+    assert kinds == [[0, 1, 0, 0, 0, 0]] * 2 + [[0, 0, 1, 0, 0, 0]] * 2
+    env.close()
 
 
 def test_a_game_of_tictactoe(registry):

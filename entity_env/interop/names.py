@@ -1,0 +1,39 @@
+"""The names of the parts of a Gymnasium space: ``arm/speed[0]``, ``obs/0[1]``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+__all__ = ["named_parts", "names_of"]
+
+
+def names_of(name: str, shape: tuple[int, ...]) -> list[str]:
+    """One name for each number of an array: ``name``, ``name[2]``, ``name[0,2]``."""
+    if not shape:
+        return [name]
+    return [f"{name}[{','.join(map(str, place))}]" for place in np.ndindex(*shape)]
+
+
+def named_parts(
+    space: spaces.Dict | spaces.Tuple[Any], name: str, root: str
+) -> Iterator[tuple[Any, spaces.Space[Any], str]]:
+    """What a ``Dict`` or ``Tuple`` holds.
+
+    Args:
+        space: The space.
+        name: Its name, or "" for the whole of an observation or action.
+        root: What stands for "" before the places of a ``Tuple``.
+
+    Yields:
+        The key or place, the space and the name of each part.
+    """
+    if isinstance(space, spaces.Dict):
+        for key, inner in space.spaces.items():
+            yield key, inner, f"{name}/{key}" if name else str(key)
+    else:
+        for place, inner in enumerate(space.spaces):
+            yield place, inner, f"{name or root}/{place}"

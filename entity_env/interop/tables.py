@@ -1,0 +1,153 @@
+"""Reads a table of an observation: the rows that hold an object, without the presence column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from entity_env.errors import SettingError, SpaceError, nearest, shorten
+from entity_env.interop.rows import Rows
+from entity_env.spaces import Discrete, EntityName, Feature
+
+__all__ = ["Table", "is_table", "table_of"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """How the rows of a table become entities.
+
+    Args:
+        features: What the entities have.
+        kept: The column of each of them. Shape: (F,).
+        width: The number of columns.
+        starts: What the counting of each discrete column begins with. Shape: (width,).
+        rows: Which of the table's rows are meant.
+        presence: The column that is 0 where there is no object.
+        zeros_absent: Whether there is none either where all is 0.
+    """
+
+    features: list[Feature]
+    kept: npt.NDArray[np.int64]
+    width: int
+    starts: Array | None
+    rows: slice
+    presence: int | None
+    zeros_absent: bool
+
+    def read(self, given: Any) -> Array:
+        """The features of the objects that are there; a copy. Shape: (N, F)."""
+        table = np.asarray(given)
+        if table.ndim != 2 or table.shape[1] != self.width:
+            raise ValueError(f"a table of {self.width} columns has the shape {table.shape}")
+        table = table[self.rows]
+        if self.presence is not None:
+            there = table[:, self.presence]
+            if there.dtype.kind == "f" and np.isnan(there).any():
+                raise ValueError(f"the presence column {self.presence} holds NaN")
+            table = table[there != 0]
+        if self.zeros_absent:
+            table = table[(table != 0).any(axis=1)]
+        if self.starts is not None:
+            table = table - self.starts
+        return table[:, self.kept]
+
+
+def is_table(space: spaces.Space[Any]) -> bool:
+    """Whether a space has rows and columns of numbers."""
+    kinds = spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
+    return isinstance(space, kinds) and len(space.shape) == 2
+
+
+def table_of(
+    space: spaces.Space[Any], entity: EntityName, asked: Rows, columns: Sequence[str] | None
+) -> Table:
+    """The table that a user asked for.
+
+    Args:
+        space: Its space, which ``is_table``.
+        entity: The entity type that its rows become.
+        asked: Which rows and columns.
+        columns: Names of the columns that the environment knows, which count if they fit.
+
+    Raises:
+        SettingError: A column that is not there, or too many or too few names.
+        SpaceError: Discrete columns that differ from row to row.
+    """
+    assert space.shape is not None
+    width = int(space.shape[1])
+    names = asked.features
+    if names is None and columns is not None and len(columns) == width:
+        names = columns
+    if names is not None and len(names) != width:
+        raise SettingError(
+            f"the rows of entity type {entity!r} have {width} columns",
+            expected=f"features with {width} names, that of the presence column included",
+            received=shorten(names),
+        )
+    presence = _column(asked.presence, entity, names, width)
+    kept = [column for column in range(width) if column != presence]
+    own = [f"value[{i}]" for i in range(width)] if names is None else list(names)
+    counts, starts = _counts(space, entity)
+    features: list[Feature] = [
+        own[i] if counts is None else Discrete(own[i], counts[i]) for i in kept
+    ]
+    rows = slice(None) if asked.rows is None else slice(*asked.rows)
+    if asked.rows is not None and asked.rows[1] > space.shape[0]:
+        raise SettingError(
+            f"the rows of entity type {entity!r} end behind the table",
+            expected=f"rows=(first, end) with an end of at most {space.shape[0]}",
+            received=asked.rows,
+        )
+    return Table(
+        features, np.array(kept, np.int64), width, starts, rows, presence, bool(asked.zeros_absent)
+    )
+
+
+def _column(
+    presence: int | str | None, entity: EntityName, names: Sequence[str] | None, width: int
+) -> int | None:
+    """The index of the presence column."""
+    if presence is None:
+        return None
+    if isinstance(presence, str):
+        if names is not None and presence in names:
+            return list(names).index(presence)
+        raise SettingError(
+            f"entity type {entity!r} has no column {presence!r} to say what is present"
+            + (": its columns have no names" if names is None else ""),
+            expected=f"a column from 0 to {width - 1}, or features=[...] with the names of all"
+            if names is None
+            else None,
+            options=names,
+            hint=None if names is None else nearest(presence, names),
+        )
+    if not -width <= presence < width:
+        raise SettingError(
+            f"entity type {entity!r} has no column {presence} to say what is present",
+            expected=f"from 0 to {width - 1}",
+            received=presence,
+        )
+    return int(presence) % width
+
+
+def _counts(space: spaces.Space[Any], entity: EntityName) -> tuple[list[int] | None, Array | None]:
+    """The number of values of each column and the first of them; None for real numbers."""
+    if isinstance(space, spaces.MultiBinary):
+        return [2] * int(space.shape[1]), None
+    if not isinstance(space, spaces.MultiDiscrete):
+        return None, None
+    same = (space.nvec == space.nvec[0]).all() and (space.start == space.start[0]).all()
+    if not same:
+        raise SpaceError(
+            f"the rows of entity type {entity!r} have discrete columns that differ",
+            expected="the same number of values in every row",
+            received=shorten(space),
+        )
+    return space.nvec[0].tolist(), space.start[0]
