@@ -24,7 +24,7 @@ from entity_env.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.screen import say
-from ppo_trainer.signature import KeyUnavailableError, sign
+from ppo_trainer.signature import SIGNATURE_LENGTH, KeyUnavailableError, sign
 
 try:
     import fcntl
@@ -180,7 +180,10 @@ class RunFolder:
     def read_signature(self) -> str | None:
         """What stands beside the settings to say who made them, if anything does."""
         try:
-            return self.signature_file.read_text(encoding="ascii").strip()
+            if not self.signature_file.is_file():  # a pipe would never end
+                return None
+            with self.signature_file.open(encoding="ascii") as file:
+                return file.read(SIGNATURE_LENGTH + 1).strip()
         except (OSError, UnicodeDecodeError):
             return None
 

@@ -27,6 +27,7 @@ from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.screen import say
 from ppo_trainer.seeding import derived_seed, make_generators
 from ppo_trainer.tensors import to_batch
+from ppo_trainer.trust import why_consent_will_be_needed
 from ppo_trainer.update import make_optimizers
 from ragged_net import RaggedNet
 
@@ -194,6 +195,8 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
         shutil.rmtree(session.run.path, ignore_errors=True)
         raise
     say(f"run folder: {run.path}")
+    if reason := why_consent_will_be_needed(session.config):
+        say(f"whoever opens it will be asked for --trust, since it is not signed: {reason}")
     return replace(session, run=run), obs
 
 

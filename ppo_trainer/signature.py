@@ -19,8 +19,10 @@ from pathlib import Path
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import TrainerError
 
-__all__ = ["KeyUnavailableError", "key_file", "sign", "verify"]
+__all__ = ["SIGNATURE_LENGTH", "KeyUnavailableError", "key_file", "sign", "verify"]
 
+SIGNATURE_LENGTH = 64
+"""Hexadecimal digits."""
 _KEY_BYTES = 32
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -30,21 +32,21 @@ class KeyUnavailableError(TrainerError):
 
 
 def sign(config: TrainConfig) -> str:
-    """The signature of what a run's settings make Python import: 64 hexadecimal digits.
+    """The signature of what a run's settings make Python import, in hexadecimal digits.
 
     Raises:
         KeyUnavailableError: No key can be kept for this user, such as without a home folder.
     """
-    return _digest(_key(create=True), config)
+    return _digest(_key(), config)
 
 
 def verify(config: TrainConfig, signature: str) -> bool:
     """Whether this user has signed these settings on this machine.
 
     Raises:
-        KeyUnavailableError: This user has no key here that nobody else can know.
+        KeyUnavailableError: As for ``sign``.
     """
-    return hmac.compare_digest(_digest(_key(create=False), config).encode(), signature.encode())
+    return hmac.compare_digest(_digest(_key(), config).encode(), signature.encode())
 
 
 def key_file() -> Path:
@@ -67,16 +69,15 @@ def _digest(key: bytes, config: TrainConfig) -> str:
     return hmac.new(key, json.dumps(names).encode(), hashlib.sha256).hexdigest()
 
 
-def _key(create: bool) -> bytes:
+def _key() -> bytes:
+    """The user's key, which is made where there is none."""
     path = key_file()
     try:
-        if create and not path.exists():
+        if not path.exists():
             _make_key(path)
         return _read_key(path)
     except OSError as error:
-        raise KeyUnavailableError(
-            f"the key of this user, {path}, cannot be had: {error}"
-        ) from error
+        raise KeyUnavailableError(f"the user's key, {path}, cannot be had: {error}") from error
 
 
 def _make_key(path: Path) -> None:
@@ -97,11 +98,9 @@ def _read_key(path: Path) -> bytes:
         found = os.fstat(file.fileno())
         key = file.read(_KEY_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
     if len(key) != _KEY_BYTES:
-        raise KeyUnavailableError(f"{path} is no key", hint="delete it: a new one will be made")
+        raise KeyUnavailableError(f"{path} is no key: delete it, and a new one will be made")
     if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o077):
         raise KeyUnavailableError(
-            f"the key {path} may be known to others",
-            expected="a file of your own that nobody else can read: chmod 600",
-            hint="if others could read it, delete it: a new one will be made",
+            f"the user's key, {path}, may be known to others: delete it, and a new one will be made"
         )
     return key

@@ -19,9 +19,9 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE
 from ppo_trainer.errors import ConfigError, UntrustedRunError
 from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.signature import KeyUnavailableError, verify
+from ppo_trainer.signature import KeyUnavailableError, sign, verify
 
-__all__ = ["require_trust"]
+__all__ = ["require_trust", "why_consent_will_be_needed"]
 
 
 def require_trust(
@@ -76,6 +76,21 @@ def _named_env(target: str, named: Mapping[str, Any], refusal: _Refusal) -> Fact
     return resolve(target)
 
 
+def why_consent_will_be_needed(config: TrainConfig) -> str | None:
+    """Why whoever opens a run with these settings later will be asked, if there is a reason.
+
+    Args:
+        config: The settings of a run that this user makes.
+    """
+    target = config.env["_target_"]
+    try:
+        sign(config)
+    except KeyUnavailableError as error:
+        is_own = not target.startswith(UNIMPORTABLE) and not is_registered(target)
+        return error.what if is_own else None
+    return None
+
+
 class _Refusal:
     """Why a run is not trusted, if it is not, and what to do about it."""
 
@@ -91,10 +106,9 @@ class _Refusal:
             expected="an environment that an installed package registers, or a run that you made "
             "on this machine",
             received=self.reason,
-            hint="only if you trust whoever made the run and that file: --trust, with resume= "
-            "trust=true, in Python trust=True; or name the environment yourself: env=MyEnv in "
-            "Python, env._target_=... with resume=; the network alone is safe: "
-            "ppo_trainer.agent.load_agent",
+            hint="if you trust whoever made it: --trust, with resume= trust=true, in Python "
+            "trust=True; or name the environment yourself: env=MyEnv in Python, env._target_=... "
+            "with resume=; load_agent of ppo_trainer.agent opens the network alone",
         )
 
 
@@ -105,9 +119,9 @@ def _why_untrusted(run: RunFolder, saved: TrainConfig) -> str | None:
         if verify(saved, signature or ""):
             return None
     except KeyUnavailableError as error:
-        return f"a run of which nobody can tell who made it: {error.what}"
+        return f"a run that may be your own or not, which cannot be told: {error.what}"
     if signature is None:
-        return f"a run without {run.signature_file.name}: nobody can tell who made it"
+        return f"a run without {run.signature_file.name}, made by somebody else or long ago"
     return (
         "a run that was signed by another user or on another machine, or whose env or "
         "eval.scripted has changed since"
@@ -126,5 +140,10 @@ def _module(path: str) -> str:
                 spec = PathFinder.find_spec(f"{spec.name}.{part}", within)
     except (ImportError, ValueError, AttributeError):
         spec = None
-    where = "which is not found here" if spec is None else f"from {spec.origin or 'a folder'}"
+    if spec is None:
+        where = "which is not found here"
+    elif not spec.has_location:
+        where = "a part of Python" if spec.origin else "a folder"
+    else:
+        where = f"from {spec.origin}"
     return f"{shorten(name)}, {where}"

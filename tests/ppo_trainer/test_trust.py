@@ -1,7 +1,9 @@
 """What a run folder names is neither imported nor called unless its user wants that."""
 
+import os
 import shutil
 import sys
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -168,6 +170,7 @@ def test_a_refusal_says_what_would_be_imported_and_from_where(own, stranger):
         ("nowhere.at.all.Env", "'nowhere.at.all', which is not found here"),
         ("stranger.Env.Env", "'stranger.Env', which is not found here"),
         ("os.path.join", "'os.path', which is not found here"),
+        ("sys.exit", "'sys', a part of Python"),
         ("__main__.Env", "'__main__', "),
     ):
         shutil.rmtree(run)
@@ -274,6 +277,23 @@ def test_a_resume_with_consent_makes_the_run_one_s_own(own, stranger):
     watch.watch(run, episodes=1)
 
 
+@pytest.mark.parametrize("how", ["missing", "pipe", "folder", "large", "not text", "of another"])
+def test_a_damaged_signature_is_none(own, stranger, how):
+    run = download(own, stranger)
+    file = run / "config.signature"
+    valid = file.read_text()
+    file.unlink()
+    if how == "pipe":
+        os.mkfifo(file)
+    elif how == "folder":
+        file.mkdir()
+    elif how != "missing":
+        text = {"large": valid.strip() + "0" * 10**6, "not text": "ä\0", "of another": "f" * 64}
+        file.write_text(text[how], encoding="utf-8")
+    with pytest.raises(UntrustedRunError):
+        watch.watch(run, episodes=1)
+
+
 @pytest.mark.parametrize("value", ["yes", 1, None])
 def test_consent_is_true_or_false(own, value):
     with pytest.raises(ConfigError, match="trust is not True or False"):
@@ -326,7 +346,12 @@ def test_a_user_without_a_place_for_a_key_trains_and_is_asked_later(stranger, mo
     )
     run = train(config).run
     assert not (run / "config.signature").exists()
-    with pytest.raises(UntrustedRunError, match="cannot be had"):
+    said = "it is not signed: the user's key, "
+    assert said in capsys.readouterr().out
+    with pytest.raises(UntrustedRunError, match=r"cannot be told: the user's key, .*Not a dir"):
         watch.watch(run, episodes=1)
     watch.watch(run, episodes=1, trust=True)
     watch.watch(run, SavedForaging, episodes=1)
+    train(replace(config, env={"_target_": "xor"}))
+    train(config, env=lambda: SavedForaging())
+    assert said not in capsys.readouterr().out
