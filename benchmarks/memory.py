@@ -69,8 +69,8 @@ def _rollout_bytes(session: Session, obs: Any) -> int:
         session.config,
         generator,
         Stopwatch(),
-        session.room,
-    ).rollout
+        session.buffer,
+    ).trajectories
     sizes = {tensor.data_ptr(): tensor.nbytes for tensor in _tensors(rollout)}
     return sum(sizes.values())
 

@@ -142,7 +142,7 @@ def _async_rows(
         AsyncEnv(create_env, size, processes, together) as apart,
     ):
         parallel.reset()
-        apart.reset()
+        apart.async_reset()
         waiting = [apart.recv().rows for _ in range(size // together)]
         cases = {
             "sync": _stepper(parallel, rounds),

@@ -35,10 +35,10 @@ def check_actions(
     """Return the actions with one entry for each action of the space, or raise.
 
     Args:
-        actions: Indices of choices, or of selected entities. Shape: (R, A, 1), int64.
+        actions: Indices of choices, or of selected entities. Shape: (B, A, 1), int64.
         obs: The observation that they answer.
         action_space: Its action space.
-        numbers: Those that errors call the environments by; None: 0 to R - 1. Shape: (R,).
+        numbers: Those that errors call the environments by; None: ``obs.rows``. Shape: (B,).
     """
     if not isinstance(actions, Mapping):
         raise ActionShapeError(
@@ -53,7 +53,7 @@ def check_actions(
                 options=action_space,
                 hint=nearest(name, action_space),
             )
-    environments = range(len(obs)) if numbers is None else numbers
+    environments = obs.rows if numbers is None else numbers
     return {
         name: _checked(name, actions.get(name), obs.action_masks[name], environments)
         for name in action_space

@@ -8,19 +8,24 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from entity_env.action_format import deal_actions
 from entity_env.answer import check_actions
 from entity_env.asked_rows import AskedRows, Ready
+from entity_env.batch import VecObs, all_rows
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import (
     ClosedError,
     NotReadyError,
     ResetNeededError,
     RowsError,
+    SettingError,
+    StateError,
     TimeoutValueError,
     shorten,
 )
@@ -28,7 +33,7 @@ from entity_env.obs_format import ObsFormat
 from entity_env.ragged import RaggedBufferI64
 from entity_env.row_loop import ROUND
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.vec_env import check_count
+from entity_env.vec_env import VecEnv, check_count
 from entity_env.worker_process import WorkerProcess, common_spaces, end_workers, start_workers
 
 __all__ = ["AsyncEnv", "Ready"]
@@ -39,13 +44,21 @@ _FOR_EVER = 1e12
 """Seconds after which nobody asks."""
 
 
-class AsyncEnv:
+class AsyncEnv(VecEnv):
     """Steps each row as soon as it has its actions, and returns the first M that are ready.
 
-    Where steps take very different times, rows that are done need not wait for slow ones::
+    Where steps take very different times, rows that are done need not wait for slow ones. It is a
+    ``VecEnv`` whose observations ask M rows at a time; what a row got while others were asked comes
+    with the observation that asks it::
 
         with AsyncEnv(Game, num_envs=32, num_processes=8, batch_size=8) as env:
-            env.reset()
+            obs = env.reset()
+            while ...:
+                obs = env.act(policy(obs))  # of the rows obs.rows
+
+    Who has something else to do meanwhile sends and receives apart::
+
+            env.async_reset()
             while ...:
                 ready = env.recv()
                 env.send(policy(ready.obs), ready.rows)
@@ -92,6 +105,7 @@ class AsyncEnv:
         # A row is ready, with the place of its observation, or asked for actions, or on its way.
         self._arrived: deque[tuple[int, bytes]] = deque()
         self._asked = AskedRows(len(self))
+        self._acting = all_rows(0)  # whom the last observation of ``act`` asks
 
     def obs_space(self) -> ObsSpace:
         """What the rows observe."""
@@ -112,12 +126,14 @@ class AsyncEnv:
         """The number of rows R."""
         return self._num_envs
 
-    def reset(self, seed: int | None = None) -> None:
+    def async_reset(self, seed: int | None = None) -> None:
         """Start a new episode in each row; with a seed, restart the rows' random numbers first.
 
-        Returns at once. Steps that run are finished and dropped, as are those that wait.
+        Returns at once; ``recv`` comes next. Steps that run are finished and dropped, as are those
+        that wait.
         """
         self._check_open()
+        self._last = None
         if seed is not None:
             seed = check_seed(seed)
         self._round += 1
@@ -137,25 +153,7 @@ class AsyncEnv:
             RowsError: Fewer than M rows are ready or on their way, so that it would wait for ever.
         """
         self._check_begun("recv")
-        end = _end_of(timeout)
-        there = self._num_envs - len(self._asked)
-        if there < self._batch_size:
-            raise RowsError(
-                f"recv would wait for ever: it returns {self._batch_size} rows, "
-                f"and {there} are ready or on their way",
-                expected=f"at most {self._num_envs - self._batch_size} rows that wait for actions",
-                received=f"{len(self._asked)}: {self._asked.text()}",
-                hint="send them their actions first",
-            )
-        try:
-            while len(self._arrived) < self._batch_size:
-                self._wait(end)
-            return self._next()
-        except NotReadyError:
-            raise
-        except BaseException:  # Ctrl-C too may have come in the middle of a message
-            self.close()
-            raise
+        return self._receive(_end_of(timeout))
 
     def send(self, actions: Mapping[ActionName, RaggedBufferI64], rows: Any) -> None:
         """Give rows their actions; returns at once.
@@ -175,20 +173,60 @@ class AsyncEnv:
             return
         obs = self._asked.obs(numbers)
         chosen = check_actions(actions, obs, self.action_space(), numbers)
-        self._asked.remove(numbers)
-        self._send(b"a", deal_actions(chosen, numbers, self._owners[numbers]))
-
-    def close(self) -> None:
-        """End the workers; a second call does nothing."""
-        self._finalizer()
+        self._last = None  # ``act`` would answer it again
+        self._deal(chosen, numbers)
 
     def __enter__(self) -> AsyncEnv:
         """Use as a context manager that closes at the end."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
+    def _reset(self, seed: int | None) -> VecObs:
+        self.async_reset(seed)
+        return self._next()
+
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        self._deal(chosen, self._acting)
+        return self._next()
+
+    def _next(self) -> VecObs:
+        """The M rows that are ready first, as an observation of all rows that asks these."""
+        ready = self._receive(None, ascending=True)
+        self._acting = ready.rows
+
+        def of_all(values: npt.NDArray[Any], missing: float) -> npt.NDArray[Any]:
+            column = np.full(len(self), missing, values.dtype)
+            column[ready.rows] = values
+            return column
+
+        return replace(
+            ready.obs,
+            reward=of_all(ready.obs.reward, 0.0),
+            done=of_all(ready.obs.done, False),
+            truncated=of_all(ready.obs.truncated, False),
+            metrics={name: of_all(column, np.nan) for name, column in ready.obs.metrics.items()},
+            rows=ready.rows,
+        )
+
+    def _deal(
+        self, chosen: Mapping[ActionName, RaggedBufferI64], rows: npt.NDArray[np.int64]
+    ) -> None:
+        """Send checked actions to the workers of these rows."""
+        self._asked.remove(rows)
+        self._send(b"a", deal_actions(chosen, rows, self._owners[rows]))
+
+    def _get_state(self) -> list[Any]:
+        raise StateError("the rows of an AsyncEnv do not save their state", expected="a ListEnv")
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        raise StateError("the rows of an AsyncEnv do not restore a state", expected="a ListEnv")
+
+    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
+        raise SettingError(
+            "the rows of an AsyncEnv are not drawn while they play", expected="a ListEnv"
+        )
+
+    def _close(self) -> None:
+        self._finalizer()
 
     def _check_open(self) -> None:
         if not self._finalizer.alive:
@@ -197,7 +235,28 @@ class AsyncEnv:
     def _check_begun(self, what: str) -> None:
         self._check_open()
         if self._round == 0:
-            raise ResetNeededError(f"{what} was called before reset", hint="call reset() first")
+            raise ResetNeededError(f"{what} was called before async_reset", hint="call it first")
+
+    def _receive(self, end: float | None, ascending: bool = False) -> Ready:
+        """``recv`` until the moment ``end``; the rows in order of arrival, or of their numbers."""
+        there = self._num_envs - len(self._asked)
+        if there < self._batch_size:
+            raise RowsError(
+                f"recv would wait for ever: it returns {self._batch_size} rows, "
+                f"and {there} are ready or on their way",
+                expected=f"at most {self._num_envs - self._batch_size} rows that wait for actions",
+                received=f"{len(self._asked)}: {self._asked.text()}",
+                hint="send them their actions first",
+            )
+        try:
+            while len(self._arrived) < self._batch_size:
+                self._wait(end)
+            return self._take(ascending)
+        except NotReadyError:
+            raise
+        except BaseException:  # Ctrl-C too may have come in the middle of a message
+            self.close()
+            raise
 
     def _send(self, kind: bytes, messages: Mapping[int, bytes]) -> None:
         """Send some of the workers a message each."""
@@ -226,8 +285,10 @@ class AsyncEnv:
                 if number == self._round:
                     self._arrived.append((row, report[ROUND.size :]))
 
-    def _next(self) -> Ready:
+    def _take(self, ascending: bool) -> Ready:
         first = [self._arrived.popleft() for _ in range(self._batch_size)]
+        if ascending:
+            first.sort()  # no row is there twice
         rows = np.array([row for row, _ in first], np.int64)
         parts = [
             self._workers[owner].block.read(place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias, Union
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "VecCategoricalActionMask",
     "VecObs",
     "VecSelectEntityActionMask",
+    "all_rows",
     "batch_frames",
     "batch_obs",
     "check_final",
@@ -70,23 +72,28 @@ VecActionMask: TypeAlias = Union[VecCategoricalActionMask, VecSelectEntityAction
 
 @dataclass(frozen=True)
 class VecObs:
-    """Observations of all R rows of a ``VecEnv``.
+    """What the rows of a ``VecEnv`` that must decide observe, and what has happened to each row.
 
-    Rows reset themselves: where ``done`` is set, reward and end of episode belong to the step just
-    taken, everything else is the first observation of the next episode. What a step has returned
+    There are B frames, one for each row that must decide: usually all R rows, but of an
+    ``AsyncEnv`` those that are ready, and of a game with turns those whose turn it is. Reward and
+    end say what has happened to each of the R rows since the last ``VecObs``, asked now or not.
+
+    Rows reset themselves: where ``done`` is set, reward and end belong to the episode that is over,
+    and a frame of that row is the first observation of its next episode. What a step has returned
     stays as it is while the next ones are played.
 
     Args:
-        features: For each entity type of the space. Shape: (R, N, F).
+        features: For each entity type of the space. Shape: (B, N, F).
         action_masks: For each action of the action space.
         reward: Shape: (R,), float32.
         done: Shape: (R,), bool.
         truncated: A limit ended the episode, not the game. Shape: (R,), bool.
-        global_features: Shape: (R, G), float32.
-        visible: Only for types of which some entity is hidden. Shape: (R, N, 1).
-        metrics: Numbers of the episodes that ended in this step, NaN in rows without one.
+        global_features: Shape: (B, G), float32.
+        visible: Only for types of which some entity is hidden. Shape: (B, N, 1).
+        metrics: Numbers of the episodes that have ended, NaN in rows without one.
             Shape: (R,), float64. Empty where no episode ended.
         final: The last observations of the truncated rows, in row order, or None.
+        rows: The row of each frame, ascending; left out, all rows. Shape: (B,), int64.
     """
 
     features: Mapping[EntityName, RaggedBufferF32]
@@ -98,15 +105,34 @@ class VecObs:
     visible: Mapping[EntityName, RaggedBufferBool] = field(default_factory=dict)
     metrics: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     final: VecObs | None = None
+    rows: npt.NDArray[np.int64] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        """Fill in the rows where they are all of them."""
+        if self.rows is None:
+            object.__setattr__(self, "rows", all_rows(len(self.reward)))
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """The number of rows R."""
         return len(self.reward)
+
+    @property
+    def num_frames(self) -> int:
+        """The number of frames B: of rows that must decide."""
+        return len(self.rows)
+
+
+@lru_cache(maxsize=64)
+def all_rows(count: int) -> npt.NDArray[np.int64]:
+    """The numbers 0 to ``count`` - 1, always the same array, which nobody can write to."""
+    rows = np.arange(count)
+    rows.flags.writeable = False
+    return rows
 
 
 def check_final(obs: VecObs) -> None:
     """Raise ObservationError unless each truncated row has its final observation."""
-    final = 0 if obs.final is None else len(obs.final)
+    final = 0 if obs.final is None else obs.final.num_frames
     if final != obs.truncated.sum():
         raise ObservationError(
             "the rows give other final observations than those of the truncated rows",

@@ -15,6 +15,7 @@ from entity_env.batch import (
     VecCategoricalActionMask,
     VecObs,
     VecSelectEntityActionMask,
+    all_rows,
 )
 from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, SelectEntityActionSpace
@@ -31,7 +32,8 @@ class ObsFormat:
     A message is the number of values of each column (int64, -1 for a column that is left out),
     then the values. The order is that of the size of a value, which keeps them aligned::
 
-        int64    lengths of each entity type; actors, their lengths, actees, theirs of each action
+        int64    lengths of each entity type; actors, their lengths, actees, theirs of each action;
+                 the rows of the frames, left out where they are all
         float64  metrics (K, R)
         float32  features of each entity type, rewards, global features
         bool     visible of each entity type, mask of each action, done, truncated
@@ -50,7 +52,7 @@ class ObsFormat:
         }
         types, actions = len(self._widths), len(self._choices)
         selects = sum(choices is None for choices in self._choices.values())
-        self._ints = types + 2 * actions + 2 * selects
+        self._ints = types + 2 * actions + 2 * selects + 1
         # Of each column what its values are, as in ``struct``, and the bytes of one.
         kinds = "q" * self._ints + "d" + "f" * (types + 2) + "?" * (types + actions + 2) + "BB"
         self._kinds: list[tuple[Any, int]] = [(kind, struct.calcsize(kind)) for kind in kinds]
@@ -68,6 +70,7 @@ class ObsFormat:
             bools.append(_flat(mask.mask))
         columns = [
             *ints,
+            None if obs.num_frames == len(obs) else obs.rows,
             np.stack(list(obs.metrics.values())) if obs.metrics else None,
             *(obs.features[name].as_array() for name in self._widths),
             obs.reward,
@@ -96,7 +99,8 @@ class ObsFormat:
         metrics, floats = rest[0], rest[1 : types + 3]
         bools, (metric_names, finals) = rest[types + 3 : -2], rest[-2:]
         lengths = [_joined(column, np.int64) for column in ints[:types]]
-        rewards = _joined(floats[types], np.float32)
+        counts = [len(part) for part in floats[types]]
+        rows = _rows(ints[-1], counts)
         final_parts = [(final, 0) for final in finals if final is not None]
         return VecObs(
             features={
@@ -105,20 +109,21 @@ class ObsFormat:
                     self._widths.items(), floats[:types], lengths, strict=True
                 )
             },
-            action_masks=self._masks(ints[types:], bools[types:-2]),
-            reward=rewards,
+            action_masks=self._masks(ints[types:-1], bools[types:-2]),
+            reward=_joined(floats[types], np.float32),
             done=_joined(bools[-2], np.bool_),
             truncated=_joined(bools[-1], np.bool_),
-            global_features=_joined(floats[-1], np.float32).reshape(len(rewards), self._globals),
+            global_features=_joined(floats[-1], np.float32).reshape(len(rows), self._globals),
             visible={
-                name: _bools(shown, [int(np.sum(part)) for part in counts], own)
-                for name, shown, counts, own in zip(
+                name: _bools(shown, [int(np.sum(part)) for part in own_counts], own)
+                for name, shown, own_counts, own in zip(
                     self._widths, bools[:types], ints[:types], lengths, strict=True
                 )
                 if any(part is not None for part in shown)
             },
-            metrics=_metrics(metrics, metric_names, [len(part) for part in floats[types]]),
+            metrics=_metrics(metrics, metric_names, counts),
             final=self.join(final_parts) if final_parts else None,
+            rows=rows,
         )
 
     def _read(self, memory: Any, start: int) -> list[Any]:
@@ -158,6 +163,19 @@ class ObsFormat:
                 pairs = _bools(column, sizes, lengths * actee_lengths)
             masks[name] = VecSelectEntityActionMask(actors, actees, pairs)
         return masks
+
+
+def _rows(column: Column, counts: Sequence[int]) -> npt.NDArray[np.int64]:
+    """The rows of the frames of all parts, each of which has so many rows."""
+    if all(part is None for part in column):
+        return all_rows(sum(counts))
+    starts = np.cumsum([0, *counts])
+    return np.concatenate(
+        [
+            start + (all_rows(count) if part is None else np.asarray(part, np.int64))
+            for part, start, count in zip(column, starts, counts, strict=False)
+        ]
+    )
 
 
 def _flat(buffer: RaggedBufferBool | None) -> npt.NDArray[np.bool_] | None:

@@ -1,4 +1,4 @@
-"""The contract between environments and trainers: R rows stepped together."""
+"""The contract between environments and trainers: R rows, and which of them must decide."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ __all__ = ["VecEnv", "check_count", "check_saved_rows", "damaged_state"]
 
 
 class VecEnv(ABC):
-    """R rows that act together; a row is an environment, or one seat of a game with several.
+    """R rows; a row is a stream of decisions: an environment, or one seat of a game with several.
 
-    Rows whose episode ends reset themselves within the same step (see ``VecObs``). Subclasses
-    write the methods with a leading underscore; actions reach ``_act`` checked.
+    ``VecObs.rows`` says which of them must decide now, usually all. Rows whose episode ends reset
+    themselves within the same step. Subclasses write the methods with a leading underscore; actions
+    reach ``_act`` checked.
 
     A class that plays a game of its own, not environments that it is given, can be trained on like
     an environment (``env._target_=my_pkg.MyRows``) if its constructor takes ``num_envs``, ``seed``
@@ -64,13 +65,13 @@ class VecEnv(ABC):
         return self._last
 
     def act(self, actions: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
-        """Play one step in each row.
+        """Play one step in each row that must decide.
 
         Args:
             actions: For each action one number for each actor of the last observation, in its
                 order: the index of the choice or, for a select-entity action, the index of the
-                selected entity in its frame. Shape: (R, A, 1), int64. An action without actors
-                may be left out.
+                selected entity in its frame. Shape: (B, A, 1), int64, one frame for each row that
+                the last observation asked. An action without actors may be left out.
         """
         self._check_open()
         if self._last is None:

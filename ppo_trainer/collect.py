@@ -1,9 +1,8 @@
-"""Plays T steps in every row of a VecEnv and keeps what an update needs."""
+"""Plays the rows of a VecEnv and keeps what they decide, until there is enough for an update."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -11,29 +10,31 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
-from entity_env import Metric, VecEnv, VecObs
+from entity_env import Metric, RaggedBufferI64, VecEnv, VecObs
 from entity_env.batch import check_final
 from entity_env.metrics import merge_columns
 from ppo_trainer.acting import act, value
-from ppo_trainer.advantage import gae
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import NonFiniteError
-from ppo_trainer.rollout import Rollout
+from ppo_trainer.errors import NonFiniteError, TrainerError
+from ppo_trainer.rollout_buffer import RolloutBuffer
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.tensors import to_actions, to_batch, to_value_batch
-from ragged_net import EntityBatch, NetOutput, RaggedNet
-from ragged_net.growing import GrowingBatch, GrowingRagged, GrowingTensor
+from ppo_trainer.trajectories import Trajectories
+from ragged_net import NetOutput, RaggedNet
 
-__all__ = ["Collected", "Room", "autocast", "check_output", "collect"]
+__all__ = ["Collected", "autocast", "check_output", "collect"]
+
+
+MOST_IDLE_STEPS = 100_000
+"""So many steps in a row may ask nobody; a game that never asks again is an error after that."""
 
 
 @dataclass(frozen=True)
 class Collected:
-    """A rollout, the observation that follows it, and the episodes that ended in it."""
+    """What was decided, the observation that follows it, and the episodes that ended meanwhile."""
 
-    rollout: Rollout
+    trajectories: Trajectories
     next_obs: VecObs
     metrics: Mapping[str, Metric]
 
@@ -46,48 +47,67 @@ def collect(
     config: TrainConfig,
     generator: torch.Generator,
     clock: Stopwatch,
-    room: Room | None = None,
+    buffer: RolloutBuffer | None = None,
 ) -> Collected:
-    """Play ``config.rollout.steps`` steps from ``obs`` on.
+    """Play from ``obs`` on until ``config.frames_per_update`` decisions have an outcome.
 
-    Where a limit ended an episode, the discounted value of its final observation joins the reward.
-    The rollout lies in ``room``, where one is given, until the next one is put there.
+    Where all rows are always asked, these are ``config.rollout.steps`` steps. The trajectories lie
+    in ``buffer``, where one is given, until the next ones are put there.
 
     Raises:
         NonFiniteError: The network has diverged.
+        TrainerError: The rows ask nobody any more.
     """
-    device = generator.device
-    record = Room(config.rollout.steps) if room is None else room
-    record.clear()
-    rewards = np.zeros((config.rollout.steps, len(env)), dtype=np.float32)
-    dones, cut_off = np.zeros((2, *rewards.shape), dtype=np.bool_)
-    final: list[VecObs] = []
+    device, wanted = generator.device, config.rollout.steps * len(env)
+    buffer = RolloutBuffer(len(env), config.rollout.steps) if buffer is None else buffer
+    buffer.begin()
     ended: list[Mapping[str, npt.NDArray[np.float64]]] = []
-    for t in range(config.rollout.steps):
-        with clock("batch"):
-            batch = to_batch(obs, device)
-        with clock("inference"), autocast(device, config):
-            output = check_output(act(net, batch, generator))
-            actions = to_actions(output)
-        with clock("batch"):
-            record.add(batch, output)
-        with clock("env"):
-            obs = env.act(actions)
-        check_final(obs)
-        rewards[t], dones[t], cut_off[t] = obs.reward, obs.done, obs.truncated
-        if obs.final is not None:
-            final.append(obs.final)
+    idle = 0
+    while len(buffer) < wanted or buffer.num_complete(obs.rows) < wanted:
+        idle = 0 if obs.num_frames else idle + 1
+        if idle > MOST_IDLE_STEPS:
+            raise TrainerError(
+                f"no row was asked in {MOST_IDLE_STEPS:,} steps",
+                expected="rows that are asked again (VecObs.rows)",
+            )
+        obs = _step(net, env, obs, config, generator, clock, buffer)
         if obs.metrics:
             ended.append(obs.metrics)
     # All at once: most steps cut off one or two episodes, and a pass of so few is all overhead.
     with clock("batch"):
-        batch = to_value_batch([*final, obs], device)
+        batch = to_value_batch([*buffer.finals, obs], device)
     with clock("inference"), autocast(device, config):
-        values = value(net, batch, rows=len(env))
-    with clock("advantage"):
-        rewards[cut_off] += config.ppo.gamma * values[: -len(env)].cpu().numpy()
-        rollout = _rollout(record, rewards, dones, values[-len(env) :], config)
-    return Collected(rollout, obs, merge_columns(ended, len(obs)))
+        values = value(net, batch, rows=len(env)).float().cpu().numpy()
+    finals = len(values) - obs.num_frames
+    with clock("batch"):
+        trajectories = buffer.complete(values[:finals], values[finals:], obs.rows)
+    return Collected(trajectories, obs, merge_columns(ended, len(obs)))
+
+
+def _step(
+    net: RaggedNet,
+    env: VecEnv,
+    obs: VecObs,
+    config: TrainConfig,
+    generator: torch.Generator,
+    clock: Stopwatch,
+    buffer: RolloutBuffer,
+) -> VecObs:
+    """Decide in the rows that are asked, and play until the next observation."""
+    actions: dict[str, RaggedBufferI64] = {}
+    if obs.num_frames:
+        with clock("batch"):
+            batch = to_batch(obs, generator.device)
+        with clock("inference"), autocast(generator.device, config):
+            output = check_output(act(net, batch, generator))
+            actions = to_actions(output)
+        with clock("batch"):
+            buffer.decide(obs.rows, batch, output)
+    with clock("env"):
+        following = env.act(actions)
+    check_final(following)
+    buffer.observe(following)
+    return following
 
 
 def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManager[object]:
@@ -113,64 +133,3 @@ def check_output(output: NetOutput) -> NetOutput:
             received=", ".join(wrong),
         )
     return output
-
-
-class Room:
-    """What a rollout keeps of each step, in memory that the next one uses again.
-
-    Args:
-        steps: T, the steps of a rollout.
-    """
-
-    def __init__(self, steps: int) -> None:
-        self.batch = GrowingBatch(steps)
-        self.chosen: defaultdict[str, GrowingRagged] = defaultdict(lambda: GrowingRagged(steps))
-        self.log_probs: defaultdict[str, GrowingTensor] = defaultdict(lambda: GrowingTensor(steps))
-        self.values: list[Tensor] = []
-
-    def add(self, batch: EntityBatch, output: NetOutput) -> None:
-        """Add a step's observations and decisions."""
-        self.batch.add(batch)
-        for name, action in output.actions.items():
-            self.chosen[name].add(action.chosen)
-            self.log_probs[name].add(action.log_prob)
-        self.values.append(output.value)
-
-    def clear(self) -> None:
-        """Forget the last rollout."""
-        self.batch.clear()
-        for chosen in self.chosen.values():
-            chosen.clear()
-        for log_probs in self.log_probs.values():
-            log_probs.clear()
-        self.values.clear()
-
-
-def _rollout(
-    record: Room,
-    rewards: np.ndarray[tuple[int, int], np.dtype[np.float32]],
-    dones: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
-    last_value: Tensor,
-    config: TrainConfig,
-) -> Rollout:
-    values = torch.stack(record.values)
-    estimate = gae(
-        torch.from_numpy(rewards).to(values.device),
-        values,
-        torch.from_numpy(dones).to(values.device),
-        last_value,
-        config.ppo.gamma,
-        config.ppo.gae_lambda,
-    )
-    chosen = {name: ragged.all() for name, ragged in record.chosen.items()}
-    return Rollout(
-        batch=record.batch.all(),
-        chosen=chosen,
-        log_probs={
-            name: ragged.with_values(record.log_probs[name].all())
-            for name, ragged in chosen.items()
-        },
-        values=values.flatten(),
-        advantages=estimate.advantages.flatten(),
-        returns=estimate.returns.flatten(),
-    )

@@ -39,11 +39,17 @@ class RolloutConfig:
         num_envs: Rows R that act together.
         steps: Steps T of each row between two updates. A rollout has T * R frames.
         processes: Worker processes for the environments; 0 runs them in the main process.
+        asynchronous: Whether the rows that are ready first act, and the others go on meanwhile:
+            where some steps take much longer than others. Which rows these are depends on time, and
+            so does the run. Needs worker processes.
+        batch_size: How many rows act together then; 0 for half of them.
     """
 
     num_envs: int = 128
     steps: int = 16
     processes: int = 0
+    asynchronous: bool = False
+    batch_size: int = 0
 
 
 @dataclass(frozen=True)
@@ -234,6 +240,18 @@ class TrainConfig:
                 "rollout.processes is larger than rollout.num_envs",
                 expected=f"at most {self.rollout.num_envs}",
                 received=self.rollout.processes,
+            )
+        if self.rollout.asynchronous and not self.rollout.processes:
+            raise ConfigError(
+                "rollout.asynchronous needs worker processes",
+                expected="rollout.processes=2 or more",
+                received=self.rollout.processes,
+            )
+        if self.rollout.batch_size > self.rollout.num_envs:
+            raise ConfigError(
+                "rollout.batch_size is larger than rollout.num_envs",
+                expected=f"0, or at most {self.rollout.num_envs}",
+                received=self.rollout.batch_size,
             )
         if self.value_optim is not None and self.value_net is None:
             raise ConfigError(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from entity_env import EntityEnvError, Environment, ListEnv, ObsSpace, ParallelEnv, VecEnv
+from entity_env import AsyncEnv, EntityEnvError, Environment, ListEnv, ObsSpace, ParallelEnv, VecEnv
 from entity_env.errors import shorten
 from entity_env.registry import Factory, alone, check_settings, find, is_rows, path_of, resolve
 from entity_env.wrappers import VecFeatureFilter
@@ -168,6 +168,9 @@ def _is_importable(path: str, env: Factory) -> bool:
 def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
     """The rows to train on: the game's own, or environments in this process or in workers."""
     rollout = config.rollout
+    if rollout.asynchronous and not game.is_native:
+        together = rollout.batch_size or max(rollout.num_envs // 2, 1)
+        return AsyncEnv(game.alone, rollout.num_envs, rollout.processes, together, seed=seed)
     if rollout.processes and not game.is_native:
         return ParallelEnv(game.alone, rollout.num_envs, rollout.processes, seed=seed)
     if rollout.processes:

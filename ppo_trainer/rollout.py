@@ -1,4 +1,4 @@
-"""Experience: T steps of R rows as T * R frames, step by step."""
+"""What an update learns from: frames, decisions, advantages; a minibatch is one, too."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ppo_trainer.trajectories import select_choices
 from ragged_net import EntityBatch, RaggedTensor
 from ragged_net.errors import ShapeError
 from ragged_net.ragged import FrameNumbers
@@ -62,11 +63,7 @@ class Rollout:
     def select(self, frames: Tensor | FrameNumbers) -> Rollout:
         """The given frames (K,) int64, in that order."""
         frames = FrameNumbers.of(frames, self.values.device)
-        chosen, log_probs = {}, {}
-        for name, ragged in self.chosen.items():
-            chosen[name], rows = ragged.select_with_rows(frames)
-            old = self.log_probs[name].values.index_select(0, rows)
-            log_probs[name] = chosen[name].with_values(old)
+        chosen, log_probs = select_choices(self.chosen, self.log_probs, frames)
         return Rollout(
             batch=self.batch.select(frames),
             chosen=chosen,

@@ -16,13 +16,13 @@ from entity_env import EntityEnvError, VecEnv, VecObs
 from ppo_trainer.best import BestNetwork
 from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state, saved_at
 from ppo_trainer.cli import python_command
-from ppo_trainer.collect import Room
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
 from ppo_trainer.evaluation import Evaluation
 from ppo_trainer.goals import check_metrics
 from ppo_trainer.recent import RecentEpisodes
+from ppo_trainer.rollout_buffer import RolloutBuffer
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.screen import say
 from ppo_trainer.seeding import derived_seed, make_generators
@@ -45,8 +45,8 @@ class Session:
         device: Where the network is.
         state: What training changes.
         run: Where it is kept.
-        room: The memory of its rollouts.
         recent: Its last episodes.
+        buffer: The memory of its rollouts.
         best: Its best network, where the settings say what is good.
     """
 
@@ -56,8 +56,8 @@ class Session:
     device: torch.device
     state: TrainState
     run: RunFolder
-    room: Room
     recent: RecentEpisodes
+    buffer: RolloutBuffer
     best: BestNetwork | None = None
 
     @property
@@ -174,10 +174,10 @@ def open_session(
     net.to(device)
     state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
     run = RunFolder.draft(config) if config.resume is None else RunFolder.open(config.resume)
-    room = Room(config.rollout.steps)
     recent = RecentEpisodes(config.rollout.num_envs)
     best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
-    session = Session(config, game, vec_env, device, state, run, room, recent, best)
+    buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
+    session = Session(config, game, vec_env, device, state, run, recent, buffer, best)
     with run.held():
         yield _resume(session) if config.resume is not None else _begin(session)
 

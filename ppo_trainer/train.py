@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from entity_env import VecObs
+from entity_env import Metric, VecObs
 from entity_env.errors import shorten
 from entity_env.registry import Factory
-from ppo_trainer.advantage import explained_variance
+from ppo_trainer.advantage import estimate, explained_variance
 from ppo_trainer.callbacks import CallbackLike, Callbacks
 from ppo_trainer.checkpoint import saved_at
-from ppo_trainer.collect import Collected, collect
+from ppo_trainer.collect import collect
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.device import choose_device, compiling, use_threads
 from ppo_trainer.environments import make_factory, open_vec_env, with_env
@@ -28,6 +28,7 @@ from ppo_trainer.logger import RESERVED, RunLogger, check_wandb
 from ppo_trainer.memory import keep_freed_memory
 from ppo_trainer.progress import RunProgress
 from ppo_trainer.report import evaluate_now, finish
+from ppo_trainer.rollout import Rollout
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.saved_spaces import fit_game
 from ppo_trainer.session import Session, open_session
@@ -172,18 +173,22 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
     """Play a rollout from ``obs`` on and improve the network; what follows, and the metrics."""
     config, state = session.config, session.state
     generator = state.generators.actions
-    collected = collect(state.net, session.vec_env, obs, config, generator, clock, session.room)
-    metrics = _improve(session, collected, clock)
+    collected = collect(state.net, session.vec_env, obs, config, generator, clock, session.buffer)
+    with clock("advantage"):
+        rollout = estimate(collected.trajectories, config.ppo)
+    metrics = _improve(session, rollout, collected.metrics, clock)
     with clock("statistics"):
-        state.net.update_statistics(collected.rollout.batch)
+        state.net.update_statistics(rollout.batch)
     state.update += 1
-    state.steps += config.frames_per_update
+    state.steps += len(rollout)
     return collected.next_obs, metrics
 
 
-def _improve(session: Session, collected: Collected, clock: Stopwatch) -> dict[str, float]:
-    """One update and all numbers about it."""
-    config, state, rollout = session.config, session.state, collected.rollout
+def _improve(
+    session: Session, rollout: Rollout, ended: Mapping[str, Metric], clock: Stopwatch
+) -> dict[str, float]:
+    """One update and all numbers about it, and about the episodes that ended."""
+    config, state = session.config, session.state
     metrics = update(
         state.net,
         state.optimizers,
@@ -193,13 +198,12 @@ def _improve(session: Session, collected: Collected, clock: Stopwatch) -> dict[s
         state.generators.minibatches,
         clock,
     )
-    ended = collected.metrics.get("episodic_length")
     metrics |= {
-        "episodes": float(ended.count) if ended is not None else 0.0,
+        "episodes": float(ended.get("episodic_length", Metric()).count),
         "value/explained_variance": explained_variance(rollout.values, rollout.returns),
         "entities_per_frame": rollout.batch.num_entities / len(rollout),
     }
-    for name, metric in collected.metrics.items():
+    for name, metric in ended.items():
         # An environment may call a metric as we call one of ours.
         taken = name in metrics or name in RESERVED or name.startswith(("time/", "eval/"))
         metrics[f"env/{name}" if taken else name] = metric.mean

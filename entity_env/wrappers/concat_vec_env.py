@@ -81,8 +81,9 @@ class ConcatVecEnv(VecEnv):
 
     def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
         names, shown = list(chosen), []
-        for i, message in enumerate(split_actions(chosen, self._counts)):
-            own = read_actions(message, names, self._counts[i])
+        frames = [obs.num_frames for obs in self._inner]
+        for i, message in enumerate(split_actions(chosen, frames)):
+            own = read_actions(message, names, frames[i])
             with _located(i):
                 shown.append(act_checked(self.envs[i], own, self._inner[i]))
         return self._joined(shown)

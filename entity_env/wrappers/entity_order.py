@@ -41,13 +41,13 @@ class EntityOrder:
     def of(cls, obs: VecObs, selection: Selection) -> EntityOrder:
         """The numbers in ``obs``, which shows ``selection.whole``."""
         names = list(selection.whole.entities)
-        lengths = np.zeros((len(obs), len(names)), np.int64)
+        lengths = np.zeros((obs.num_frames, len(names)), np.int64)
         for place, name in enumerate(names):
             lengths[:, place] = obs.features[name].size1()
         places = [names.index(name) for name in selection.part.entities]
         ends, new_ends = np.cumsum(lengths, axis=1), np.cumsum(lengths[:, places], axis=1)
         back = (ends[:, places] - new_ends).astype(np.int64, copy=False)
-        shift = np.zeros((len(obs), len(names) + 1), np.int64)
+        shift = np.zeros((obs.num_frames, len(names) + 1), np.int64)
         shift[:, places] = -back
         shift[:, -1] = lengths[:, places].sum(axis=1) - lengths.sum(axis=1)
         stays = np.isin(np.arange(len(names) + 1), [*places, len(names)])

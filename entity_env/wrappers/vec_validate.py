@@ -70,7 +70,8 @@ class VecValidate(VecWrapper):
         spaces = self.env.obs_space(), self.env.action_space()
         if not isinstance(obs, VecObs):
             raise ObservationError("rows show a VecObs", received=shorten(obs))
-        check_frames(obs, *spaces, rows)
+        _check_rows(obs, rows)
+        check_frames(obs, *spaces, obs.num_frames)
         _check_ends(obs, rows)
         _check_metrics(obs, rows)
         cut_off = np.flatnonzero(obs.truncated)
@@ -86,6 +87,17 @@ class VecValidate(VecWrapper):
             except EntityEnvError as error:
                 error.where = ", ".join(filter(None, ["final", error.where]))
                 raise
+
+
+def _check_rows(obs: VecObs, rows: int) -> None:
+    check_array("rows", obs.rows, (len(obs.rows),), np.int64)
+    around = np.concatenate([[-1], obs.rows, [rows]])
+    if (np.diff(around) < 1).any():
+        raise ObservationError(
+            "rows are not rows in ascending order, each once",
+            expected=f"numbers from 0 to {rows - 1}",
+            received=shorten(obs.rows.tolist()),
+        )
 
 
 def _check_ends(obs: VecObs, rows: int) -> None:

@@ -86,7 +86,7 @@ class Uneven(Farm):
 def test_each_row_plays_what_it_plays_in_a_list(create_env, processes, batch):
     expected = play_list(create_env, 5, 25, seed=3)
     with AsyncEnv(create_env, 5, processes, batch, seed=3) as env:
-        env.reset()
+        env.async_reset()
         seen, order = play_async(env, 25)
     assert all(len(rows) == batch for rows in order)
     assert seen == expected
@@ -107,11 +107,11 @@ def test_the_compared_rows_hold_everything_there_is():
 def test_a_reset_with_a_seed_begins_anew_whatever_is_under_way():
     expected = play_list(Farm, 4, 10, seed=9)
     with AsyncEnv(Uneven, 4, 2, 2, seed=1) as env:
-        env.reset()
+        env.async_reset()
         play_async(env, 7)
-        env.reset(seed=9)
+        env.async_reset(seed=9)
         assert play_async(env, 10)[0] == expected
-        env.reset(2**70)
+        env.async_reset(2**70)
         assert play_async(env, 3)[0] == play_list(Farm, 4, 3, seed=2**70)
 
 
@@ -123,9 +123,9 @@ def test_resets_in_a_row_all_count(seeds):
         obs = listed.reset(seed)
     with AsyncEnv(Farm, 4, 2, 4, seed=1) as env:
         for pause in (0.0, 0.01, 0.1):
-            env.reset(1)
+            env.async_reset(1)
             for seed in seeds:
-                env.reset(seed)
+                env.async_reset(seed)
                 time.sleep(pause)
             ready = env.recv(timeout=60)
             expected = rows_of(obs)
@@ -173,7 +173,7 @@ def times(ready):
 def test_rows_that_are_ready_do_not_wait_for_a_slow_one(tmp_path):
     gate = tmp_path / "gate"
     with AsyncEnv(lambda: Gated(1, gate), 3, 3, 1) as env:
-        env.reset()
+        env.async_reset()
         for rows in [env.recv(60).rows for _ in range(3)]:
             env.send(go(1), rows)
         steps = dict.fromkeys(range(3), 0)
@@ -193,7 +193,7 @@ def test_rows_that_are_ready_do_not_wait_for_a_slow_one(tmp_path):
 def test_a_row_is_reported_before_the_next_one_of_its_worker_is_done(tmp_path):
     gate = tmp_path / "gate"
     with AsyncEnv(lambda: Gated(2, gate), 4, 1, 2) as env:
-        env.reset()
+        env.async_reset()
         rows = [env.recv(60).rows.tolist() for _ in range(2)]
         assert rows == [[0, 1], [2, 3]]
         env.send(go(2), np.array([1, 0]))
@@ -214,7 +214,7 @@ def test_a_row_is_reported_before_the_next_one_of_its_worker_is_done(tmp_path):
 
 def test_ready_rows_wait_in_order_of_arrival():
     with AsyncEnv(Chain, 4, 1, 4) as env:
-        env.reset()
+        env.async_reset()
         ready = env.recv(60)
         assert ready.rows.tolist() == [0, 1, 2, 3]
         assert ready.rows.dtype == np.int64
@@ -225,7 +225,7 @@ def test_ready_rows_wait_in_order_of_arrival():
 
 def test_a_part_of_the_rows_in_any_order_gets_its_own_actions():
     with AsyncEnv(Farm, 6, 2, 6, seed=3) as env, ListEnv(Farm, 6, seed=3) as other:
-        env.reset()
+        env.async_reset()
         policy, same = Drawn(6), Drawn(6)
         expected = rows_of(other.reset())
         for _ in range(12):
@@ -241,11 +241,11 @@ def test_a_part_of_the_rows_in_any_order_gets_its_own_actions():
 def test_a_reset_drops_steps_that_run_and_steps_that_wait(tmp_path):
     gate = tmp_path / "gate"
     with AsyncEnv(lambda: Gated(0, gate), 3, 1, 3) as env:
-        env.reset()
+        env.async_reset()
         env.send(go(3), env.recv(60).rows)
         # Row 0 stands at the gate, and the others wait for it.
         assert wait_until((tmp_path / "there").exists)
-        env.reset()
+        env.async_reset()
         gate.touch()
         for step in range(3):
             ready = env.recv(60)
@@ -268,9 +268,9 @@ def refused(call, *words):
 def test_calls_out_of_turn_are_refused_and_change_nothing():
     with AsyncEnv(Chain, 4, 2, 2) as env:
         for call in (env.recv, lambda: env.send(go(1), [0])):
-            with pytest.raises(errors.ResetNeededError, match="before reset"):
+            with pytest.raises(errors.ResetNeededError, match="before async_reset"):
                 call()
-        env.reset()
+        env.async_reset()
         one, two = env.recv(60), env.recv(60)
         refused(
             lambda: env.recv(5),
@@ -297,7 +297,7 @@ def test_calls_out_of_turn_are_refused_and_change_nothing():
 @pytest.mark.parametrize("timeout", [-1, "1", True, float("nan")])
 def test_a_timeout_is_a_number_of_seconds(timeout):
     with AsyncEnv(Chain, 1, 1, 1) as env:
-        env.reset()
+        env.async_reset()
         with pytest.raises(errors.TimeoutValueError, match="seconds >= 0"):
             env.recv(timeout)
 
@@ -308,7 +308,7 @@ def test_a_timeout_is_a_number_of_seconds(timeout):
 )
 def test_any_number_of_seconds_is_a_timeout(timeout):
     with AsyncEnv(Chain, 2, 1, 2) as env:
-        env.reset()
+        env.async_reset()
         assert sorted(env.recv(timeout).rows.tolist()) == [0, 1]
 
 
@@ -323,7 +323,7 @@ def test_a_long_wait_is_many_short_ones(monkeypatch):
 
         monkeypatch.setattr(env._selector, "select", some_time)
         for timeout in (1e9, None):
-            env.reset()
+            env.async_reset()
             env.recv(timeout)
             assert waits[:2] == [3600.0] * 2, "one hour at a time, and not over after it"
             waits.clear()
@@ -331,7 +331,7 @@ def test_a_long_wait_is_many_short_ones(monkeypatch):
 
 def test_wrong_actions_are_refused_with_the_number_of_their_row():
     with AsyncEnv(Chain, 4, 1, 4) as env:
-        env.reset()
+        env.async_reset()
         env.recv(60)
         for bad, error, where in (
             ({"Go": ragged([0, 2], [1, 1])}, errors.ActionIndexError, "environment 3"),
@@ -411,7 +411,7 @@ def test_rows_need_the_same_spaces(tmp_path):
 
 def drive(env):
     """Steps of all rows, until something happens."""
-    env.reset()
+    env.async_reset()
     for _ in range(10):
         ready = env.recv(60)
         env.send(go(len(ready.rows)), ready.rows)
@@ -436,7 +436,7 @@ def test_what_goes_wrong_in_a_worker_names_row_and_step_and_ends_all(how, step, 
     assert type(caught.value) is error
     assert caught.value.where == where
     assert all(collected(pid) for pid in workers)
-    for call in (env.reset, env.recv, lambda: env.send(go(1), [0])):
+    for call in (env.reset, env.async_reset, env.recv, lambda: env.send(go(1), [0])):
         with pytest.raises(errors.ClosedError):
             call()
     env.close()
@@ -445,7 +445,7 @@ def test_what_goes_wrong_in_a_worker_names_row_and_step_and_ends_all(how, step, 
 def test_a_worker_killed_between_two_calls_is_noticed():
     env = AsyncEnv(Chain, 4, 2, 2)
     workers = pids(env)
-    env.reset()
+    env.async_reset()
     rows = [env.recv(60).rows for _ in range(2)]
     os.kill(workers[1], signal.SIGKILL)
     for own in rows:
@@ -458,7 +458,7 @@ def test_a_worker_killed_between_two_calls_is_noticed():
 def test_ctrl_c_in_recv_ends_all_workers(monkeypatch):
     env = AsyncEnv(Chain, 2, 2, 2)
     workers = pids(env)
-    env.reset()
+    env.async_reset()
 
     def interrupt(_):
         raise KeyboardInterrupt
@@ -474,7 +474,7 @@ def test_ctrl_c_in_recv_ends_all_workers(monkeypatch):
 def test_closing_ends_workers_that_have_work_left():
     env = AsyncEnv(Uneven, 8, 2, 8)
     workers = pids(env)
-    env.reset()
+    env.async_reset()
     env.close()
     env.close()
     assert all(collected(pid) for pid in workers)
@@ -490,14 +490,74 @@ def test_hundreds_of_rows_do_not_fill_the_sockets():
     signal.setitimer(signal.ITIMER_REAL, 60)
     try:
         with AsyncEnv(Chain, 700, 1, 1) as env:
-            env.reset()
+            env.async_reset()
             ready = [env.recv().rows for _ in range(700)]
             for rows in ready:
                 env.send(go(1), rows)
-            env.reset()
+            env.async_reset()
             ready = [env.recv() for _ in range(700)]
             assert [int(r.rows[0]) for r in ready] == list(range(700))
             assert {times(r)[0] for r in ready} == {0.0}
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+# -------------------------------------------------------------- as a VecEnv, which asks some rows
+
+
+@pytest.mark.parametrize(("create_env", "processes"), [(MineSweeper, 2), (Farm, 1)])
+def test_with_all_rows_at_once_it_is_a_list(create_env, processes):
+    policy, other = Drawn(3), Drawn(3)
+    with AsyncEnv(create_env, 3, processes, 3, seed=4) as env, ListEnv(create_env, 3, 4) as listed:
+        obs, expected = env.reset(), listed.reset()
+        for _ in range(40):
+            assert obs.rows.tolist() == [0, 1, 2]
+            assert rows_of(obs) == rows_of(expected)
+            obs = env.act(policy(rows_of(obs), range(3)))
+            expected = listed.act(other(rows_of(expected), range(3)))
+
+
+def test_the_rows_that_are_asked_get_what_happened_to_them_and_the_others_nothing():
+    # Step t of an episode of three pays t: row after row 1, 2, 3 and the end, again and again.
+    with AsyncEnv(Chain, 5, 2, 2, seed=1) as env:
+        obs = env.reset()
+        asked = np.zeros(5, int)  # how often, the first time for the reset
+        for _ in range(60):
+            assert (len(obs), obs.num_frames) == (5, 2)
+            assert obs.rows.tolist() == sorted(set(obs.rows.tolist()))
+            steps = asked[obs.rows]
+            expected = np.zeros(5)
+            expected[obs.rows] = np.where(steps > 0, (steps - 1) % 3 + 1, 0)
+            assert obs.reward.tolist() == expected.tolist()
+            assert np.flatnonzero(obs.done).tolist() == [
+                row for row in obs.rows if asked[row] and asked[row] % 3 == 0
+            ]
+            assert obs.features["Walker"].as_array()[:, 0].tolist() == (steps % 3).tolist()
+            for column in obs.metrics.values():
+                assert np.isnan(column[~obs.done]).all()
+            asked[obs.rows] += 1
+            obs = env.act(go(2))
+    assert asked.min() > 1
+
+
+def test_send_and_act_do_not_answer_the_same_rows_twice():
+    with AsyncEnv(Chain, 4, 2, 2) as env:
+        obs = env.reset()
+        env.send(go(2), obs.rows)
+        with pytest.raises(errors.ResetNeededError):
+            env.act(go(2))
+        assert sorted(env.recv(60).rows.tolist() + env.recv(60).rows.tolist())
+
+
+def test_what_rows_in_flight_cannot_do_is_said():
+    with AsyncEnv(Chain, 2, 1, 1) as env:
+        env.reset()
+        assert not env.has_state()
+        for call in (env.get_state, lambda: env.set_state([])):
+            with pytest.raises(errors.StateError):
+                call()
+        with pytest.raises(errors.SettingError, match="drawn"):
+            env.render()
+        with pytest.raises(errors.SettingError, match="single environments"):
+            env.wrap_each(lambda e: e)

@@ -340,7 +340,7 @@ env.act(go)
 """
 APART = """
 env = AsyncEnv(Endless, 2, 2, 2)
-env.reset()
+env.async_reset()
 env.send(go, env.recv().rows)
 print(*[worker._process.pid for worker in env._workers], flush=True)
 time.sleep(600)

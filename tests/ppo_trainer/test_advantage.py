@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from support.trainer_envs import Truncated
@@ -13,14 +14,17 @@ from entity_env import ListEnv, batch_obs
 from entity_env.errors import ObservationError
 from entity_env.wrappers import VecWrapper
 from ppo_trainer import PPOConfig, RolloutConfig
-from ppo_trainer.advantage import explained_variance, gae
+from ppo_trainer.advantage import estimate, explained_variance, gae
 from ppo_trainer.collect import collect
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.tensors import to_batch
 
 
-def column(*values):
-    return torch.tensor(values)[:, None]
+def one_row(rewards, values, ends, last, gamma, gae_lambda):
+    """The advantages of a single row, as a list."""
+    arrays = [np.array(x) for x in (rewards, values, ends)]
+    rows = np.zeros(len(rewards), np.int64)
+    return gae(*arrays, rows, np.array([last]), gamma, gae_lambda).tolist()
 
 
 def test_gae_equals_arithmetic_by_hand():
@@ -28,48 +32,45 @@ def test_gae_equals_arithmetic_by_hand():
     # delta_2 = 3 + 0.5 * 4 - 2 = 3          A_2 = 3
     # delta_1 = 2 + 0.5 * 2 - 1 = 2          A_1 = 2 + 0.25 * 3 = 2.75
     # delta_0 = 1 + 0.5 * 1 - 0.5 = 1        A_0 = 1 + 0.25 * 2.75 = 1.6875
-    result = gae(
-        column(1.0, 2.0, 3.0),
-        column(0.5, 1.0, 2.0),
-        column(False, False, False),
-        torch.tensor([4.0]),
-        gamma=0.5,
-        gae_lambda=0.5,
-    )
-    assert_close(result.advantages, column(1.6875, 2.75, 3.0))
-    assert_close(result.returns, column(2.1875, 3.75, 5.0))  # + values
+    ends = [False, False, False]
+    result = one_row([1.0, 2.0, 3.0], [0.5, 1.0, 2.0], ends, 4.0, gamma=0.5, gae_lambda=0.5)
+    assert result == [1.6875, 2.75, 3.0]
 
 
-def test_done_cuts_off_what_follows():
+def test_an_end_cuts_off_what_follows():
     # As above, but step 1 ends its episode: A_1 = 2 - 1 = 1, A_0 = 1 + 0.25 * 1 = 1.25.
+    ends = [False, True, False]
+    result = one_row([1.0, 2.0, 3.0], [0.5, 1.0, 2.0], ends, 4.0, gamma=0.5, gae_lambda=0.5)
+    assert result == [1.25, 1.0, 3.0]
+
+
+def test_an_end_after_the_last_decision_ignores_the_last_value():
+    assert one_row([3.0], [2.0], [True], 1e6, gamma=0.9, gae_lambda=0.9) == [1.0]
+
+
+def test_players_who_take_turns_each_have_a_sequence_of_their_own():
+    # Row 0 decides first, third and last, row 1 second and fourth; gamma 0.5, lambda 1.
+    # Row 0: A = 4 + 0.5 * 8 - 3 = 5; 2 + 0.5 * 3 - 2 + 0.5 * 5 = 4; 1 + 0.5 * 2 - 1 + 0.5 * 4 = 3
+    # Row 1 ends: A = -4 - 0 = -4; 0 + 0.5 * 0 - 1 + 0.5 * -4 = -3
     result = gae(
-        column(1.0, 2.0, 3.0),
-        column(0.5, 1.0, 2.0),
-        column(False, True, False),
-        torch.tensor([4.0]),
+        rewards=np.array([1.0, 0.0, 2.0, -4.0, 4.0]),
+        values=np.array([1.0, 1.0, 2.0, 0.0, 3.0]),
+        ends=np.array([False, False, False, True, False]),
+        rows=np.array([0, 1, 0, 1, 0]),
+        next_values=np.array([8.0, 1e6]),
         gamma=0.5,
-        gae_lambda=0.5,
+        gae_lambda=1.0,
     )
-    assert_close(result.advantages, column(1.25, 1.0, 3.0))
+    assert result.tolist() == [3.0, -3.0, 4.0, -4.0, 5.0]
 
 
-@pytest.mark.parametrize("steps", [1, 7])
-def test_the_compiled_loop_is_the_loop(steps):
-    # float64 runs in plain torch, float32 on the CPU in the kernel.
-    torch.manual_seed(steps)
-    numbers = torch.randn(2, steps, 5)
-    dones, last = torch.rand(steps, 5) < 0.3, torch.randn(5)
-    fast = gae(*numbers, dones, last, 0.9, 0.8)
-    slow = gae(*numbers.double(), dones, last.double(), 0.9, 0.8)
-    assert_close(fast.advantages, slow.advantages.float(), rtol=1e-5, atol=1e-5)
-    assert_close(fast.returns, slow.returns.float(), rtol=1e-5, atol=1e-5)
-
-
-def test_done_in_the_last_step_ignores_the_last_value():
+def test_nobody_and_rows_that_never_decide():
+    nothing = np.zeros(0)
+    assert gae(nothing, nothing, nothing > 0, np.zeros(0, np.int64), np.ones(3), 0.9, 0.9).size == 0
     result = gae(
-        column(3.0), column(2.0), column(True), torch.tensor([1e6]), gamma=0.9, gae_lambda=0.9
+        np.array([2.0]), np.array([1.0]), np.array([True]), np.array([2]), np.ones(4), 0.9, 0.9
     )
-    assert_close(result.advantages, column(1.0))
+    assert result.tolist() == [1.0]
 
 
 def reference(rewards, values, dones, last, gamma, lam, t):
@@ -84,30 +85,23 @@ def reference(rewards, values, dones, last, gamma, lam, t):
 
 
 @pytest.mark.parametrize(("gamma", "lam"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0), (0.0, 0.5)])
-def test_gae_equals_the_recursive_definition(gamma, lam):
-    generator = torch.Generator().manual_seed(3)
-    rewards, values = torch.randn(2, 9, 5, generator=generator).double().unbind()
-    dones = torch.rand(9, 5, generator=generator) < 0.3
-    last = torch.randn(5, generator=generator).double()
-    result = gae(rewards, values, dones, last, gamma, lam)
+def test_each_row_gets_what_its_own_decisions_give_by_definition(gamma, lam):
+    rng = np.random.default_rng(3)
+    rows = rng.integers(5, size=60)
+    rewards, values = rng.normal(size=(2, 60))
+    ends, last = rng.random(60) < 0.3, rng.normal(size=5)
+    result = gae(rewards, values, ends, rows, last, gamma, lam)
     for row in range(5):
-        arguments = [x[:, row].tolist() for x in (rewards, values, dones)]
-        expected = [reference(*arguments, float(last[row]), gamma, lam, t) for t in range(9)]
-        assert_close(result.advantages[:, row].tolist(), expected)
-    assert_close(result.returns, result.advantages + values)
+        own = [x[rows == row].tolist() for x in (rewards, values, ends)]
+        expected = [reference(*own, last[row], gamma, lam, t) for t in range(len(own[0]))]
+        assert result[rows == row].tolist() == pytest.approx(expected)
 
 
 def test_lambda_1_gives_the_discounted_return():
-    # 1 + 0.5 * (2 + 0.5 * (3 + 0.5 * 4)) = 1 + 0.5 * (2 + 2.5) = 3.25
-    result = gae(
-        column(1.0, 2.0, 3.0),
-        column(7.0, -3.0, 11.0),
-        column(False, False, False),
-        torch.tensor([4.0]),
-        gamma=0.5,
-        gae_lambda=1.0,
-    )
-    assert_close(result.returns, column(3.25, 4.5, 5.0))
+    # 1 + 0.5 * (2 + 0.5 * (3 + 0.5 * 4)) = 1 + 0.5 * (2 + 2.5) = 3.25; minus the values
+    ends = [False, False, False]
+    result = one_row([1.0, 2.0, 3.0], [7.0, -3.0, 11.0], ends, 4.0, gamma=0.5, gae_lambda=1.0)
+    assert result == [3.25 - 7, 4.5 + 3, 5.0 - 11]
 
 
 def test_explained_variance_by_hand():
@@ -151,7 +145,8 @@ def test_a_limit_bootstraps_from_the_final_observation_and_an_end_does_not(trunc
 
     with ListEnv(lambda: Truncated(3, truncated), 2) as vec_env:
         generator = torch.Generator().manual_seed(0)
-        rollout = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch()).rollout
+        collected = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch())
+    rollout = estimate(collected.trajectories, config.ppo)
     advantages = rollout.advantages.view(steps, 2)
     for row in range(2):
         assert_close(advantages[:, row].tolist(), expected, atol=1e-5, rtol=1e-5)
@@ -172,7 +167,8 @@ def test_only_the_truncated_rows_get_the_value_of_their_final_observation():
     v = [value_of(net, env, step) for step in range(4)]
     with ListEnv(lambda: Truncated(next(limits), next(kinds)), 3) as vec_env:
         generator = torch.Generator().manual_seed(0)
-        rollout = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch()).rollout
+        collected = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch())
+    rollout = estimate(collected.trajectories, config.ppo)
     # One-step returns, r + 0.5 * V(next), by step and row:
     expected = [
         [1 + gamma * v[1], 1 + gamma * v[1], 1 + gamma * v[1]],
@@ -206,7 +202,7 @@ def test_collect_counts_episodes_and_keeps_the_order_step_by_step():
         generator = torch.Generator().manual_seed(0)
         collected = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch())
     # Steps 0 1 2 | 0 1 2 | 0 of both rows, one step of all rows after the other.
-    steps = collected.rollout.batch.entities["Robot"].values[:, 0]
+    steps = collected.trajectories.decisions.batch.entities["Robot"].values[:, 0]
     assert steps.tolist() == [s for s in (0, 1, 2, 0, 1, 2, 0) for _ in range(2)]
     assert collected.metrics["episodic_length"].count == 4
     assert collected.metrics["episodic_length"].mean == 3

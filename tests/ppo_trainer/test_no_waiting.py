@@ -23,10 +23,10 @@ from torch.utils._pytree import tree_iter
 
 from entity_env import ListEnv
 from ppo_trainer import PPOConfig
-from ppo_trainer.collect import Room
 from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.readings import Readings
 from ppo_trainer.rollout import Rollout
+from ppo_trainer.rollout_buffer import RolloutBuffer
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.tensors import to_batch
 from ppo_trainer.update import Optimizers, make_optimizers, update
@@ -154,23 +154,23 @@ def test_an_update_in_which_nobody_acts(monkeypatch):
 
 def test_what_the_cpu_knew_grows_with_the_rollout():
     with ListEnv(Farm, 3, seed=1) as env:
-        there, here = Room(2), Room(2)
+        there, here = RolloutBuffer(3, 2), RolloutBuffer(3, 2)
         net = RaggedNet(env.obs_space(), env.action_space(), SMALL_NET)
         obs = env.reset()
         for _ in range(4):
             batch = to_batch(obs, torch.device("cpu"))
-            here.add(batch, net(batch))
+            here.decide(obs.rows, batch, net(batch))
             net.to("meta")
             with NoWaiting():
-                there.add(batch.to("meta"), net(batch.to("meta"), trusted=True))
+                there.decide(obs.rows, batch.to("meta"), net(batch.to("meta"), trusted=True))
             net = RaggedNet(env.obs_space(), env.action_space(), SMALL_NET)
-        known, real = there.batch.all(), here.batch.all()
+        known, real = there._batch.all(), here._batch.all()
         for name, rows in real.entities.items():
             assert torch.equal(known.entities[name].host_offsets, rows.offsets)
         for name, action in real.actions.items():
             assert torch.equal(known.actions[name].actors.host_offsets, action.actors.offsets)
-        for name, chosen in here.chosen.items():
-            assert torch.equal(there.chosen[name].all().host_offsets, chosen.all().offsets)
+        for name, chosen in here._chosen.items():
+            assert torch.equal(there._chosen[name].all().host_offsets, chosen.all().offsets)
 
 
 def test_a_batch_that_is_not_trusted_is_looked_at():

@@ -387,19 +387,19 @@ def test_an_interrupted_run_says_how_to_go_on(config, capsys):
 
 def test_the_state_before_a_non_finite_loss_is_saved_and_loads(config, monkeypatch):
     """The third rollout has an infinite return; what the second update left is kept."""
-    real, calls = TRAIN.collect, []
+    real, calls = TRAIN.estimate, []
 
-    def collect(*args, **kwargs):
-        collected = real(*args, **kwargs)
+    def estimate(*args):
+        rollout = real(*args)
         calls.append(1)
         if len(calls) < 3:
-            return collected
-        returns = collected.rollout.returns.clone()
+            return rollout
+        returns = rollout.returns.clone()
         returns[0] = float("inf")
-        return replace(collected, rollout=replace(collected.rollout, returns=returns))
+        return replace(rollout, returns=returns)
 
     two = train(replace(config, total_timesteps=144), env=SavedForaging, stop=lambda u: u == 2)
-    monkeypatch.setattr(TRAIN, "collect", collect)
+    monkeypatch.setattr(TRAIN, "estimate", estimate)
     config = replace(config, run_name="bad")
     with pytest.raises(NonFiniteError, match="loss/value") as caught:
         train(config, env=SavedForaging)
@@ -417,7 +417,7 @@ def test_the_state_before_a_non_finite_loss_is_saved_and_loads(config, monkeypat
     statistics = {n: b for n, b in net.named_buffers() if n.endswith("count")}
     assert_same(statistics, {n: b for n, b in two.net.named_buffers() if n.endswith("count")})
     # The run itself goes on from its last regular checkpoint.
-    monkeypatch.setattr(TRAIN, "collect", real)
+    monkeypatch.setattr(TRAIN, "estimate", real)
     assert train(resume(config, run), env=SavedForaging).steps == 144
 
 
@@ -468,6 +468,10 @@ def test_one_seed_gives_one_run(config):
     assert metrics(first.run) == metrics(second.run)
     assert_same_checkpoint(first.run, second.run)
     evaluations = [json.loads((r.run / "evaluation.json").read_text()) for r in (first, second)]
+    assert [evaluation.pop("run") for evaluation in evaluations] == [
+        first.run.name,
+        second.run.name,
+    ]
     assert evaluations[0] == evaluations[1]
 
 

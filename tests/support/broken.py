@@ -401,14 +401,14 @@ def _step(env: Any, state: Any = None) -> object:
 
 def _recv_again(timeout: float) -> object:
     with AsyncEnv(Chain, 2, 1, 2) as env:
-        env.reset()
+        env.async_reset()
         env.recv(60)
         return env.recv(timeout)
 
 
 def _recv_at_once() -> object:
     with AsyncEnv(Stuck, 1, 1, 1) as env:
-        env.reset()
+        env.async_reset()
         return env.recv(0.01)
 
 

@@ -19,6 +19,7 @@ from ppo_trainer import (
     RolloutConfig,
     TrainConfig,
 )
+from ppo_trainer.advantage import estimate
 from ppo_trainer.collect import collect
 from ppo_trainer.rollout import Rollout
 from ppo_trainer.stopwatch import Stopwatch
@@ -65,7 +66,8 @@ def rollout_of(create_env: Any, config: TrainConfig, net: RaggedNet, seed: int =
         obs = env.reset()
         net.update_statistics(to_batch(obs, torch.device("cpu")))
         generator = torch.Generator().manual_seed(seed)
-        return collect(net, env, obs, config, generator, Stopwatch()).rollout
+        collected = collect(net, env, obs, config, generator, Stopwatch())
+        return estimate(collected.trajectories, config.ppo)
 
 
 def parameters(net: RaggedNet) -> dict[str, Tensor]:

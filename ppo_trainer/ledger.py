@@ -1,0 +1,98 @@
+"""Which decision a reward or an end belongs to: the last one of its row."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Ledger"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Ledger:
+    """Notes who decided, in order of time, and what has come of each decision so far.
+
+    A reward that arrives while a row waits belongs to the row's last decision of that episode. What
+    a row gets before its first one in an episode belongs to nothing that was learned or chosen, and
+    is in the metrics of the episode only.
+
+    Args:
+        num_rows: The number of rows R.
+    """
+
+    def __init__(self, num_rows: int) -> None:
+        self.num_rows = num_rows
+        self._open = np.full(num_rows, -1)
+        self._rows, self._rewards, self._ends = _columns(16 * num_rows)
+        self._count = 0
+
+    def __len__(self) -> int:
+        """The number of decisions K."""
+        return self._count
+
+    @property
+    def rows(self) -> Ints:
+        """Who decided. Shape: (K,)."""
+        return self._rows[: self._count]
+
+    @property
+    def rewards(self) -> npt.NDArray[np.float32]:
+        """What each decision has been paid so far. Shape: (K,), float32."""
+        return self._rewards[: self._count]
+
+    @property
+    def ends(self) -> Bools:
+        """Whether the row's episode ended after the decision. Shape: (K,)."""
+        return self._ends[: self._count]
+
+    def clear(self) -> None:
+        """Forget everything: no row has an open decision."""
+        self._open.fill(-1)
+        self._count = 0
+
+    def decide(self, rows: Ints, paid: npt.NDArray[np.float32] | None = None) -> None:
+        """These rows decide now, each once; what was open of them is complete.
+
+        Args:
+            rows: Shape: (B,).
+            paid: What the decisions have got already. Shape: (B,); None: nothing.
+        """
+        start, end = self._count, self._count + len(rows)
+        if end > len(self._rows):
+            old = self.rows, self.rewards, self.ends
+            self._rows, self._rewards, self._ends = _columns(2 * end)
+            for column, values in zip((self.rows, self.rewards, self.ends), old, strict=True):
+                column[:] = values
+        self._rows[start:end] = rows
+        self._rewards[start:end] = 0.0 if paid is None else paid
+        self._ends[start:end] = False
+        self._open[rows] = np.arange(start, end)
+        self._count = end
+
+    def observe(self, reward: npt.NDArray[np.float32], done: Bools) -> Ints:
+        """Note what has happened to each row; returns what each had decided before, -1 for nothing.
+
+        Args:
+            reward: Shape: (R,).
+            done: Whether the row's episode has ended. Shape: (R,).
+        """
+        decided = self._open.copy()
+        rows = np.flatnonzero(decided >= 0)
+        self._rewards[decided[rows]] += reward[rows]
+        if done.any():
+            ended = decided[done]
+            self._ends[ended[ended >= 0]] = True
+            self._open[done] = -1
+        return decided
+
+    def waiting(self, asked: Ints) -> Ints:
+        """The open decisions of the rows that are not asked now, in order of time. Shape: (W,)."""
+        is_open = self._open >= 0
+        is_open[asked] = False
+        return np.sort(self._open[is_open])
+
+
+def _columns(size: int) -> tuple[Ints, npt.NDArray[np.float32], Bools]:
+    return np.zeros(size, np.int64), np.zeros(size, np.float32), np.zeros(size, np.bool_)

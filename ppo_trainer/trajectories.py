@@ -1,0 +1,94 @@
+"""What rows have decided and what came of it, in order of time, before anything is estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ragged_net import EntityBatch, RaggedTensor
+from ragged_net.ragged import FrameNumbers
+
+__all__ = ["Decisions", "Trajectories", "select_choices"]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """K decisions of R rows, in order of time, and what each has been paid so far.
+
+    Args:
+        batch: What was observed: K frames.
+        chosen: For each action what its actors chose. Shape: (A,), int64.
+        log_probs: The log-probability of each choice when it was made. Shape: (A,), float32.
+        values: The value of each frame at that time. Shape: (K,), float32.
+        rows: Which row decided. Shape: (K,), int64, on the CPU.
+        rewards: The sum of the row's rewards from this decision to its next one, or so far.
+            Shape: (K,), float32, on the CPU.
+    """
+
+    batch: EntityBatch
+    chosen: Mapping[str, RaggedTensor]
+    log_probs: Mapping[str, RaggedTensor]
+    values: Tensor
+    rows: npt.NDArray[np.int64]
+    rewards: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        """The number of decisions."""
+        return len(self.rows)
+
+    def select(self, numbers: npt.NDArray[np.int64]) -> Decisions:
+        """The decisions of these numbers, in memory of their own. Shape: (K',)."""
+        frames = FrameNumbers.of(torch.from_numpy(numbers), self.values.device)
+        chosen, log_probs = select_choices(self.chosen, self.log_probs, frames)
+        return Decisions(
+            batch=self.batch.select(frames),
+            chosen=chosen,
+            log_probs=log_probs,
+            values=self.values.index_select(0, frames.there),
+            rows=self.rows[numbers],
+            rewards=self.rewards[numbers],
+        )
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Decisions whose outcome is known: whole sequences of each row, one among the other.
+
+    The outcome of a decision is the reward until the row decides again, and either the value of
+    that next frame, or nothing where the episode ended, or the value of its final observation where
+    a limit cut it off.
+
+    Args:
+        decisions: K decisions in order of time.
+        ends: Whether the row's episode ended after the decision. Shape: (K,), bool.
+        final_values: The value of the final observation where a limit ended the episode, else 0.
+            Shape: (K,), float32.
+        next_values: The value of the frame that follows the last decision of each row.
+            Shape: (R,), float32.
+    """
+
+    decisions: Decisions
+    ends: npt.NDArray[np.bool_]
+    final_values: npt.NDArray[np.float32]
+    next_values: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        """The number of decisions."""
+        return len(self.decisions)
+
+
+def select_choices(
+    chosen: Mapping[str, RaggedTensor], log_probs: Mapping[str, RaggedTensor], frames: FrameNumbers
+) -> tuple[dict[str, RaggedTensor], dict[str, RaggedTensor]]:
+    """What was chosen in the given frames, and its log-probabilities."""
+    selected, own_log_probs = {}, {}
+    for name, ragged in chosen.items():
+        selected[name], rows = ragged.select_with_rows(frames)
+        old = log_probs[name].values.index_select(0, rows)
+        own_log_probs[name] = selected[name].with_values(old)
+    return selected, own_log_probs
