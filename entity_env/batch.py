@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import EntityEnvError, ObservationError
+from entity_env.errors import EntityEnvError, ObservationError, SettingError
 from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
@@ -31,6 +31,7 @@ __all__ = [
     "all_rows",
     "batch_frames",
     "batch_obs",
+    "check_all_asked",
     "check_final",
 ]
 
@@ -128,6 +129,16 @@ def all_rows(count: int) -> npt.NDArray[np.int64]:
     rows = np.arange(count)
     rows.flags.writeable = False
     return rows
+
+
+def check_all_asked(owner: str, obs: VecObs) -> None:
+    """Raise SettingError unless ``obs`` asks all rows, for who has no place for rows that wait."""
+    if obs.num_frames != len(obs):
+        raise SettingError(
+            f"{owner} takes rows that act together",
+            expected=f"an observation of all {len(obs)} rows at each step",
+            received=f"one that asks {obs.num_frames} of them (VecObs.rows)",
+        )
 
 
 def check_final(obs: VecObs) -> None:

@@ -115,9 +115,9 @@ def _play_shares(
     obs = env.reset()
     is_up = False
     while plays.any() and not is_up:
-        obs = env.act(policy(obs))
+        asked, obs = obs.rows, env.act(policy(obs))
         rewards += obs.reward
-        lengths += 1
+        lengths[asked] += 1
         before = len(played)
         for row in np.flatnonzero(obs.done & plays):
             own = {name: float(column[row]) for name, column in obs.metrics.items()}

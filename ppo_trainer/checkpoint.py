@@ -22,8 +22,10 @@ from torch import Tensor
 from entity_env.errors import StateError
 from ppo_trainer.errors import CheckpointError, NonFiniteError
 from ppo_trainer.evaluation import Evaluation
+from ppo_trainer.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import Generators
+from ppo_trainer.trajectories import Decisions
 from ppo_trainer.update import Optimizers
 from ragged_net import RaggedNet
 
@@ -31,6 +33,7 @@ __all__ = [
     "TrainState",
     "latest_checkpoint",
     "load_network",
+    "load_pending",
     "load_state",
     "locate_checkpoint",
     "save_network",
@@ -39,6 +42,7 @@ __all__ = [
 ]
 
 _MODEL, _OPTIMIZERS, _STATE = "model.safetensors", "optimizers.safetensors", "state.json"
+_PENDING = "pending.safetensors"  # only where decisions wait for their outcome
 _FROM_CONFIG = ("lr", "eps", "weight_decay")  # a resume may change them
 
 
@@ -55,6 +59,7 @@ class TrainState:
         metrics: The numbers of the last update.
         evaluations: The players of the last evaluation.
         evaluated: Its means, as ``eval/<metric>``.
+        pending: Decisions whose outcome is still open, if there are any.
     """
 
     net: RaggedNet
@@ -65,6 +70,7 @@ class TrainState:
     metrics: dict[str, float] = field(default_factory=dict)
     evaluations: list[Evaluation] = field(default_factory=list)
     evaluated: dict[str, float] = field(default_factory=dict)
+    pending: Decisions | None = None
 
 
 def save_state(
@@ -141,6 +147,8 @@ def _write(folder: Path, state: TrainState, envs: list[Any] | None) -> None:
         "groups": groups,
         "envs": envs,
     }
+    if state.pending is not None:
+        save_file(pending_to_tensors(state.pending), folder / _PENDING)
     (folder / _STATE).write_text(_json(facts))
 
 
@@ -236,6 +244,15 @@ def load_state(folder: Path, state: TrainState) -> Restored:
             hint="an older one may be whole: remove this folder and resume again",
         ) from error
     return Restored(envs, other_device)
+
+
+def load_pending(folder: Path, net: RaggedNet, num_rows: int) -> Decisions | None:
+    """The decisions of ``num_rows`` rows that waited for their outcome; None if there were none.
+
+    They mean something only where the rows go on from the state that was saved with them.
+    """
+    path = folder / _PENDING
+    return pending_from_tensors(_load(path), net, num_rows) if path.exists() else None
 
 
 def _load(path: Path) -> dict[str, Tensor]:

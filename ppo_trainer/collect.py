@@ -20,7 +20,7 @@ from ppo_trainer.errors import NonFiniteError, TrainerError
 from ppo_trainer.rollout_buffer import RolloutBuffer
 from ppo_trainer.stopwatch import Stopwatch
 from ppo_trainer.tensors import to_actions, to_batch, to_value_batch
-from ppo_trainer.trajectories import Trajectories
+from ppo_trainer.trajectories import Decisions, Trajectories
 from ragged_net import NetOutput, RaggedNet
 
 __all__ = ["Collected", "autocast", "check_output", "collect"]
@@ -32,9 +32,17 @@ MOST_IDLE_STEPS = 100_000
 
 @dataclass(frozen=True)
 class Collected:
-    """What was decided, the observation that follows it, and the episodes that ended meanwhile."""
+    """What was decided and is complete, and what follows.
+
+    Args:
+        trajectories: The decisions whose outcome is known.
+        pending: Those whose outcome is still open; the next rollout begins with them.
+        next_obs: The observation from which it goes on.
+        metrics: Of the episodes that ended meanwhile.
+    """
 
     trajectories: Trajectories
+    pending: Decisions | None
     next_obs: VecObs
     metrics: Mapping[str, Metric]
 
@@ -48,11 +56,13 @@ def collect(
     generator: torch.Generator,
     clock: Stopwatch,
     buffer: RolloutBuffer | None = None,
+    pending: Decisions | None = None,
 ) -> Collected:
     """Play from ``obs`` on until ``config.frames_per_update`` decisions have an outcome.
 
     Where all rows are always asked, these are ``config.rollout.steps`` steps. The trajectories lie
-    in ``buffer``, where one is given, until the next ones are put there.
+    in ``buffer``, where one is given, until the next ones are put there. ``pending`` are decisions
+    of the last rollout whose outcome was open at its end.
 
     Raises:
         NonFiniteError: The network has diverged.
@@ -60,7 +70,7 @@ def collect(
     """
     device, wanted = generator.device, config.rollout.steps * len(env)
     buffer = RolloutBuffer(len(env), config.rollout.steps) if buffer is None else buffer
-    buffer.begin()
+    buffer.begin(pending)
     ended: list[Mapping[str, npt.NDArray[np.float64]]] = []
     idle = 0
     while len(buffer) < wanted or buffer.num_complete(obs.rows) < wanted:
@@ -80,8 +90,8 @@ def collect(
         values = value(net, batch, rows=len(env)).float().cpu().numpy()
     finals = len(values) - obs.num_frames
     with clock("batch"):
-        trajectories = buffer.complete(values[:finals], values[finals:], obs.rows)
-    return Collected(trajectories, obs, merge_columns(ended, len(obs)))
+        complete, waiting = buffer.complete(values[:finals], values[finals:], obs.rows)
+    return Collected(complete, waiting, obs, merge_columns(ended, len(obs)))
 
 
 def _step(

@@ -336,6 +336,7 @@ _AT_LEAST: dict[str, float] = {
     "rollout.num_envs": 1,
     "rollout.steps": 1,
     "rollout.processes": 0,
+    "rollout.batch_size": 0,
     "ppo.epochs": 1,
     "ppo.minibatch_size": 1,
     "ppo.microbatch_size": 0,

@@ -19,10 +19,7 @@ __all__ = ["RolloutBuffer"]
 
 
 class RolloutBuffer:
-    """What the rows have decided since the last update, and what has come of it.
-
-    A decision whose outcome is still open when a rollout ends, since its row waits, is carried into
-    the next one with all that is known of it.
+    """What the rows decide in a rollout, and what comes of it.
 
     Args:
         num_rows: The number of rows R.
@@ -30,7 +27,6 @@ class RolloutBuffer:
     """
 
     def __init__(self, num_rows: int, steps: int) -> None:
-        self.pending: Decisions | None = None
         self.finals: list[VecObs] = []
         self._ledger = Ledger(num_rows)
         self._cut_off: list[npt.NDArray[np.int64]] = []
@@ -43,8 +39,8 @@ class RolloutBuffer:
         """The number of decisions, those whose outcome is open included."""
         return len(self._ledger)
 
-    def begin(self) -> None:
-        """Forget the last rollout, but for the decisions that are pending."""
+    def begin(self, pending: Decisions | None = None) -> None:
+        """Forget the last rollout, but for the decisions of it whose outcome was open."""
         self.finals, self._cut_off = [], []
         self._ledger.clear()
         self._batch.clear()
@@ -53,14 +49,13 @@ class RolloutBuffer:
         for log_probs in self._log_probs.values():
             log_probs.clear()
         self._values.clear()
-        if self.pending is not None:
-            kept, self.pending = self.pending, None
-            self._ledger.decide(kept.rows, kept.rewards)
-            self._batch.add(kept.batch)
-            for name, chosen in kept.chosen.items():
+        if pending is not None:
+            self._ledger.decide(pending.rows, pending.rewards)
+            self._batch.add(pending.batch)
+            for name, chosen in pending.chosen.items():
                 self._chosen[name].add(chosen)
-                self._log_probs[name].add(kept.log_probs[name].values)
-            self._values.append(kept.values)
+                self._log_probs[name].add(pending.log_probs[name].values)
+            self._values.append(pending.values)
 
     def decide(self, rows: npt.NDArray[np.int64], batch: EntityBatch, output: NetOutput) -> None:
         """Add what these rows observe and decide. Shape of ``rows``: (B,)."""
@@ -87,8 +82,8 @@ class RolloutBuffer:
         final_values: npt.NDArray[np.float32],
         next_values: npt.NDArray[np.float32],
         asked: npt.NDArray[np.int64],
-    ) -> Trajectories:
-        """The decisions that have an outcome; the others are pending from now on.
+    ) -> tuple[Trajectories, Decisions | None]:
+        """The decisions that have an outcome, and those, if any, whose rows still wait for one.
 
         Args:
             final_values: The values of all frames of ``finals``. Shape: (F,).
@@ -115,8 +110,9 @@ class RolloutBuffer:
         following[asked] = next_values
         waiting = ledger.waiting(asked)
         if not len(waiting):
-            return Trajectories(decisions, ledger.ends, of_finals, following)
-        self.pending = decisions.select(waiting)
-        following[self.pending.rows] = self.pending.values.cpu().numpy()
+            return Trajectories(decisions, ledger.ends, of_finals, following), None
+        pending = decisions.select(waiting)
+        following[pending.rows] = pending.values.cpu().numpy()
         kept = np.delete(np.arange(len(ledger)), waiting)
-        return Trajectories(decisions.select(kept), ledger.ends[kept], of_finals[kept], following)
+        complete = decisions.select(kept)
+        return Trajectories(complete, ledger.ends[kept], of_finals[kept], following), pending

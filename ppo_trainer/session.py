@@ -14,7 +14,14 @@ import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
 from ppo_trainer.best import BestNetwork
-from ppo_trainer.checkpoint import TrainState, latest_checkpoint, load_state, save_state, saved_at
+from ppo_trainer.checkpoint import (
+    TrainState,
+    latest_checkpoint,
+    load_pending,
+    load_state,
+    save_state,
+    saved_at,
+)
 from ppo_trainer.cli import python_command
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
@@ -219,10 +226,12 @@ def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
 def _resume(session: Session) -> tuple[Session, VecObs]:
     run, state, vec_env, config = session.run, session.state, session.vec_env, session.config
     _check_same_network(config, run)
-    restored = load_state(latest_checkpoint(run), state)
+    folder = latest_checkpoint(run)
+    restored = load_state(folder, state)
     envs, notes = restored.envs, []
     if envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
         obs = vec_env.set_state(envs)
+        state.pending = load_pending(folder, state.net, len(vec_env))
     else:
         obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
         notes.append(

@@ -173,7 +173,10 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
     """Play a rollout from ``obs`` on and improve the network; what follows, and the metrics."""
     config, state = session.config, session.state
     generator = state.generators.actions
-    collected = collect(state.net, session.vec_env, obs, config, generator, clock, session.buffer)
+    collected = collect(
+        state.net, session.vec_env, obs, config, generator, clock, session.buffer, state.pending
+    )
+    state.pending = collected.pending
     with clock("advantage"):
         rollout = estimate(collected.trajectories, config.ppo)
     metrics = _improve(session, rollout, collected.metrics, clock)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from entity_env.batch import VecObs
+from entity_env.batch import VecObs, check_all_asked
 from entity_env.errors import ResetNeededError, SeedError, SettingError, shorten
 from entity_env.interop.padded_spaces import (
     PaddedSpaces,
@@ -142,6 +142,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         return self._padded
 
     def _show(self, obs: VecObs) -> tuple[PaddedObs, dict[str, Any]]:
+        check_all_asked("EntityVectorEnv", obs)
         self._padded = pad(obs, self._spaces)
         return self._padded.arrays, _masks(self._padded.masks, np.ones(len(obs), np.bool_))
 

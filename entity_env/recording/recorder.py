@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from entity_env.batch import VecObs, check_final
+from entity_env.batch import VecObs, check_all_asked, check_final
 from entity_env.errors import SettingError
 from entity_env.ragged import RaggedBufferI64
 from entity_env.recording.chunk_file import (
@@ -125,6 +125,7 @@ class RecordEpisodes(VecWrapper):
 
     def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
         obs = super()._act(chosen)
+        check_all_asked("RecordEpisodes", obs)
         check_final(obs)
         choices = [buffer.as_array().ravel() for buffer in chosen.values()]
         self._steps.append(([*choices, *self._notes], self._form.pack(obs)))
@@ -136,6 +137,7 @@ class RecordEpisodes(VecWrapper):
 
     def _begin(self, obs: VecObs, flag: int) -> VecObs:
         """Go on from an observation that no step led to."""
+        check_all_asked("RecordEpisodes", obs)
         self._write()
         self._first, self._flag = self._form.pack(obs), flag
         return obs

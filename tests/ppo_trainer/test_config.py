@@ -211,6 +211,17 @@ BAD = [
         ["ppo.minibatch_size is larger than a rollout", "= 16", "17"],
     ),
     (
+        ["rollout.asynchronous=true"],
+        ConfigError,
+        ["rollout.asynchronous needs worker processes", "rollout.processes=2"],
+    ),
+    (
+        ["rollout.num_envs=128", "rollout.batch_size=129"],
+        ConfigError,
+        ["rollout.batch_size is larger than rollout.num_envs", "at most 128"],
+    ),
+    (["rollout.batch_size=-1"], ConfigError, ["rollout.batch_size is out of range", ">= 0"]),
+    (
         ["ppo.minibatch_size=64", "ppo.microbatch_size=65"],
         ConfigError,
         ["ppo.microbatch_size is larger than ppo.minibatch_size", "at most 64"],

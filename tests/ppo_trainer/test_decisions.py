@@ -18,12 +18,19 @@ from support.trainer_runs import (
 )
 from support.turn_rows import TurnRows
 
+from entity_env.errors import SettingError
+from entity_env.interop import EntityVectorEnv
+from entity_env.recording import RecordEpisodes
 from entity_env.wrappers import ConcatVecEnv, VecRewardScale, VecValidate
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.advantage import estimate, gae
+from ppo_trainer.checkpoint import latest_checkpoint
 from ppo_trainer.collect import collect
+from ppo_trainer.errors import CheckpointError
 from ppo_trainer.ledger import Ledger
+from ppo_trainer.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.rollout_buffer import RolloutBuffer
+from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.stopwatch import Stopwatch
 
 # ------------------------------------------------------------------------------- by hand
@@ -161,17 +168,17 @@ def played(env, net, decisions, rollouts):
         ppo=PPOConfig(gae_lambda=0.0, minibatch_size=2),
     )
     buffer, obs = RolloutBuffer(len(env), 4), env.reset()
-    generator, found, carried = torch.Generator().manual_seed(0), {}, 0
+    generator, found, carried, pending = torch.Generator().manual_seed(0), {}, 0, None
     for _ in range(rollouts):
-        result = collect(net, env, obs, config, generator, Stopwatch(), buffer)
+        result = collect(net, env, obs, config, generator, Stopwatch(), buffer, pending)
         rollout, decided = estimate(result.trajectories, config.ppo), result.trajectories.decisions
         assert len(rollout) >= decisions
         seats = rollout.batch.entities["Seat"].values.tolist()
         for k, (time, stream) in enumerate(seats):
             own = float(decided.rewards[k]), bool(result.trajectories.ends[k])
             found.setdefault(int(stream), []).append((time, *own, float(rollout.returns[k])))
-        obs = result.next_obs
-        carried += 0 if buffer.pending is None else len(buffer.pending)
+        obs, pending = result.next_obs, result.pending
+        carried += 0 if pending is None else len(pending)
     return found, carried
 
 
@@ -196,11 +203,11 @@ def test_decisions_in_flight_are_carried_over_with_all_that_is_known_of_them():
     generator = torch.Generator().manual_seed(0)
     config = replace(config, rollout=RolloutConfig(num_envs=5, steps=6))
     first = collect(net, env, obs, config, generator, Stopwatch(), buffer)
-    kept = buffer.pending
+    kept = first.pending
     assert kept is not None
     assert set(kept.rows).isdisjoint(first.next_obs.rows)
     before = kept.batch.entities["Seat"].values.clone(), kept.values.clone(), kept.rewards.copy()
-    second = collect(net, env, first.next_obs, config, generator, Stopwatch(), buffer)
+    second = collect(net, env, first.next_obs, config, generator, Stopwatch(), buffer, kept)
     decided = second.trajectories.decisions
     done = len(kept.rows)
     assert decided.rows[:done].tolist() == kept.rows.tolist()
@@ -250,6 +257,17 @@ def test_wrappers_of_rows_pass_on_who_is_asked():
     assert 0 < one.num_frames <= 4 or one.num_frames == 0
 
 
+def test_who_has_no_place_for_rows_that_wait_says_so(tmp_path):
+    with RecordEpisodes(TurnRows(4, 5), tmp_path / "games") as rows:
+        first = rows.reset()  # after which some row waits
+        with pytest.raises(SettingError, match="rows that act together"):
+            rows.act(left(first))
+    padded = EntityVectorEnv(TurnRows(4, 5), max_entities={"Seat": 1})
+    padded.reset()
+    with pytest.raises(SettingError, match="rows that act together"):
+        padded.step(padded.action_space.sample())
+
+
 def left(obs):
     mask = obs.action_masks["Go"]
     zeros = np.zeros((int(mask.actors.size1().sum()), 1), np.int64)
@@ -279,9 +297,42 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit_with_what_was_pending(turns)
     half, half_run = run_named(turns, "half")
     stopped = train(half, env=slow_turns, stop=lambda update: update == 3)
     assert stopped.interrupted
+    assert (latest_checkpoint(RunFolder.open(half_run)) / "pending.safetensors").exists()
     train(resuming(half, half_run), env=slow_turns)
     assert_same_checkpoint(whole_run, half_run)
     assert metrics(whole_run) == metrics(half_run)
+
+
+@pytest.mark.parametrize(
+    ("part", "damage"),
+    [
+        ('["rows"]', lambda rows: rows + 6),
+        ('["rewards"]', lambda rewards: rewards[1:]),
+        ('["values"]', lambda values: values * float("nan")),
+        ('["entities", "Seat", "offsets"]', lambda offsets: offsets + 1),
+        ('["actors", "Go", "values"]', lambda actors: actors + 10**9),
+        ('["chosen", "Go", "values"]', lambda chosen: chosen + 2),
+        ('["chosen", "Go", "offsets"]', lambda offsets: offsets.flip(0)),
+        ('["log_probs", "Go"]', lambda log_probs: log_probs.double()),
+        ('["choices", "Go"]', lambda mask: mask & False),
+        ('["global_features"]', None),
+        ("rows", lambda _: torch.ones(3)),
+    ],
+)
+def test_damaged_decisions_are_an_error_and_no_crash(part, damage):
+    env = TurnRows(5, seed=1)
+    config = small_config(rollout=RolloutConfig(num_envs=5, steps=6))
+    net = network(env, config)
+    generator = torch.Generator().manual_seed(0)
+    pending = collect(net, env, env.reset(), config, generator, Stopwatch()).pending
+    tensors = pending_to_tensors(pending)
+    assert pending_from_tensors(tensors, net, 5).rewards.tolist() == pending.rewards.tolist()
+    if damage is None:
+        del tensors[part]
+    else:
+        tensors[part] = damage(tensors.get(part))
+    with pytest.raises(CheckpointError, match="damaged"):
+        pending_from_tensors(tensors, net, 5)
 
 
 def test_asynchronous_rows_that_are_asked_together_train_as_a_list_does(tmp_path):

@@ -29,7 +29,7 @@ class TurnRows(VecEnv):
     """R rows that each play by a pattern of their own, however the others do.
 
     At each step of its own clock a row draws whether it is asked, what it is paid, and whether its
-    episode ends or is cut off; what is chosen changes nothing. Its numbers come from its own stream.
+    episode ends or is cut off; what is chosen changes nothing. Its numbers come from a stream.
     With ``slow`` the clocks of rows that wait stand still now and then, so that rows interleave in
     other ways.
 
