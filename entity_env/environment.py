@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,17 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = [
     "Environment",
+    "YAxis",
     "call_environment",
     "check_seed",
     "environment_failed",
     "seed_environment",
+    "y_axis_of",
 ]
 
 T = TypeVar("T")
+YAxis: TypeAlias = Literal["up", "down"]
+"""Where greater values of y are in a picture: up as in mathematics, or down as on a screen."""
 
 
 class Environment(ABC):
@@ -32,7 +36,13 @@ class Environment(ABC):
     A subclass writes ``obs_space``, ``action_space``, ``reset`` and ``act``. All randomness should
     come from ``self.rng``: then one seed gives one run, and a resumed run goes on exactly where it
     stopped if ``get_state`` and ``set_state`` are there too.
+
+    Attributes:
+        y_axis: Where greater values of y are when ``entity_env.drawing`` draws the environment;
+            a subclass whose first row is on top writes ``y_axis = "down"``.
     """
+
+    y_axis: YAxis = "up"
 
     _rng: Any = None
 
@@ -113,6 +123,11 @@ class Environment(ABC):
 
 
 _STATE_HINT = "write get_state and set_state, as envs/minesweeper.py does"
+
+
+def y_axis_of(env: Environment) -> YAxis:
+    """Where ``env`` has greater values of y; up also where it uses the name for something else."""
+    return env.y_axis if isinstance(env.y_axis, str) else "up"
 
 
 def seed_environment(env: Environment, seed: int) -> None:

@@ -13,12 +13,12 @@ from PIL import Image
 from entity_env.errors import shorten
 from ppo_trainer.errors import VideoError
 
-__all__ = ["write_video"]
+__all__ = ["check_picture", "write_video"]
 
 
 def write_video(path: Path, pictures: Sequence[Any], fps: float) -> Path:
     """Write pictures, (H, W, 3) uint8 of one size, as ``.gif`` or ``.mp4``; returns the path."""
-    frames = [_checked(picture) for picture in pictures]
+    frames = [check_picture(picture) for picture in pictures]
     if not frames or any(frame.shape != frames[0].shape for frame in frames):
         raise VideoError(
             "these pictures do not make a video",
@@ -64,7 +64,8 @@ def _write_mp4(path: Path, frames: Sequence[npt.NDArray[np.uint8]], fps: float) 
     )
 
 
-def _checked(picture: Any) -> npt.NDArray[np.uint8]:
+def check_picture(picture: Any) -> npt.NDArray[np.uint8]:
+    """A picture as an array, or VideoError if it is none."""
     frame = np.asarray(picture)
     if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8 or frame.size == 0:
         raise VideoError(

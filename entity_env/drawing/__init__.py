@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from entity_env.drawing.caption import Caption
+from entity_env.drawing.chosen import Chosen, choices_of, chosen_lines
 from entity_env.drawing.drawer import Drawer, draw_observation
+from entity_env.drawing.labels import check_labels, label_lines
 from entity_env.drawing.table_text import entity_table
 
-__all__ = ["Drawer", "draw_observation", "entity_table"]
+__all__ = [
+    "Caption",
+    "Chosen",
+    "Drawer",
+    "check_labels",
+    "choices_of",
+    "chosen_lines",
+    "draw_observation",
+    "entity_table",
+    "label_lines",
+]

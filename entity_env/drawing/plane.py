@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.environment import YAxis
 from entity_env.errors import SettingError, shorten
 from entity_env.spaces import EntityName, ObsSpace
 
@@ -69,7 +70,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class View:
-    """Maps the plane to a square of pixels, y up, with one scale for both axes.
+    """Maps the plane to a square of pixels, with one scale for both axes.
 
     Args:
         extent: What must be seen.
@@ -78,6 +79,7 @@ class View:
         size: Of the square, in pixels.
         inset: Pixels between the extent and the edge of the square.
         is_grid: All coordinates are whole numbers.
+        y_axis: Where greater values of y are.
     """
 
     extent: Extent
@@ -86,6 +88,7 @@ class View:
     size: float
     inset: float
     is_grid: bool = False
+    y_axis: YAxis = "up"
 
     @property
     def scale(self) -> float:
@@ -98,7 +101,8 @@ class View:
         e = self.extent
         middle = np.array([e.left / 2 + e.right / 2, e.bottom / 2 + e.top / 2])
         centre = np.array([self.left, self.top]) + self.size / 2
-        pixels: Floats = centre + (points - middle) * self.scale * np.array([1.0, -1.0])
+        turn = np.array([1.0, -1.0 if self.y_axis == "up" else 1.0])
+        pixels: Floats = centre + (points - middle) * self.scale * turn
         return pixels
 
     def ticks(self, axis: int) -> list[tuple[float, float]]:

@@ -5,24 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.drawing.canvas import Canvas, Color, Shape
+from entity_env.drawing.chosen import Chosen
 from entity_env.drawing.plane import Spread, View
 from entity_env.drawing.table_text import Block, entity_blocks, feature_text, id_text
 from entity_env.frame import Frame
 from entity_env.observation import EntityID
 from entity_env.spaces import EntityName, ObsSpace, feature_name
 
-if TYPE_CHECKING:
-    from entity_env.drawing.drawer import Canvas
-
-__all__ = ["Color", "Panel", "Shape", "draw_plane"]
-
-Color: TypeAlias = tuple[int, int, int]
-Shape: TypeAlias = Literal["circle", "square", "diamond"]
+__all__ = ["Panel", "draw_plane"]
 
 # Okabe and Ito (2008), "Color universal design": told apart with any kind of colour vision.
 _COLORS: tuple[Color, ...] = (
@@ -41,6 +38,9 @@ _LINE: Color = (225, 230, 237)
 _SOFT: Color = (120, 130, 146)
 _INK: Color = (38, 46, 60)
 _WHITE: Color = (255, 255, 255)
+_MARK: Color = (255, 236, 179)
+_MOST_WORDS = 200
+"""Entities with text beside them: more could not be read."""
 
 
 def draw_plane(
@@ -50,6 +50,8 @@ def draw_plane(
     radius: float,
     frame: Frame,
     places: Mapping[EntityName, tuple[int, int]],
+    chosen: Sequence[Chosen] = (),
+    labels: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
     """The ground with its grid, and a dot for each entity that has a place.
 
@@ -60,6 +62,8 @@ def draw_plane(
         radius: Of a dot.
         frame: What to draw.
         places: The columns of x and y in the features of each type that has them.
+        chosen: What the actors have chosen.
+        labels: What else to write beside entities, by their indices.
     """
     left, top, right, bottom = view.left, view.top, view.left + view.size, view.top + view.size
     canvas.box(left, top, right, bottom, _GROUND)
@@ -74,18 +78,156 @@ def draw_plane(
     pixels = view.pixels(dots.points)
     inside = ((pixels >= (left, top)) & (pixels <= (right, bottom))).all(axis=1)
     spread = Spread.of(pixels[inside], radius)
-    own = [i for i, is_inside in enumerate(inside.tolist()) if is_inside]
-    middles, radii = spread.pixels.tolist(), spread.radius.tolist()
+    own = [dots.entities[i] for i in np.flatnonzero(inside).tolist()]
+    spots = {
+        entity.index: _Spot(x, y, r, _look(kinds.index(entity.kind))[0])
+        for entity, (x, y), r in zip(
+            own, spread.pixels.tolist(), spread.radius.tolist(), strict=True
+        )
+    }
+    arrows = _draw_selections(canvas, unit, chosen, spots)
     for i in np.flatnonzero(spread.shown).tolist():
-        name, entity_id, hidden = dots.entities[own[i]]
-        color, shape = _look(kinds.index(name))
-        x, y = middles[i]
-        canvas.dot(x, y, radii[i], color, shape, edge=_WHITE, hollow=hidden)
-        if radii[i] >= 6 * unit:
-            ink = color if hidden else _on(color)
-            _label(canvas, x, y, radii[i], (name, entity_id), ink)
+        entity = own[i]
+        color, shape = _look(kinds.index(entity.kind))
+        spot = spots[entity.index]
+        canvas.dot(spot.x, spot.y, spot.radius, color, shape, edge=_WHITE, hollow=entity.is_hidden)
+        if spot.radius >= 6 * unit:
+            ink = color if entity.is_hidden else _on(color)
+            _label(canvas, spot, (entity.kind, entity.id), ink)
     for x, y, count in spread.crowds.tolist():
         canvas.text(x + radius, y - radius, f"x{count:.0f}", 10 * unit, _INK, "lb")
+    shown = {own[i].index: spots[own[i].index] for i in np.flatnonzero(spread.shown).tolist()}
+    _write_beside(canvas, unit, view, shown, _words(chosen, spots), labels, arrows)
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """Where the dot of an entity is in the picture, in pixels, and its colour."""
+
+    x: float
+    y: float
+    radius: float
+    color: Color
+
+
+_Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom, in pixels."""
+
+
+def _draw_selections(
+    canvas: Canvas, unit: float, chosen: Sequence[Chosen], spots: Mapping[int, _Spot]
+) -> list[_Box]:
+    """A line from each actor to the entity that it selected; a ring where one has no place.
+
+    Returns what the lines cover, in parts.
+    """
+    covered = []
+    for own in chosen:
+        actor, actee = spots.get(own.actor), spots.get(-1 if own.actee is None else own.actee)
+        if actee is None:
+            continue
+        if actor is None or actor is actee:
+            canvas.ring(actee.x, actee.y, actee.radius + 4 * unit, 2 * unit, _INK)
+            continue
+        start, end = complex(actor.x, actor.y), complex(actee.x, actee.y)
+        away = (end - start) / abs(end - start) if end != start else 1.0 + 0j
+        tip = end - (actee.radius + unit) * away
+        canvas.arrow(start, tip, 2 * unit, _darker(actor.color), head=7 * unit)
+        for part in np.linspace(start, tip, 2 + int(abs(tip - start) / (8 * unit))).tolist():
+            x, y, half = part.real, part.imag, 3 * unit
+            covered.append((x - half, y - half, x + half, y + half))
+    return covered
+
+
+def _words(chosen: Sequence[Chosen], spots: Mapping[int, _Spot]) -> dict[int, str]:
+    """By actor what it has chosen, as far as no line says so."""
+    words: dict[int, list[str]] = {}
+    for own in chosen:
+        if own.actee is None:
+            words.setdefault(own.actor, []).append(own.what)
+        elif own.actee not in spots:
+            words.setdefault(own.actor, []).append(f"-> {own.what}")
+    return {actor: ", ".join(parts) for actor, parts in words.items()}
+
+
+def _write_beside(
+    canvas: Canvas,
+    unit: float,
+    view: View,
+    spots: Mapping[int, _Spot],
+    words: Mapping[int, str],
+    labels: Mapping[int, str],
+    taken: Sequence[_Box],
+) -> None:
+    """What entities have chosen, to the right of their dots, and their labels under them.
+
+    Where something is there already, another side is taken if one is free.
+    """
+    size = 10.5 * unit
+    edges = view.left, view.top, view.left + view.size, view.top + view.size
+    margin = 3 * unit
+    dots = [
+        (s.x - s.radius, s.y - s.radius, s.x + s.radius, s.y + s.radius) for s in spots.values()
+    ]
+    free = _FreePlace(edges, [*dots, *taken])
+    for texts, sides in ((words, ("lm", "rm", "mb", "mt")), (labels, ("mt", "mb", "lm", "rm"))):
+        for index in [i for i in spots if texts.get(i)][:_MOST_WORDS]:
+            spot = spots[index]
+            text = canvas.shortened(texts[index], size, view.size / 3)
+            box = canvas.text_width(text, size), size
+            x, y, anchor = free.take(spot, box, sides, margin)
+            color = _darker(spot.color) if texts is words else _INK
+            canvas.text(x, y, text, size, color, anchor, halo=1.5 * unit)
+
+
+class _FreePlace:
+    """Finds a side of a dot where a text covers neither dots nor other texts.
+
+    Args:
+        edges: Left, top, right and bottom of what can be written on.
+        taken: The same of what is there.
+    """
+
+    def __init__(
+        self,
+        edges: _Box,
+        taken: Sequence[_Box],
+    ) -> None:
+        self._edges = edges
+        self._taken = np.array(taken).reshape(-1, 4)
+
+    def take(
+        self, spot: _Spot, size: tuple[float, float], sides: Sequence[str], margin: float
+    ) -> tuple[float, float, str]:
+        """Where to write a text of this width and height: x, y and the anchor, the best of sides.
+
+        A side is the anchor of a text there: ``lm`` stands to the right of the dot.
+        """
+        (width, height), gap = size, spot.radius + margin
+        best = []
+        for rank, side in enumerate(sides):
+            across, down = {"lm": (1, 0), "rm": (-1, 0), "mb": (0, -1), "mt": (0, 1)}[side]
+            x, y = spot.x + gap * across, spot.y + gap * down
+            left, top = x + (across - 1) * width / 2, y + (down - 1) * height / 2
+            box = left, top, left + width, top + height
+            low, high = self._taken[:, :2], self._taken[:, 2:]
+            covered = ((low < box[2:]) & (high > box[:2])).all(axis=1).sum()
+            is_outside = not (
+                self._edges[0] <= left
+                and self._edges[1] <= top
+                and box[2] <= self._edges[2]
+                and box[3] <= self._edges[3]
+            )
+            best.append((is_outside, int(covered), rank, (x, y, side), box))
+        *_, place, box = min(best)
+        self._taken = np.concatenate([self._taken, [box]])
+        return place
+
+
+def _darker(color: Color) -> Color:
+    """For text and lines on light ground."""
+    red, green, blue = (round(0.7 * part) for part in color)
+    return red, green, blue
 
 
 @dataclass(frozen=True)
@@ -113,14 +255,32 @@ class Panel:
         self._indent = 18 * unit
         self._lines: list[list[_Word]] = []
         self._markers: dict[int, tuple[Color, Shape]] = {}
+        self._selected: set[str] = set()
+        self._marked: set[int] = set()
 
-    def draw(self, frame: Frame, obs_space: ObsSpace, placed: Sequence[EntityName]) -> None:
-        """The types with their numbers, tables of those not ``placed``, the global features."""
+    def draw(
+        self,
+        frame: Frame,
+        obs_space: ObsSpace,
+        placed: Sequence[EntityName],
+        chosen: Sequence[Chosen] = (),
+        labels: Sequence[str] = (),
+    ) -> None:
+        """The types with their numbers, tables of those not ``placed``, the global features.
+
+        Entities of the tables that somebody has ``chosen`` are marked; ``labels`` says what stands
+        beside the dots.
+        """
+        self._selected = {str(own.actee) for own in chosen if own.actee is not None}
         blocks = entity_blocks(frame, obs_space)
         looks = {block.name: _look(i) for i, block in enumerate(blocks)}
         for block in blocks:
             if block.name in placed:
                 self._add_heading(block, *looks[block.name])
+        if placed and labels:
+            text = f"labels: {', '.join(labels)}"
+            text = self.canvas.shortened(text, self._size, self.width)
+            self._lines += [[], [_Word(0, text, _SOFT)]]
         if placed and obs_space.global_features:
             self._lines.append([])
         for feature, value in zip(obs_space.global_features, frame.global_features, strict=True):
@@ -160,6 +320,8 @@ class Panel:
             head.append(_Word(self.width, "...", _SOFT))
         self._lines.append(head)
         for i, name in enumerate(names, 1):
+            if block.labels[i - 1][0] in self._selected:
+                self._marked.add(len(self._lines))
             words = [_Word(right, cells[i], _INK, ends=True) for right, cells in columns]
             self._lines.append([_Word(self._indent, name, _SOFT), *words])
         if block.count > len(names):
@@ -176,8 +338,13 @@ class Panel:
             more = f"... and {len(self._lines) - room + 1} more lines"
             self._lines[room - 1 :] = [[_Word(0, more, _SOFT)]]
             self._markers.pop(room - 1, None)
+            self._marked.discard(room - 1)
         for i, words in enumerate(self._lines):
             left, y = self.left + i // most * (widest + gap), top + (i % most + 0.5) * height
+            if i in self._marked:
+                right = left + max(map(self._end, words)) + 6 * self.unit
+                start = left + self._indent - 6 * self.unit
+                self.canvas.box(start, y - height / 2, right, y + height / 2, _MARK)
             if i in self._markers:
                 color, shape = self._markers[i]
                 self.canvas.dot(left + 6 * self.unit, y, 5.5 * self.unit, color, shape, edge=color)
@@ -196,24 +363,36 @@ class Panel:
         return self.canvas.text_width(text, self._size)
 
 
+@dataclass(frozen=True, slots=True)
+class _Entity:
+    """Index in the frame, type and id of an entity, and whether the policy does not see it."""
+
+    index: int
+    kind: EntityName
+    id: EntityID
+    is_hidden: bool
+
+
 @dataclass(frozen=True)
 class _Dots:
-    """The entities that have a place: ``points`` (M, 2), and of each its type, id and secrecy."""
+    """The entities that have a place: ``points`` (M, 2), and what else to know of each."""
 
     points: npt.NDArray[np.float64]
-    entities: list[tuple[EntityName, EntityID, bool]]
+    entities: list[_Entity]
 
     @classmethod
     def of(cls, frame: Frame, places: Mapping[EntityName, tuple[int, int]]) -> _Dots:
         parts: list[npt.NDArray[Any]] = [np.zeros((0, 2))]
         entities, first = [], 0
         for name, rows in frame.features.items():
-            ids = frame.ids[first : first + len(rows)]
-            first += len(rows)
             if name in places:
                 parts.append(rows[:, places[name]])
                 visible = frame.visible.get(name, np.ones(len(rows), np.bool_)).tolist()
-                entities += [(name, own, not seen) for own, seen in zip(ids, visible, strict=True)]
+                entities += [
+                    _Entity(i, name, frame.ids[i], not seen)
+                    for i, seen in enumerate(visible, first)
+                ]
+            first += len(rows)
         return cls(np.concatenate(parts), entities)
 
 
@@ -228,14 +407,7 @@ def _on(color: Color) -> Color:
     return _INK if brightness > 150 else _WHITE
 
 
-def _label(
-    canvas: Canvas,
-    x: float,
-    y: float,
-    radius: float,
-    entity: tuple[EntityName, EntityID],
-    color: Color,
-) -> None:
+def _label(canvas: Canvas, spot: _Spot, entity: tuple[EntityName, EntityID], color: Color) -> None:
     """The longest label that fits into a dot."""
     name, entity_id = entity
     initial = name[:1].upper()
@@ -243,9 +415,9 @@ def _label(
     number = re.search(r"\d+$", text)
     options = [initial + number.group()] if number else [text] if text else []
     for option in [*options, initial]:
-        size = radius * (0.95 if len(option) < 3 else 0.8)
-        if canvas.text_width(option, size) <= 1.6 * radius:
-            canvas.text(x, y, option, size, color, "mm")
+        size = spot.radius * (0.95 if len(option) < 3 else 0.8)
+        if canvas.text_width(option, size) <= 1.6 * spot.radius:
+            canvas.text(spot.x, spot.y, option, size, color, "mm")
             return
 
 

@@ -120,7 +120,8 @@ def entity_name(frame: Frame, obs_space: ObsSpace, index: int) -> str:
         if index < first:
             own = frame.ids[index]
             text = id_text(own)
-            return name if own is None else text if text.startswith(name) else f"{name} {text}"
+            is_named = text.casefold().startswith(name.casefold())
+            return name if own is None else text if is_named else f"{name} {text}"
     return "you"
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from entity_env.batch import batch_frames
 from entity_env.drawing import Drawer
-from entity_env.environment import Environment, seed_environment
+from entity_env.environment import Environment, seed_environment, y_axis_of
 from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.frame import Frame, typed_actions
 from entity_env.interop.padded_spaces import (
@@ -153,7 +153,8 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
                 raise ResetNeededError(
                     "there is nothing to draw", hint="call reset() first"
                 ) from None
-            self._drawer = self._drawer or Drawer(self._reader.obs_space)
+            if self._drawer is None:
+                self._drawer = Drawer(self._reader.obs_space, y_axis=y_axis_of(self.env))
             return self._drawer.draw_frame(self._frame)
 
     def close(self) -> None:

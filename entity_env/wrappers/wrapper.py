@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.environment import Environment, check_seed, seed_environment
+from entity_env.environment import Environment, YAxis, check_seed, seed_environment
 from entity_env.errors import DAMAGES, SettingError, StateError, shorten
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -61,6 +61,11 @@ class Wrapper(Environment):
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Play one step."""
         return self._shown(self.env.act(actions))
+
+    @property
+    def y_axis(self) -> YAxis:  # type: ignore[override]
+        """Where the environment inside has greater values of y."""
+        return self.env.y_axis
 
     @property
     def rng(self) -> np.random.Generator:

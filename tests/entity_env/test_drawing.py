@@ -251,16 +251,16 @@ def test_a_wrong_observation_is_explained():
 
 
 def test_without_pillow_an_error_says_what_to_install(monkeypatch):
-    from entity_env.drawing import drawer
+    from entity_env.drawing import canvas
 
-    drawer._pillow.cache_clear()
+    canvas._pillow.cache_clear()
     monkeypatch.setitem(sys.modules, "PIL", None)
     try:
         with pytest.raises(errors.EntityEnvError, match="pip install pillow"):
             draw_observation(seen(), SPACE)
     finally:
         monkeypatch.undo()
-        drawer._pillow.cache_clear()
+        canvas._pillow.cache_clear()
 
 
 # Where things lie, without any picture.

@@ -29,8 +29,8 @@ from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.evaluation import evaluate
 from ppo_trainer.loading import load_policy
+from ppo_trainer.playing import play
 from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.watch import play
 
 
 @pytest.fixture

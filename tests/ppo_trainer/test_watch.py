@@ -14,13 +14,15 @@ from entity_env import (
     Observation,
     ObsSpace,
 )
-from entity_env.errors import EnvironmentFailedError
+from entity_env.drawing import Caption
+from entity_env.errors import EnvironmentFailedError, SettingError
 from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.errors import RunFolderError, VideoError
 from ppo_trainer.loading import load_policy
+from ppo_trainer.playing import play
 from ppo_trainer.video import write_video
-from ppo_trainer.watch import film, main, play, watch
+from ppo_trainer.watch import film, main, watch
 
 
 class Countdown(Environment):
@@ -52,6 +54,11 @@ class Countdown(Environment):
 
 
 class DrawnCountdown(Countdown):
+    def observe(self):
+        observation = super().observe()
+        observation.metrics = {"left_over": 0.5} if self.left == 0 else {}
+        return observation
+
     def render(self, **kwargs):
         return np.full((9, 7, 3), 80 * self.left, np.uint8)
 
@@ -92,7 +99,9 @@ def test_without_a_text_of_its_own_an_environment_is_shown_as_a_table(run, capsy
 
 
 def test_a_gif_has_a_frame_for_each_step_and_holds_the_end(run, tmp_path):
-    path = film(run, tmp_path / "new" / "game.gif", env=DrawnCountdown, episodes=1, fps=4)
+    path = film(
+        run, tmp_path / "new" / "game.gif", env=DrawnCountdown, episodes=1, fps=4, captions=False
+    )
     with Image.open(path) as image:
         # Equal frames are stored once, with their durations added: 3 steps of 250 ms, 1 s of end.
         durations = []
@@ -112,7 +121,7 @@ class GrowingCountdown(DrawnCountdown):
 
 def test_pictures_of_different_sizes_are_put_on_one_ground(tmp_path):
     run = tiny_run(tmp_path / "runs", GrowingCountdown)
-    path = film(run, tmp_path / "game.gif", env=GrowingCountdown, episodes=1)
+    path = film(run, tmp_path / "game.gif", env=GrowingCountdown, episodes=1, captions=False)
     with Image.open(path) as image:
         assert image.size == (7, 12)  # 4 + 3 wide, 6 + 2 * 3 high
         for left in (3, 2, 1, 0):
@@ -120,6 +129,50 @@ def test_pictures_of_different_sizes_are_put_on_one_ground(tmp_path):
             bright = np.array(image.convert("L")) > 128
             assert bright[: 12 - 2 * left, : 4 + left].all()
             assert bright.sum() == (12 - 2 * left) * (4 + left)
+
+
+def test_captions_say_what_is_chosen_and_how_it_ends(run, tmp_path, monkeypatch):
+    written = []
+    add = Caption.add
+
+    def spy(self, picture, lines, count):
+        written.append((list(lines), count))
+        return add(self, picture, lines, count)
+
+    monkeypatch.setattr(Caption, "add", spy)
+    path = film(run, tmp_path / "game.gif", env=DrawnCountdown, episodes=1)
+    choices = {
+        step.choices[0]
+        for step in play(load_policy(run), episodes=9, greedy=False)
+        if not step.done
+    }
+    assert choices == {"Press: left", "Press: right"}
+    assert [lines[0] for lines, _ in written] == [
+        f"episode 1, step {step}, reward {step}" for step in range(4)
+    ]
+    assert {lines[1] for lines, _ in written[:3]} <= choices
+    assert written[3][0][1:] == ["the end, left_over 0.5"]
+    assert {count for _, count in written} == {2}, "pictures of one size"
+    with Image.open(path) as image:
+        assert image.size == (280, 9 * 40 + 48)
+
+
+def test_the_terminal_says_what_is_chosen_and_the_label_that_was_asked_for(run, capsys):
+    main([str(run), "--episodes", "1", "--label", "left", "--greedy"])
+    first, *_, last = capsys.readouterr().out.strip().split("\n\n")
+    head, *state, label, choice = first.splitlines()
+    assert head == "episode 1, step 0, reward 0"
+    assert state[0] == "  left 3"
+    assert label == "  left: Clock tick 3"
+    assert choice in ("  Press: left", "  Press: right")
+    assert last.startswith("episode 1, step 3, reward 3   the end, left_over 0.5\n")
+    assert "Press" not in last, "nothing is chosen any more"
+
+
+def test_a_label_that_is_none_is_explained(run, tmp_path):
+    for arguments in ([], ["--video", str(tmp_path / "a.gif")]):
+        with pytest.raises(SettingError, match="did you mean 'left'"):
+            main([str(run), "--label", "lefd", *arguments])
 
 
 def test_an_mp4_can_have_odd_sizes(run, tmp_path):
@@ -148,7 +201,7 @@ def test_an_environment_without_pictures_is_drawn_and_the_view_stays(tmp_path):
     path = film(run, tmp_path / "game.gif", env=Walking, episodes=1)
     marks, men = [], []
     with Image.open(path) as image:
-        assert image.size == (580, 400)
+        assert image.size == (580, 400 + 48)  # two lines of text below
         assert image.n_frames == 4
         for index in range(4):
             image.seek(index)
@@ -161,6 +214,37 @@ def test_an_environment_without_pictures_is_drawn_and_the_view_stays(tmp_path):
     # The walker takes steps of one length, to the right.
     assert across.min() > 50
     assert np.ptp(across) <= 2
+
+
+class OnAScreen(Walking):
+    """Draws itself in black, and has y downwards where it is drawn."""
+
+    y_axis = "down"
+
+    def render(self, **kwargs):
+        return np.zeros((300, 300, 3), np.uint8)
+
+
+def man_and_mark(path):
+    """The heights of walker and mark in the last picture; None where they are not drawn."""
+    with Image.open(path) as image:
+        image.seek(image.n_frames - 1)
+        plane = np.array(image.convert("RGB")).astype(int)[:, :400]
+    near = (np.abs(plane - color).max(axis=2) < 20 for color in ((213, 94, 0), (0, 114, 178)))
+    return [np.argwhere(own)[:, 0].mean() if own.any() else None for own in near]
+
+
+def test_y_is_down_where_the_environment_says_so_and_a_label_takes_our_own_drawing(tmp_path):
+    run = tiny_run(tmp_path, OnAScreen)
+
+    def filmed(**options):
+        return man_and_mark(film(run, tmp_path / "game.gif", env=OnAScreen, episodes=1, **options))
+
+    assert filmed() == [None, None], "its own pictures"
+    man, mark = filmed(label="x")  # at y = 5 and y = 0
+    assert man > mark + 50
+    man, mark = filmed(label=["x", "y"], y_axis="up")
+    assert mark > man + 50
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,116 @@
+"""What was chosen in a frame, and by whom: as data for pictures, and as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.drawing.table_text import entity_name
+from entity_env.frame import Frame
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace, SelectEntityActionSpace
+
+__all__ = ["Chosen", "choices_of", "chosen_lines", "fold", "name_in_frame"]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What one actor has chosen.
+
+    Args:
+        action: The action.
+        actor: Entity index of the actor; the one after the last entity is the player as a whole.
+        what: The label of the choice, or what the selected entity is called.
+        actee: Entity index of the selected entity; None where the choice is no entity.
+    """
+
+    action: ActionName
+    actor: int
+    what: str
+    actee: int | None = None
+
+
+def choices_of(
+    frame: Frame,
+    obs_space: ObsSpace,
+    action_space: Mapping[ActionName, ActionSpace],
+    indices: Mapping[ActionName, npt.NDArray[np.int64]],
+) -> list[Chosen]:
+    """What the actors of a frame have chosen, in the order of the action space.
+
+    Args:
+        frame: What they saw.
+        obs_space: Its space.
+        action_space: What they can do.
+        indices: For each action one number for each actor: the index of the choice, or for a
+            select-entity action the index of the entity. Shape: (A,).
+    """
+    every = []
+    for name, space in action_space.items():
+        who = frame.actions.get(name)
+        if who is None:
+            continue
+        for actor, index in zip(who.actors.tolist(), indices[name].tolist(), strict=True):
+            if isinstance(space, SelectEntityActionSpace):
+                every.append(Chosen(name, actor, name_in_frame(frame, obs_space, index), index))
+            else:
+                every.append(Chosen(name, actor, space.index_to_label[index]))
+    return every
+
+
+def chosen_lines(
+    chosen: Sequence[Chosen],
+    frame: Frame,
+    obs_space: ObsSpace,
+    *,
+    width: float = 100,
+    measure: Callable[[str], float] = len,
+    most: int | None = None,
+) -> list[str]:
+    """Who has chosen what, each action in lines of its own.
+
+    Args:
+        chosen: What ``choices_of`` returned.
+        frame: The frame.
+        obs_space: Its space.
+        width: Of a line.
+        measure: How wide a text is.
+        most: The most lines; a last one says how much is left out.
+    """
+    lines: list[tuple[str, int]] = []
+    for name in dict.fromkeys(own.action for own in chosen):
+        cells = [_cell(own, frame, obs_space) for own in chosen if own.action == name]
+        lines += fold(f"{name}: ", cells, width, measure)
+    if most is None or len(lines) <= most:
+        return [line for line, _ in lines]
+    shown, rest = lines[: most - 1], sum(count for _, count in lines[most - 1 :])
+    return [line for line, _ in shown] + [f"... and {rest:,} more"]
+
+
+def fold(
+    head: str, cells: Sequence[str], width: float, measure: Callable[[str], float] = len
+) -> list[tuple[str, int]]:
+    """Cells behind a head, in as many lines as are needed; each line with its number of cells."""
+    lines, line, count = [], head, 0
+    for cell in cells:
+        if count and measure(f"{line}, {cell}") > width:
+            lines.append((f"{line},", count))
+            line, count = "  ", 0
+        line, count = f"{line}, {cell}" if count else f"{line}{cell}", count + 1
+    return [*lines, (line, count)]
+
+
+def name_in_frame(frame: Frame, obs_space: ObsSpace, index: int) -> str:
+    """What to call an entity: its type and id, or its index where it has no id."""
+    name = entity_name(frame, obs_space, index)
+    has_id = index >= len(frame.ids) or frame.ids[index] is not None
+    return name if has_id else f"{name} #{index}"
+
+
+def _cell(own: Chosen, frame: Frame, obs_space: ObsSpace) -> str:
+    if own.actor >= len(frame.ids):  # the player as a whole needs no name
+        return own.what
+    actor = name_in_frame(frame, obs_space, own.actor)
+    return f"{actor} {own.what}" if own.actee is None else f"{actor} -> {own.what}"

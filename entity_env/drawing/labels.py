@@ -1,0 +1,58 @@
+"""Features that somebody wants to read beside each entity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from entity_env.drawing.chosen import fold, name_in_frame
+from entity_env.errors import SettingError, nearest, shorten
+from entity_env.frame import Frame
+from entity_env.spaces import Discrete, Feature, ObsSpace
+
+__all__ = ["check_labels", "label_lines", "label_texts"]
+
+
+def check_labels(obs_space: ObsSpace, labels: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of features, or of one feature, as a tuple.
+
+    Raises:
+        SettingError: No entity type has such a feature.
+    """
+    names = (labels,) if isinstance(labels, str) else tuple(labels)
+    options = list(dict.fromkeys(own for e in obs_space.entities.values() for own in e.names))
+    for name in names:
+        if name not in options:
+            raise SettingError(
+                f"no entity has a feature {shorten(name)} that could label it",
+                options=options,
+                hint=nearest(name, options),
+            )
+    return names
+
+
+def label_texts(frame: Frame, obs_space: ObsSpace, labels: Sequence[str]) -> dict[int, str]:
+    """By entity index the values of the features that ``labels`` names, of entities with any."""
+    texts, first = {}, 0
+    for name, entity in obs_space.entities.items():
+        rows = frame.features[name]
+        places = [entity.names.index(label) for label in labels if label in entity.names]
+        if places:
+            for row, own in enumerate(rows):
+                values = (_short(entity.features[place], own[place]) for place in places)
+                texts[first + row] = ", ".join(values)
+        first += len(rows)
+    return texts
+
+
+def label_lines(frame: Frame, obs_space: ObsSpace, labels: Sequence[str]) -> list[str]:
+    """For each of ``labels`` the values of all entities that have it."""
+    lines = []
+    for label in labels:
+        texts = label_texts(frame, obs_space, [label])
+        cells = [f"{name_in_frame(frame, obs_space, i)} {text}" for i, text in texts.items()]
+        lines += [line for line, _ in fold(f"{label}: ", cells or ["-"], 100)]
+    return lines
+
+
+def _short(feature: Feature, value: float) -> str:
+    return str(int(value)) if isinstance(feature, Discrete) else f"{value:.3g}"

@@ -1,0 +1,273 @@
+"""What was chosen is seen in pictures and read in text; labels; y up and y down."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.tiny_envs import Farm
+
+from entity_env import (
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Discrete,
+    Drawer,
+    Entity,
+    GlobalCategoricalActionMask,
+    GlobalCategoricalActionSpace,
+    Observation,
+    ObsSpace,
+    SelectEntityActionMask,
+    SelectEntityActionSpace,
+    draw_observation,
+    errors,
+)
+from entity_env.drawing import Caption, Chosen, check_labels, choices_of, chosen_lines, label_lines
+from entity_env.drawing.canvas import Canvas
+from entity_env.validate import FrameReader
+from entity_env.wrappers import TimeLimit, Validate
+
+pytest.importorskip("PIL")
+
+SPACE = ObsSpace(
+    entities={
+        "Ant": Entity(["x", "y", "hp", Discrete("kind", 3)]),
+        "Leaf": Entity(["x", "y"]),
+        "Queen": Entity(["age"]),
+    }
+)
+ACTIONS = {
+    "Move": CategoricalActionSpace(["left", "right"]),
+    "Eat": SelectEntityActionSpace(),
+    "Mood": GlobalCategoricalActionSpace(["calm", "bold"]),
+}
+ANT, LEAF = (0, 114, 178), (213, 94, 0)
+DARK_ANT = (0, 80, 125)  # 0.7 of it
+
+
+def frame(ants, leaves, queens=(), ids=None, **actions):
+    features = {"Ant": ants, "Leaf": leaves, "Queen": list(queens)}
+    observation = Observation(features=features, ids=ids or {}, actions=actions)
+    return FrameReader(SPACE, ACTIONS).read(observation)
+
+
+def everybody():
+    """Two ants, two leaves and a queen; all that can be chosen is chosen."""
+    ids = {"Ant": [("Ant", 0), ("Ant", 1)], "Leaf": ["oak", "elm"], "Queen": ["queen"]}
+    seen = frame(
+        [[0, 0, 0.51234, 2], [9, 9, 7, 0]],
+        [[9, 0], [0, 9]],
+        [[40]],
+        ids,
+        Move=CategoricalActionMask(actor_types=["Ant"]),
+        Eat=SelectEntityActionMask(actor_types=["Ant", "Queen"], actee_types=["Leaf", "Queen"]),
+        Mood=GlobalCategoricalActionMask(),
+    )
+    indices = {"Move": [1, 0], "Eat": [2, 4, 3], "Mood": [1]}
+    arrays = {name: np.array(own) for name, own in indices.items()}
+    return seen, choices_of(seen, SPACE, ACTIONS, arrays)
+
+
+def middle_of(picture, color):
+    ys, xs = np.nonzero((picture[:, : len(picture)] == color).all(axis=2))
+    return xs.mean(), ys.mean()
+
+
+# ----------------------------------------------------------------------------------------- text
+
+
+def test_who_has_chosen_what_and_whom():
+    seen, chosen = everybody()
+    assert chosen == [
+        Chosen("Move", 0, "right"),
+        Chosen("Move", 1, "left"),
+        Chosen("Eat", 0, "Leaf oak", 2),
+        Chosen("Eat", 1, "queen", 4),
+        Chosen("Eat", 4, "Leaf elm", 3),
+        Chosen("Mood", 5, "bold"),
+    ]
+    assert chosen_lines(chosen, seen, SPACE) == [
+        "Move: Ant 0 right, Ant 1 left",
+        "Eat: Ant 0 -> Leaf oak, Ant 1 -> queen, queen -> Leaf elm",
+        "Mood: bold",
+    ]
+
+
+def test_entities_without_ids_are_told_apart_by_their_index():
+    seen = frame([[0, 0, 1, 0], [1, 1, 1, 0]], [], Move=CategoricalActionMask(actor_types=["Ant"]))
+    chosen = choices_of(seen, SPACE, ACTIONS, {"Move": np.array([0, 1])})
+    assert chosen_lines(chosen, seen, SPACE) == ["Move: Ant #0 left, Ant #1 right"]
+
+
+def test_nobody_who_acts_has_chosen_nothing():
+    seen = frame([[0, 0, 1, 0]], [])
+    assert choices_of(seen, SPACE, ACTIONS, {}) == []
+    assert chosen_lines([], seen, SPACE) == []
+
+
+def test_long_lines_go_on_in_the_next_and_say_how_much_is_left_out():
+    rows = [[i, 0, 1, 0] for i in range(6)]
+    seen = frame(rows, [], Move=CategoricalActionMask(actor_types=["Ant"]))
+    chosen = choices_of(seen, SPACE, ACTIONS, {"Move": np.zeros(6, np.int64)})
+    whole = [
+        "Move: Ant #0 left, Ant #1 left,",
+        "  Ant #2 left, Ant #3 left,",
+        "  Ant #4 left, Ant #5 left",
+    ]
+    assert chosen_lines(chosen, seen, SPACE, width=30) == whole
+    assert chosen_lines(chosen, seen, SPACE, width=30, most=3) == whole
+    cut = [whole[0], "... and 4 more"]
+    assert chosen_lines(chosen, seen, SPACE, width=30, most=2) == cut
+    assert chosen_lines(chosen, seen, SPACE, width=1, most=1) == ["... and 6 more"]
+
+
+def test_labels_as_text():
+    seen, _ = everybody()
+    assert label_lines(seen, SPACE, ["hp", "kind", "age"]) == [
+        "hp: Ant 0 0.512, Ant 1 7",
+        "kind: Ant 0 2, Ant 1 0",
+        "age: queen 40",
+    ]
+    assert label_lines(frame([], []), SPACE, ["hp"]) == ["hp: -"]
+
+
+@pytest.mark.parametrize("labels", ["hpp", ["hp", "hpp"]])
+def test_a_label_that_nobody_has_is_refused(labels):
+    assert check_labels(SPACE, "hp") == ("hp",)
+    for function in (check_labels, lambda space, labels: Drawer(space, labels=labels)):
+        with pytest.raises(errors.SettingError, match="did you mean 'hp'"):
+            function(SPACE, labels)
+
+
+# ------------------------------------------------------------------------------------- pictures
+
+
+def test_a_line_leads_from_the_actor_to_what_it_selected():
+    seen, chosen = everybody()
+    drawer = Drawer(SPACE, bounds=(0, 9, 0, 9))
+    without, picture = drawer.draw_frame(seen), drawer.draw_frame(seen, chosen)
+    # Ant 0 is bottom left and eats the oak bottom right. Dots are a radius and 6 from the edges.
+    radius = 364 / 22
+    left, right, y = 36 + radius + 6, 400 - radius - 6, 376 - radius - 6
+    row = (picture == DARK_ANT).all(axis=2)[round(y), :400]
+    assert row[round(left + radius + 2) : round(right - radius - 2)].all(), "without a gap"
+    changed = (without != picture).any(axis=2)[330:376, round(left + 60) : round(right - 60)]
+    assert changed.any(axis=1).sum() <= 4, "and thin"
+
+
+def texts_of(monkeypatch, seen, chosen=(), **settings):
+    """What is written in the plane: text, x, y."""
+    written = []
+    write = Canvas.text
+
+    def spy(self, x, y, text, size, color, anchor="lm", halo=0.0):
+        if halo:
+            written.append((text, round(x), round(y), anchor))
+        write(self, x, y, text, size, color, anchor, halo)
+
+    monkeypatch.setattr(Canvas, "text", spy)
+    Drawer(SPACE, **settings).draw_frame(seen, chosen)
+    monkeypatch.undo()
+    return written
+
+
+def test_choices_stand_beside_the_actors_and_labels_under_them(monkeypatch):
+    seen, chosen = everybody()
+    written = texts_of(monkeypatch, seen, chosen, bounds=(-3, 12, -3, 12), labels=["hp", "kind"])
+    # 15 units on 364 - 2 * (364 / 22 + 6) = 318.9 pixels from x = 36 + 22.5 and y = 12 + 22.5 on;
+    # dots have a radius of 0.42 * 21.26 = 8.9.
+    unit, radius = 318.9 / 15, 0.42 * 318.9 / 15
+    ant_0 = 58.5 + 3 * unit, 34.5 + 12 * unit
+    ant_1 = 58.5 + 12 * unit, 34.5 + 3 * unit
+    expected = [
+        # The line to the oak is to the right of ant 0: its word stands to the left.
+        ("right", ant_0[0] - radius - 3, ant_0[1], "rm"),
+        # The queen has no place: no line can lead there.
+        ("left, -> queen", ant_1[0] + radius + 3, ant_1[1], "lm"),
+        ("0.512, 2", ant_0[0], ant_0[1] + radius + 3, "mt"),
+        ("7, 0", ant_1[0], ant_1[1] + radius + 3, "mt"),
+    ]
+    assert [(text, anchor) for text, _, _, anchor in written] == [(e[0], e[3]) for e in expected]
+    for (_, x, y, _), (_, wanted_x, wanted_y, _) in zip(written, expected, strict=True):
+        assert (x, y) == pytest.approx((wanted_x, wanted_y), abs=1.5)
+
+
+def test_a_word_avoids_neighbours(monkeypatch):
+    def side(*others):
+        rows = [[4, 4, 1, 0]]
+        mask = CategoricalActionMask(actor_ids=["a"])
+        seen = frame(rows, others, ids={"Ant": ["a"]}, Move=mask)
+        chosen = choices_of(seen, SPACE, ACTIONS, {"Move": np.array([0])})
+        ((_, _, _, anchor),) = texts_of(monkeypatch, seen, chosen, bounds=(0, 8, 0, 8))
+        return anchor
+
+    assert side() == "lm"
+    assert side([5, 4]) == "rm"
+    assert side([5, 4], [3, 4]) == "mb"
+    assert side([5, 4], [3, 4], [4, 5]) == "mt"
+
+
+def test_what_an_actor_without_a_place_selects_has_a_ring():
+    seen, chosen = everybody()
+    drawer = Drawer(SPACE, bounds=(0, 9, 0, 9))
+    rest = [own for own in chosen if own.actor != 4]
+    changed = (drawer.draw_frame(seen, rest) != drawer.draw_frame(seen, chosen)).any(axis=2)
+    ys, xs = np.nonzero(changed)
+    # Around the elm, top left: 364 / 22 + 6 from the edges. Nine units on 318.9 pixels.
+    inset, radius = 364 / 22 + 6, 0.42 * 318.9 / 9
+    centre = (xs.min() + xs.max()) / 2, (ys.min() + ys.max()) / 2
+    assert centre == pytest.approx((36 + inset, 12 + inset), abs=2)
+    assert np.ptp(xs) == pytest.approx(2 * (radius + 4), abs=2)
+
+
+def test_what_is_selected_is_marked_in_a_table():
+    space = ObsSpace(entities={"Card": Entity(["value"])})
+    actions = {"Take": SelectEntityActionSpace()}
+    observation = Observation(
+        features={"Card": [[1], [2], [3]]}, actions={"Take": SelectEntityActionMask()}
+    )
+    seen = FrameReader(space, actions).read(observation)
+    picture = Drawer(space).draw_frame(seen, [Chosen("Take", 0, "Card #1", 1)])
+    ys, _ = np.nonzero((picture == (255, 236, 179)).all(axis=2))
+    # A heading and a line of names above; lines of 19 pixels from 12 on.
+    assert (ys.min(), ys.max()) == pytest.approx((12 + 3 * 19, 12 + 4 * 19), abs=1)
+
+
+def test_y_down_turns_the_plane_over():
+    seen = Observation(features={"Ant": [[0, 0, 1, 0]], "Leaf": [[0, 8]]})
+    up = draw_observation(seen, SPACE)
+    down = draw_observation(seen, SPACE, y_axis="down")
+    assert middle_of(up, ANT)[1] > 300 > 100 > middle_of(up, LEAF)[1]
+    assert middle_of(down, LEAF)[1] > 300 > 100 > middle_of(down, ANT)[1]
+    with pytest.raises(errors.SettingError, match="'up', 'down'"):
+        Drawer(SPACE, y_axis="left")
+
+
+def test_wrappers_pass_on_where_y_is():
+    class OnAScreen(Farm):
+        y_axis = "down"
+
+    assert Farm().y_axis == TimeLimit(Farm(), 3).y_axis == "up"
+    assert TimeLimit(Validate(OnAScreen()), 3).y_axis == "down"
+
+
+def test_texts_of_a_crowd_are_bounded():
+    rows = [[i % 100, i // 100, i, 0] for i in range(5000)]
+    mask = CategoricalActionMask(actor_types=["Ant"])
+    seen = frame(rows, [], Move=mask)
+    chosen = choices_of(seen, SPACE, ACTIONS, {"Move": np.zeros(5000, np.int64)})
+    assert Drawer(SPACE, labels="hp").draw_frame(seen, chosen).shape == (400, 580, 3)
+
+
+# ------------------------------------------------------------------------------------- captions
+
+
+def test_a_caption_stands_under_the_picture_and_enlarges_small_ones():
+    picture = np.full((9, 7, 3), 100, np.uint8)
+    caption = Caption(9, 7)  # 40 times as large: 280 wide
+    plain, written = caption.add(picture, [], 2), caption.add(picture, ["step 3", "left"], 2)
+    assert plain.shape == written.shape == (360 + 48, 280, 3)  # two lines of 18 and half of both
+    assert (written[:360] == 100).all()
+    assert (plain[360:] == 255).all()
+    rows = np.flatnonzero((written[360:] < 128).any(axis=(1, 2)))
+    assert rows.min() < 24 <= rows.max(), "both lines"
+    assert Caption(300, 600).add(np.zeros((300, 600, 3), np.uint8), [], 1).shape[1] == 600
