@@ -7,7 +7,7 @@ actions = agent.act(env.reset())  # as env.act takes them, with probabilities
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ import torch
 from entity_env import Action, ActionSpace, Observation, ObsSpace, VecObs
 from entity_env.agent import Decision, decided_actions
 from entity_env.batch import batch_frames
-from entity_env.errors import EntityEnvError
+from entity_env.errors import EntityEnvError, ObservationError, shorten
 from entity_env.frame import Frame
 from entity_env.registry import Factory
 from entity_env.validate import FrameReader
@@ -49,11 +49,14 @@ def load_agent(
     not know its spaces.
 
     Args:
-        run: The run folder.
+        run: The run folder; ``<run>/best`` for its best network.
         env: What makes the environment whose observations come, where it shows more than the
             network knows, or is not the one that the run names.
-        greedy: Take the likeliest choice instead of drawing.
-        seed: Seeds the draws; None derives a seed from that of the run.
+        greedy: Take the likeliest choice. Unasked, the agent draws as in training, so that it may
+            act differently in the same observation, and about as well as the evaluation's
+            ``agent, sampled``; ``act(observation, greedy=True)`` asks for one decision.
+        seed: Seeds the draws; None derives a seed from that of the run, so that two agents of one
+            run draw alike.
         device: Where the network runs: ``auto``, ``cpu``, ``cuda``.
         trust: The consent to import the environment that an old run names.
 
@@ -109,6 +112,11 @@ class RunAgent:
         self._reader = FrameReader(*spaces)
         self._filter = ObservationFilter(shown or spaces[0], spaces[1], spaces[0])
 
+    def __repr__(self) -> str:
+        """Which run it plays, and whether it draws."""
+        how = "greedy" if self.greedy else "draws its choices"
+        return f"RunAgent({str(self.loaded.run.path)!r}, {how}, {self.loaded.device})"
+
     @property
     def obs_space(self) -> ObsSpace:
         """What the network can see."""
@@ -119,51 +127,102 @@ class RunAgent:
         """What the network can do."""
         return self._reader.action_space
 
-    def act(self, observation: Observation) -> dict[str, Action]:
+    def act(self, observation: Observation, *, greedy: bool | None = None) -> dict[str, Action]:
         """What to do: actions as the environment takes them, with ``probs``.
+
+        Args:
+            observation: What the environment shows.
+            greedy: Take the likeliest choice, or draw; None does as the agent was made to.
 
         Raises:
             EntityEnvError: The observation does not fit the spaces of the run.
         """
-        frame = self._frame(observation)
-        decided = decided_actions(frame, self.decide(self._batch(frame)), self.action_space)
-        return self._filter.own_actions(decided)
+        return self._act([self._frame(observation)], greedy)[0]
+
+    def act_many(
+        self, observations: Iterable[Observation], *, greedy: bool | None = None
+    ) -> list[dict[str, Action]]:
+        """What to do in each of several observations, in one pass of the network.
+
+        The same as ``act`` for one after the other, but for what is drawn, and much faster.
+
+        Args:
+            observations: Of one environment or of several, in any number.
+            greedy: As for ``act``.
+
+        Raises:
+            EntityEnvError: An observation does not fit the spaces of the run.
+        """
+        if isinstance(observations, Observation):
+            raise ObservationError(
+                "act_many takes several observations",
+                expected="a list of them",
+                received=shorten(observations),
+                hint="act takes one",
+            )
+        frames = [
+            self._frame(observation, f"observation {index}")
+            for index, observation in enumerate(observations)
+        ]
+        return self._act(frames, greedy) if frames else []
 
     @torch.no_grad()
     def value(self, observation: Observation) -> float:
         """The return that the network expects from this observation on."""
-        batch = to_batch(self._batch(self._frame(observation)), self.loaded.device)
+        obs = batch_frames([self._frame(observation)], self.obs_space, self.action_space)
+        batch = to_batch(obs, self.loaded.device)
         with autocast(self.loaded.device, self.loaded.config):
             return float(self.loaded.net.value(batch)[0])
 
-    @torch.no_grad()
     def decide(self, obs: VecObs) -> Decision:
         """What to do in the one row of ``obs``, with all probabilities and the value."""
+        return self._decide(obs, self.greedy)[0]
+
+    def _act(self, frames: list[Frame], greedy: bool | None) -> list[dict[str, Action]]:
+        obs = batch_frames(frames, self.obs_space, self.action_space)
+        decisions = self._decide(obs, self.greedy if greedy is None else greedy)
+        return [
+            self._filter.own_actions(decided_actions(frame, decision, self.action_space))
+            for frame, decision in zip(frames, decisions, strict=True)
+        ]
+
+    @torch.no_grad()
+    def _decide(self, obs: VecObs, greedy: bool) -> list[Decision]:
         with autocast(self.loaded.device, self.loaded.config):
             batch = to_batch(obs, self.loaded.device)
-            output = self.loaded.net(batch, generator=self._generator, greedy=self.greedy)
+            output = self.loaded.net(batch, generator=self._generator, greedy=greedy)
         actions = check_output(output).actions
-        return Decision(
-            chosen={name: own.chosen.values.cpu().numpy() for name, own in actions.items()},
-            probs={name: _probs(own) for name, own in actions.items()},
-            value=float(output.value[0]),
-        )
+        chosen = {name: _chosen(own) for name, own in actions.items()}
+        probs = {name: _probs(own) for name, own in actions.items()}
+        return [
+            Decision(
+                chosen={name: parts[frame] for name, parts in chosen.items()},
+                probs={name: parts[frame] for name, parts in probs.items()},
+                value=value,
+            )
+            for frame, value in enumerate(output.value.tolist())
+        ]
 
-    def _frame(self, observation: Observation) -> Frame:
+    def _frame(self, observation: Observation, where: str | None = None) -> Frame:
         try:
             return self._reader.read(self._filter.show(observation))
         except EntityEnvError as error:
-            raise error.located(f"run {str(self.loaded.run.path)!r}") from error.__cause__
+            located = error if where is None else error.located(where)
+            run = f"run {str(self.loaded.run.path)!r}"
+            raise located.located(run) from error.__cause__
 
-    def _batch(self, frame: Frame) -> VecObs:
-        return batch_frames([frame], self.obs_space, self.action_space)
+
+def _chosen(action: ActionOutput) -> list[npt.NDArray[np.int64]]:
+    """The choices of each frame. Shape of each: (A,)."""
+    offsets = action.chosen.offsets.cpu().numpy()
+    return np.split(action.chosen.values.cpu().numpy(), offsets[1:-1])
 
 
-def _probs(action: ActionOutput) -> npt.NDArray[np.float32]:
-    """Shape (A, C), or (A, E) for a selection in one frame."""
+def _probs(action: ActionOutput) -> list[npt.NDArray[np.float32]]:
+    """The probabilities of each frame. Shape of each: (A, C), or (A, E) for a selection."""
     if isinstance(action.probs, torch.Tensor):
-        probs: npt.NDArray[np.float32] = action.probs.cpu().numpy()
-        return probs
-    actors = action.chosen.num_rows
-    pairs: npt.NDArray[np.float32] = action.probs.values.cpu().numpy()
-    return pairs.reshape(actors, -1 if actors else 0)
+        offsets = action.chosen.offsets.cpu().numpy()
+        return np.split(action.probs.cpu().numpy(), offsets[1:-1])
+    pairs = np.split(action.probs.values.cpu().numpy(), action.probs.offsets.cpu().numpy()[1:-1])
+    actors = action.chosen.lengths.tolist()
+    return [p.reshape(count, -1 if count else 0) for p, count in zip(pairs, actors, strict=True)]

@@ -89,12 +89,11 @@ class ObservationFilter:
 
     def show(self, observation: Observation) -> Observation:
         """What is left of an observation."""
-        self._has_new_ids = False
         quick = self._quick.filter(observation)
         return self._read(observation) if quick is None else quick
 
     def own_actions(self, actions: Mapping[ActionName, Action]) -> dict[ActionName, Action]:
-        """Actions for the observation that was shown last, as its environment knows them."""
+        """Actions for an observation that was shown, as its environment knows them."""
         if not self._has_new_ids:
             return dict(actions)
         return {name: _with_own_ids(action) for name, action in actions.items()}
@@ -105,7 +104,7 @@ class ObservationFilter:
         part = _Part(frame, observation, list(kept.columns))
         given: Mapping[ActionName, Any] = observation.actions or {}
         masks = {name: part.mask(given[name], actors) for name, actors in frame.actions.items()}
-        self._has_new_ids = part.has_new_ids
+        self._has_new_ids |= part.has_new_ids
         return Observation(
             features={
                 name: frame.features[name][:, columns] for name, columns in kept.columns.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -127,6 +128,62 @@ def test_greedy_takes_the_likeliest_and_a_seed_gives_one_sequence(run):
         agent.value(observation)
         again.append(agent.act(observation)["Walk"].indices.tolist())
     assert again == walks(seed=3)
+
+
+def as_plain(actions):
+    """Actions without their probabilities, as values that compare."""
+    return {
+        name: {
+            part: list(value) if np.ndim(value) else value
+            for part, value in asdict(action).items()
+            if part != "probs"
+        }
+        for name, action in actions.items()
+    }
+
+
+def test_many_observations_at_once_are_as_one_by_one(run, agent):
+    shown = observations(60, seed=4)
+    together = agent.act_many(iter(shown), greedy=True)
+    assert len({len(o.ids["Animal"]) for o in shown}) >= 3, "frames of several sizes"
+    for observation, actions in zip(shown, together, strict=True):
+        alone = agent.act(observation, greedy=True)
+        assert actions.keys() == alone.keys()
+        for name in actions:
+            np.testing.assert_allclose(actions[name].probs, alone[name].probs, atol=1e-6)
+            assert np.shape(actions[name].probs) == np.shape(alone[name].probs)
+        assert as_plain(actions) == as_plain(alone)
+    assert agent.act_many([]) == []
+    # One seed draws the same numbers again, and several observations at once those of one batch.
+    first, second = (load_agent(run, seed=3).act_many(shown) for _ in range(2))
+    assert [as_plain(a) for a in first] == [as_plain(a) for a in second]
+
+
+def test_what_is_drawn_and_what_is_greedy_is_said_for_each_call(run):
+    free = (o for o in observations(40) if len(o.ids["Animal"]) == 3)
+    observation = next(o for o in free if (o.actions["Walk"].mask.sum(axis=1) > 1).any())
+    drawing, greedy = load_agent(run, seed=1), load_agent(run, seed=1, greedy=True)
+    best = greedy.act(observation)["Walk"].probs.argmax(axis=1).tolist()
+
+    def walks(agent, **how):
+        return [agent.act(observation, **how)["Walk"].indices.tolist() for _ in range(20)]
+
+    assert walks(drawing, greedy=True) == [best] * 20
+    assert walks(greedy) == [best] * 20
+    assert len({tuple(walk) for walk in walks(drawing)}) > 1
+    assert len({tuple(walk) for walk in walks(greedy, greedy=False)}) > 1
+    assert "draws its choices" in repr(drawing)
+    assert "greedy" in repr(greedy)
+    assert str(run) in repr(greedy)
+
+
+def test_which_of_many_observations_does_not_fit_is_said(agent):
+    with pytest.raises(errors.EntityEnvError) as caught:
+        agent.act_many([*observations(2), Chain().reset()])
+    assert "observation 2" in caught.value.where
+    with pytest.raises(errors.ObservationError, match="takes several observations") as caught:
+        agent.act_many(observations(1)[0])
+    assert caught.value.hint == "act takes one"
 
 
 def test_an_observation_that_does_not_fit_is_explained(agent, run):
