@@ -23,7 +23,7 @@ ALLOWED = {
 # What single files, or folders, may import besides.
 ALLOWED_IN = {
     "entity_env/drawing/": {"PIL"},
-    "entity_env/interop/": {"gymnasium", "pettingzoo"},
+    "entity_env/interop/": {"gymnasium", "pettingzoo", "stable_baselines3"},
 }
 # Packages that only one file may import, and nothing else in any package.
 ONLY_IN = {

@@ -5,6 +5,7 @@
 ``PettingZooEnv(...)``            one seat of a PettingZoo environment as an ``Environment``
 ``EntityGymnasiumEnv(env, ...)``  an ``Environment`` as a ``gymnasium.Env``, padded
 ``EntityVectorEnv(rows, ...)``    a ``VecEnv`` as a ``gymnasium.vector.VectorEnv``, padded
+``StableBaselinesVecEnv(...)``    a ``VecEnv`` as one of Stable-Baselines3, padded
 ``Rows("presence")``              which table in their observations becomes entities
 ================================  =============================================================
 
@@ -24,8 +25,16 @@ if TYPE_CHECKING:
     from entity_env.interop.gymnasium_env import GymnasiumEnv
     from entity_env.interop.pettingzoo_env import PettingZooEnv
     from entity_env.interop.rows import Rows
+    from entity_env.interop.stable_baselines_vec_env import StableBaselinesVecEnv
 
-__all__ = ["EntityGymnasiumEnv", "EntityVectorEnv", "GymnasiumEnv", "PettingZooEnv", "Rows"]
+__all__ = [
+    "EntityGymnasiumEnv",
+    "EntityVectorEnv",
+    "GymnasiumEnv",
+    "PettingZooEnv",
+    "Rows",
+    "StableBaselinesVecEnv",
+]
 
 _MODULES = {
     "EntityGymnasiumEnv": "entity_gymnasium_env",
@@ -33,10 +42,12 @@ _MODULES = {
     "GymnasiumEnv": "gymnasium_env",
     "PettingZooEnv": "pettingzoo_env",
     "Rows": "rows",
+    "StableBaselinesVecEnv": "stable_baselines_vec_env",
 }
 _INSTALL = {
     "gymnasium": "pip install gymnasium",
     "pettingzoo": 'pip install "ragged-rl[pettingzoo]"',
+    "stable_baselines3": 'pip install "ragged-rl[sb3]"',
 }
 
 

@@ -128,6 +128,11 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         """What each number of the actions may be. Shape: (rows, sum of nvec)."""
         return self._frames().masks.copy()
 
+    def mask_of(self, row: int) -> npt.NDArray[np.bool_]:
+        """The mask of one row. Shape: (sum of nvec,)."""
+        mask: npt.NDArray[np.bool_] = self._frames().masks[row].copy()
+        return mask
+
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
         """A picture of each row with the render mode ``rgb_array``."""
         return tuple(self.vec_env.render()) if self.render_mode == "rgb_array" else None

@@ -1,0 +1,202 @@
+"""A ``VecEnv`` as one of Stable-Baselines3: padded, with masks, so that compiled rows train there.
+
+from ragged_envs.minesweeper_native import MineSweeperVec
+from sb3_contrib import MaskablePPO
+
+rows = MineSweeperVec(64, nmines=5, nrobots=2)
+room = {"Mine": 5, "Robot": 2, "Orbital Cannon": 0}
+env = StableBaselinesVecEnv(rows, room, {"Move": 2, "Fire Orbital Cannon": 0})
+MaskablePPO("MultiInputPolicy", env).learn(100_000)
+
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import VecEnv as BaselinesVecEnv
+
+from entity_env.interop.entity_vector_env import EntityVectorEnv, PaddedObs
+from entity_env.interop.padded_spaces import Room, check_no_options
+from entity_env.vec_env import VecEnv
+
+__all__ = ["StableBaselinesVecEnv"]
+
+Infos = list[dict[str, Any]]
+
+
+class StableBaselinesVecEnv(BaselinesVecEnv):
+    """The rows of a ``VecEnv`` as a ``stable_baselines3.common.vec_env.VecEnv``.
+
+    Observations and actions are those of ``EntityVectorEnv``. ``MaskablePPO`` asks for the masks
+    with ``env_method("action_masks")``. Each info has ``TimeLimit.truncated``, and where an episode
+    ended:
+
+    ========================  ===================================================================
+    ``episode``               its return ``r``, length ``l`` and the time ``t``, as from a
+                              ``Monitor``, which is therefore not needed around it
+    ``metrics``               the numbers of the episode that the rows tell
+    ``terminal_observation``  what was seen last, if a limit cut the episode off. Of one that was
+                              terminated nothing counts any more, and a ``VecEnv`` does not keep
+                              it: there it is zeros, without any entity or actor
+    ========================  ===================================================================
+
+    ``seed`` counts at the next ``reset``, for all rows at once: they draw from streams that are
+    spawned from it.
+
+    Args:
+        vec_env: The rows.
+        max_entities: The most entities of each type, or one number for all types.
+        max_actors: The most actors of each action that entities take, or one number for all.
+        strict: Whether a choice that the mask forbids is an error, or the next one is taken that
+            is allowed.
+        render_mode: ``rgb_array`` makes ``render`` return the pictures of all rows, side by side.
+
+    Raises:
+        SettingError: Bad sizes; no rows.
+    """
+
+    def __init__(
+        self,
+        vec_env: VecEnv,
+        max_entities: Room,
+        max_actors: Room | None = None,
+        *,
+        strict: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        self.padded = EntityVectorEnv(
+            vec_env, max_entities, max_actors, strict=strict, render_mode=render_mode
+        )
+        count = len(vec_env)
+        self._rows = [_Row(self.padded, row) for row in range(count)]
+        self._returns, self._steps = np.zeros(count), np.zeros(count, np.int64)
+        self._start = time.time()
+        self._actions: Any = None
+        observes: Any = self.padded.single_observation_space
+        self._nothing = {name: _nothing_in(name, box) for name, box in observes.items()}
+        super().__init__(count, observes, self.padded.single_action_space)
+
+    def reset(self) -> PaddedObs:
+        """Start an episode in each row, with the last ``seed`` if there was one since the last."""
+        for options in self._options:
+            check_no_options(options)
+        arrays, _ = self.padded.reset(seed=self._seeds[0])
+        self._reset_seeds()
+        self._reset_options()
+        self._returns[:], self._steps[:] = 0, 0
+        return arrays
+
+    def step_async(self, actions: npt.NDArray[np.int64]) -> None:
+        """Take the actions for ``step_wait``. Shape: (rows, numbers)."""
+        self._actions = actions
+
+    def step_wait(
+        self,
+    ) -> tuple[PaddedObs, npt.NDArray[np.float32], npt.NDArray[np.bool_], Infos]:
+        """Play one step in each row; those that end begin their next episode."""
+        arrays, rewards, terminated, truncated, told = self.padded.step(self._actions)
+        self._returns += rewards
+        self._steps += 1
+        infos: Infos = [{"TimeLimit.truncated": cut_off} for cut_off in truncated.tolist()]
+        dones = terminated | truncated
+        for row in np.flatnonzero(dones):
+            infos[row] |= self._ended(row, told)
+        self._returns[dones], self._steps[dones] = 0, 0
+        return arrays, rewards.astype(np.float32), dones, infos
+
+    def close(self) -> None:
+        """Close the rows."""
+        self.padded.close()
+
+    def get_images(self) -> Sequence[npt.NDArray[np.uint8] | None]:
+        """A picture of each row with the render mode ``rgb_array``."""
+        return self.padded.render() or [None] * self.num_envs
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """What rows have: spaces, ``render_mode``, ``metadata``, ``spec``, ``action_masks``.
+
+        Raises:
+            AttributeError: Anything else; the rows are no environments of their own.
+        """
+        return [getattr(row, attr_name) for row in self._chosen(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Nothing can be set.
+
+        Raises:
+            AttributeError: Always.
+        """
+        raise AttributeError(f"the rows of a VecEnv have no attribute {attr_name!r} to set")
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Call ``action_masks`` of rows.
+
+        Raises:
+            AttributeError: Any other method.
+        """
+        methods = self.get_attr(method_name, indices)
+        return [method(*method_args, **method_kwargs) for method in methods]
+
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
+        """False, but for ``Monitor``: the infos say of episodes what it would say."""
+        return [wrapper_class is Monitor for _ in self._chosen(indices)]
+
+    def _chosen(self, indices: Any) -> list[_Row]:
+        return [self._rows[row] for row in self._get_indices(indices)]
+
+    def _ended(self, row: int, told: dict[str, Any]) -> dict[str, Any]:
+        """What the info of a row says whose episode ended."""
+        last = told["final_obs"][row] if "final_obs" in told else None
+        metrics = told["final_info"]["metrics"]
+        return {
+            "episode": {
+                "r": round(float(self._returns[row]), 6),
+                "l": int(self._steps[row]),
+                "t": round(time.time() - self._start, 6),
+            },
+            "metrics": {
+                name: float(column[row])
+                for name, column in metrics.items()
+                if f"_{name}" in metrics and metrics[f"_{name}"][row]
+            },
+            "terminal_observation": {name: array.copy() for name, array in self._nothing.items()}
+            if last is None
+            else last,
+        }
+
+
+def _nothing_in(name: str, box: spaces.Box) -> npt.NDArray[Any]:
+    """A part of the observation of a frame where nobody is."""
+    return np.full(box.shape, -1 if name.endswith("/actors") else 0, box.dtype)
+
+
+class _Row:
+    """What Stable-Baselines3 may ask one environment."""
+
+    spec: ClassVar[None] = None
+
+    def __init__(self, padded: EntityVectorEnv, row: int) -> None:
+        self.observation_space = padded.single_observation_space
+        self.action_space = padded.single_action_space
+        self.render_mode = padded.render_mode
+        self.metadata = padded.metadata
+        self._padded, self._row = padded, row
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """What each number of the action may be, one after the other. Shape: (sum of nvec,)."""
+        return self._padded.mask_of(self._row)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"the rows of a VecEnv have no {name!r}; valid: observation_space, action_space, "
+            "render_mode, metadata, spec, action_masks"
+        )
