@@ -47,8 +47,8 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
     Entities that are hidden from the policy keep their slot, and are not shown. The action is a
     ``MultiDiscrete`` with one number for each actor's slot: the index of its choice, or for a
     select-entity action the slot of the entity among all, those of the first type first. Numbers
-    of empty slots do not count. ``info`` holds ``action_mask`` and, at the end of an episode,
-    ``metrics``.
+    of empty slots do not count. ``info`` holds ``action_mask`` as ``action_space.sample(mask=...)``
+    takes it and, at the end of an episode, ``metrics``; ``action_masks`` returns one array.
 
     Args:
         env: The environment.
@@ -171,4 +171,4 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         self._padded = pad(obs, self._spaces)
         self._frame = frame
         arrays = {name: array[0] for name, array in self._padded.arrays.items()}
-        return arrays, {"action_mask": self._padded.masks[0].astype(np.int8)}
+        return arrays, {"action_mask": self._spaces.sample_masks(self._padded.masks)[0]}

@@ -35,6 +35,9 @@ PaddedObs = dict[str, npt.NDArray[Any]]
 class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[Any]]):
     """A ``VecEnv`` as a ``gymnasium.vector.VectorEnv``; each row is an ``EntityGymnasiumEnv``.
 
+    ``infos["action_mask"]`` has the mask of each row as ``single_action_space.sample(mask=...)``
+    takes it; ``action_masks`` returns those of all rows in one array.
+
     Rows reset themselves within the same step. ``infos["final_info"]`` is then there for every row
     that ended, and ``infos["final_obs"]`` for those that a limit cut off: the value of their last
     observation still counts. Rows that were terminated have none (None, and False in
@@ -109,20 +112,34 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         self._padded = None
         obs = self.vec_env.reset(seed)
         super().reset(seed=seed)
-        return self._show(obs)
+        arrays = self._show(obs)
+        return arrays, self._masks(self._frames().masks, np.ones(len(obs), np.bool_))
 
     def step(
         self, actions: npt.NDArray[np.int64]
     ) -> tuple[PaddedObs, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]:
         """Play one step in each row. Shape of ``actions``: (rows, numbers)."""
-        chosen = choose(actions, self._frames(), self._spaces, strict=self.strict)
-        self._padded = None  # a step that fails can only be followed by a reset
-        obs = self.vec_env.act(chosen)
-        arrays, infos = self._show(obs)
+        obs, arrays = self.advance(actions)
+        infos = self._masks(self._frames().masks, np.ones(len(obs), np.bool_))
         if obs.done.any():
             infos |= self._final(obs)
         terminated = obs.done & ~obs.truncated
         return arrays, obs.reward.astype(np.float64), terminated, obs.truncated.copy(), infos
+
+    def advance(self, actions: npt.NDArray[np.int64]) -> tuple[VecObs, PaddedObs]:
+        """Play one step, and tell it as the rows do, beside the padded observations."""
+        chosen = choose(actions, self._frames(), self._spaces, strict=self.strict)
+        self._padded = None  # a step that fails can only be followed by a reset
+        obs = self.vec_env.act(chosen)
+        return obs, self._show(obs)
+
+    def last_seen(self, obs: VecObs) -> dict[int, PaddedObs]:
+        """The last padded observation of each row that a limit cut off."""
+        if obs.final is None:
+            return {}
+        arrays = pad(obs.final, self._spaces).arrays
+        rows = enumerate(np.flatnonzero(obs.truncated).tolist())
+        return {row: {name: array[i] for name, array in arrays.items()} for i, row in rows}
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """What each number of the actions may be. Shape: (rows, sum of nvec)."""
@@ -146,34 +163,35 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
             raise ResetNeededError("there are no episodes to play", hint="call reset() first")
         return self._padded
 
-    def _show(self, obs: VecObs) -> tuple[PaddedObs, dict[str, Any]]:
+    def _show(self, obs: VecObs) -> PaddedObs:
         check_all_asked("EntityVectorEnv", obs)
         self._padded = pad(obs, self._spaces)
-        return self._padded.arrays, _masks(self._padded.masks, np.ones(len(obs), np.bool_))
+        return self._padded.arrays
+
+    def _masks(self, masks: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        """Action masks as an info of Gymnasium, which ``rows`` have."""
+        told = np.full(len(rows), None, dtype=object)
+        for row, mask in enumerate(self._spaces.sample_masks(masks)):
+            if rows[row]:
+                told[row] = mask
+        return {"action_mask": told, "_action_mask": rows.copy()}
 
     def _final(self, obs: VecObs) -> dict[str, Any]:
         """What Gymnasium's own vector environments say of rows that ended."""
-        nobody = np.zeros_like(self._frames().masks)
-        nobody[obs.done] = self._spaces.nobody
+        nobody = np.repeat(self._spaces.nobody[None], len(obs), axis=0)
         metrics: dict[str, Any] = {}
         for name, column in obs.metrics.items():
             there = ~np.isnan(column)
             metrics |= {name: np.where(there, column, 0.0), f"_{name}": there}
         final_info = {
-            **_masks(nobody, obs.done),
+            **self._masks(nobody, obs.done),
             "metrics": metrics,
             "_metrics": obs.done.copy(),
         }
         infos = {"final_info": final_info, "_final_info": obs.done.copy()}
         if obs.final is not None:
-            arrays = pad(obs.final, self._spaces).arrays
             last = np.full(self.num_envs, None, dtype=object)
-            rows = np.flatnonzero(obs.truncated)
-            last[rows] = [{name: a[i] for name, a in arrays.items()} for i in range(len(rows))]
+            for row, arrays in self.last_seen(obs).items():
+                last[row] = arrays
             infos |= {"final_obs": last, "_final_obs": obs.truncated.copy()}
         return infos
-
-
-def _masks(masks: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> dict[str, Any]:
-    """Action masks as an info of Gymnasium, which ``rows`` have."""
-    return {"action_mask": masks.astype(np.int8), "_action_mask": rows.copy()}

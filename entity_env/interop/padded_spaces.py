@@ -115,8 +115,20 @@ class PaddedSpaces:
             )
         self.observation_space = spaces.Dict(self._boxes(entities))
         self.action_space = spaces.MultiDiscrete(choices)
+        self._ends = np.cumsum(choices)
         self.nobody = np.zeros(sum(choices), np.bool_)
-        self.nobody[np.cumsum([0, *choices[:-1]])] = True
+        self.nobody[self._ends - choices] = True
+
+    def sample_masks(self, masks: npt.NDArray[np.bool_]) -> list[tuple[npt.NDArray[np.int8], ...]]:
+        """Masks as ``action_space.sample(mask=...)`` takes them: an array for each number.
+
+        Args:
+            masks: Shape: (R, sum of nvec).
+
+        Returns:
+            For each of R rows a tuple of arrays that are nobody else's.
+        """
+        return list(zip(*np.split(masks.astype(np.int8), self._ends[:-1], axis=1), strict=True))
 
     def _boxes(self, entities: int) -> dict[str, spaces.Space[Any]]:
         boxes: dict[str, spaces.Space[Any]] = {

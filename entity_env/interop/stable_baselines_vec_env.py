@@ -13,12 +13,11 @@ MaskablePPO("MultiInputPolicy", env).learn(100_000)
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from gymnasium import spaces
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv as BaselinesVecEnv
 
@@ -79,9 +78,8 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         self._returns, self._steps = np.zeros(count), np.zeros(count, np.int64)
         self._start = time.time()
         self._actions: Any = None
-        observes: Any = self.padded.single_observation_space
-        self._nothing = {name: _nothing_in(name, box) for name, box in observes.items()}
-        super().__init__(count, observes, self.padded.single_action_space)
+        observes, acts = self.padded.single_observation_space, self.padded.single_action_space
+        super().__init__(count, observes, acts)
 
     def reset(self) -> PaddedObs:
         """Start an episode in each row, with the last ``seed`` if there was one since the last."""
@@ -101,15 +99,19 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         self,
     ) -> tuple[PaddedObs, npt.NDArray[np.float32], npt.NDArray[np.bool_], Infos]:
         """Play one step in each row; those that end begin their next episode."""
-        arrays, rewards, terminated, truncated, told = self.padded.step(self._actions)
-        self._returns += rewards
+        obs, arrays = self.padded.advance(self._actions)
+        self._returns += obs.reward
         self._steps += 1
-        infos: Infos = [{"TimeLimit.truncated": cut_off} for cut_off in truncated.tolist()]
-        dones = terminated | truncated
-        for row in np.flatnonzero(dones):
-            infos[row] |= self._ended(row, told)
-        self._returns[dones], self._steps[dones] = 0, 0
-        return arrays, rewards.astype(np.float32), dones, infos
+        infos: Infos = [{"TimeLimit.truncated": cut_off} for cut_off in obs.truncated.tolist()]
+        last = self.padded.last_seen(obs)
+        for row in np.flatnonzero(obs.done).tolist():
+            infos[row] |= {
+                "episode": self._episode(row),
+                "metrics": _told(row, obs.metrics),
+                "terminal_observation": last.get(row) or self._nothing(),
+            }
+        self._returns[obs.done], self._steps[obs.done] = 0, 0
+        return arrays, obs.reward.copy(), obs.done.copy(), infos
 
     def close(self) -> None:
         """Close the rows."""
@@ -153,30 +155,28 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
     def _chosen(self, indices: Any) -> list[_Row]:
         return [self._rows[row] for row in self._get_indices(indices)]
 
-    def _ended(self, row: int, told: dict[str, Any]) -> dict[str, Any]:
-        """What the info of a row says whose episode ended."""
-        last = told["final_obs"][row] if "final_obs" in told else None
-        metrics = told["final_info"]["metrics"]
+    def _episode(self, row: int) -> dict[str, float]:
+        """What a ``Monitor`` says of an episode."""
         return {
-            "episode": {
-                "r": round(float(self._returns[row]), 6),
-                "l": int(self._steps[row]),
-                "t": round(time.time() - self._start, 6),
-            },
-            "metrics": {
-                name: float(column[row])
-                for name, column in metrics.items()
-                if f"_{name}" in metrics and metrics[f"_{name}"][row]
-            },
-            "terminal_observation": {name: array.copy() for name, array in self._nothing.items()}
-            if last is None
-            else last,
+            "r": round(float(self._returns[row]), 6),
+            "l": int(self._steps[row]),
+            "t": round(time.time() - self._start, 6),
+        }
+
+    def _nothing(self) -> PaddedObs:
+        """The observation of a frame where nobody is."""
+        boxes: Any = self.observation_space
+        return {
+            name: np.full(box.shape, -1 if name.endswith("/actors") else 0, box.dtype)
+            for name, box in boxes.items()
         }
 
 
-def _nothing_in(name: str, box: spaces.Box) -> npt.NDArray[Any]:
-    """A part of the observation of a frame where nobody is."""
-    return np.full(box.shape, -1 if name.endswith("/actors") else 0, box.dtype)
+def _told(row: int, metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
+    """The numbers of one row's episode."""
+    return {
+        name: float(column[row]) for name, column in metrics.items() if column[row] == column[row]
+    }
 
 
 class _Row:

@@ -85,7 +85,7 @@ def test_a_position_by_hand():
     assert env.action_space.nvec.tolist() == [5, 5, 6]
     flat = [1, 0, 0, 1, 1, *[1, 0, 0, 0, 0], *[1, 1, 0, 1, 0, 0]]
     assert env.action_masks().tolist() == [bool(one) for one in flat]
-    assert info["action_mask"].tolist() == flat
+    assert np.concatenate(info["action_mask"]).tolist() == flat
     assert seen in env.observation_space
     # The robot goes right, the cannon shoots the second mine; the empty slot says anything.
     seen, reward, terminated, truncated, info = env.step(np.array([0, 4, 1]))
@@ -115,7 +115,8 @@ def test_the_end_of_an_episode():
     assert info["metrics"] == {"win": 1.0, "episodic_reward": 1.0, "episodic_length": 1.0}
     # Nobody acts in it.
     assert seen["Move/actors"].tolist() == [-1, -1]
-    assert info["action_mask"].tolist() == [*[1, 0, 0, 0, 0] * 2, *[1, 0, 0, 0, 0, 0]]
+    nobody = [[1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]]
+    assert [mask.tolist() for mask in info["action_mask"]] == nobody
     with pytest.raises(ResetNeededError):
         env.step(np.array([0, 0, 0]))
     cut_off = EntityGymnasiumEnv(Chain(1, truncates=True), 1)
@@ -420,6 +421,26 @@ def test_there_and_back_again():
     check_env(lambda: GymnasiumEnv(minesweeper), episodes=1)
 
 
+def test_actions_are_sampled_with_the_mask_of_the_info():
+    env = EntityGymnasiumEnv(Farm(), FARM, FARM_ACTORS, strict=True)
+    _, info = env.reset(seed=3)
+    env.action_space.seed(1)
+    for _ in range(200):
+        _, _, terminated, truncated, info = env.step(env.action_space.sample(info["action_mask"]))
+        if terminated or truncated:
+            _, info = env.reset()
+
+
+def test_actions_of_rows_are_sampled_with_the_masks_of_the_infos():
+    envs = EntityVectorEnv(ListEnv(Farm, 3), FARM, FARM_ACTORS, strict=True)
+    _, infos = envs.reset(seed=3)
+    one = envs.single_action_space
+    one.seed(1)
+    for _ in range(60):
+        actions = np.array([one.sample(mask) for mask in infos["action_mask"]])
+        *_, infos = envs.step(actions)
+
+
 # Rows.
 
 
@@ -467,7 +488,8 @@ def test_rows_equal_environments_one_by_one(create_env, sizes, actors):
         actions = envs.action_space.sample()
         mine, theirs = envs.step(actions), loop.step(actions)
         assert mine[0] in envs.observation_space
-        np.testing.assert_array_equal(envs.action_masks(), mine[4]["action_mask"])
+        told = [np.concatenate(mask) for mask in mine[4]["action_mask"]]
+        np.testing.assert_array_equal(envs.action_masks(), told)
         # Rows that were terminated have no final observation here.
         terminated, truncated = theirs[2], theirs[3]
         if terminated.any() or truncated.any():
@@ -516,7 +538,9 @@ def test_arrays_belong_to_the_caller():
     other.reset(seed=3)
     masks = envs.action_masks()
     masks[:] = False
-    infos["action_mask"][:] = 0
+    for mask in infos["action_mask"]:
+        for part in mask:
+            part[:] = 0
     for array in seen.values():
         array[...] = 0
     actions = envs.action_space.sample()
