@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["start_python"]
+__all__ = ["leave_signals_to_parent", "start_python"]
+
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+_SIGNALS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
 
 
 def start_python(code: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     """Run ``code`` in a Python that finds the modules that this one finds.
+
+    Signals that ask for its end wait until it calls ``leave_signals_to_parent``.
 
     Args:
         code: What it runs.
@@ -23,8 +31,33 @@ def start_python(code: str, *arguments: str, **options: Any) -> subprocess.Popen
     """
     # As here: -P keeps the working directory out, and import skips what is no string.
     path = [place or "." for place in sys.path if isinstance(place, str)]
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", code, *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-        **options,
-    )
+    with _signals_held():
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", code, *arguments],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+            **options,
+        )
+
+
+def leave_signals_to_parent() -> None:
+    """Ctrl-C, a scheduler's SIGTERM and a closed terminal reach the whole group of processes.
+
+    They are for the one that has started this one, and ends it when it is done.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Within, signals wait; so they do in a process that is started, until it lets them through."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

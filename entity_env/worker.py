@@ -13,7 +13,6 @@ import importlib
 import os
 import pickle
 import select
-import signal
 import socket
 import sys
 import threading
@@ -24,6 +23,7 @@ from entity_env import errors
 from entity_env.action_format import read_actions
 from entity_env.channel import Channel
 from entity_env.errors import EntityEnvError
+from entity_env.interpreter import leave_signals_to_parent
 from entity_env.list_env import ListEnv
 from entity_env.obs_format import ObsFormat
 from entity_env.pickles import loaded, pickled
@@ -39,9 +39,7 @@ SECONDS_TO_CLOSE = 5.0
 
 def main() -> None:
     """Answer requests until the parent closes its end."""
-    # Ctrl-C and a scheduler's SIGTERM are for the parent, which closes its end when it is done.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    leave_signals_to_parent()  # which closes its end when it is done
     for descriptor in map(int, sys.argv[1:]):  # not for programs that an environment starts
         os.set_inheritable(descriptor, False)
     connected = socket.socket(fileno=int(sys.argv[1]))

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 
 from entity_env.errors import EntityEnvError
-from entity_env.interpreter import start_python
+from entity_env.interpreter import leave_signals_to_parent, start_python
 from entity_env.pickles import pickled
 from entity_env.spaces import (
     ActionSpace,
@@ -71,7 +70,7 @@ def compiling_ahead(
 
 def main() -> None:
     """What the other process runs: it reads the arguments of a ``RaggedNet``, and compiles."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for those who save what they have
+    leave_signals_to_parent()  # who saves what there is
     arguments = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)

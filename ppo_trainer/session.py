@@ -155,13 +155,21 @@ class Session:
             self.config.frames_per_update
         )
 
-    def save(self, name: str | None = None) -> Path:
-        """Write a checkpoint, under a ``name`` of its own if it is not one to resume from."""
+    def save(self, name: str | None = None, *, midway: bool = False) -> Path:
+        """Write a checkpoint, under a ``name`` of its own if it is not one to resume from.
+
+        In the middle of an update (``midway``) the environments may be in the middle of a step:
+        what was learned is saved, and a resume starts fresh episodes.
+        """
         if name is None and (folder := saved_at(self.run, self.steps)) is not None:
             return folder
         if name is None and self.best is not None:
             self.best.write(self.run)
-        envs = self.vec_env.get_state() if self.vec_env.has_state() else None
+        envs = None
+        if midway:
+            self.state.pending = None
+        elif self.vec_env.has_state():
+            envs = self.vec_env.get_state()
         return save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
 
 
@@ -237,6 +245,8 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
         notes.append(
             f"starting fresh episodes: it was saved with {len(envs)} environments"
             if envs is not None and vec_env.has_state()
+            else "starting fresh episodes: it was stopped in the middle of an update"
+            if vec_env.has_state()
             else "starting fresh episodes: its environment does not save its state "
             "(get_state and set_state)"
         )

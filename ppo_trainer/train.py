@@ -109,10 +109,14 @@ def train(
             interrupted = interrupt.requested or (stop is not None and stop(state.update))
             if interrupted:
                 break
-            obs, metrics = train_once(session, obs, clock)
+            trained = interrupt.finish(train_once, session, obs, clock)
+            if trained is None:
+                session.save(midway=True)
+                break
+            obs, metrics = trained
             evaluates = config.eval.every and state.update % config.eval.every == 0
             if evaluates:
-                metrics |= evaluate_now(session)
+                metrics |= interrupt.attempt(evaluate_now, session) or {}
             metrics |= clock.take()
             log.write(state.update, state.steps, metrics)
             progress.show(state.steps, metrics)
@@ -123,7 +127,12 @@ def train(
             if state.update % config.checkpoint.every == 0:
                 _save(session, hooks)
         _save(session, hooks)
-    state.evaluations = finish(session, interrupted, trained=state.steps > begun_at)
+    interrupted = interrupted or interrupt.requested
+    with Interrupt() as interrupt:
+        results = interrupt.attempt(finish, session, interrupted, state.steps > begun_at)
+    if results is None and not interrupted:
+        interrupted, results = True, finish(session, interrupted=True)
+    state.evaluations = results or []
     if state.evaluations:
         hooks.call("on_evaluation", session)
     hooks.call("on_end", session)

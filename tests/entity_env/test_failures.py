@@ -442,7 +442,7 @@ def test_a_worker_that_dies_in_the_middle_of_a_message_is_reported():
 def test_workers_leave_signals_to_the_main_process():
     with ParallelEnv(Chain, 4, 2) as env:
         env.reset()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             for pid in pids(env):
                 os.kill(pid, number)
         for step in (1.0, 2.0):

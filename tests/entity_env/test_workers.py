@@ -284,17 +284,18 @@ time.sleep(600)
 """
 
 
-def start_script(script):
+def start_script(script, **options):
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     return subprocess.Popen(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         text=True,
+        **options,
     )
 
 
-@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_killing_the_parent_leaves_no_worker(sig):
     parent = start_script(SCRIPT)
     try:
@@ -305,6 +306,15 @@ def test_killing_the_parent_leaves_no_worker(sig):
         parent.send_signal(sig)
         parent.wait()
         parent.stdout.close()
+    assert wait_until(lambda: not any(alive(pid) for pid in workers))
+
+
+def test_a_closed_terminal_leaves_no_worker():
+    parent = start_script(SCRIPT, start_new_session=True)
+    workers = [int(pid) for pid in parent.stdout.readline().split()]
+    os.killpg(parent.pid, signal.SIGHUP)  # the workers hear of it as well
+    assert parent.wait() == -signal.SIGHUP
+    parent.stdout.close()
     assert wait_until(lambda: not any(alive(pid) for pid in workers))
 
 

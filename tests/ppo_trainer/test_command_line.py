@@ -326,9 +326,12 @@ def long(wait):
         wait[1] += 1
 
 long(np.zeros(2))
-with interrupt.Interrupt():
+def update():
     print("begun", flush=True)
     long(np.ones(2))
+
+with interrupt.Interrupt() as asked:
+    asked.finish(update)
 """
 
 
@@ -346,7 +349,7 @@ def test_a_second_signal_ends_what_is_in_a_kernel():
         assert process.stderr.readline() == "\n"
         assert "once more to stop at once" in process.stderr.readline()
         process.send_signal(signal.SIGUSR1)
-        time.sleep(0.2)
+        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     finally:
@@ -368,7 +371,7 @@ def test_a_second_signal_ends_it_where_nobody_reads_stderr():
     try:
         assert process.stdout.readline() == b"begun\n"
         process.send_signal(signal.SIGINT)
-        time.sleep(0.2)
+        time.sleep(1.0)
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 130
     finally:
