@@ -39,12 +39,14 @@ class Collected:
         pending: Those whose outcome is still open; the next rollout begins with them.
         next_obs: The observation from which it goes on.
         metrics: Of the episodes that ended meanwhile.
+        truncated: How many of them a limit has cut off.
     """
 
     trajectories: Trajectories
     pending: Decisions | None
     next_obs: VecObs
     metrics: Mapping[str, Metric]
+    truncated: int = 0
 
 
 @torch.no_grad()
@@ -91,7 +93,7 @@ def collect(
     finals = len(values) - obs.num_frames
     with clock("batch"):
         complete, waiting = buffer.complete(values[:finals], values[finals:], obs.rows)
-    return Collected(complete, waiting, obs, merge_columns(ended, len(obs)))
+    return Collected(complete, waiting, obs, merge_columns(ended, len(obs)), finals)
 
 
 def _step(

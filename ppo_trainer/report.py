@@ -8,6 +8,7 @@ from ppo_trainer.best import read_best
 from ppo_trainer.checkpoint import latest_checkpoint
 from ppo_trainer.cli import python_command
 from ppo_trainer.curve import draw_curve
+from ppo_trainer.diagnosis import diagnose
 from ppo_trainer.environments import UNIMPORTABLE, name_in_script
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.evaluation import Evaluation, evaluate, evaluate_all
@@ -62,6 +63,10 @@ def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Ev
     if curve is not None:
         say(f"learning curve  {curve}")
     results = _evaluate(session, trained) if config.eval.episodes else []
+    if trained and reached is None:
+        lines = diagnose(read_metrics(run), results, config.rollout.num_envs)
+        if lines:
+            say("\n".join(["\nWhat the numbers suggest:", *(f"  {line}" for line in lines)]))
     say("\nWhat next:")
     for what, command in _next_steps(session):
         say(f"  {what:<18}  {command}")

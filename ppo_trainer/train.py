@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from entity_env.registry import Factory
 from ppo_trainer.advantage import estimate, explained_variance
 from ppo_trainer.callbacks import CallbackLike, Callbacks
 from ppo_trainer.checkpoint import saved_at
-from ppo_trainer.collect import collect
+from ppo_trainer.collect import Collected, collect
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.device import choose_device, compiling, use_threads
 from ppo_trainer.environments import make_factory, open_vec_env, with_env
@@ -188,7 +188,7 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
     state.pending = collected.pending
     with clock("advantage"):
         rollout = estimate(collected.trajectories, config.ppo)
-    metrics = _improve(session, rollout, collected.metrics, clock)
+    metrics = _improve(session, rollout, collected, clock)
     with clock("statistics"):
         state.net.update_statistics(rollout.batch)
     state.update += 1
@@ -197,10 +197,10 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
 
 
 def _improve(
-    session: Session, rollout: Rollout, ended: Mapping[str, Metric], clock: Stopwatch
+    session: Session, rollout: Rollout, collected: Collected, clock: Stopwatch
 ) -> dict[str, float]:
     """One update and all numbers about it, and about the episodes that ended."""
-    config, state = session.config, session.state
+    config, state, ended = session.config, session.state, collected.metrics
     metrics = update(
         state.net,
         state.optimizers,
@@ -212,6 +212,7 @@ def _improve(
     )
     metrics |= {
         "episodes": float(ended.get("episodic_length", Metric()).count),
+        "episodes_truncated": float(collected.truncated),
         "value/explained_variance": explained_variance(rollout.values, rollout.returns),
         "entities_per_frame": rollout.batch.num_entities / len(rollout),
     }

@@ -1,0 +1,161 @@
+"""What the numbers of a run suggest, from numbers made by hand."""
+
+import numpy as np
+import pytest
+from support.trainer_envs import Foraging, Truncated
+from support.trainer_runs import metrics, small_config
+
+from ppo_trainer import EvalConfig, train
+from ppo_trainer.diagnosis import diagnose
+from ppo_trainer.evaluation import Evaluation
+
+HEALTHY = {
+    "episodes": 50.0,
+    "episodes_truncated": 10.0,
+    "episodic_length": 20.0,
+    "policy/entropy": 0.8,
+    "value/explained_variance": 0.6,
+}
+
+
+def run(rewards, noise=0.05, **changes):
+    """A record for each reward; a value of ``changes`` may be a list, one for each record."""
+    wobble = np.resize([noise, -noise], len(rewards))
+    records = []
+    for index, (reward, off) in enumerate(zip(rewards, wobble, strict=True)):
+        own = {n: v[index] if isinstance(v, list) else v for n, v in changes.items()}
+        records.append({**HEALTHY, "policy/entropy": 0.8 if index else 1.4} | own)
+        records[-1]["episodic_reward"] = float(reward + off)
+    return records
+
+
+def played(agent, random, episodes=200):
+    """An evaluation whose players win this part of their episodes."""
+    players = {"agent, greedy": agent, "agent, sampled": agent, "random play": random}
+    ranks = (np.arange(episodes) + 0.5) / episodes
+    return [
+        Evaluation(
+            player,
+            {
+                "win": (ranks < part).astype(float),
+                "episodic_reward": (ranks < part).astype(float),
+                "episodic_length": np.full(episodes, 20.0),
+            },
+        )
+        for player, part in players.items()
+    ]
+
+
+FLAT = [0.1] * 20
+LEARNED = list(1 - 0.9 * np.exp(-np.arange(20.0)))  # 0.1 to 1, and 0.99 from the sixth on
+
+
+@pytest.mark.parametrize("evaluations", [(), played(0.98, 0.04)])
+def test_nothing_is_said_of_a_run_that_has_learned(evaluations):
+    assert diagnose(run(LEARNED), evaluations) == []
+    # Whatever its other numbers look like.
+    odd = {"episodes_truncated": 50.0, "policy/entropy": 1.4, "value/explained_variance": -1.0}
+    assert diagnose(run(LEARNED, **odd), evaluations) == []
+
+
+def test_a_run_no_better_than_random_play_says_so_with_both_numbers():
+    (line,) = diagnose(run(FLAT), played(0.05, 0.04))
+    assert "wins 0.05, and random play 0.04" in line
+    # 10 more of 200 are luck: 0.05 +- 2 * sqrt(0.05 * 0.95 / 200 + 0.1 * 0.9 / 200) = +- 0.052.
+    assert diagnose(run(FLAT), played(0.10, 0.05))
+    assert diagnose(run(FLAT), played(0.20, 0.05)) == []
+
+
+def test_better_in_the_reward_is_better_though_nothing_is_won():
+    evaluations = played(0.0, 0.0)
+    for evaluation in evaluations:
+        shift = 0.0 if evaluation.player == "random play" else 0.5
+        noise = np.resize([0.1, -0.1], 200)
+        evaluation.metrics["episodic_reward"][:] = shift + noise
+    assert diagnose(run(FLAT), evaluations) == []
+
+
+def test_without_an_evaluation_the_curve_says_whether_it_has_learned():
+    (line,) = diagnose(run(FLAT))
+    assert "the reward was 0.1 at first, and is 0.1" in line
+    # Nor do a few episodes tell a player from chance: the curve does.
+    assert diagnose(run(LEARNED), played(0.4, 0.4, episodes=5)) == []
+
+
+def test_a_policy_as_random_as_at_first():
+    _, line = diagnose(run(FLAT, **{"policy/entropy": 1.39}), played(0.05, 0.05))
+    assert "entropy 1.39, then 1.39" in line
+    assert "ppo.entropy_coef" in line
+    falling = [1.4 - 0.02 * i for i in range(20)]  # 1.05 at the end: three quarters
+    assert len(diagnose(run(FLAT, **{"policy/entropy": falling}), played(0.05, 0.05))) == 1
+
+
+def test_a_policy_that_tries_nothing_new():
+    falling = [1.4] * 10 + [0.01] * 10
+    _, line = diagnose(run(FLAT, **{"policy/entropy": falling}), played(0.05, 0.05))
+    assert "tries nothing new any more (entropy 0.01, at first 1.4)" in line
+
+
+def test_a_value_function_that_explains_nothing():
+    records = run(FLAT, **{"value/explained_variance": 0.02})
+    _, line = diagnose(records, played(0.05, 0.05))
+    assert "explained variance 0.02" in line
+
+
+def test_episodes_that_a_limit_always_cuts_off():
+    records = run(FLAT, episodes_truncated=50.0)
+    _, line = diagnose(records, played(0.05, 0.05))
+    assert "a limit cuts off all episodes, after 20 steps" in line
+    # Nine of ten are not all.
+    assert len(diagnose(run(FLAT, episodes_truncated=45.0), played(0.05, 0.05))) == 1
+
+
+def test_returns_that_still_rise_ask_for_more_training():
+    rising = list(np.linspace(0, 1, 20))  # fifths of mean 0.08, 0.29, 0.5, 0.71 and 0.92
+    (line,) = diagnose(run(rising), played(0.9, 0.05))
+    assert "from 0.711 to 0.921 in the last fifth: train longer" in line
+    late = [0.0] * 16 + [0.1] * 4
+    assert any("train longer" in line for line in diagnose(run(late, noise=0.001)))
+    # Noise is no rise: fifths of mean 0.1 with a deviation of 1.
+    assert not any("train longer" in line for line in diagnose(run(late, noise=1.0)))
+
+
+def test_episodes_that_end_first_are_short_and_tell_of_nothing():
+    # As a run of MineSweeper had it, of which 256 boards had played 3 games each at most.
+    episodes = [50, 27, 32, 21, 17, 5, 9, 5, 7, 10]
+    rewards = [0.0, 0.0, 0.0, 0.05, 0.06, 0.0, 0.0, 0.2, 0.6, 0.7]
+    records = run(rewards, noise=0.0, episodes=[float(count) for count in episodes])
+    assert diagnose(records, rows=256) == []
+
+
+def test_rewards_that_are_all_the_same_are_the_reason():
+    records = run([0.0] * 20, noise=0.0, **{"value/explained_variance": 0.0})
+    _, line = diagnose(records, played(0.0, 0.0))
+    assert "all episodes had the same reward, 0" in line
+
+
+def test_no_episode_has_ended():
+    (line,) = diagnose([{"episodes": 0.0, "policy/entropy": 1.0}] * 20)
+    assert "no episode has ended" in line
+    assert "TimeLimit" in line
+
+
+def test_three_lines_are_enough_and_too_few_numbers_say_nothing():
+    wrong = {"policy/entropy": 1.4, "value/explained_variance": 0.0, "episodes_truncated": 50.0}
+    assert len(diagnose(run(FLAT, **wrong), played(0.05, 0.05))) == 3
+    assert diagnose([]) == []
+    assert diagnose(run([0.1] * 5)) == []
+
+
+def test_a_run_counts_what_a_limit_cut_off_and_its_end_says_what_is_wrong(tmp_path, capsys):
+    # Whatever it does, the reward is 1 + 2 + 3, and a limit ends each episode after 3 steps.
+    config = small_config(total_timesteps=240, run_dir=str(tmp_path), eval=EvalConfig(episodes=40))
+    result = train(config, env=Truncated)
+    assert [(r["episodes"], r["episodes_truncated"]) for r in metrics(result.run)] == [(8, 8)] * 10
+    printed = capsys.readouterr().out
+    assert "it has not learned: a reward of 6, and random play 6" in printed
+    assert "all episodes had the same reward, 6" in printed
+    # An episode of Foraging is cut off where it ends with one piece of food: some, not all.
+    counted = metrics(train(config, env=Foraging).run)
+    cut = sum(record["episodes_truncated"] for record in counted)
+    assert 0 < cut < sum(record["episodes"] for record in counted)
