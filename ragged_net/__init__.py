@@ -13,7 +13,9 @@ from ragged_net.attention import ragged_attention
 from ragged_net.batch import EntityBatch
 from ragged_net.config import NetConfig
 from ragged_net.embedding import EntityEmbedding
+from ragged_net.encoder import frame_means
 from ragged_net.errors import RaggedNetError
+from ragged_net.frames import Frames
 from ragged_net.growing import GrowingBatch
 from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.input_norm import InputNorm
@@ -32,6 +34,7 @@ __all__ = [
     "CategoricalHead",
     "EntityBatch",
     "EntityEmbedding",
+    "Frames",
     "GrowingBatch",
     "InputNorm",
     "Layout",
@@ -45,6 +48,7 @@ __all__ = [
     "SelectActors",
     "SelectEntityHead",
     "ValueHead",
+    "frame_means",
     "get_threads",
     "plain_torch",
     "ragged_attention",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ragged_net.errors import DeviceError, DtypeError, ShapeError
+from ragged_net.errors import DeviceError, DtypeError, ShapeError, check_kind, check_tensor
 from ragged_net.ragged import FrameNumbers, RaggedTensor
 from ragged_net.transfer import send
 
@@ -31,12 +31,16 @@ class CategoricalActors:
 
     def __post_init__(self) -> None:
         """Check shapes and dtypes."""
-        _check_indices("actors", self.actors)
-        _check_device("masks", self.mask, self.actors)
-        check_dtype("the mask of a categorical action", self.mask, torch.bool)
+        self.check()
+
+    def check(self, where: str = "a categorical action") -> None:
+        """Check again what may have changed since; an error speaks of ``where``."""
+        _check_indices(f"the actors of {where}", self.actors)
+        check_dtype(f"the mask of {where}", self.mask, torch.bool)
+        _check_device(f"the mask of {where}", self.mask, self.actors)
         if self.mask.ndim != 2 or self.mask.shape[0] != self.actors.num_rows:
             raise ShapeError(
-                "the mask of a categorical action has the wrong shape",
+                f"the mask of {where} has the wrong shape",
                 expected=f"(A, C) with A = {self.actors.num_rows} actors",
                 received=tuple(self.mask.shape),
             )
@@ -69,27 +73,38 @@ class SelectActors:
 
     def __post_init__(self) -> None:
         """Check shapes and dtypes; the lengths of the mask only on the CPU, where they are free."""
-        _check_indices("actors", self.actors)
-        _check_indices("actees", self.actees)
-        _check_device("actees", self.actees.values, self.actors)
-        frames = {self.actors.num_frames, self.actees.num_frames}
-        if self.mask is not None:
-            check_dtype("the mask of a select-entity action", self.mask.values, torch.bool)
-            _check_device("masks", self.mask.values, self.actors)
-            frames.add(self.mask.num_frames)
-        if len(frames) > 1:
-            raise ShapeError(
-                "actors, actees and mask of a select-entity action differ in their frames",
-                received=f"{sorted(frames)} frames",
-            )
+        self.check()
         if self.mask is None or self.mask.values.device.type != "cpu":
             return
         pairs = self.pair_lengths()
-        if self.mask.values.ndim != 1 or not torch.equal(self.mask.lengths, pairs):
+        if not torch.equal(self.mask.lengths, pairs):
             raise ShapeError(
                 "the mask of a select-entity action does not have one value for each pair",
                 expected=f"(P,) with {pairs.tolist()[:20]} values in its frames (actors x actees)",
                 received=f"{tuple(self.mask.values.shape)}, {self.mask.lengths.tolist()[:20]}",
+            )
+
+    def check(self, where: str = "a select-entity action") -> None:
+        """Check again what may have changed since; an error speaks of ``where``."""
+        _check_indices(f"the actors of {where}", self.actors)
+        _check_indices(f"the actees of {where}", self.actees)
+        _check_device(f"the actees of {where}", self.actees.values, self.actors)
+        frames = {self.actors.num_frames, self.actees.num_frames}
+        if self.mask is not None:
+            check_kind(f"the mask of {where}", self.mask, RaggedTensor, hint=_PAIRS)
+            check_dtype(f"the mask of {where}", self.mask.values, torch.bool)
+            _check_device(f"the mask of {where}", self.mask.values, self.actors)
+            if self.mask.values.ndim != 1:
+                raise ShapeError(
+                    f"the mask of {where} has the wrong number of dimensions",
+                    expected="(P,), one value for each pair, actor-major within each frame",
+                    received=tuple(self.mask.values.shape),
+                )
+            frames.add(self.mask.num_frames)
+        if len(frames) > 1:
+            raise ShapeError(
+                f"actors, actees and mask of {where} differ in their frames",
+                received=f"{sorted(frames)} frames",
             )
 
     def pair_lengths(self) -> Tensor:
@@ -116,26 +131,34 @@ class SelectActors:
         return SelectActors(self.actors.to(device), self.actees.to(device), mask)
 
 
+_PAIRS = "RaggedTensor.from_lengths(mask, lengths), with actors x actees values in each frame"
+
+
 def check_dtype(where: str, tensor: Tensor, dtype: torch.dtype) -> None:
-    """Raise DtypeError unless ``tensor`` has the ``dtype``."""
+    """Raise DtypeError unless ``tensor`` is a tensor of the ``dtype``."""
+    check_tensor(where, tensor)
     if tensor.dtype != dtype:
         raise DtypeError(f"{where}: wrong dtype", expected=dtype, received=tensor.dtype)
 
 
 def _check_indices(where: str, indices: RaggedTensor) -> None:
+    check_kind(where, indices, RaggedTensor, hint=_INDICES)
     check_dtype(where, indices.values, torch.int64)
     if indices.values.ndim != 1:
         raise ShapeError(
-            f"the {where} have the wrong number of dimensions",
+            f"{where} have the wrong number of dimensions",
             expected="(A,), one entity index each",
             received=tuple(indices.values.shape),
         )
 
 
+_INDICES = "RaggedTensor.from_lengths(indices, lengths), with the number of them in each frame"
+
+
 def _check_device(where: str, tensor: Tensor, actors: RaggedTensor) -> None:
     if tensor.device != actors.values.device:
         raise DeviceError(
-            f"the {where} are on another device than the actors",
+            f"{where}: on another device than the actors",
             expected=actors.values.device,
             received=tensor.device,
         )

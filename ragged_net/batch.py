@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ragged_net import kernels
 from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
-from ragged_net.errors import DeviceError, ShapeError, check_names
-from ragged_net.ragged import FrameNumbers, RaggedTensor
+from ragged_net.errors import DeviceError, RaggedNetError, ShapeError, check_kind, check_names
+from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
 from ragged_net.transfer import send
 
-__all__ = ["EntityBatch"]
+__all__ = ["BatchReading", "EntityBatch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,8 @@ class EntityBatch:
         actions: The actors of every action of the action space.
 
     Raises:
-        ShapeError, DtypeError, DeviceError, UnknownNameError: Parts that do not fit together.
+        WrongTypeError, ShapeError, DtypeError, DeviceError, UnknownNameError: Parts that do not fit
+            together.
     """
 
     entities: Mapping[str, RaggedTensor]
@@ -38,44 +40,71 @@ class EntityBatch:
     actions: Mapping[str, CategoricalActors | SelectActors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check that all parts speak of the same frames, on one device."""
-        check_dtype("the global features", self.global_features, torch.float32)
-        if self.global_features.ndim != 2:
+        """Copy the mappings, and check that all parts speak of the same frames, on one device."""
+        for name in ("entities", "visible", "actions"):
+            parts = getattr(self, name)
+            check_kind(f"{name} of an EntityBatch", parts, Mapping, hint=_BY_NAME)
+            object.__setattr__(self, name, dict(parts))
+        self.check()
+
+    def check(self) -> None:
+        """Check again all that may have changed since, but for what only numbers can tell.
+
+        Tensors can be resized, and parts of the mappings replaced. The cost is that of a few
+        operations on small tensors.
+        """
+        features = self.global_features
+        check_dtype("the global features", features, torch.float32)
+        if features.ndim != 2:
             raise ShapeError(
                 "the global features have the wrong number of dimensions",
                 expected="(B, G), with G = 0 where there are none",
-                received=tuple(self.global_features.shape),
+                received=tuple(features.shape),
             )
+        frames, device = features.shape[0], features.device
         for name, rows in self.entities.items():
-            check_dtype(f"entity type {name!r}", rows.values, torch.float32)
+            where = f"entity type {name!r}"
+            check_kind(where, rows, RaggedTensor, hint=_ROWS)
+            check_dtype(where, rows.values, torch.float32)
             if rows.values.ndim != 2:
                 raise ShapeError(
-                    f"the features of entity type {name!r} have the wrong number of dimensions",
+                    f"the features of {where} have the wrong number of dimensions",
                     expected="(N, F)",
                     received=tuple(rows.values.shape),
                 )
-        _check_visible(self.visible, self.entities)
-        for where, part in self._ragged_parts():
-            if part.num_frames != self.num_frames:
-                raise ShapeError(
-                    f"{where} has another number of frames than the batch",
-                    expected=f"{self.num_frames}, the rows of the global features",
-                    received=part.num_frames,
-                )
-            if part.values.device != self.device:
-                raise DeviceError(
-                    f"{where} is on another device than the global features",
-                    expected=self.device,
-                    received=part.values.device,
-                )
-
-    def _ragged_parts(self) -> Iterator[tuple[str, RaggedTensor]]:
-        for name, rows in self.entities.items():
-            yield f"entity type {name!r}", rows
+            _check_frames(where, rows, frames, device)
+        if self.visible:
+            _check_visible(self.visible, self.entities)
         for name, action in self.actions.items():
-            yield f"action {name!r}", action.actors
-            if isinstance(action, SelectActors):
-                yield f"action {name!r}", action.actees
+            where = f"action {name!r}"
+            check_kind(where, action, CategoricalActors, SelectActors)
+            action.check(where)
+            _check_frames(where, action.actors, frames, device)
+
+    def check_memory(self) -> None:
+        """Check that all tensors, on the CPU, have the memory that their shapes speak of."""
+        if self.device.type != "cpu" or not kernels.available() or torch.compiler.is_compiling():
+            return
+        try:
+            for where, tensor in self._tensors():
+                check_memory(where, tensor)
+        except AttributeError:  # parts of another class
+            self.check()
+            raise
+
+    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
+        yield "the global features", self.global_features
+        for name, rows in self.entities.items():
+            yield name, rows.values
+        yield from self.visible.items()
+        for name, action in self.actions.items():
+            yield name, action.actors.values
+            if isinstance(action, CategoricalActors):
+                yield name, action.mask
+                continue
+            yield name, action.actees.values
+            if action.mask is not None:
+                yield name, action.mask.values
 
     @property
     def num_frames(self) -> int:
@@ -96,12 +125,13 @@ class EntityBatch:
         """The given ``frames`` (K,) int64, in that order; a frame may occur more than once."""
         frames = FrameNumbers.of(frames, self.device)
         entities, visible = {}, {}
-        for name, ragged in self.entities.items():
-            entities[name], rows = ragged.select_with_rows(frames)
-            if name in self.visible:
-                visible[name] = self.visible[name].index_select(0, rows)
-        actions = {name: action.select(frames) for name, action in self.actions.items()}
-        features = self.global_features.index_select(0, frames.there)
+        with BatchReading(self):
+            for name, ragged in self.entities.items():
+                entities[name], rows = ragged.select_with_rows(frames)
+                if name in self.visible:
+                    visible[name] = self.visible[name].index_select(0, rows)
+            actions = {name: action.select(frames) for name, action in self.actions.items()}
+            features = self.global_features.index_select(0, frames.there)
         return EntityBatch(entities, features, visible, actions)
 
     @staticmethod
@@ -118,11 +148,50 @@ class EntityBatch:
         """The same batch on ``device``; on the way to a GPU the program goes on."""
         if torch.device(device) == self.device:
             return self
-        return EntityBatch(
-            {name: rows.to(device) for name, rows in self.entities.items()},
-            send(self.global_features, device),
-            {name: send(mask, device) for name, mask in self.visible.items()},
-            {name: action.to(device) for name, action in self.actions.items()},
+        with BatchReading(self):
+            return EntityBatch(
+                {name: rows.to(device) for name, rows in self.entities.items()},
+                send(self.global_features, device),
+                {name: send(mask, device) for name, mask in self.visible.items()},
+                {name: action.to(device) for name, action in self.actions.items()},
+            )
+
+
+class BatchReading:
+    """A context in which a batch is read, as it is: its parts may have changed since it was made.
+
+    If something in it fails, the error says what is wrong with the batch, where something is.
+    """
+
+    def __init__(self, batch: EntityBatch) -> None:
+        self.batch = batch
+
+    def __enter__(self) -> None:
+        """Check what torch would not survive."""
+        self.batch.check_memory()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Explain an error."""
+        if error is not None and not isinstance(error, RaggedNetError):
+            self.batch.check()
+
+
+_BY_NAME = "a dict from names to parts"
+_ROWS = "RaggedTensor.from_lengths(values, lengths), with the number of entities in each frame"
+
+
+def _check_frames(where: str, part: RaggedTensor, frames: int, device: torch.device) -> None:
+    if part.num_frames != frames:
+        raise ShapeError(
+            f"{where} has another number of frames than the batch",
+            expected=f"{frames}, the rows of the global features",
+            received=part.num_frames,
+        )
+    if part.values.device != device:
+        raise DeviceError(
+            f"{where} is on another device than the global features",
+            expected=device,
+            received=part.values.device,
         )
 
 
@@ -136,4 +205,10 @@ def _check_visible(visible: Mapping[str, Tensor], entities: Mapping[str, RaggedT
                 f"the visible mask of entity type {name!r} has the wrong shape",
                 expected=(entities[name].num_rows,),
                 received=tuple(mask.shape),
+            )
+        if mask.device != entities[name].values.device:
+            raise DeviceError(
+                f"the visible mask of entity type {name!r} is on another device than its entities",
+                expected=entities[name].values.device,
+                received=mask.device,
             )

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ragged_net.compiled import Arrays, WeightArrays, savable
+from ragged_net.compiled import Arrays, WeightArrays, save, saved
 from ragged_net.once import once_differentiable
 
 __all__ = ["NO_ROWS", "Layer", "chain", "is_plain", "weights_of"]
@@ -60,28 +60,29 @@ class _Chain(torch.autograd.Function):
     def forward(
         ctx: Any, layers: Sequence[Layer], arrays: Arrays, x: Tensor, *weights: Tensor
     ) -> Tensor:
-        saved, ctx.layers, ctx.arrays, ctx.counts = list(weights), layers, arrays, []
+        ctx.layers, ctx.arrays, ctx.counts = layers, arrays, []
+        keeping = list(weights)
         for layer in layers:
             number = len(layer.weights)
             y, kept = layer.forward(x, arrays[:number], True)
-            saved += map(savable, (x, *kept))
+            keeping += (x, *kept)
             ctx.counts.append(len(kept))
             x, arrays = y, arrays[number:]
-        ctx.save_for_backward(*saved)
+        save(ctx, *keeping)
         return x
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
-        saved, arrays = list(ctx.saved_tensors), ctx.arrays
+        left, arrays = list(saved(ctx)), ctx.arrays
         # Contiguous, as the arrays are; ``zeros_like`` would follow a transposed weight.
-        gradients = [weight.new_zeros(weight.shape) for weight in saved[: len(arrays)]]
+        gradients = [weight.new_zeros(weight.shape) for weight in left[: len(arrays)]]
         into = tuple(gradient.numpy() for gradient in gradients)
         d = d_y.contiguous()
         for layer, count in zip(reversed(ctx.layers), reversed(ctx.counts), strict=True):
-            number, (x, *kept) = len(layer.weights), saved[-1 - count :]
+            number, (x, *kept) = len(layer.weights), left[-1 - count :]
             d = layer.backward(d, x, arrays[-number:], kept, into[-number:])
-            saved, arrays, into = saved[: -1 - count], arrays[:-number], into[:-number]
+            left, arrays, into = left[: -1 - count], arrays[:-number], into[:-number]
         return None, None, d, *gradients
 
 

@@ -6,8 +6,11 @@ and read at once: on a GPU each look at a number waits for the device.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,6 +20,7 @@ from entity_env.spaces import (
     Feature,
     ObsSpace,
     SelectEntityActionSpace,
+    feature_name,
 )
 from ragged_net import kernels
 from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
@@ -31,6 +35,7 @@ from ragged_net.errors import (
     ShapeError,
     UnknownNameError,
     VisibilityError,
+    check_kind,
     check_names,
 )
 from ragged_net.layout import Layout
@@ -42,6 +47,7 @@ __all__ = [
     "check_actions",
     "check_features",
     "check_given",
+    "check_parts",
     "check_selected",
     "flag_actions",
 ]
@@ -67,10 +73,17 @@ class Flags:
                 raise error()
 
 
+def check_parts(batch: EntityBatch) -> None:
+    """Check that this is a batch, whose parts may have changed since, and still fit together."""
+    check_kind("the batch", batch, EntityBatch, hint="ragged_net.EntityBatch(entities, ...)")
+    batch.check()
+    batch.check_memory()
+
+
 def check_features(
     batch: EntityBatch, space: ObsSpace, device: torch.device, flags: Flags | None
 ) -> None:
-    """Check entity types, feature widths and the device; flag discrete features out of range.
+    """Check entity types, feature widths and the device; flag features out of range.
 
     Without ``flags`` no number is looked at.
     """
@@ -83,39 +96,80 @@ def check_features(
         )
     check_names("entity type", "the batch", batch.entities, space.entities)
     for name, entity in space.entities.items():
-        values = batch.entities[name].values
-        _check_features(f"entity type {name!r}", values, tuple(entity.features), flags)
+        rows = batch.entities[name]
+        _check_features(f"entity type {name!r}", rows.values, rows, tuple(entity.features), flags)
     features = tuple(space.global_features)
-    _check_features("the global features", batch.global_features, features, flags)
+    _check_features("the global features", batch.global_features, None, features, flags)
 
 
 def _check_features(
-    where: str, values: Tensor, features: tuple[Feature, ...], flags: Flags | None
+    where: str,
+    values: Tensor,
+    rows: RaggedTensor | None,
+    features: tuple[Feature, ...],
+    flags: Flags | None,
 ) -> None:
+    """``rows`` are the frames that the ``values`` (N, F) lie in; None: one row in each."""
     if values.shape[1] != len(features):
         raise ShapeError(
             f"{where}: wrong number of features",
             expected=f"(N, {len(features)})",
             received=tuple(values.shape),
         )
-    if flags is None:
+    # Within ``vmap`` a tensor stands for many, and no number can be read.
+    if flags is None or not values.numel() or kernels.is_wrapped(values):
+        return
+    if _features_are_sound(values, features):
         return
     for column, feature in enumerate(features):
+        picked = values[:, column]
         if isinstance(feature, Discrete):
-            picked = values[:, column]
             # Written so that NaN is out of range too.
             bad = ~((picked >= 0) & (picked < feature.n) & (picked == picked.floor()))
-            flags.add(bad, _feature_error(where, feature, picked, bad))
+        else:
+            bad = ~torch.isfinite(picked)
+        flags.add(bad, _feature_error(where, feature, picked, bad, rows))
+
+
+def _features_are_sound(values: Tensor, features: tuple[Feature, ...]) -> bool:
+    """Whether one compiled look finds nothing wrong; False where it cannot look, too."""
+    if values.device.type != "cpu" or not kernels.available():
+        return False
+    array, sizes = values.contiguous().numpy(force=True), _sizes(features)
+    return bool(kernels.load("indices").features_are_sound(array, sizes))
+
+
+@functools.lru_cache(maxsize=1024)
+def _sizes(features: tuple[Feature, ...]) -> npt.NDArray[np.int64]:
+    """(F,): how many values a discrete feature has, 0 for any other."""
+    return np.array([f.n if isinstance(f, Discrete) else 0 for f in features], np.int64)
 
 
 def _feature_error(
-    where: str, feature: Discrete, picked: Tensor, bad: Tensor
+    where: str, feature: Feature, picked: Tensor, bad: Tensor, rows: RaggedTensor | None
 ) -> Callable[[], RaggedNetError]:
-    return lambda: FeatureValueError(
-        f"{where}: discrete feature {feature.name!r} is out of range",
-        expected=f"a whole number, 0 <= value < {feature.n}",
-        received=picked[bad][:5].tolist(),
-    )
+    def error() -> RaggedNetError:
+        row = int(bad.nonzero()[0])
+        place = f"frame {row}" if rows is None else _place(rows, row)
+        if isinstance(feature, Discrete):
+            return FeatureValueError(
+                f"{where}: discrete feature {feature.name!r} is out of range",
+                expected=f"a whole number, 0 <= value < {feature.n}",
+                received=f"{picked[bad][:5].tolist()}, the first of them in {place}",
+            )
+        return FeatureValueError(
+            f"{where}: feature {feature_name(feature)!r} is not finite",
+            expected="a finite number",
+            received=f"{float(picked[row])} in {place}",
+        )
+
+    return error
+
+
+def _place(rows: RaggedTensor, row: int) -> str:
+    """Which row of which frame a flat ``row`` is."""
+    frame = int(rows.frame_ids()[row])
+    return f"row {row - int(rows.offsets[frame])} of frame {frame}"
 
 
 def check_actions(batch: EntityBatch, space: Mapping[str, ActionSpace]) -> None:
@@ -147,8 +201,10 @@ def check_given(
     given: Mapping[str, Tensor], batch: EntityBatch, space: Mapping[str, ActionSpace]
 ) -> None:
     """Check that ``given`` has one int64 choice for each actor of each action."""
+    check_kind("given", given, Mapping, hint="a dict from actions to choices (A,) int64")
     check_names("action", "given", given, space)
     for name, choices in given.items():
+        check_dtype(f"given[{name!r}]", choices, torch.int64)
         actors = batch.actions[name].actors
         if choices.shape != (actors.num_rows,):
             raise ShapeError(
@@ -156,7 +212,6 @@ def check_given(
                 expected=f"({actors.num_rows},), one choice for each actor",
                 received=tuple(choices.shape),
             )
-        check_dtype(f"given[{name!r}]", choices, torch.int64)
         if choices.device != batch.device:
             raise DeviceError(
                 f"given[{name!r}] is on another device than the batch",
@@ -219,9 +274,11 @@ def _are_sound(
     if values.device.type != "cpu" or not kernels.available():
         return False
     choices = values.new_empty(0) if chosen is None else chosen
-    tensors = values, action.actors.offsets, layout.offsets, action.mask, choices
-    arrays = [tensor.contiguous().numpy() for tensor in tensors]
-    return bool(kernels.load("indices").are_sound(*arrays))
+    index, *others = (
+        tensor.contiguous().numpy() for tensor in (values, layout.offsets, action.mask, choices)
+    )
+    offsets = action.actors.offset_array()
+    return bool(kernels.load("indices").are_sound(index, offsets, *others))
 
 
 def _flag_rows(

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from ragged_net import kernels
-from ragged_net.errors import DeviceError, DtypeError
+from ragged_net.errors import DeviceError, DtypeError, ShapeError
 from ragged_net.frames import Frames
 from ragged_net.once import once_differentiable
+from ragged_net.ragged import check_memory
 from ragged_net.threads import together
 
 __all__ = [
@@ -32,7 +33,8 @@ __all__ = [
     "flat",
     "hidden_rows",
     "run",
-    "savable",
+    "save",
+    "saved",
     "widths_fit",
 ]
 
@@ -102,9 +104,32 @@ def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     return function.forward(_Forgetful(), *arguments)
 
 
-def savable(tensor: Tensor) -> Tensor:
-    """A tensor for ``save_for_backward``, which refuses what inference mode has made."""
-    return tensor.clone() if tensor.is_inference() else tensor
+def save(ctx: Any, *tensors: Tensor) -> None:
+    """``ctx.save_for_backward``, of what inference mode has made, too."""
+    ctx.save_for_backward(
+        *(tensor.clone() if tensor.is_inference() else tensor for tensor in tensors)
+    )
+    ctx.saved_kinds = [(tensor.shape, tensor.dtype) for tensor in tensors]
+
+
+def saved(ctx: Any) -> tuple[Tensor, ...]:
+    """What ``save`` has saved.
+
+    Kernels rely on sizes. Autograd notices operations that change a tensor in place, but not
+    ``tensor.data = another``.
+
+    Raises:
+        ShapeError: Tensors of another shape or dtype than they had.
+    """
+    tensors: tuple[Tensor, ...] = ctx.saved_tensors
+    for tensor, kind in zip(tensors, ctx.saved_kinds, strict=True):
+        if (tensor.shape, tensor.dtype) != kind:
+            raise ShapeError(
+                "a tensor has been replaced between the forward and the backward pass",
+                expected=f"{tuple(kind[0])} {kind[1]}",
+                received=f"{tuple(tensor.shape)} {tensor.dtype}",
+            )
+    return tensors
 
 
 class _Forgetful:
@@ -128,14 +153,14 @@ class _Attention(torch.autograd.Function):
             hidden_rows(frames), flat(out), kept.numpy(),
         )  # fmt: skip
         together(work, frames.shares(heads * width, 0))
-        ctx.save_for_backward(savable(qkv), out, kept)
+        save(ctx, qkv, out, kept)
         ctx.frames, ctx.scale = frames, scale
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        (qkv, out, kept), frames = ctx.saved_tensors, ctx.frames
+        (qkv, out, kept), frames = saved(ctx), ctx.frames
         d_qkv = torch.empty_like(qkv)
         _, _, heads, width = qkv.shape
         work = functools.partial(
@@ -149,7 +174,15 @@ class _Attention(torch.autograd.Function):
 
 def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:
     """``frames.hidden`` as the kernels take it: empty where there is none."""
-    return np.empty(0, np.bool_) if frames.hidden is None else frames.hidden.numpy()
+    if frames.hidden is None:
+        return np.empty(0, np.bool_)
+    if frames.hidden.shape != (frames.num_rows,) or frames.hidden.dtype != torch.bool:
+        raise ShapeError(
+            "hidden does not have one boolean for each row",
+            expected=f"({frames.num_rows},) bool",
+            received=f"{tuple(frames.hidden.shape)} {frames.hidden.dtype}",
+        )
+    return frames.hidden.contiguous().numpy()
 
 
 def flat(tensor: Tensor) -> npt.NDArray[np.float32]:
@@ -200,5 +233,6 @@ def _weight_array(weight: Tensor) -> npt.NDArray[np.float32]:
             expected="float32 on the CPU",
             received=f"{weight.dtype} on {weight.device}",
         )
+    check_memory("a weight", weight)
     array: npt.NDArray[np.float32] = weight.contiguous().numpy(force=True)
     return array

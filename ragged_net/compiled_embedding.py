@@ -75,11 +75,12 @@ def _fits(part: Part, dim: int) -> bool:
     return (
         all(tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
         and not part.values.requires_grad
-        and part.columns.shape[0] <= MOST_COLUMNS
+        and part.columns.shape == part.shift.shape == part.scale.shape
+        and part.columns.numel() <= MOST_COLUMNS
         # What somebody put in the place of a layer may have another width.
-        and (part.weight is None or part.weight.shape == (dim, part.columns.shape[0]))
+        and (part.weight is None or part.weight.shape == (dim, part.columns.numel()))
         and part.vector.shape == (dim,)
-        and all(table.shape[1] == dim for table in part.tables)
+        and all(table.shape[1:] == (dim,) for table in part.tables)
     )
 
 
@@ -104,7 +105,7 @@ class EmbeddingLayer:
         """See ``Layer``.
 
         Raises:
-            IndexError: A discrete feature, or a place, that is out of range.
+            RowIndexError: A discrete feature, or a place, that is out of range.
         """
         code, dim = kernels.load("embed"), self.parts[0].vector.shape[0]
         y = torch.empty(self.rows, dim, dtype=torch.float32, device="cpu")

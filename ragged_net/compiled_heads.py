@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ragged_net import kernels
-from ragged_net.compiled import HEAD, flat, run, savable
+from ragged_net.compiled import HEAD, flat, run, save, saved
 from ragged_net.errors import ShapeError
 from ragged_net.once import once_differentiable
 from ragged_net.pairs import Pairs
@@ -67,7 +67,7 @@ def choose(
 
     Raises:
         ShapeError: A mask or choices that do not fit the logits.
-        IndexError: A choice that does not exist.
+        ActionChoiceError: A choice that does not exist.
     """
     if mask.shape != logits.shape or (given is not None and given.shape != logits.shape[:1]):
         raise ShapeError(
@@ -97,7 +97,7 @@ class _Choose(torch.autograd.Function):
             logits.contiguous().numpy(force=True), mask.numpy(), noise.numpy(), greedy,
             chosen.numpy(), log_prob.numpy(), entropy.numpy(), probs.numpy(),
         )  # fmt: skip
-        ctx.save_for_backward(savable(mask), savable(chosen), probs)
+        save(ctx, mask, chosen, probs)
         return log_prob, entropy, probs
 
     @staticmethod
@@ -105,7 +105,7 @@ class _Choose(torch.autograd.Function):
     def backward(
         ctx: Any, d_log_prob: Tensor, d_entropy: Tensor, d_probs: Tensor
     ) -> tuple[Tensor | None, ...]:
-        mask, chosen, probs = ctx.saved_tensors
+        mask, chosen, probs = saved(ctx)
         d_logits = torch.empty_like(probs)
         gradients = [d.contiguous().numpy() for d in (d_log_prob, d_entropy, d_probs)]
         kernels.load("choose").choose_backward(
@@ -153,13 +153,13 @@ class _Select(torch.autograd.Function):
             mask.contiguous().numpy(), flat(log_probs),
         )  # fmt: skip
         # As tensors: autograd notices if somebody writes to them meanwhile.
-        ctx.save_for_backward(query, key, log_probs, *map(savable, offsets))
+        save(ctx, query, key, log_probs, *offsets)
         return log_probs
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_log_probs: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, log_probs, *offsets = ctx.saved_tensors
+        query, key, log_probs, *offsets = saved(ctx)
         d_query, d_key = torch.empty_like(query), torch.empty_like(key)
         kernels.load("select").select_backward(
             flat(d_log_probs.contiguous()), flat(log_probs), flat(query), flat(key),

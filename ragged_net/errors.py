@@ -22,6 +22,8 @@ __all__ = [
     "ShapeError",
     "UnknownNameError",
     "VisibilityError",
+    "WrongTypeError",
+    "check_kind",
     "check_names",
     "check_tensor",
 ]
@@ -64,8 +66,12 @@ class ShapeError(RaggedNetError):
     """A tensor of the wrong shape, or parts of a batch that disagree on a length."""
 
 
-class DtypeError(RaggedNetError):
-    """A tensor of the wrong dtype."""
+class WrongTypeError(RaggedNetError, TypeError):
+    """An argument of another class than it must be, such as a list instead of a tensor."""
+
+
+class DtypeError(WrongTypeError):
+    """A tensor of the wrong dtype, or something in its place that is no tensor."""
 
 
 class DeviceError(RaggedNetError):
@@ -84,8 +90,8 @@ class EmptyBatchError(RaggedNetError):
     """Nothing to concatenate."""
 
 
-class RowIndexError(RaggedNetError):
-    """An actor or actee index that points outside of its frame."""
+class RowIndexError(RaggedNetError, IndexError):
+    """An actor or actee that points outside of its frame, or a frame that does not exist."""
 
 
 class MaskError(RaggedNetError):
@@ -108,7 +114,7 @@ class BatchedGradientError(RaggedNetError):
     """Several gradients at once, from operations that compute one at a time."""
 
 
-class ActionChoiceError(RaggedNetError):
+class ActionChoiceError(RaggedNetError, IndexError):
     """A given action that does not exist or that the mask forbids."""
 
 
@@ -143,5 +149,26 @@ def check_tensor(where: str, value: object) -> None:
     """Raise DtypeError unless ``value`` is a tensor."""
     if not isinstance(value, Tensor):
         raise DtypeError(
-            f"{where}: no tensor", expected="a torch.Tensor", received=type(value).__name__
+            f"{where}: no tensor",
+            expected="a torch.Tensor",
+            received=type(value).__name__,
+            hint=_TENSORS_FROM.get(type(value).__name__),
+        )
+
+
+_TENSORS_FROM = {
+    "list": "torch.tensor(...) makes one of a list",
+    "ndarray": "torch.from_numpy(...) makes one of an array",
+    "RaggedTensor": "without frames: its .values, perhaps",
+}
+
+
+def check_kind(where: str, value: object, *kinds: type, hint: str | None = None) -> None:
+    """Raise WrongTypeError unless ``value`` is an instance of one of the classes ``kinds``."""
+    if not isinstance(value, kinds):
+        raise WrongTypeError(
+            f"{where} is of the wrong class",
+            expected=" or ".join(kind.__name__ for kind in kinds),
+            received=type(value).__name__,
+            hint=hint,
         )

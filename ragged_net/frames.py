@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ragged_net.errors import check_kind
+from ragged_net.layout import Layout
 from ragged_net.ragged import offsets_of, shifted_places
 from ragged_net.threads import get_threads, shares
 from ragged_net.transfer import send
@@ -56,6 +58,14 @@ class Frames:
     hidden: Tensor | None = None
     known_offsets: Tensor | None = None
 
+    @classmethod
+    def of(cls, frames: Frames | Layout) -> Frames:
+        """The frames of a layout, of which nothing is hidden; frames stay as they are."""
+        if isinstance(frames, Frames):
+            return frames
+        check_kind("the frames of a transformer's rows", frames, Layout, Frames)
+        return cls(frames.offsets, frames.num_rows, None, frames.known_offsets)
+
     @cached_property
     def lengths(self) -> Tensor:
         """(B,) int64 on the CPU: from a GPU they are waited for, unless somebody had them."""
@@ -67,7 +77,7 @@ class Frames:
         """The order in which the CPU kernels work on the frames (``kernels/plan.py``)."""
         from ragged_net.kernels.plan import make_plan  # needs Numba
 
-        return make_plan(self.offsets.numpy(), self.hidden is None)
+        return make_plan(self.offsets.contiguous().numpy(), self.num_rows, self.hidden is None)
 
     def shares(self, dim: int, beside: int) -> list[Any]:
         """The plan in a part for each thread (``threads.py``); all layers ask for the same ones."""

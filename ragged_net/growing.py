@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ragged_net.actors import CategoricalActors, SelectActors
-from ragged_net.batch import EntityBatch
-from ragged_net.errors import EmptyBatchError, ShapeError, check_names
+from ragged_net.batch import BatchReading, EntityBatch
+from ragged_net.errors import EmptyBatchError, ShapeError, check_kind, check_names
 from ragged_net.ragged import RaggedTensor
 
 __all__ = ["GrowingBatch", "GrowingRagged", "GrowingTensor"]
@@ -127,7 +127,16 @@ class GrowingBatch:
         self._actions: dict[str, _GrowingCategorical | _GrowingSelect] = {}
 
     def add(self, batch: EntityBatch) -> None:
-        """Append the frames of ``batch``, which has the entity types and actions of the others."""
+        """Append the frames of ``batch``, which has the entity types and actions of the others.
+
+        Raises:
+            RaggedNetError: A batch that does not fit the others, or no longer fits together.
+        """
+        check_kind("a batch to concatenate", batch, EntityBatch)
+        with BatchReading(batch):
+            self._add(batch)
+
+    def _add(self, batch: EntityBatch) -> None:
         if not self._started:
             self._begin(batch)
         check_names("entity type", "a batch to concatenate", batch.entities, self._entities)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ragged_net import kernels
 from ragged_net.batch import EntityBatch
-from ragged_net.errors import check_names
+from ragged_net.errors import ShapeError, check_kind, check_names
 from ragged_net.ragged import RaggedTensor, shifted_places
 from ragged_net.transfer import send
 
@@ -54,7 +54,20 @@ class Layout:
             with_global: Whether a global entity is appended to each frame.
             names: The entity types in the order of the observation space; the batch's own order
                 if None.
+
+        Raises:
+            RaggedNetError: Other entity types, or a batch that has been changed and no longer fits
+                together.
         """
+        try:
+            return cls._of(batch, with_global, names)
+        except (AttributeError, IndexError, RuntimeError):
+            check_kind("the batch", batch, EntityBatch)
+            batch.check()
+            raise
+
+    @classmethod
+    def _of(cls, batch: EntityBatch, with_global: bool, names: Sequence[str] | None) -> Layout:
         names = list(batch.entities) if names is None else list(names)
         check_names("entity type", "the batch", batch.entities, names)
         types = [batch.entities[name] for name in names]
@@ -85,19 +98,36 @@ class Layout:
     @classmethod
     def _compiled(cls, names: list[str], types: list[RaggedTensor], with_global: bool) -> Layout:
         stacked = np.empty((len(types), types[0].num_frames + 1), np.int64)
-        for k, ragged in enumerate(types):
-            stacked[k] = ragged.offsets.numpy()
-        offsets, places, last = kernels.load("indices").flat_order(stacked, with_global)
+        counts = np.empty(len(types), np.int64)
+        try:
+            for k, ragged in enumerate(types):
+                stacked[k], counts[k] = ragged.offset_array(), ragged.num_rows
+            found = kernels.load("indices").flat_order(stacked, counts, with_global)
+        except ValueError:  # offsets that have been changed since
+            for name, ragged in zip(names, types, strict=True):
+                ragged.check(f"entity type {name!r}")
+            raise
+        offsets, places, last = found
         dest, start = {}, 0
-        for name, ragged in zip(names, types, strict=True):
-            dest[name] = torch.from_numpy(places[start : start + ragged.num_rows])
-            start += ragged.num_rows
+        for name, count in zip(names, counts.tolist(), strict=True):
+            dest[name] = torch.from_numpy(places[start : start + count])
+            start += count
         rows = len(places) + (len(last) if with_global else 0)
         ends = torch.from_numpy(last) if with_global else None
         return cls(torch.from_numpy(offsets), dest, ends, rows)
 
     def flat_rows(self, indices: RaggedTensor) -> Tensor:
-        """(A,) int64: the flat rows of entity ``indices`` (A,) within their frames."""
+        """(A,) int64: the flat rows of entity ``indices`` (A,) within their frames.
+
+        Raises:
+            ShapeError: Indices of another number of frames.
+        """
+        if indices.num_frames != self.num_frames:
+            raise ShapeError(
+                "the indices have another number of frames than the layout",
+                expected=self.num_frames,
+                received=indices.num_frames,
+            )
         starts = self.offsets.index_select(0, indices.frame_ids())
         return starts + indices.values
 

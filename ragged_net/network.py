@@ -22,11 +22,12 @@ from ragged_net.check import (
     check_actions,
     check_features,
     check_given,
+    check_parts,
     flag_actions,
 )
 from ragged_net.config import NetConfig
 from ragged_net.encoder import Encoder
-from ragged_net.errors import DeviceError, DtypeError
+from ragged_net.errors import DeviceError, DtypeError, check_kind
 from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.layout import Layout
 from ragged_net.outputs import ActionOutput, Draw
@@ -125,15 +126,18 @@ class RaggedNet(nn.Module):
                 looked at their numbers. Nothing then waits for the device, but for lengths that
                 the CPU has never known.
         """
+        check_parts(batch)
         check_actions(batch, self.action_space)
         if given is not None:
             check_given(given, batch, self.action_space)
-        if generator is not None and generator.device.type != batch.device.type:
-            raise DeviceError(
-                "the generator is on another device than the batch",
-                expected=batch.device,
-                received=generator.device,
-            )
+        if generator is not None:
+            check_kind("the generator", generator, torch.Generator)
+            if generator.device.type != batch.device.type:
+                raise DeviceError(
+                    "the generator is on another device than the batch",
+                    expected=batch.device,
+                    received=generator.device,
+                )
         flags = None if trusted else Flags()
         layout, hidden = self._arrange(batch, flags)
         pairs = {
@@ -162,6 +166,7 @@ class RaggedNet(nn.Module):
 
     def value(self, batch: EntityBatch) -> Tensor:
         """(B,) float32: the values of the frames, without acting; reads no action."""
+        check_parts(batch)
         flags = Flags()
         layout, hidden = self._arrange(batch, flags)
         flags.check()
@@ -178,6 +183,7 @@ class RaggedNet(nn.Module):
         Raises:
             FeatureValueError: A feature that is not finite; all statistics are then untouched.
         """
+        check_parts(batch)
         flags = Flags()
         check_features(batch, self.obs_space, self._device, flags)
         flags.check()

@@ -86,7 +86,12 @@ class Draw:
             positions = dist.find(self.given[name])
             if not self.trusted:
                 check_selected(name, self.given[name], positions, dist.pairs)
-        selected = dist.pairs.entity.index_select(0, positions)
+        try:
+            selected = dist.pairs.entity.index_select(0, positions)
+        except IndexError:  # choices that were not worth the trust
+            if self.given is not None:
+                check_selected(name, self.given[name], positions, dist.pairs)
+            raise
         chosen = actors.actors.with_values(selected)
         probs = RaggedTensor.unchecked(dist.probs, dist.pairs.frame_offsets)
         return ActionOutput(chosen, dist.log_prob(positions), dist.entropy(), probs)

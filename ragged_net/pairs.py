@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ragged_net import kernels
 from ragged_net.actors import SelectActors
+from ragged_net.errors import ShapeError
 from ragged_net.ragged import offsets_of
 from ragged_net.transfer import send
 
@@ -41,18 +42,36 @@ class Pairs:
 
     @classmethod
     def of(cls, action: SelectActors) -> Pairs:
-        """The pairs of ``action``."""
+        """The pairs of ``action``.
+
+        Raises:
+            ShapeError: Offsets, or a mask, that have been changed and no longer fit.
+        """
+        pairs = cls._of(action)
+        if pairs.mask is not None and pairs.mask.shape != (pairs.num_pairs,):
+            raise ShapeError(
+                "the mask of a select-entity action does not have one value for each pair",
+                expected=f"({pairs.num_pairs},)",
+                received=tuple(pairs.mask.shape),
+            )
+        return pairs
+
+    @classmethod
+    def _of(cls, action: SelectActors) -> Pairs:
         actors, actees = action.actors, action.actees
         mask = None if action.mask is None else action.mask.values
         if actors.values.device.type == "cpu" and kernels.available():
-            found = kernels.load("indices").pair_indices(
-                actors.offsets.numpy(), actees.offsets.numpy()
-            )
-            actor, actee, offsets = map(torch.from_numpy, found)
+            try:
+                found = kernels.load("indices").pair_indices(
+                    actors.offset_array(), actors.num_rows, actees.offset_array(), actees.num_rows
+                )
+            except ShapeError:
+                for name in ("actors", "actees"):
+                    getattr(action, name).check(f"the {name} of a select-entity action")
+                raise
+            actor, actee, pairs, of_actors, of_actees = map(torch.from_numpy, found)
             entity = actees.values.index_select(0, actee)
-            return cls(
-                actor, actee, entity, offsets, actors.offsets, actees.offsets, actors.num_rows, mask
-            )
+            return cls(actor, actee, entity, pairs, of_actors, of_actees, actors.num_rows, mask)
         frames = actors.frame_ids()
         counts = actees.lengths.index_select(0, frames)  # (A,) actees of each actor
         ends = counts.cumsum(0)

@@ -20,7 +20,7 @@ from ragged_net.errors import (
 )
 from ragged_net.transfer import send
 
-__all__ = ["FrameNumbers", "RaggedTensor", "offsets_of", "shifted_places"]
+__all__ = ["FrameNumbers", "RaggedTensor", "check_memory", "offsets_of", "shifted_places"]
 
 
 def offsets_of(lengths: Tensor) -> Tensor:
@@ -39,6 +39,24 @@ def _array(numbers: Tensor) -> npt.NDArray[np.int64]:
     if kernels.in_torch_func():
         return np.array(numbers.tolist(), np.int64)
     return numbers.numpy()
+
+
+def check_memory(where: str, tensor: Tensor) -> None:
+    """Raise ShapeError if ``tensor``, on the CPU, has numbers outside of its storage.
+
+    Where somebody has made a storage smaller, torch, too, reads whatever lies behind it.
+    """
+    start, size, held = tensor.storage_offset(), tensor.itemsize, tensor.untyped_storage().nbytes()
+    if start * size + tensor.nbytes <= held or not tensor.numel():
+        return  # most are contiguous, and this is all that there is to look at
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    needed = (start + 1 + sum((count - 1) * step for count, step in steps)) * size
+    if needed > held:
+        raise ShapeError(
+            f"{where}: its memory has been taken away",
+            expected=f"a storage of {needed} bytes",
+            received=f"{held} bytes",
+        )
 
 
 def shifted_places(shift: Tensor, lengths: Tensor, total: int) -> Tensor:
@@ -95,7 +113,8 @@ class RaggedTensor:
 
     Args:
         values: (N, ...) the rows of all frames, any dtype.
-        offsets: (B + 1,) int64; frame b is ``values[offsets[b]:offsets[b + 1]]``.
+        offsets: (B + 1,) int64; frame b is ``values[offsets[b]:offsets[b + 1]]``. They are copied,
+            so that the tensor that they come in may be used again.
         known_offsets: The same numbers on the CPU, where somebody has them; ``host_offsets`` reads
             them from the device otherwise.
 
@@ -111,39 +130,57 @@ class RaggedTensor:
     known_offsets: Tensor | None = None
 
     def __post_init__(self) -> None:
-        """Check that values and offsets belong together."""
-        check_tensor("the values of a RaggedTensor", self.values)
-        check_tensor("the offsets of a RaggedTensor", self.offsets)
+        """Copy the offsets, and check that they belong to the values."""
+        for name in ("offsets", "known_offsets"):
+            offsets = getattr(self, name)
+            if offsets is not None or name == "offsets":
+                check_tensor(f"the {name} of a RaggedTensor", offsets)
+                object.__setattr__(self, name, offsets.clone())
+        self.check()
+
+    def check(self, where: str = "a RaggedTensor") -> None:
+        """Check that values and offsets belong together, as they may no longer do.
+
+        Args:
+            where: What an error calls them.
+
+        Raises:
+            ShapeError, DtypeError, DeviceError: See above.
+        """
+        check_tensor(f"the values of {where}", self.values)
+        check_tensor(f"the offsets of {where}", self.offsets)
         if self.offsets.ndim != 1 or self.offsets.shape[0] < 1 or self.values.ndim < 1:
             raise ShapeError(
-                "a RaggedTensor has the wrong number of dimensions",
+                f"{where} has the wrong number of dimensions",
                 expected="values (N, ...) and offsets (B + 1,)",
                 received=f"{tuple(self.values.shape)} and {tuple(self.offsets.shape)}",
             )
         if self.offsets.dtype != torch.int64:
             raise DtypeError(
-                "the offsets of a RaggedTensor have the wrong dtype",
+                f"the offsets of {where} have the wrong dtype",
                 expected=torch.int64,
                 received=self.offsets.dtype,
             )
         if self.values.device != self.offsets.device:
             raise DeviceError(
-                "a RaggedTensor lies on two devices",
+                f"{where} lies on two devices",
                 expected=f"offsets on {self.values.device}, where the values are",
                 received=self.offsets.device,
             )
-        if self.offsets.device.type == "cpu":
-            self._check_numbers()
+        offsets = self.offsets if self.offsets.device.type == "cpu" else self.known_offsets
+        if offsets is not None:
+            self._check_numbers(where, offsets)
 
-    def _check_numbers(self) -> None:
+    def _check_numbers(self, where: str, known: Tensor) -> None:
         # In NumPy: many small tensors are made, and its calls cost a fraction of torch's.
-        offsets, rows = _array(self.offsets), self.values.shape[0]
+        offsets, rows = _array(known), self.values.shape[0]
         first, last = int(offsets[0]), int(offsets[-1])
         if first != 0 or last != rows or bool((offsets[1:] < offsets[:-1]).any()):
+            lengths = np.diff(offsets)[:20].tolist()
             raise ShapeError(
-                "the offsets of a RaggedTensor do not fit its values",
+                f"the offsets of {where} do not fit its values",
                 expected=f"offsets that rise from 0 to {rows}, the number of values",
-                received=f"offsets from {first} to {last}, lengths {self.lengths.tolist()[:20]}",
+                received=f"offsets from {first} to {last}, lengths {lengths}",
             )
 
     @classmethod
@@ -167,7 +204,9 @@ class RaggedTensor:
             )
         offsets = offsets_of(lengths)
         known = offsets if offsets.device.type == "cpu" else None
-        return cls(values, send(offsets, values.device), known)
+        ragged = cls.unchecked(values, send(offsets, values.device), known)
+        ragged.check()
+        return ragged
 
     @classmethod
     def unchecked(
@@ -176,7 +215,7 @@ class RaggedTensor:
         """Without the checks, for values and offsets that fit by the way they were computed.
 
         Each step makes many small ones, and looking at their numbers costs as much as computing
-        them. With wrong ones kernels read memory that is not theirs.
+        them. Who reads them looks again: the numbers of any tensor may have changed.
         """
         ragged = object.__new__(cls)
         object.__setattr__(ragged, "values", values)
@@ -206,7 +245,7 @@ class RaggedTensor:
     @property
     def num_frames(self) -> int:
         """B, the number of frames, empty ones included."""
-        return self.offsets.shape[0] - 1
+        return self.offsets.numel() - 1
 
     @property
     def num_rows(self) -> int:
@@ -216,11 +255,22 @@ class RaggedTensor:
     def frame_ids(self) -> Tensor:
         """(N,) int64: the frame that each row belongs to."""
         if self._in_kernels:
-            ids = kernels.load("indices").frame_ids(self.offsets.numpy())
+            try:
+                ids = kernels.load("indices").frame_ids(self.offset_array(), self.num_rows)
+            except ShapeError:
+                self.check()  # which says more
+                raise
             return torch.from_numpy(ids)
         frames = torch.arange(self.num_frames, device=self.offsets.device)
         # output_size spares the device the wait for the sum of the lengths.
         return frames.repeat_interleave(self.lengths, output_size=self.num_rows)
+
+    def offset_array(self) -> npt.NDArray[np.int64]:
+        """The offsets (B + 1,) on the CPU as kernels take them, over the same memory."""
+        offsets = self.offsets
+        if offsets.dtype != torch.int64 or offsets.ndim != 1 or self.values.ndim < 1:
+            self.check()  # which says what has become of them
+        return offsets.contiguous().numpy()
 
     @property
     def _in_kernels(self) -> bool:
@@ -230,7 +280,7 @@ class RaggedTensor:
         """The given ``frames`` (K,) int64, in that order; a frame may occur more than once.
 
         Raises:
-            IndexError: A frame that does not exist.
+            RowIndexError: A frame that does not exist; an IndexError, too.
             DtypeError, ShapeError: See ``FrameNumbers``.
         """
         return self.select_with_rows(frames)[0]
@@ -239,8 +289,12 @@ class RaggedTensor:
         """``select``, and the rows (M,) int64 that the selected frames consist of."""
         frames = FrameNumbers.of(frames, self.offsets.device)
         if self._in_kernels:
-            wanted = frames.host.contiguous().numpy()
-            found = kernels.load("indices").gather_rows(self.offsets.numpy(), wanted)
+            wanted, gather = frames.host.contiguous().numpy(), kernels.load("indices").gather_rows
+            try:
+                found = gather(self.offset_array(), self.num_rows, wanted)
+            except ShapeError:
+                self.check()  # which says more
+                raise
             rows, offsets = map(torch.from_numpy, found)
             return RaggedTensor.unchecked(self.values.index_select(0, rows), offsets), rows
         host = self.host_offsets
@@ -268,4 +322,6 @@ class RaggedTensor:
     def to(self, device: torch.device | str) -> RaggedTensor:
         """The same frames on ``device``."""
         known = self.offsets if self.offsets.device.type == "cpu" else self.known_offsets
-        return RaggedTensor(send(self.values, device), send(self.offsets, device), known)
+        moved = RaggedTensor.unchecked(send(self.values, device), send(self.offsets, device), known)
+        moved.check()
+        return moved

@@ -10,6 +10,7 @@ from ragged_net.chain import chain, is_plain, weights_of
 from ragged_net.compiled_layers import Block
 from ragged_net.config import NetConfig
 from ragged_net.frames import Frames
+from ragged_net.layout import Layout
 from ragged_net.reading import Reading
 
 __all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
@@ -51,8 +52,9 @@ class TransformerBlock(nn.Module):
             _linear(dim, hidden), make_activation(config.activation), _linear(hidden, dim, gain)
         )
 
-    def forward(self, x: Tensor, frames: Frames) -> Tensor:
-        """Rows (N, D) -> rows (N, D)."""
+    def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
+        """Rows (N, D) -> rows (N, D); see ``RaggedTransformer``."""
+        frames = Frames.of(frames)
         rows, dim = x.shape
         layer = self.layer(frames) if compiled.can_run(x) else None
         if layer is not None:
@@ -97,8 +99,18 @@ class RaggedTransformer(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.layers))
 
-    def forward(self, x: Tensor, frames: Frames) -> Tensor:
-        """Rows (N, D) -> rows (N, D)."""
+    def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
+        """Rows (N, D) -> rows (N, D).
+
+        Args:
+            x: The rows of all frames, such as ``EntityEmbedding`` returns them.
+            frames: Which rows belong together: the layout that the rows lie in, or ``Frames``,
+                which can also say who is hidden.
+
+        Raises:
+            ShapeError: Rows that are not those of the frames.
+        """
+        frames = Frames.of(frames)
         for block in self.blocks:
             x = block(x, frames)
         return x

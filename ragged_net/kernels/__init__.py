@@ -26,6 +26,7 @@ __all__ = [
     "available",
     "in_forward_mode",
     "in_torch_func",
+    "is_wrapped",
     "load",
     "need_compiling",
     "plain_torch",
@@ -36,6 +37,10 @@ _wanting_torch = 0
 _transformation: Callable[[], object] = getattr(
     getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None
 )
+is_wrapped: Callable[[torch.Tensor], bool] = getattr(
+    getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda tensor: False
+)
+"""Whether a tensor stands for others, as ``torch.func`` has it."""
 _onlookers: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ragged_net.errors import ActionChoiceError
 from ragged_net.kernels.jit import kernel
 
 __all__ = ["choose", "choose_backward"]
@@ -54,11 +55,12 @@ def choose(logits, mask, noise, greedy, chosen, log_prob, entropy, probs):
                 first, best, largest = False, c, rate
         if noise.shape[0] or greedy:
             chosen[a] = best
-        elif not 0 <= chosen[a] < choices:
-            raise IndexError("a choice that does not exist")
+        else:
+            best = chosen[a]
+            if not 0 <= best < choices:
+                raise ActionChoiceError("a choice that does not exist")
         entropy[a] = spread
-        allowed = mask[a, chosen[a]]
-        log_prob[a] = logits[a, chosen[a]] - top - log_total if allowed else NEVER
+        log_prob[a] = logits[a, best] - top - log_total if mask[a, best] else NEVER
 
 
 @kernel
@@ -82,5 +84,8 @@ def choose_backward(mask, chosen, probs, d_log_prob, d_entropy, d_probs, d_logit
             if p > 0:
                 change -= d_entropy[a] * p * (np.log(p) + spread)
             d_logits[a, c] = change
-        if mask[a, chosen[a]]:
-            d_logits[a, chosen[a]] += d_log_prob[a]
+        choice = chosen[a]
+        if not 0 <= choice < choices:
+            raise ActionChoiceError("a choice that has been changed before the backward pass")
+        if mask[a, choice]:
+            d_logits[a, choice] += d_log_prob[a]

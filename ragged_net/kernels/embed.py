@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ragged_net.errors import RowIndexError, ShapeError
 from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.linear import CHUNK
@@ -27,17 +28,15 @@ def project(values, columns, shift, scale, most, weight, vector, places, y):
         y: (M, D) float32; the rows at ``places`` are written.
     """
     count, dim = columns.shape[0], vector.shape[0]
-    for k in range(count):
-        if not 0 <= columns[k] < values.shape[1]:
-            raise IndexError("a column that the features do not have")
+    _check_places(values, columns, shift, scale, places, y)
+    if weight.shape[0] != dim or weight.shape[1] != count or y.shape[1] != dim:
+        raise ShapeError("weights that do not fit the features")
     by_column = np.empty((count, dim), np.float32)  # whole vectors side by side
     for k in range(count):
         for d in range(dim):
             by_column[k, d] = weight[d, k]
     for i in range(values.shape[0]):
-        if not 0 <= places[i] < y.shape[0]:
-            raise IndexError("an entity without a place in the batch")
-        row = y[places[i]]
+        row = y[_place(places, i, y)]
         for d in range(dim):
             row[d] = vector[d]
         for k in range(count):
@@ -50,11 +49,12 @@ def project(values, columns, shift, scale, most, weight, vector, places, y):
 def project_backward(values, columns, shift, scale, most, places, d_y, d_weight, d_vector):
     """The gradients of ``project``: ``d_weight`` (D, K) and ``d_vector`` (D,), written."""
     count, dim = columns.shape[0], d_vector.shape[0]
+    _check_places(values, columns, shift, scale, places, d_y)
     whole = np.zeros((count + 1, dim), np.float32)  # of each column, then of the vector
     for first in range(0, values.shape[0], CHUNK):
         part = np.zeros((count + 1, dim), np.float32)
         for i in range(first, min(first + CHUNK, values.shape[0])):
-            row = d_y[places[i]]
+            row = d_y[_place(places, i, d_y)]
             for k in range(count):
                 feature = _normal(values[i, columns[k]], shift[k], scale[k], most)
                 for d in range(dim):
@@ -75,10 +75,7 @@ def add_table(values, column, table, places, y):
     ``values``, ``places`` and ``y`` are those of ``project``.
     """
     for i in range(values.shape[0]):
-        number = values[i, column]
-        if not 0 <= number < table.shape[0]:
-            raise IndexError("a discrete feature that its table has no row for")
-        entry, row = table[int(number)], y[places[i]]
+        entry, row = table[_entry(values, i, column, table)], y[_place(places, i, y)]
         for d in range(row.shape[0]):
             row[d] += entry[d]
 
@@ -87,9 +84,38 @@ def add_table(values, column, table, places, y):
 def add_table_gradient(values, column, places, d_y, d_table):
     """Add to ``d_table`` (n, D) the gradient of ``add_table``."""
     for i in range(values.shape[0]):
-        entry, row = d_table[int(values[i, column])], d_y[places[i]]
+        entry, row = d_table[_entry(values, i, column, d_table)], d_y[_place(places, i, d_y)]
         for d in range(row.shape[0]):
             entry[d] += row[d]
+
+
+@inner
+def _check_places(values, columns, shift, scale, places, y):
+    """Refuse arrays whose sizes do not fit each other."""
+    count = columns.shape[0]
+    if shift.shape[0] != count or scale.shape[0] != count or places.shape[0] != values.shape[0]:
+        raise ShapeError("statistics or places that do not fit the features")
+    for k in range(count):
+        if not 0 <= columns[k] < values.shape[1]:
+            raise RowIndexError("a column that the features do not have")
+
+
+@inner
+def _place(places, i, y):
+    """``places[i]``, a row of ``y``."""
+    place = places[i]
+    if not 0 <= place < y.shape[0]:
+        raise RowIndexError("an entity without a place in the batch")
+    return place
+
+
+@inner
+def _entry(values, i, column, table):
+    """The row of ``table`` (n, D) that a discrete feature names."""
+    number = values[i, column]
+    if not 0 <= number < table.shape[0]:
+        raise RowIndexError("a discrete feature that its table has no row for")
+    return int(number)
 
 
 @inner

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ragged_net.kernels.indices import own_offsets
 from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.vector import LANES
@@ -58,11 +59,12 @@ class Plan(NamedTuple):
 
 
 @kernel
-def make_plan(offsets, may_share):
-    """The plan for frames with these ``offsets`` (B + 1,) int64.
+def make_plan(offsets, rows, may_share):
+    """The plan for frames of so many ``rows`` with these ``offsets`` (B + 1,) int64.
 
     ``may_share`` allows frames to share vectors, which know nothing of hidden rows.
     """
+    offsets = own_offsets(offsets, rows)
     frames = offsets.shape[0] - 1
     longest, filled = 0, 0
     for b in range(frames):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ragged_net.errors import ShapeError
 from ragged_net.kernels.head import TWO, add_head, block_of, panel_of, products, turn
+from ragged_net.kernels.indices import own_offsets
 from ragged_net.kernels.inner import inner
 from ragged_net.kernels.jit import kernel
 from ragged_net.kernels.transpose import COLUMNS
@@ -29,6 +31,11 @@ def select_forward(query, key, actors, actees, width, mask, log_probs):
             empty where all are allowed.
         log_probs: (P,) float32, written; -inf where forbidden.
     """
+    actors = own_offsets(actors, query.shape[0] // width)
+    actees = own_offsets(actees, key.shape[0] // width)
+    _check_pairs(actors, actees, log_probs)
+    if mask.shape[0] not in (0, log_probs.shape[0]):
+        raise ShapeError("a mask that does not fit the pairs")
     scale = np.float32(1 / np.sqrt(width))
     most_actors, most_actees = _most(actors), _most(actees)
     room = np.int64(0)
@@ -62,6 +69,9 @@ def select_backward(d_log_probs, log_probs, query, key, actors, actees, width, d
 
     What is forbidden has none, whatever is wanted of it.
     """
+    actors = own_offsets(actors, query.shape[0] // width)
+    actees = own_offsets(actees, key.shape[0] // width)
+    _check_pairs(actors, actees, log_probs)
     scale, one = np.float32(1 / np.sqrt(width)), np.int64(1)
     pairs, panel = log_probs.shape[0], panel_of(width)
     d_scores = np.empty(pairs, np.float32)
@@ -95,6 +105,18 @@ def select_backward(d_log_probs, log_probs, query, key, actors, actees, width, d
             query, first * width, width, panel, d_key, begin * width, width,
         )  # fmt: skip
         at += count * length
+
+
+@inner
+def _check_pairs(actors, actees, log_probs):
+    """Refuse numbers that are not one for each pair."""
+    pairs = 0
+    if actors.shape[0] != actees.shape[0]:
+        raise ShapeError("actors and actees of different frames")
+    for frame in range(actors.shape[0] - 1):
+        pairs += (actors[frame + 1] - actors[frame]) * (actees[frame + 1] - actees[frame])
+    if pairs != log_probs.shape[0]:
+        raise ShapeError("numbers that are not one for each pair")
 
 
 @inner

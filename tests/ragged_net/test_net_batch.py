@@ -138,7 +138,7 @@ def test_actors_that_do_not_fit():
     bad = RaggedTensor.from_lengths(torch.zeros(1, 1, dtype=torch.int64), [1])
     with pytest.raises(ShapeError, match="one entity index each"):
         CategoricalActors(bad, torch.ones(1, 4, dtype=torch.bool))
-    with pytest.raises(DeviceError, match="masks"):
+    with pytest.raises(DeviceError, match="the mask of"):
         CategoricalActors(actors, torch.ones(3, 4, dtype=torch.bool, device="meta"))
     with pytest.raises(ShapeError, match="differ in their frames"):
         SelectActors(actors, ragged([[0]]))

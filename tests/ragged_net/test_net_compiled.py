@@ -561,7 +561,7 @@ def test_what_was_compiled_for_another_processor_does_not_count(monkeypatch, tmp
         "from ragged_net import kernels\n"
         "from ragged_net.kernels.indices import frame_ids\n"
         "print(kernels.load('jit').is_cached(frame_ids))\n"
-        "frame_ids(np.array([0, 2]))\n"
+        "frame_ids(np.array([0, 2]), 2)\n"
     )
 
     def output():
