@@ -10,7 +10,16 @@ from typing import Any
 
 from entity_env import AsyncEnv, EntityEnvError, Environment, ListEnv, ObsSpace, ParallelEnv, VecEnv
 from entity_env.errors import shorten
-from entity_env.registry import Factory, alone, check_settings, find, is_rows, path_of, resolve
+from entity_env.registry import (
+    Factory,
+    alone,
+    check_settings,
+    find,
+    is_rows,
+    made_by,
+    path_of,
+    resolve,
+)
 from entity_env.wrappers import VecFeatureFilter
 from entity_env.wrappers.feature_filter import filtered
 from ppo_trainer.config import TrainConfig
@@ -28,7 +37,10 @@ __all__ = [
 ]
 
 UNIMPORTABLE = "python:"
-"""Marks the target of an environment that was passed as an object and has no importable path."""
+"""Marks the target of an environment that was passed as an object and that no path leads to.
+
+It lives in a script, say, or is a function of which nobody could tell that it makes environments.
+"""
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,7 @@ def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
         return config
     check_env_class(env)
     path = f"{env.__module__}.{getattr(env, '__qualname__', type(env).__qualname__)}"
-    if not _is_importable(path, env):
+    if made_by(env) is None or not _is_importable(path, env):
         path = UNIMPORTABLE + path
     return replace(config, env={**config.env, "_target_": path})
 
@@ -141,7 +153,8 @@ def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
     if env is None and target.startswith(UNIMPORTABLE):
         raise RunFolderError(
             f"environment {target.removeprefix(UNIMPORTABLE)!r} cannot be imported: it lives in a "
-            "script, a notebook or a function",
+            "script, a notebook or a function, or is a function that does not say what it makes "
+            "(-> Environment)",
             hint="in Python pass it: resume(run, env=MyEnv), watch(run, env=MyEnv); or move it to "
             "a module and tell the run so: "
             "python -m ppo_trainer resume=<run> env._target_=my_env.MyEnv",

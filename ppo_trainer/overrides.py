@@ -130,8 +130,9 @@ def _quoted(path: str) -> str:
 def _check_flag(previous: str, text: str) -> None:
     """Catch settings that are written as flags, or without a value."""
     name = text.lstrip("-").partition("=")[0]
-    if text.startswith("--") and name.partition(".")[0] in get_type_hints(TrainConfig):
-        raise ConfigError(f"settings are not flags: {text}", hint=f"write {name}=<value>")
+    if text.startswith("--") and name.partition(".")[0] in {"trust", *get_type_hints(TrainConfig)}:
+        value = "true" if name == "trust" else "<value>"
+        raise ConfigError(f"settings are not flags: {text}", hint=f"write {name}={value}")
     value_of_flag = previous.startswith("-") and previous not in ("-m", "--multirun")
     if not text.startswith("-") and not value_of_flag:
         raise ConfigError(

@@ -1,6 +1,7 @@
 """Settings: every mistake stops at the start, with its own class and the nearest valid name."""
 
 import enum
+import functools
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -376,6 +377,23 @@ def test_an_environment_of_a_function_cannot_be_found_again_and_says_so():
         make_factory(config)
     assert "Local" in str(caught.value)
     assert "env=MyEnv" in str(caught.value)
+
+
+def unsaid():
+    return Foraging()
+
+
+def said() -> Foraging:
+    return Foraging()
+
+
+def test_a_function_is_found_again_if_it_says_that_it_makes_environments():
+    config = small_config()
+    assert make_factory(with_env(config, said))().action_space()
+    assert make_factory(with_env(config, unsaid), unsaid)().action_space()
+    for env in (unsaid, functools.partial(Foraging, 3), lambda: Foraging()):
+        with pytest.raises(RunFolderError, match=r"\(-> Environment\)"):
+            make_factory(with_env(config, env))
 
 
 def test_settings_that_the_class_does_not_take_are_refused():

@@ -88,6 +88,7 @@ def test_a_flag_keeps_its_value():
         (["-m", "xor"], ["did you mean env=xor?"]),
         (["CartPole-v1"], ["env=gymnasium env.env=CartPole-v1"]),
         (["--total_timesteps", "100"], ["settings are not flags", "total_timesteps=<value>"]),
+        (["resume=runs/x", "--trust"], ["settings are not flags", "write trust=true"]),
         (["--env.width=8"], ["settings are not flags", "env.width=<value>"]),
         (["seed=1,2"], ["seed=1,2 names several values", "add -m"]),
     ],
