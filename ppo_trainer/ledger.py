@@ -63,8 +63,7 @@ class Ledger:
         if end > len(self._rows):
             old = self.rows, self.rewards, self.ends
             self._rows, self._rewards, self._ends = _columns(2 * end)
-            for column, values in zip((self.rows, self.rewards, self.ends), old, strict=True):
-                column[:] = values
+            self.rows[:], self.rewards[:], self.ends[:] = old
         self._rows[start:end] = rows
         self._rewards[start:end] = 0.0 if paid is None else paid
         self._ends[start:end] = False
