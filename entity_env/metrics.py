@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ __all__ = [
     "EpisodeTrackers",
     "Metric",
     "complete_columns",
+    "is_derived",
     "merge_columns",
     "metric_columns",
 ]
@@ -194,10 +195,16 @@ def complete_columns(
     completed = dict(columns)
     for name, column in columns.items():
         base, _, part = name.rpartition(".")
-        if part in _PARTS and base in columns:
+        if is_derived(name, columns):
             once = np.isnan(column) & ~np.isnan(columns[base])
             completed[name] = np.where(once, 1.0 if part == "count" else columns[base], column)
     return completed
+
+
+def is_derived(name: str, names: Container[str]) -> bool:
+    """Whether a metric is the mean, least, ... of another one among ``names``."""
+    base, _, part = name.rpartition(".")
+    return part in _PARTS and base in names
 
 
 _PARTS = ("mean", "min", "max", "sum", "count")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -185,6 +185,8 @@ class TrainConfig:
         run_dir: Where run folders are made.
         run_name: Name of the run folder; made from environment, time and seed if left out.
         resume: Run folder to go on with.
+        shown_metrics: Which of the environment's own metrics the screen, ``curve.png`` and tables
+            show; null shows all of them, but numbers such as ``energy.max`` only where named.
         value_net: A network of its own for the value function; null shares the policy's.
         value_optim: The optimizer of that network; null takes ``optim``.
     """
@@ -201,6 +203,7 @@ class TrainConfig:
     run_dir: str = "runs"
     run_name: str | None = None
     resume: str | None = None
+    shown_metrics: Sequence[str] | None = None
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     net: NetConfig = field(default_factory=NetConfig)
     value_net: NetConfig | None = None

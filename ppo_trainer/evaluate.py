@@ -110,6 +110,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--greedy", action="store_true", help="only the agent, always the likeliest choice"
     )
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        action="append",
+        help="show this one of the environment's own metrics, such as energy.max, and no others; "
+        "may be given several times",
+    )
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after so long")
     parser.add_argument("--json", action="store_true", help="results for programs, on stdout")
     add_trust(parser)
@@ -119,12 +126,14 @@ def main(arguments: list[str] | None = None) -> None:
         changes = env_changes(options.settings) | _changes(
             options.seed, options.scripted, options.greedy, options.seconds
         )
+        if options.metric:
+            changes["shown_metrics"] = options.metric
         loaded = load_policy(options.run, trust=options.trust, scripted=True, changes=changes)
         results = _play(loaded, options.episodes, options.greedy)
     if options.json:
         say(json.dumps(_facts(loaded, options.episodes, results), indent=1), is_read=True)
         return
-    say(table(results), is_read=True)
+    say(table(results, loaded.config.shown_metrics), is_read=True)
     if missing := left_out(results):
         say(f"left out, as --seconds {options.seconds:g} were over:\n{missing}", is_read=True)
 

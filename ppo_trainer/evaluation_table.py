@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ppo_trainer.evaluation import Evaluation
+from ppo_trainer.recent import PER_EPISODE
+from ppo_trainer.shown_metrics import shown_metrics, unknown_metrics
 
 __all__ = ["left_out", "table"]
 
@@ -17,12 +19,45 @@ _COLUMNS = (
     ("episodic_reward", "reward", 3),
     ("episodic_length", "length", 2),
 )
+_OWN_COLUMNS = 3
+"""Of the environment's own metrics beside each other."""
 
 
-def table(results: Sequence[Evaluation | Summary]) -> str:
-    """Win rate, if there is one, reward and length of each player, with intervals."""
+def table(results: Sequence[Evaluation | Summary], shown: Sequence[str] | None = None) -> str:
+    """Win rate, if there is one, reward and length of each player, with intervals.
+
+    The environment's own metrics follow below.
+
+    Args:
+        results: Of each player.
+        shown: Which of these; None for all but derived ones. Those that nobody has are named.
+    """
     players = _summaries(results)
-    columns = [column for column in _COLUMNS if any(column[0] in player for player in players)]
+    own = list(dict.fromkeys(name for player in players for name in _own_metrics(player)))
+    names = shown_metrics(own, shown)
+    parts = [[column for column in _COLUMNS if any(column[0] in player for player in players)]]
+    for first in range(0, len(names), _OWN_COLUMNS):
+        part = names[first : first + _OWN_COLUMNS]
+        parts.append([(name, name, _digits(players, name)) for name in part])
+    blocks = [_block(players, part) for part in parts]
+    return "\n\n".join(blocks + [text for text in [unknown_metrics(own, shown)] if text])
+
+
+def _own_metrics(player: Summary) -> list[str]:
+    return [
+        name
+        for name, value in player.items()
+        if isinstance(value, Mapping) and name not in PER_EPISODE
+    ]
+
+
+def _digits(players: Sequence[Summary], name: str) -> int:
+    """The digits after the point, fewer of large numbers."""
+    largest = max(abs(player[name]["mean"]) for player in players if name in player)
+    return 3 if largest < 100 else 2 if largest < 1000 else 0
+
+
+def _block(players: Sequence[Summary], columns: Sequence[tuple[str, str, int]]) -> str:
     rows = [["95% intervals", *(label for _, label, _ in columns)]]
     for player in players:
         cells = [_cell(player, name, digits) for name, _, digits in columns]

@@ -14,10 +14,7 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.recent import RecentEpisodes
 from ppo_trainer.run_folder import RunFolder, writing
 
-__all__ = ["RESERVED", "RunLogger", "check_wandb", "read_metrics"]
-
-RESERVED = ("update", "steps")
-"""Names that every record has."""
+__all__ = ["RunLogger", "check_wandb", "read_metrics"]
 
 
 class RunLogger:

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO, cast
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from ppo_trainer.recent import RecentEpisodes
 from ppo_trainer.screen import Screen, say
+from ppo_trainer.shown_metrics import own_metrics, shown_metrics
 
 __all__ = ["RunProgress", "clock"]
 
@@ -23,6 +24,8 @@ _SHOWN = (
     ("explained var", "value/explained_variance"),
     ("entropy", "policy/entropy"),
 )
+_MOST_OWN = 5
+"""Own metrics that are shown where none are asked for."""
 _LINES = 20
 _RECENT = 100
 """Updates from which the speed is taken."""
@@ -35,10 +38,17 @@ class RunProgress:
         done: Steps done before, in a resumed run.
         total: Steps at the end.
         recent: Holds the episodes of those steps.
+        shown: Which of the environment's own metrics to show; None for all but derived ones.
     """
 
-    def __init__(self, done: int, total: int, recent: RecentEpisodes) -> None:
-        self._recent = recent
+    def __init__(
+        self,
+        done: int,
+        total: int,
+        recent: RecentEpisodes,
+        shown: Sequence[str] | None = None,
+    ) -> None:
+        self._recent, self._shown = recent, shown
         self._first = self._next_line = done
         self._total = total
         # Not from the start on: the first update also compiles, and would spoil the speed for long.
@@ -72,10 +82,12 @@ class RunProgress:
         self._last.update({name: v for name, v in metrics.items() if math.isfinite(v)})
         self._last.update(self._recent.add(metrics))
         if self._bar is not None:
-            self._bar.update(self._task, completed=steps, text=self._text())
+            # Side by side they would not fit into a terminal of 80 columns.
+            text = "\n".join([self._text(), *self._own()])
+            self._bar.update(self._task, completed=steps, text=text)
         elif steps >= self._next_line or steps >= self._total:
             self._next_line = steps + max(1, (self._total - self._first) // _LINES)
-            say(self._text(), is_read=True)
+            say("  ".join([self._text(), *self._own()]), is_read=True)
 
     def _text(self) -> str:
         (before, first), (now, done) = self._updates[0], self._updates[-1]
@@ -86,6 +98,15 @@ class RunProgress:
             parts += [f"{speed:,.0f} steps/s", f"{clock(left)} left"]
         parts += [f"{label} {self._last[n]:.3f}" for label, n in _SHOWN if n in self._last]
         return "  ".join(parts)
+
+    def _own(self) -> list[str]:
+        """The environment's own metrics in one part, if there are any."""
+        names = shown_metrics(own_metrics(self._recent.means), self._shown)
+        most = _MOST_OWN if self._shown is None else len(names)
+        parts = [f"{name} {self._recent.means[name]:.4g}" for name in names[:most]]
+        if len(names) > most:
+            parts.append(f"... {len(names) - most} more")
+        return ["  ".join(parts)] if parts else []
 
     def _steps(self, done: int) -> str:
         return f"{done:>9,} / {self._total:,} steps"

@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["PER_EPISODE", "RecentEpisodes", "is_per_episode"]
 
 PER_EPISODE = ("win", "episodic_reward", "episodic_length")
-"""Those that are shown."""
+"""Those that every environment has, or shares with many."""
 _LEAST = 100
 """Episodes, where there are fewer than 50 rows."""
 _OF_UPDATES = ("update", "steps", "episodes", "episodes_truncated", "entities_per_frame")

@@ -80,7 +80,7 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
     known = None if trained else read_same(run, facts)
     if known is not None:
         say(f"\nnothing was trained; as evaluated before, after {state.steps:,} steps:")
-        say(table(known))
+        say(table(known, config.shown_metrics))
         return []
     if not any(record.get("episodes") for record in read_metrics(run)):
         limit = f" or {seconds:g} seconds" if seconds else ""
@@ -91,7 +91,7 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
     say(f"\nplaying {episodes:,} fresh episodes with each player ...")
     results = evaluate_all(state.net, session.game, config, session.device, episodes)
     say(f"after {state.steps:,} steps:")
-    say(table(results))
+    say(table(results, config.shown_metrics))
     if missing := left_out(results):
         say(f"left out, as eval.seconds={seconds:g} were over:\n{missing}")
     write_evaluation(run, describe(run.path, state.steps, config, episodes, results))

@@ -150,14 +150,23 @@ def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
         return int(value)  # 1e6 is a float to YAML and a whole number to people
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if origin is Sequence:  # a single one needs no brackets
+        parts = [value] if isinstance(value, choices[0]) else value
+        if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
+            raise _wrong_type(path, f"a list of {choices[0].__name__}", value)
+        return tuple(_value(choices[0], part, path) for part in parts)
     expected = Mapping if origin is not None else hint
     if not isinstance(value, expected) or (isinstance(value, bool) and hint is not bool):
-        raise ConfigError(
-            f"{path} has the wrong type",
-            expected=getattr(expected, "__name__", str(expected)),
-            received=f"{shorten(value)} ({type(value).__name__})",
-        )
+        raise _wrong_type(path, getattr(expected, "__name__", str(expected)), value)
     return value
+
+
+def _wrong_type(path: str, expected: str, value: Any) -> ConfigError:
+    return ConfigError(
+        f"{path} has the wrong type",
+        expected=expected,
+        received=f"{shorten(value)} ({type(value).__name__})",
+    )
 
 
 def _join(path: str, key: object) -> str:

@@ -24,9 +24,10 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluation import Evaluation, load_scripted
 from ppo_trainer.goals import goals_reached
 from ppo_trainer.interrupt import Interrupt
-from ppo_trainer.logger import RESERVED, RunLogger, check_wandb
+from ppo_trainer.logger import RunLogger, check_wandb
 from ppo_trainer.memory import keep_freed_memory
 from ppo_trainer.progress import RunProgress
+from ppo_trainer.recent import is_per_episode
 from ppo_trainer.report import evaluate_now, finish
 from ppo_trainer.rollout import Rollout
 from ppo_trainer.run_folder import RunFolder
@@ -100,7 +101,9 @@ def train(
         open_session(config, game, vec_env, device) as (session, obs),
         session.explained_errors(),
         RunLogger(session.run, config, session.state.update, session.recent) as log,
-        RunProgress(session.state.steps, session.final_steps(), log.recent) as progress,
+        RunProgress(
+            session.state.steps, session.final_steps(), log.recent, config.shown_metrics
+        ) as progress,
     ):
         state, clock, interrupted = session.state, Stopwatch(), False
         begun_at = state.steps
@@ -218,7 +221,7 @@ def _improve(
     }
     for name, metric in ended.items():
         # An environment may call a metric as we call one of ours.
-        taken = name in metrics or name in RESERVED or name.startswith(("time/", "eval/"))
+        taken = name in metrics or not is_per_episode(name)
         metrics[f"env/{name}" if taken else name] = metric.mean
     return metrics
 
