@@ -113,7 +113,8 @@ class _Numbers:
         where: For messages: the part.
         names: The action of each number.
         counts: How many values each of them has.
-        starts: The first value of each. The shape is that of the part.
+        first: The first value of each.
+        shape: Of the part.
         dtype: Of the part.
         binary: Whether it is ``MultiBinary``.
     """
@@ -121,33 +122,28 @@ class _Numbers:
     where: str
     names: list[ActionName]
     counts: list[int]
-    starts: Array
+    first: list[int]
+    shape: tuple[int, ...]
     dtype: Any
     binary: bool
-
-    @property
-    def first(self) -> list[int]:
-        """The first value of each number."""
-        values: list[int] = self.starts.ravel().tolist()
-        return values
 
     def leaves(self) -> Iterator[_Numbers]:
         yield self
 
     def write(self, chosen: Mapping[ActionName, int]) -> Any:
         """The value: of a ``Discrete`` part a number, as its samples are."""
-        indices = [chosen[name] for name in self.names]
-        if not self.starts.shape:
-            return self.dtype.type(self.starts + indices[0])
-        return (np.reshape(indices, self.starts.shape) + self.starts).astype(self.dtype)
+        if not self.shape:
+            return self.dtype.type(self.first[0] + chosen[self.names[0]])
+        values = [start + chosen[name] for name, start in zip(self.names, self.first, strict=True)]
+        return np.array(values, self.dtype).reshape(self.shape)
 
     def split(self, mask: Any) -> Masks:
         if mask is None:
             return dict.fromkeys(self.names)
-        if self.binary and _shape(mask) == self.starts.shape:
+        if self.binary and _shape(mask) == self.shape:
             parts = _of_buttons(self.where, np.asarray(mask).ravel())
         else:
-            parts = _nested(mask, self.starts.shape)
+            parts = _nested(mask, self.shape)
             if [len(part) for part in parts] != self.counts:
                 parts = _one_after_the_other(mask, self.counts)
         if [len(part) for part in parts] != self.counts:
@@ -155,12 +151,12 @@ class _Numbers:
         return dict(zip(self.names, parts, strict=True))
 
     def _misshapen(self, mask: Any) -> MaskShapeError:
-        single = not self.starts.shape
+        single = not self.shape
         return MaskShapeError(
             f"the action mask {_of(self.where)}has the wrong shape",
             expected=f"({sum(self.counts)},)"
             + ("" if single else f", or parts of {shorten(self.counts)} choices")
-            + (f", or {self.starts.shape} of 0, 1 and 2 for any" if self.binary else ""),
+            + (f", or {self.shape} of 0, 1 and 2 for any" if self.binary else ""),
             received=shorten(mask),
         )
 
@@ -253,7 +249,7 @@ def _part(space: spaces.Space[Any], name: str, root: str) -> _Numbers | _Group:
         )
     binary = isinstance(space, spaces.MultiBinary)
     names, sizes = names_of(where, counts.shape), counts.ravel().tolist()
-    return _Numbers(name, names, sizes, starts, space.dtype, binary)
+    return _Numbers(name, names, sizes, starts.ravel().tolist(), counts.shape, space.dtype, binary)
 
 
 def _instead(space: spaces.Space[Any], *, is_whole: bool) -> str:

@@ -10,7 +10,7 @@ python -m ppo_trainer env=gymnasium env.env=minigrid:MiniGrid-Empty-5x5-v0 "env.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import gymnasium
@@ -27,7 +27,7 @@ from entity_env.errors import (
 )
 from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import TranslatedEnv, make_or_take
-from entity_env.interop.translation import Translation
+from entity_env.interop.translation import MASK, Translation
 from entity_env.observation import Observation
 
 __all__ = ["GymnasiumEnv"]
@@ -44,8 +44,9 @@ class GymnasiumEnv(TranslatedEnv):
         one; ``action[0]``, ``action[1]``, ... for a ``MultiDiscrete`` or ``MultiBinary`` one; those
         of the parts for a ``Dict`` or ``Tuple``. All are global, and their labels are the values
         that the environment gets: "0", "1", ... where they start at 0. A mask is taken from
-        ``info["action_mask"]``, or from the key ``action_mask`` of the observation; it may be what
-        the space's ``sample(mask=...)`` takes, or hold the masks of all parts one after the other.
+        ``info["action_mask"]``, or from the key ``action_mask`` of the observation, or from the
+        environment's method ``action_masks``, as ``sb3_contrib`` has it. It may be what the space's
+        ``sample(mask=...)`` takes, or hold the masks of all parts one after the other.
     Reward:
         The environment's.
     End:
@@ -82,6 +83,7 @@ class GymnasiumEnv(TranslatedEnv):
             made.observation_space, made.action_space, ignore, entities, _known_columns(made)
         )
         super().__init__(made, translation)
+        self._own_masks = _method_of(made, "action_masks")
 
     def _begin(self, seed: int | None) -> Observation:
         result = self.env.reset(seed=seed)
@@ -91,7 +93,8 @@ class GymnasiumEnv(TranslatedEnv):
                 expected="(observation, info)",
                 received=shorten(result),
             )
-        return self._translation.observe(*result)
+        observation, info = result
+        return self._translation.observe(observation, self._with_mask(info))
 
     def _step(self, action: Any) -> Observation:
         result = self.env.step(action)
@@ -102,13 +105,27 @@ class GymnasiumEnv(TranslatedEnv):
                 received=shorten(result),
             )
         observation, reward, terminated, truncated, info = result
+        if self._own_masks is not None and not (terminated or truncated):
+            info = self._with_mask(info)
         return self._translation.observe(observation, info, reward, terminated, truncated)
+
+    def _with_mask(self, info: Any) -> Any:
+        """The info with the mask that a method of the environment tells, if it has none itself."""
+        if self._own_masks is None or not isinstance(info, Mapping) or MASK in info:
+            return info
+        return {**info, MASK: self._own_masks()}
 
     def _draw(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         try:
             return super()._draw(**kwargs)
         except gymnasium.error.DependencyNotInstalled as error:
             raise MissingPackageError(f"drawing needs more: {error}") from error
+
+
+def _method_of(env: Any, name: str) -> Callable[[], Any] | None:
+    """A method that the environment has, or one of the wrappers around it."""
+    method = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+    return method if callable(method) else None
 
 
 def _known_columns(env: Any) -> Any:

@@ -42,8 +42,18 @@ __all__ = ["ObservationReader"]
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Dict, Tuple, Sequence and Graph"
 MOST_NUMBERS = 65536
 """Larger boxes are no lists of features; the boards of Go and chess have 6,137 and 7,104."""
-MOST_PIXELS = 4096
-"""Larger boxes of bytes are pictures; MiniGrid's have 147."""
+KINDS = (
+    spaces.Box,
+    spaces.Discrete,
+    spaces.MultiDiscrete,
+    spaces.MultiBinary,
+    spaces.Dict,
+    spaces.Tuple,
+    spaces.Sequence,
+    spaces.Graph,
+)
+PICTURE = 64
+"""Boxes of bytes that are as high and as wide are pictures; MiniGrid's boards are not."""
 Path = tuple[Any, ...]
 Array = npt.NDArray[Any]
 
@@ -79,7 +89,9 @@ class ObservationReader:
                     hint=nearest(name, every),
                 )
         found = _tables(every, ignore, tables or {}, columns)
-        parts = list(_parts(space, (), "", "obs", _Asked("", frozenset(ignore), found)))
+        unread = [name for name, part in every.items() if not isinstance(part, KINDS)]
+        asked = _Asked("", frozenset(ignore), found, [n for n in unread if not _within(n, ignore)])
+        parts = list(_parts(space, (), "", "obs", asked))
         self._leaves = [part for part in parts if isinstance(part, _Leaf)]
         self._lists = [part for part in parts if not isinstance(part, _Leaf)]
         entities: dict[EntityName, Entity] = {}
@@ -199,11 +211,19 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a user asked for; ``base`` is what the names of the parts begin with."""
+    """What a user asked for.
+
+    Args:
+        base: What the names of the parts begin with.
+        ignore: The parts that are left out.
+        tables: For each part that is a table what becomes of it.
+        unread: The parts that cannot be read, for messages.
+    """
 
     base: str
     ignore: frozenset[str]
     tables: Mapping[str, Mapping[EntityName, Table]]
+    unread: Sequence[str]
 
 
 def _parts(
@@ -220,14 +240,22 @@ def _parts(
         for key, inner, part in named_parts(space, name, root):
             yield from _parts(inner, (*path, key), part, root, asked)
     elif isinstance(space, spaces.Sequence):
-        inside = _Asked(f"{asked.base}{where}/", asked.ignore, {})
+        inside = _Asked(f"{asked.base}{where}/", asked.ignore, {}, asked.unread)
         yield _Elements(path, where, _element(space.feature_space, where, inside), space.stack)
     elif isinstance(space, spaces.Graph):
         edge = None if space.edge_space is None else _leaf(space.edge_space, (), "value")
         prefix = f"{name}/" if name else ""
         yield _Nodes(path, prefix, _leaf(space.node_space, (), "value"), edge)
-    else:
+    elif isinstance(space, KINDS):
         yield _leaf(space, path, where, asked.base)
+    else:
+        raise SpaceError(
+            f"observation {where!r} is a {type(space).__name__}",
+            expected=SUPPORTED,
+            received=shorten(space),
+            hint=_leave_out(*asked.unread)
+            + "put a wrapper around the environment that makes numbers of it",
+        )
 
 
 def _named(
@@ -251,7 +279,7 @@ def _tables(
     columns: Sequence[str] | None,
 ) -> dict[str, dict[EntityName, Table]]:
     """The tables that become entities, by the name of the part that they are."""
-    tables = [name for name, space in every.items() if is_table(space) and name not in ignore]
+    tables = [n for n, space in every.items() if is_table(space) and not _within(n, ignore)]
     found: dict[str, dict[EntityName, Table]] = {}
     for entity, rows in wanted.items():
         part = rows.part or (entity if entity in every or len(tables) != 1 else tables[0])
@@ -291,19 +319,6 @@ def _element(space: spaces.Space[Any], where: str, asked: _Asked) -> list[_Leaf]
 
 
 def _leaf(space: spaces.Space[Any], path: Path, name: str, base: str = "") -> _Leaf:
-    if isinstance(space, spaces.Box):
-        size = int(np.prod(space.shape))
-        limit = MOST_PIXELS if _is_of_bytes(space) else MOST_NUMBERS
-        if size > limit:
-            raise SpaceError(
-                f"observation {name!r} is a Box of {size} numbers",
-                expected=f"at most {limit}" + " bytes" * (limit == MOST_PIXELS),
-                received=shorten(space),
-                hint="a picture is no list of entities: "
-                + _leave_out(base + name)
-                + "put a wrapper around the environment that says what is in it",
-            )
-        return _Leaf(path, list(names_of(name, space.shape)))
     if isinstance(space, spaces.Discrete):
         return _Leaf(path, [Discrete(name, int(space.n))], np.asarray(space.start))
     if isinstance(space, spaces.MultiDiscrete):
@@ -311,22 +326,38 @@ def _leaf(space: spaces.Space[Any], path: Path, name: str, base: str = "") -> _L
         return _Leaf(path, [Discrete(part, n) for part, n in each], space.start)
     if isinstance(space, spaces.MultiBinary):
         return _Leaf(path, [Discrete(part, 2) for part in names_of(name, space.shape)])
-    raise SpaceError(
-        f"observation {name!r} is a {type(space).__name__}",
-        expected=SUPPORTED,
-        received=shorten(space),
-        hint=_leave_out(base + name)
-        + "put a wrapper around the environment that makes numbers of it",
-    )
+    assert isinstance(space, spaces.Box)
+    size = int(np.prod(space.shape))
+    picture = _is_picture(space)
+    if picture or size > MOST_NUMBERS:
+        rows = f'entities={{"Row": Rows(part="{base + name}")}} makes an entity of each row, '
+        raise SpaceError(
+            f"observation {name!r} is a Box of {size} numbers" + ", a picture" * picture,
+            expected=f"at most {MOST_NUMBERS}, and no picture",
+            received=shorten(space),
+            hint=(rows if is_table(space) and not picture else "")
+            + _leave_out(base + name)
+            + "put a wrapper around the environment that says what is in it",
+        )
+    return _Leaf(path, list(names_of(name, space.shape)))
 
 
-def _is_of_bytes(space: spaces.Box) -> bool:
-    """Whether these may be pixels: bytes with all their values."""
-    return bool(space.dtype == np.uint8 and np.all(space.high == 255))
+def _is_picture(space: spaces.Box) -> bool:
+    """Whether this is an array of bytes with all their values, high and wide."""
+    large = sum(side >= PICTURE for side in space.shape) >= 2
+    return large and bool(space.dtype == np.uint8 and np.all(space.high == 255))
 
 
-def _leave_out(name: str) -> str:
-    return f'ignore=["{name}"] leaves it out (env.ignore=[{name}] on the command line), or '
+def _leave_out(*names: str) -> str:
+    listed = ", ".join(f'"{name}"' for name in names)
+    them = "them" if len(names) > 1 else "it"
+    typed = f"env.ignore=[{','.join(names)}]"
+    return f"ignore=[{listed}] leaves {them} out ({typed} on the command line), or "
+
+
+def _within(name: str, parts: Collection[str]) -> bool:
+    """Whether a part is one of ``parts``, or belongs to one of them."""
+    return any(name == part or name.startswith(f"{part}/") or part == "obs" for part in parts)
 
 
 def _renamed(feature: Feature, end: str) -> Feature:

@@ -118,8 +118,16 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         self.padded.close()
 
     def get_images(self) -> Sequence[npt.NDArray[np.uint8] | None]:
-        """A picture of each row with the render mode ``rgb_array``."""
-        return self.padded.render() or [None] * self.num_envs
+        """A picture of each row, all as large as the largest, with the mode ``rgb_array``."""
+        images = self.padded.render()
+        if images is None:
+            return [None] * self.num_envs
+        height, width, _ = np.max([image.shape for image in images], axis=0)
+        room = [(height - image.shape[0], width - image.shape[1]) for image in images]
+        return [
+            np.pad(image, [(0, below), (0, right), (0, 0)])
+            for image, (below, right) in zip(images, room, strict=True)
+        ]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """What rows have: spaces, ``render_mode``, ``metadata``, ``spec``, ``action_masks``.

@@ -256,3 +256,27 @@ def test_rows_of_several_parts_can_be_played():
             "far": 0,
             "go": 2,
         }
+
+
+class Told(gymnasium.Wrapper):
+    """Masks as ``sb3_contrib`` asks for them: by a method, and not while nobody plays."""
+
+    def action_masks(self):
+        assert self.env.unwrapped.time < 5
+        return np.array([1, 0, 0, 1, 1], bool)
+
+
+def test_masks_may_come_from_a_method():
+    class Silent(Choosy):
+        def info(self, free):
+            return {}
+
+    env = GymnasiumEnv(gymnasium.wrappers.RecordEpisodeStatistics(Told(Silent())))
+    seen = env.reset()
+    for _ in range(5):
+        masks = {name: mask.mask.tolist() for name, mask in seen.actions.items()}
+        assert masks == {"far": [1, 0, 0], "go": [1, 1]}
+        seen = env.act({name: GlobalCategoricalAction(0, "0") for name in seen.actions})
+    assert seen.done
+    # What the info says comes first.
+    assert list(GymnasiumEnv(Told(Choosy())).reset().actions) == ["go"]

@@ -173,6 +173,13 @@ def test_every_refusal_names_the_part_as_ignore_wants_it(space, name):
     GymnasiumEnv(Shows(space), ignore=[name])
 
 
+def test_a_refusal_names_all_parts_that_cannot_be_read():
+    message = refusal(SpaceError, NESTED, ignore=["pair"])
+    assert 'ignore=["arm/label", "items/name"] leaves them out' in message
+    assert "(env.ignore=[arm/label,items/name] on the command line)" in message
+    GymnasiumEnv(Shows(NESTED), ignore=["pair", "arm/label", "items/name"])
+
+
 @pytest.mark.parametrize(
     ("ignore", "words"),
     [
@@ -209,6 +216,7 @@ def test_a_mask_in_the_observation_can_be_ignored():
         spaces.Box(0, 1, (19, 19, 17), bool),  # Go
         spaces.Box(0, 1, (8, 8, 111), bool),  # chess
         spaces.Box(0, 3, (100, 100), np.uint8),
+        spaces.Box(0, 255, (50, 50, 3), np.uint8),  # a large world of MiniGrid
         spaces.Box(0, 255, (8, 8, 3), np.uint8),
     ],
 )
@@ -221,16 +229,18 @@ def test_boards_of_every_size_are_features(space):
 
 
 @pytest.mark.parametrize(
-    ("space", "limit"),
+    ("space", "words"),
     [
-        (spaces.Box(0, 255, (84, 84), np.uint8), "4096 bytes"),
-        (spaces.Box(0, 1, (300, 300)), "65536"),
+        (spaces.Box(0, 255, (84, 84), np.uint8), ["7056 numbers, a picture"]),
+        (spaces.Box(0, 255, (4, 64, 64), np.uint8), ["16384 numbers, a picture"]),
+        (spaces.Box(0, 1, (300, 300)), ["at most 65536", 'Rows(part="obs")']),
+        (spaces.Box(0, 1, (100, 300, 3)), ["at most 65536"]),
     ],
 )
-def test_pictures_are_not(space, limit):
+def test_pictures_are_not(space, words):
     message = refusal(SpaceError, space)
-    assert f"at most {limit}" in message
-    assert "picture" in message
+    for word in [*words, 'ignore=["obs"]']:
+        assert word in message
 
 
 # Tables.
@@ -408,6 +418,18 @@ def test_a_table_that_is_ignored_is_none():
     assert rows == {"Thing": [[2, 1]]}
 
 
+@pytest.mark.parametrize(
+    ("space", "ignore", "part"),
+    [
+        (spaces.Dict({"a": spaces.Dict({"b": TABLE}), "c": TABLE}), "a", "a/b"),
+        (TWO, "obs", "a"),
+    ],
+)
+def test_a_table_within_what_is_ignored_is_none_either(space, ignore, part):
+    entities = {"Thing": Rows(part=part)}
+    assert "no table" in refusal(SettingError, space, ignore=ignore, entities=entities)
+
+
 def test_names_that_are_taken_are_refused():
     space = spaces.Dict({"units": spaces.Sequence(spaces.Discrete(2)), "cars": TABLE})
     message = refusal(SpaceError, space, entities={"units": Rows(part="cars")})
@@ -415,13 +437,22 @@ def test_names_that_are_taken_are_refused():
 
 
 def test_settings_come_from_a_command_line():
-    env = make(
-        "entity_env.interop.GymnasiumEnv",
-        env=Highway,
-        entities={"Vehicle": {"presence": 0, "rows": [0, 2]}},
-    )
-    assert env.obs_space().entities["Vehicle"].names == ("x", "y", "vx", "vy")
-    assert len(env.reset().features["Vehicle"]) == 2
+    pytest.importorskip("torch")
+    from ppo_trainer import recipe
+
+    typed = ["env.env=Own-v0", "env.ignore=[goal/text,mission]"]
+    rows = "env.entities={Vehicle: presence, Self: {presence: 0, rows: [0, 2]}}"
+    settings = dict(recipe("gymnasium", *typed, rows).env)
+    assert settings.pop("_target_") == "entity_env.interop.GymnasiumEnv"
+    assert settings == {
+        "env": "Own-v0",
+        "ignore": ["goal/text", "mission"],
+        "entities": {"Vehicle": "presence", "Self": {"presence": 0, "rows": [0, 2]}},
+    }
+    # All of it is known by the environment.
+    made = make("entity_env.interop.GymnasiumEnv", env=Highway, entities=settings["entities"])
+    seen = made.reset()
+    assert [len(seen.features[name]) for name in ("Vehicle", "Self")] == [3, 2]
 
 
 def test_rows_of_environments_with_entities():

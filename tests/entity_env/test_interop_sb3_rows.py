@@ -175,6 +175,17 @@ def test_pictures_stand_side_by_side():
     assert compiled().get_images() == [None] * 4
 
 
+def test_pictures_of_different_boards_are_made_equally_large():
+    boards = MineSweeperVec(6, 1, width=[3, 8], height=[3, 8], nmines=1, nrobots=1)
+    env = StableBaselinesVecEnv(boards, *ROOM, render_mode="rgb_array")
+    env.reset()
+    sizes = {image.shape for image in boards.render()}
+    assert len(sizes) > 1
+    largest = tuple(np.max(list(sizes), axis=0))
+    assert {image.shape for image in env.get_images()} == {largest}
+    assert env.render().ndim == 3
+
+
 def test_what_can_be_wrong():
     with pytest.raises(SettingError, match="no rows to pad"):
         StableBaselinesVecEnv(MineSweeper(), 2)
