@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import hydra
 import torch
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from entity_env import EntityEnvError
 from entity_env.command_line import version_text
 from ppo_trainer.cli import INTERRUPTED, run_main
+from ppo_trainer.errors import ConfigError
 from ppo_trainer.overrides import hydra_arguments, register_base, resumed_config
-from ppo_trainer.screen import say
+from ppo_trainer.screen import complain, say
+from ppo_trainer.sweep import SweptRun, settings_of, sweep_table
 from ppo_trainer.train import train
+from ragged_net import RaggedNetError
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -21,10 +28,32 @@ def job(composed: DictConfig) -> None:
     values = OmegaConf.to_container(composed, resolve=True)
 
     def run() -> None:
-        if train(resumed_config(values)).interrupted:
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            _run_of_sweep(values)
+        elif train(resumed_config(values)).interrupted:
             sys.exit(INTERRUPTED)
 
     run_main(run)
+
+
+_SWEEP: list[SweptRun] = []
+
+
+def _run_of_sweep(values: Any) -> None:
+    """One run of several; where it fails once it has begun, the others go on."""
+    settings = settings_of(HydraConfig.get().overrides.task)
+    try:
+        result = train(resumed_config(values))
+    except ConfigError as error:
+        _SWEEP.append(SweptRun(settings, failure=type(error).__name__))
+        raise
+    except (EntityEnvError, RaggedNetError) as error:
+        _SWEEP.append(SweptRun(settings, failure=type(error).__name__))
+        complain(f"{type(error).__name__}: {error}")
+        return
+    _SWEEP.append(SweptRun(settings, result))
+    if result.interrupted:
+        sys.exit(INTERRUPTED)
 
 
 def main() -> None:
@@ -34,7 +63,13 @@ def main() -> None:
         return
     sys.argv[1:] = hydra_arguments(sys.argv[1:])
     register_base()
-    job()
+    try:
+        job()
+    finally:
+        if len(_SWEEP) > 1:
+            say(f"\n{sweep_table(_SWEEP)}", is_read=True)
+    if any(run.failure is not None for run in _SWEEP):
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,7 @@ class TrainResult:
     interrupted: bool
     net: RaggedNet = field(repr=False)
     evaluations: list[Evaluation] = field(default_factory=list)
+    means: dict[str, float] = field(default_factory=dict)
 
 
 def train(
@@ -139,7 +140,8 @@ def train(
     if state.evaluations:
         hooks.call("on_evaluation", session)
     hooks.call("on_end", session)
-    return TrainResult(session.run.path, state.steps, interrupted, state.net, state.evaluations)
+    path, means = session.run.path, session.recent.means
+    return TrainResult(path, state.steps, interrupted, state.net, state.evaluations, means)
 
 
 def resume(

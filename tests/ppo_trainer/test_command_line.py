@@ -75,6 +75,17 @@ def runs_of(folder):
     return sorted(path for path in (folder / "runs").iterdir() if path.is_dir())
 
 
+def test_a_sweep_ends_with_a_table_of_its_runs(sweep):
+    folder, done = sweep
+    names, *rows = done.stdout.rstrip().splitlines()[-3:]
+    assert names.split() == ["seed", "win", "reward", "length", "steps", "run"]
+    assert [row.split()[0] for row in rows] == ["1", "2"]
+    assert [folder / row.split()[-1] for row in rows] == runs_of(folder)
+    for row, run in zip(rows, runs_of(folder), strict=True):
+        players = json.loads((run / "evaluation.json").read_text())["players"]
+        assert row.split()[1] == f"{players[0]['win']['mean']:.3f}"
+
+
 def test_a_sweep_makes_one_run_for_each_seed(sweep):
     folder, _ = sweep
     runs = runs_of(folder)
