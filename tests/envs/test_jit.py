@@ -39,7 +39,7 @@ def play(folder, *args, **variables):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
+    assert "Warning:" not in done.stderr
     return done.stdout.split("]]] ")[0] + "]]]", done.stdout.split()[-1]
 
 

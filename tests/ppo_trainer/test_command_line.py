@@ -143,7 +143,7 @@ def test_what_a_run_prints(sweep):
     assert "curve.png" in text
     assert "step_000000000144" in text
     assert "\x1b[" not in text, "plain lines where there is no terminal"
-    assert "Traceback" not in done.stderr
+    assert "Traceback (most" not in done.stderr
 
 
 def test_evaluating_the_run_from_its_folder_alone(sweep, tmp_path):
@@ -198,7 +198,7 @@ def test_a_misspelt_setting_exits_with_2_and_without_a_traceback(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("ConfigError: unknown setting 'total_timestep'")
     assert "did you mean 'total_timesteps'?" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "Traceback (most" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -206,7 +206,7 @@ def test_an_environment_that_does_not_exist_names_those_that_do(tmp_path):
     done = trainer("env=minesweper", cwd=tmp_path)
     assert done.returncode != 0
     assert "minesweeper" in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    assert "Traceback (most" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -250,9 +250,9 @@ def test_ctrl_c_saves_says_how_to_go_on_and_the_run_goes_on(tmp_path):
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "Traceback" not in errors
+    assert "Traceback (most" not in errors
     assert "finishing this update" in errors
-    assert "python -m ppo_trainer resume=runs/run" in output
+    assert " -m ppo_trainer resume=runs/run" in output
 
     done = len(metrics(tmp_path / "runs" / "run"))
     saved = sorted((tmp_path / "runs" / "run" / "checkpoints").glob("step_*"))[-1]
@@ -289,7 +289,7 @@ def test_a_run_whose_output_nobody_reads_saves_and_says_how_to_go_on(tmp_path):
     assert process.returncode == 2
     assert "nobody reads what it prints; it is saved" in said
     assert "-m ppo_trainer resume=runs/unread" in said
-    assert "Traceback" not in said
+    assert "Traceback (most" not in said
     assert "Exception ignored" not in said
     last = max((tmp_path / "runs/unread/checkpoints").glob("step_*"))
     assert 0 < int(last.name.removeprefix("step_")) < 96_000
@@ -318,7 +318,7 @@ def test_wandb_online_without_an_account_stops_before_there_is_a_run_folder(tmp_
     assert done.returncode == 2
     assert "ConfigError: W&B cannot be reached" in done.stderr
     assert "wandb.mode=offline" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "Traceback (most" not in done.stderr
     assert not (tmp_path / "runs").exists()
 
 

@@ -2,9 +2,8 @@
 
 import importlib
 import math
-import re
+import shlex
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -78,9 +77,10 @@ def test_a_network_that_diverges_is_called_so_and_never_blamed_on_the_environmen
         train(config, env=SavedForaging)
     saved_huge = every == 1 and math.isfinite(value)  # huge numbers pass as parameters
     assert ("parameter" in caught.value.what) == (every == 1 and not saved_huge)
-    assert f"python -m ppo_trainer resume={run} optim.lr=" in caught.value.hint
-    left = re.search(r"\S+before_nonfinite_\d+", caught.value.hint)[0]
-    assert (Path(left) / "model.safetensors").is_file()
+    assert f" -m ppo_trainer resume={shlex.quote(str(run))} optim.lr=" in caught.value.hint
+    (left,) = (run / "checkpoints").glob("before_nonfinite_*")
+    assert str(left) in caught.value.hint
+    assert (left / "model.safetensors").is_file()
     monkeypatch.undo()
     monkeypatch.setattr("ppo_trainer.report.draw_curve", lambda run: None)
     if not saved_huge:
@@ -108,7 +108,7 @@ def test_a_learning_rate_that_is_far_too_high(config, lr, value_net):
     config, run = run_named(replace(config, optim=OptimConfig(lr=lr), value_net=value_net), "hot")
     with pytest.raises(NonFiniteError) as caught:
         train(config, env=SavedForaging)
-    assert f"resume={run} optim.lr=" in str(caught.value)
+    assert f"resume={shlex.quote(str(run))} optim.lr=" in str(caught.value)
     assert_can_go_on(replace(config, optim=OptimConfig(lr=1e-3)), run)
 
 
@@ -132,7 +132,7 @@ def test_divergence_that_an_evaluation_notices_first_ends_the_run_in_the_same_wa
     monkeypatch.setattr(TRAIN, "update", poison(math.nan))
     with pytest.raises(NonFiniteError, match="output is not finite") as caught:
         train(config, env=SavedForaging)
-    assert f"resume={run} optim.lr=" in caught.value.hint
+    assert f"resume={shlex.quote(str(run))} optim.lr=" in caught.value.hint
 
 
 def test_an_actor_that_diverges_alone_selects_an_entity_of_its_own_frame():

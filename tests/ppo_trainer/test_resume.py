@@ -3,6 +3,7 @@
 import errno
 import importlib
 import json
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -163,7 +164,7 @@ def test_without_saved_state_a_run_resumes_with_fresh_episodes_and_says_so(confi
 def test_with_saved_state_nothing_is_said_about_fresh_episodes(config, capsys):
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
     train(resume(config, stopped.run), env=SavedForaging)
-    assert "fresh" not in capsys.readouterr().out
+    assert "starting fresh episodes" not in capsys.readouterr().out
 
 
 def test_another_number_of_environments_starts_fresh_episodes_and_says_so(config, capsys):
@@ -377,9 +378,9 @@ def test_a_stop_before_the_first_update_can_be_resumed(config):
 def test_an_interrupted_run_says_how_to_go_on(config, capsys):
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
     text = capsys.readouterr().out
-    assert f"python -m ppo_trainer resume={stopped.run}" in text
+    assert f" -m ppo_trainer resume={shlex.quote(str(stopped.run))}" in text
     assert "step 72" in text
-    assert "watch" not in text
+    assert "watch it play" not in text
 
 
 # --------------------------------------------------------------------------------- not finite

@@ -106,7 +106,7 @@ def test_an_agent_says_what_it_does_not_know(run):
 def test_the_same_environment_is_not_filtered(run, capsys):
     loaded = load_policy(run, env=SavedForaging, device="cpu")
     assert type(loaded.game()) is SavedForaging
-    assert "not seen" not in capsys.readouterr().out
+    assert "not seen, as the network" not in capsys.readouterr().out
 
 
 class Reordered(SavedForaging):
@@ -118,7 +118,7 @@ def test_another_order_is_put_right_without_a_word(config, run, capsys):
     whole = train(config, env=SavedForaging)
     resumed = train(replace(config, resume=str(run)), env=Reordered)
     assert_same(parameters(resumed.net), parameters(whole.net))
-    assert "not seen" not in capsys.readouterr().out
+    assert "not seen, as the network" not in capsys.readouterr().out
 
 
 def walks(obs: Observation) -> Mapping[str, Any]:
