@@ -279,7 +279,7 @@ def test_an_environment_that_breaks_in_the_middle_says_how_to_go_on(config):
     assert caught.value.where == "environment 2, step 15"
     assert "the tiny motor broke" in caught.value.what
     assert "to go on from the last checkpoint: " in caught.value.hint
-    assert caught.value.hint.endswith(f"-m ppo_trainer resume={run}")
+    assert caught.value.hint.endswith(f"-m ppo_trainer resume={shlex.quote(str(run))}")
     assert saved(run)[2]["steps"] == 48
     resumed = ppo_trainer.resume(run)
     assert_same_checkpoint(resumed.run, whole.run)
@@ -305,7 +305,7 @@ def test_a_disk_that_fills_up_says_how_to_go_on_and_leaves_nothing_half(config, 
     error = CheckpointError if how == "checkpoint" else RunFolderError
     with pytest.raises(error, match=r"cannot be written: .*No space left") as caught:
         train(config, env=SavedForaging, stop=fill)
-    assert caught.value.hint.endswith(f"-m ppo_trainer resume={run}")
+    assert caught.value.hint.endswith(f"-m ppo_trainer resume={shlex.quote(str(run))}")
     assert not [path for path in run.rglob("*") if path.name.endswith(".tmp")]
     monkeypatch.undo()
     assert metrics(ppo_trainer.resume(run, env=SavedForaging).run) == metrics(whole.run)
