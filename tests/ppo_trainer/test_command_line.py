@@ -102,6 +102,7 @@ def test_the_run_folder_holds_everything(sweep):
     (events,) = [name for name in names if name.startswith("events.out.tfevents")]
     assert names - {events} == {
         "checkpoints",
+        "config.signature",
         "config.yaml",
         "curve.png",
         "evaluation.json",
