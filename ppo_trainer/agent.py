@@ -22,11 +22,10 @@ from entity_env.frame import Frame
 from entity_env.registry import Factory
 from entity_env.validate import FrameReader
 from entity_env.wrappers.feature_filter import ObservationFilter
-from ppo_trainer.checkpoint import latest_checkpoint
+from ppo_trainer.checkpoint import locate_checkpoint
 from ppo_trainer.collect import autocast, check_output
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.loading import LoadedNet, load_net, load_policy
-from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_batch
 from ragged_net import ActionOutput
@@ -68,7 +67,7 @@ def load_agent(
     if loaded is not None:
         return RunAgent(loaded, greedy=greedy, seed=seed)
     if env is None and not trust:
-        latest_checkpoint(RunFolder.open(run))  # without one, that is what is wrong
+        locate_checkpoint(run)  # without one, that is what is wrong
         raise RunFolderError(
             f"the run {str(run)!r} has no spaces.json: only its environment can say what its "
             "network reads",

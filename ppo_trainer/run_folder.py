@@ -223,6 +223,8 @@ def _meant(path: Path) -> str | None:
     """Which run somebody may have had in mind, and else the newest ones beside it."""
     if path.parent.name == "checkpoints" and (path.parent.parent / "config.yaml").is_file():
         return f"that is a checkpoint of the run {str(path.parent.parent)!r}"
+    if (path.parent / "config.yaml").is_file() and (path / "model.safetensors").is_file():
+        return f"that is a network to play with; what goes on is the run {str(path.parent)!r}"
     if (path.parent / "config.yaml").is_file() and path.name == "best":
         best = "checkpoint.best=<metric>"
         return f"the run {str(path.parent)!r} has kept no best network: train it with {best}"

@@ -110,7 +110,7 @@ def train(
         begun_at = state.steps
         hooks.call("on_start", session)
         while state.steps < config.total_timesteps and not (hooks.ended or goals_reached(session)):
-            interrupted = interrupt.requested or (stop is not None and stop(state.update))
+            interrupted = interrupt.requested or bool(stop is not None and stop(state.update))
             if interrupted:
                 break
             trained = interrupt.finish(train_once, session, obs, clock)

@@ -137,3 +137,11 @@ def test_a_run_without_a_best_network_says_how_to_keep_one(tmp_path):
     with pytest.raises(RunFolderError) as caught:
         load_agent(run / "best")
     assert "checkpoint.best=<metric>" in caught.value.hint
+
+
+def test_a_training_goes_on_with_the_run_and_not_with_its_best(tmp_path):
+    config = config_for(tmp_path, steps=24)
+    run = train(config, env=SavedForaging).run
+    with pytest.raises(RunFolderError) as caught:
+        train(resuming(config, run / "best"), env=SavedForaging)
+    assert repr(str(run)) in caught.value.hint

@@ -95,6 +95,11 @@ def test_false_ends_the_training_as_its_last_step_would(tmp_path):
     assert train(small_config(run_dir=str(tmp_path)), Foraging, callbacks=lambda _: 0).steps == 144
 
 
+def test_a_stop_that_answers_nothing_stops_nothing(tmp_path):
+    result = train(small_config(run_dir=str(tmp_path)), env=Foraging, stop=lambda _: None)
+    assert (result.steps, result.interrupted) == (144, False)
+
+
 def test_a_training_that_never_starts_is_a_run_all_the_same(tmp_path):
     class Never(Callback):
         def on_start(self, session):
