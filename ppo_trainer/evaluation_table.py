@@ -9,7 +9,7 @@ from ppo_trainer.evaluation import Evaluation
 from ppo_trainer.recent import PER_EPISODE
 from ppo_trainer.shown_metrics import shown_metrics, unknown_metrics
 
-__all__ = ["left_out", "table"]
+__all__ = ["Summary", "left_out", "table"]
 
 Summary = Mapping[str, Any]
 """What ``Evaluation.summary`` returns, and ``evaluation.json`` holds for each player."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from ppo_trainer.best import read_best
 from ppo_trainer.checkpoint import latest_checkpoint
@@ -13,7 +14,7 @@ from ppo_trainer.environments import UNIMPORTABLE, name_in_script
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.evaluation import Evaluation, evaluate, evaluate_all
 from ppo_trainer.evaluation_file import describe, read_same, write_evaluation
-from ppo_trainer.evaluation_table import left_out, table
+from ppo_trainer.evaluation_table import Summary, left_out, table
 from ppo_trainer.goals import goals_reached
 from ppo_trainer.logger import read_metrics
 from ppo_trainer.screen import complain, say
@@ -80,7 +81,7 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
     known = None if trained else read_same(run, facts)
     if known is not None:
         say(f"\nnothing was trained; as evaluated before, after {state.steps:,} steps:")
-        say(table(known, config.shown_metrics))
+        _say_results(session, known)
         return []
     if not any(record.get("episodes") for record in read_metrics(run)):
         limit = f" or {seconds:g} seconds" if seconds else ""
@@ -91,11 +92,15 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
     say(f"\nplaying {episodes:,} fresh episodes with each player ...")
     results = evaluate_all(state.net, session.game, config, session.device, episodes)
     say(f"after {state.steps:,} steps:")
-    say(table(results, config.shown_metrics))
-    if missing := left_out(results):
-        say(f"left out, as eval.seconds={seconds:g} were over:\n{missing}")
+    _say_results(session, results)
     write_evaluation(run, describe(run.path, state.steps, config, episodes, results))
     return results
+
+
+def _say_results(session: Session, results: Sequence[Evaluation | Summary]) -> None:
+    say(table(results, session.config.shown_metrics))
+    if missing := left_out(results):
+        say(f"left out, as eval.seconds={session.config.eval.seconds:g} were over:\n{missing}")
 
 
 def _next_steps(session: Session) -> list[tuple[str, str]]:

@@ -187,6 +187,8 @@ def test_the_end_of_a_training_takes_no_longer_than_it_may(tmp_path, capsys):
     assert "left out, as eval.seconds=1e-06 were over" in said
     assert "agent, greedy    4 of 6 episodes, all cut off before their end" in said
     assert "scripted player  1 of 6 episodes, all cut off before their end" in said
+    resume(done.run, env=Truncated)
+    assert "random play      4 of 6 episodes" in capsys.readouterr().out, "also where shown again"
     facts = json.loads((done.run / "evaluation.json").read_text())
     assert facts["settings"]["seconds"] == 1e-6
     assert facts["settings"]["env"]["limit"] == 10**9
