@@ -28,11 +28,13 @@ from ppo_trainer.errors import RunFolderError
 from ppo_trainer.loading import LoadedNet, load_net, load_policy
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_batch
+from ppo_trainer.torch_state import usual_torch
 from ragged_net import ActionOutput
 
 __all__ = ["RunAgent", "load", "load_agent"]
 
 
+@usual_torch()
 def load_agent(
     run: str | Path,
     env: Factory | None = None,

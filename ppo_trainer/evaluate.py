@@ -25,10 +25,12 @@ from ppo_trainer.evaluation_file import describe
 from ppo_trainer.evaluation_table import left_out, table
 from ppo_trainer.loading import LoadedRun, load_policy
 from ppo_trainer.screen import say
+from ppo_trainer.torch_state import usual_torch
 
 __all__ = ["evaluate_run", "main"]
 
 
+@usual_torch()
 def evaluate_run(
     path: str | Path,
     env: Factory | None = None,

@@ -29,6 +29,7 @@ from ppo_trainer.loading import load_policy
 from ppo_trainer.screen import say
 from ppo_trainer.seeding import derived_seed
 from ppo_trainer.tensors import to_actions, to_batch
+from ppo_trainer.torch_state import usual_torch
 from ragged_net import ActionOutput, CategoricalActors, NetOutput, SelectActors
 
 __all__ = ["Recorded", "main", "record_run"]
@@ -59,6 +60,7 @@ class Recorded:
 
 
 @torch.no_grad()
+@usual_torch()
 def record_run(
     run: str | Path,
     path: str | Path,

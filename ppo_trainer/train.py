@@ -34,6 +34,7 @@ from ppo_trainer.run_folder import RunFolder
 from ppo_trainer.saved_spaces import fit_game
 from ppo_trainer.session import Session, open_session
 from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.torch_state import usual_torch
 from ppo_trainer.trust import require_trust
 from ppo_trainer.update import update
 from ragged_net import RaggedNet
@@ -62,6 +63,7 @@ class TrainResult:
     means: dict[str, float] = field(default_factory=dict)
 
 
+@usual_torch()
 def train(
     config: TrainConfig | None = None,
     env: Factory | None = None,

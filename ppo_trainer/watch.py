@@ -27,6 +27,7 @@ from ppo_trainer.cli import add_trust, run_main
 from ppo_trainer.loading import load_policy
 from ppo_trainer.playing import Step, play
 from ppo_trainer.screen import Screen, say
+from ppo_trainer.torch_state import usual_torch
 from ppo_trainer.video import check_picture, write_video
 
 __all__ = ["film", "main", "watch"]
@@ -36,6 +37,7 @@ _MOST_LINES = 4
 """Lines of a caption, the first one included."""
 
 
+@usual_torch()
 def watch(
     run: str | Path,
     env: Factory | None = None,
@@ -75,6 +77,7 @@ def watch(
         say(step.text + rest, is_read=True)
 
 
+@usual_torch()
 def film(
     run: str | Path,
     path: str | Path,

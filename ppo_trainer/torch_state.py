@@ -1,0 +1,33 @@
+"""Torch as the trainer relies on it, whatever the caller has made of its global settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+
+__all__ = ["usual_torch"]
+
+
+@contextmanager
+def usual_torch() -> Iterator[None]:
+    """A context, or decorator, in which torch has its usual settings; afterwards the caller's.
+
+    float32 and the CPU are the defaults for new tensors, gradients can be computed, nothing is
+    under autocast. Environments that play in this process see the same. What is drawn from
+    torch's own generator on the CPU moves it no further for the caller.
+    """
+    dtype = torch.get_default_dtype()
+    with ExitStack() as usual:
+        if torch.get_default_device().type != "cpu":  # else it would only slow down all operations
+            usual.enter_context(torch.device("cpu"))
+        usual.enter_context(torch.inference_mode(False))
+        usual.enter_context(torch.enable_grad())
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                usual.enter_context(torch.autocast(kind, enabled=False))
+        usual.enter_context(torch.random.fork_rng(devices=[]))
+        torch.set_default_dtype(torch.float32)
+        usual.callback(torch.set_default_dtype, dtype)
+        yield
