@@ -13,6 +13,7 @@ from entity_env.actions import Action
 from entity_env.batch import VecActionMask, VecObs, VecSelectEntityActionMask, batch_obs
 from entity_env.environment import Environment, seed_environment
 from entity_env.errors import EntityEnvError, ObservationError, SpaceError, shorten
+from entity_env.features import in_list
 from entity_env.observation import Observation
 from entity_env.outcome import read_metrics
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -118,7 +119,9 @@ class Between(Environment):
             self.last = call(*args)
         else:
             # The copies of ids may be other ids: of some objects each is only equal to itself.
-            before, ids = copy.deepcopy(last), _ids(last)
+            # Keys and values of dicts cannot be copied, but lists of them can stand for them.
+            views = {id(part): in_list(part) for part in _parts(last) if in_list(part) is not part}
+            before, ids = copy.deepcopy(last, views), _ids(last)
             self.last = call(*args)
             part = (
                 self._change(before, last)
@@ -160,11 +163,15 @@ def _metrics(obs: Observation) -> dict[str, float]:
 
 def _damage(obs: Observation) -> list[Callable[[], None]]:
     """Overwrite all numbers in an observation and empty all lists; returns what undoes it."""
+    return [repair for part in _parts(obs) for repair in _spoil(part)]
+
+
+def _parts(obs: Observation) -> list[Any]:
+    """All that an observation holds: the parts first, then the dicts that they are in."""
     masks = [getattr(mask, "mask", None) for mask in (obs.actions or {}).values()]
     values = [*(obs.features or {}).values(), *(obs.visible or {}).values(), *masks]
     wholes = [obs.features, obs.ids, obs.actions, obs.visible, obs.metrics]
-    parts = [*values, *_id_lists(obs), obs.global_features, *wholes]
-    return [repair for part in parts for repair in _spoil(part)]
+    return [*values, *_id_lists(obs), obs.global_features, *wholes]
 
 
 def _spoil(part: Any) -> list[Callable[[], None]]:

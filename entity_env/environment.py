@@ -11,16 +11,27 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.errors import EntityEnvError, EnvironmentFailedError, SeedError, StateError, shorten
+from entity_env.errors import (
+    EntityEnvError,
+    EnvironmentFailedError,
+    ObservationError,
+    SeedError,
+    StateError,
+    shorten,
+)
 from entity_env.observation import Observation
+from entity_env.outcome import is_over
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = [
+    "MOST_RESETS",
     "Environment",
     "YAxis",
+    "begin_episode",
     "call_environment",
     "check_seed",
     "environment_failed",
+    "never_begins",
     "seed_environment",
     "y_axis_of",
 ]
@@ -28,6 +39,9 @@ __all__ = [
 T = TypeVar("T")
 YAxis: TypeAlias = Literal["up", "down"]
 """Where greater values of y are in a picture: up as in mathematics, or down as on a screen."""
+
+MOST_RESETS = 100
+"""So many episodes without a step may not follow each other."""
 
 
 class Environment(ABC):
@@ -136,6 +150,27 @@ def seed_environment(env: Environment, seed: int) -> None:
         env.seed(seed)
     else:
         Environment.seed(env, seed)
+
+
+def begin_episode(reset: Callable[[], Observation]) -> Observation:
+    """What ``reset`` returns; it is called again where the episode is over before its first step.
+
+    Raises:
+        ObservationError: It is over again and again.
+    """
+    for _ in range(MOST_RESETS):
+        observation = reset()
+        if not is_over(observation):
+            return observation
+    raise never_begins()
+
+
+def never_begins() -> ObservationError:
+    """The error for ``MOST_RESETS`` episodes that are over before their first step."""
+    return ObservationError(
+        f"reset returned an observation that is done, {MOST_RESETS} times in a row",
+        expected="done=False: a new episode has at least one step",
+    )
 
 
 def call_environment(what: str, function: Callable[..., T], *arguments: Any) -> T:

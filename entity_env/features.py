@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set, ValuesView
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -17,6 +17,7 @@ __all__ = [
     "check_values",
     "every",
     "feature_rows",
+    "in_list",
     "is_listed",
     "is_masked",
     "numbers",
@@ -34,6 +35,7 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
 
     ``width`` is the length that rows should have, for messages.
     """
+    values = in_list(values)
     try:
         array = np.asarray(values)
     except ValueError as error:  # rows of different lengths
@@ -95,13 +97,21 @@ def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = 
     return f"{shorten(values)} at {at}" if at else shorten(values)
 
 
-def is_listed(names: object) -> TypeGuard[Sequence[Any]]:
-    """Whether names or ids come in a list, a tuple or the like, or in an array of some length."""
+def is_listed(names: object) -> TypeGuard[Collection[Any]]:
+    """Whether names or ids come in a list, a set or the like, or in an array of some length.
+
+    An iterator is none: an observation may be looked at more than once.
+    """
     return type(names) is list or (
-        isinstance(names, Sequence | np.ndarray)
+        isinstance(names, Sequence | Set | ValuesView | np.ndarray)
         and not isinstance(names, str)
         and getattr(names, "ndim", 1) > 0
     )
+
+
+def in_list(values: object) -> object:
+    """Sets, and the keys and values of dicts, as lists in their order; all else as it is."""
+    return list(values) if isinstance(values, Set | ValuesView) else values
 
 
 def shape_of_numbers(part: object) -> tuple[int, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.features import every, is_listed, is_masked, odd_part
+from entity_env.features import every, in_list, is_listed, is_masked, odd_part
 from entity_env.frame import CategoricalActors, SelectActors, entity_name
 from entity_env.observation import (
     CategoricalActionMask,
@@ -39,7 +39,10 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-__all__ = ["MaskReader", "bool_array"]
+__all__ = ["ONCE_ONLY", "MaskReader", "bool_array"]
+
+ONCE_ONLY = "list(...) makes a list of it; what can be read only once is gone when it is read again"
+"""The hint for generators in the place of lists."""
 
 _MASK_OF = {
     CategoricalActionSpace: CategoricalActionMask,
@@ -92,15 +95,15 @@ class MaskReader:
 
     @staticmethod
     def _of_one(action: str, mask: object, width: int) -> npt.NDArray[np.bool_]:
-        """The mask (width,) of an action that has a single actor as (1, width)."""
+        """The mask (width,) or (1, width) of an action that has a single actor as (1, width)."""
         values = bool_array(f"the mask of action {action!r}", mask, MaskTypeError)
-        if values.shape != (width,):
+        if values.shape not in ((width,), (1, width)):
             raise MaskShapeError(
                 f"the mask of action {action!r} has the wrong shape",
-                expected=f"({width} choices,)",
+                expected=f"({width} choices,) or (1, {width} choices)",
                 received=f"shape {values.shape}",
             )
-        return values[None]
+        return values.reshape(1, width)
 
     def _select(self, name: str, mask: Any) -> SelectActors | None:
         actors = self._entities(name, "actor", mask.actor_ids, mask.actor_types)
@@ -116,7 +119,7 @@ class MaskReader:
         if ids is not None:
             indices = [self._index(action, role, entity) for entity in _listed(action, role, ids)]
         elif types is not None:
-            indices = self._of_types(action, role, _listed(action, role, types))
+            indices = self._of_types(action, role, _listed(action, role, types, ordered=True))
         else:
             indices = list(range(len(self.ids)))
         if len(set(indices)) != len(indices):
@@ -211,6 +214,7 @@ class MaskReader:
 
 def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.NDArray[np.bool_]:
     """Booleans, or whole numbers that are all 0 or 1, as a boolean array of their own."""
+    values = in_list(values)
     try:
         array = np.array(values)
     except ValueError as cause:
@@ -236,11 +240,13 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
     return array.astype(np.bool_, copy=False)
 
 
-def _listed(action: str, role: str, names: Any) -> Sequence[Any]:
-    if not is_listed(names):
+def _listed(action: str, role: str, names: Any, ordered: bool = False) -> Sequence[Any]:
+    """Ids or, ``ordered``, types; those of a set come in another order in each run."""
+    if not is_listed(names) or (ordered and isinstance(names, set | frozenset)):
         raise ActionMaskError(
             f"action {action!r}: the {role}s are not a list",
             expected=f"a list of {role} ids or entity types",
             received=shorten(names),
+            hint=ONCE_ONLY if isinstance(names, Iterator) else None,
         )
     return list(names)

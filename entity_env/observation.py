@@ -80,7 +80,11 @@ class SelectEntityActionMask:
 
 @dataclass(slots=True)
 class GlobalCategoricalActionMask:
-    """The choices that the player as a whole has: ``mask`` (choices,), or None for all."""
+    """The choices that the player as a whole has.
+
+    Args:
+        mask: Shape (choices,) or (1, choices), True = allowed. None allows everything.
+    """
 
     mask: BoolMask | None = None
 
@@ -100,8 +104,8 @@ class Observation:
     Args:
         features: Rows of features for each entity type. An absent type has no entities.
         entities: For each entity type its rows, or a pair (rows, ids), or None.
-        ids: Ids of the entities of each type, unique in the frame. May be left out for types that
-            nothing refers to by id.
+        ids: Ids of the entities of each type, unique in the frame, in a list, a tuple, a set or the
+            keys of a dict. May be left out for types that nothing refers to by id.
         actions: For each action who may take it. An action left out cannot be taken this step.
         reward: The reward of the step that led here.
         done: The episode is over.

@@ -13,7 +13,7 @@ from entity_env.features import LARGEST
 from entity_env.frame import RESERVED_METRICS
 from entity_env.observation import Observation
 
-__all__ = ["read_end", "read_metrics", "read_reward"]
+__all__ = ["is_over", "is_true", "read_end", "read_metrics", "read_reward"]
 
 
 def read_reward(reward: object) -> float:
@@ -30,6 +30,7 @@ def read_reward(reward: object) -> float:
 
 def _finite(number: object) -> float | None:
     """A Python or NumPy number, also as an array without dimensions; None for all else."""
+    number = _array_of_one(number)
     if isinstance(number, np.ndarray | np.generic):
         real = number.ndim == 0 and number.dtype.kind in "fiub"
     else:
@@ -43,20 +44,45 @@ def _finite(number: object) -> float | None:
 
 def read_end(observation: Observation) -> tuple[bool, bool]:
     """Whether the episode is over, and whether a limit ended it."""
-    for name in ("done", "truncated"):
-        if not isinstance(getattr(observation, name), bool | np.bool_):
-            raise ObservationError(
-                f"Observation.{name} is not a boolean",
-                expected="True or False",
-                received=shorten(getattr(observation, name)),
-            )
-    if observation.truncated and not observation.done:
+    done, truncated = (_truth(name, getattr(observation, name)) for name in ("done", "truncated"))
+    if truncated and not done:
         raise ObservationError(
             "an observation is truncated but not done",
             expected="done=True beside truncated=True",
             received="done=False",
         )
-    return bool(observation.done), bool(observation.truncated)
+    return done, truncated
+
+
+def is_over(observation: object) -> bool:
+    """Whether an observation says that its episode is over; False of what is no observation."""
+    return isinstance(observation, Observation) and is_true(observation.done)
+
+
+def is_true(given: object) -> bool:
+    """Whether ``done`` or ``truncated`` is set; False of what is neither true nor false."""
+    return given is True or (given is not False and _finite(given) == 1.0)
+
+
+def _truth(name: str, given: object) -> bool:
+    """A boolean, or a number that is 0 or 1, also as an array without dimensions."""
+    if _finite(given) not in (0.0, 1.0):
+        raise ObservationError(
+            f"Observation.{name} is not a boolean",
+            expected="True or False",
+            received=shorten(given),
+        )
+    return is_true(given)
+
+
+def _array_of_one(number: object) -> object:
+    """What a tensor or the like holds, as an array; numbers and all else as they are."""
+    if isinstance(number, int | float | np.ndarray | np.generic):
+        return number
+    try:
+        return np.asarray(number) if hasattr(number, "__array__") else number
+    except Exception:  # a tensor that NumPy cannot read, or an odd object
+        return number
 
 
 def read_metrics(metrics: Mapping[Any, Any]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
-from entity_env.environment import Environment, seed_environment
+from entity_env.environment import Environment, begin_episode, seed_environment
 from entity_env.errors import SettingError
 from entity_env.list_env import ListEnv
 from entity_env.metrics import EpisodeTracker, complete_columns, metric_columns
@@ -179,18 +179,18 @@ def play_scripted(
         summaries: list[dict[str, float]] = []
         is_up = False
         while len(summaries) < episodes and not is_up:
-            observation = env.reset()
-            tracker.begin(reader.read(observation).metrics)
-            while not observation.done and not is_up:
+            observation = begin_episode(env.reset)
+            frame = reader.read(observation)
+            tracker.begin(frame.metrics)
+            while not frame.done and not is_up:
                 observation = env.act(policy(observation))
                 frame = reader.read(observation)
                 tracker.add(frame.reward, frame.metrics)
                 is_up = budget.is_up()
                 budget.step(int(frame.done))
-            is_whole = observation.done
-            budget.cut_off += not is_whole
+            budget.cut_off += not frame.done
             whole = tracker.summary()
-            summaries.append(whole if is_whole else _so_far(tracker.reward, tracker.length))
+            summaries.append(whole if frame.done else _so_far(tracker.reward, tracker.length))
     finally:
         env.close()
     return complete_columns(metric_columns(summaries))

@@ -9,13 +9,16 @@ import numpy as np
 
 from entity_env.actions import Action
 from entity_env.environment import (
+    MOST_RESETS,
     Environment,
     check_seed,
     environment_failed,
+    never_begins,
     seed_environment,
 )
 from entity_env.errors import EntityEnvError, ObservationError, shorten
 from entity_env.observation import Observation
+from entity_env.outcome import is_over
 from entity_env.shared_memory import Watch
 from entity_env.spaces import ActionName, check_same_spaces
 
@@ -76,12 +79,20 @@ class RowEnvironments:
             self.call(row, "seed", seed_environment, env, int(stream.generate_state(1)[0]))
 
     def reset(self, observations: list[Observation], rows: Sequence[int]) -> None:
-        """Put what ``rows`` show after a reset into ``observations``."""
-        for row in rows:
-            observations[row : row + 1] = [self.call(row, "reset", self._envs[row].reset)]
-            if row == rows[0]:
-                watch = Watch(observations, row, len(self))
-        watch.check(self.places("reset"))
+        """Put what ``rows`` show after a reset into ``observations``.
+
+        Those whose episode is over before its first step are reset again.
+        """
+        for _ in range(MOST_RESETS):
+            for row in rows:
+                observations[row : row + 1] = [self.call(row, "reset", self._envs[row].reset)]
+                if row == rows[0]:
+                    watch = Watch(observations, row, len(self))
+            watch.check(self.places("reset"))
+            rows = [row for row in rows if is_over(observations[row])]
+            if not rows:
+                return
+        raise never_begins().located(self.where(rows[0]))
 
     def act(self, actions: Sequence[dict[ActionName, Action]]) -> list[Observation]:
         """One step of each environment; as ``call``, without a call more for each row."""

@@ -22,6 +22,7 @@ from entity_env.command_line import environment_from_words, version_text
 from entity_env.drawing import entity_table
 from entity_env.environment import (
     Environment,
+    begin_episode,
     call_environment,
     check_seed,
     seed_environment,
@@ -130,7 +131,7 @@ class _Game:
     def _episode(self, number: int) -> float:
         """One episode; returns its return."""
         tracker = EpisodeTracker()
-        frame = self._frame("reset", self.env.reset)
+        frame = self._frame("reset", begin_episode, self.env.reset)
         tracker.begin(frame.metrics)
         while True:
             head = f"episode {number}, step {tracker.length}"

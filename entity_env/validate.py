@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from entity_env.errors import (
 )
 from entity_env.features import check_values, feature_rows, is_listed, numbers
 from entity_env.frame import CategoricalActors, Frame, SelectActors
-from entity_env.masks import MaskReader, bool_array
+from entity_env.masks import ONCE_ONLY, MaskReader, bool_array
 from entity_env.observation import EntityID, Observation
 from entity_env.outcome import read_end, read_metrics, read_reward
 from entity_env.spaces import (
@@ -213,6 +213,7 @@ def _id_list(name: str, ids: object, count: int) -> list[EntityID]:
             f"the ids of entity type {name!r} are not a list",
             expected=f"a list of {count} ids",
             received=shorten(ids),
+            hint=ONCE_ONLY if isinstance(ids, Iterator) else None,
         )
     if len(ids) != count:
         raise IdError(

@@ -12,7 +12,7 @@ from entity_env import Environment
 from entity_env.batch import batch_frames
 from entity_env.drawing import Chosen, choices_of, chosen_lines, entity_table
 from entity_env.drawing.canvas import Picture
-from entity_env.environment import call_environment, seed_environment
+from entity_env.environment import begin_episode, call_environment, seed_environment
 from entity_env.errors import SettingError
 from entity_env.frame import Frame, typed_actions
 from entity_env.validate import FrameReader
@@ -93,7 +93,7 @@ def play(
     reader = FrameReader(env.obs_space(), env.action_space())
     try:
         for episode in range(1, count + 1):
-            frame = reader.read(call_environment("reset", env.reset))
+            frame = reader.read(call_environment("reset", begin_episode, env.reset))
             total, number = 0.0, 0
             while True:
                 chosen = {}

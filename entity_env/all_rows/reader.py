@@ -39,6 +39,7 @@ from entity_env.batch import (
 from entity_env.errors import EntityEnvError
 from entity_env.frame import Frame
 from entity_env.observation import EntityID, Observation
+from entity_env.outcome import is_over, is_true
 from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.spaces import (
     ActionName,
@@ -200,11 +201,8 @@ def ended_rows(observations: Sequence[Any]) -> tuple[list[int], list[int]]:
     over: list[int] = []
     cut_off: list[int] = []
     for row, observation in enumerate(observations):
-        if isinstance(observation, Observation) and observation.done is not False:
-            done, truncated = observation.done, observation.truncated
-            if isinstance(done, bool | np.bool_) and done:
-                both = isinstance(truncated, bool | np.bool_) and truncated
-                (cut_off if both else over).append(row)
+        if is_over(observation):
+            (cut_off if is_true(observation.truncated) else over).append(row)
     return over, cut_off
 
 

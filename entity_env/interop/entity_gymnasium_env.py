@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from entity_env.batch import batch_frames
 from entity_env.drawing import Drawer
-from entity_env.environment import Environment, seed_environment, y_axis_of
+from entity_env.environment import Environment, begin_episode, seed_environment, y_axis_of
 from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.frame import Frame, typed_actions
 from entity_env.interop.padded_spaces import (
@@ -109,7 +109,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
             seed_environment(self.env, seed)
         super().reset(seed=seed)
         self._frame = None
-        frame = self._read(self.env.reset())
+        frame = self._read(begin_episode(self.env.reset))
         self._tracker.begin(frame.metrics)
         return self._show(frame)
 

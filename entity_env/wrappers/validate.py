@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,18 +15,18 @@ from entity_env.actions import (
     has_id,
     same_ids,
 )
-from entity_env.environment import Environment
+from entity_env.environment import Environment, begin_episode
 from entity_env.errors import (
     ActionIndexError,
     ActionShapeError,
     ActorError,
     MaskedActionError,
-    ObservationError,
     ResetNeededError,
     UnknownActionError,
     nearest,
     shorten,
 )
+from entity_env.features import is_listed
 from entity_env.frame import Frame, entity_name
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
@@ -70,13 +70,7 @@ class Validate(Wrapper):
         Raises:
             EntityEnvError: The class of it that names the mistake in the observation.
         """
-        observation = super().reset()
-        if observation.done:
-            raise ObservationError(
-                "reset returned an observation that is done",
-                expected="done=False: a new episode has at least one step",
-            )
-        return observation
+        return begin_episode(super().reset)
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Play one step.
@@ -211,4 +205,4 @@ def _actor_name(frame: Frame, index: int) -> str:
 
 
 def _listed(ids: Any) -> list[EntityID] | None:
-    return list(ids) if isinstance(ids, Sequence | np.ndarray) else None
+    return list(ids) if is_listed(ids) else None

@@ -6,6 +6,7 @@ import random
 from typing import Dict, List, Mapping, Tuple  # noqa: UP035  (as they were written then)
 
 import numpy as np
+import pytest
 from support.tiny_envs import lists, row_seed
 
 from entity_env import *  # noqa: F403  (as they were written then)
@@ -28,8 +29,12 @@ from entity_env import (
     SelectEntityAction,
     SelectEntityActionMask,
     SelectEntityActionSpace,
+    check_env,
 )
-from entity_env.play import play_episodes, random_policy
+from entity_env.errors import ObservationError
+from entity_env.interop import EntityGymnasiumEnv
+from entity_env.play import play_episodes, play_scripted, random_policy
+from entity_env.wrappers import Validate
 
 
 class Orchard(Environment):
@@ -128,6 +133,110 @@ def test_an_environment_in_the_old_style_can_be_played_and_has_no_state():
         assert not env.has_state()
     played = play_episodes(Orchard, random_policy(0), 5, seed=0)
     assert played["episodic_length"].tolist() == [4.0] * 5
+
+
+class Flags(Environment):
+    """A global mask with a row for its one actor, numbers as ends, sets as ids; some resets end.
+
+    Args:
+        done: What says that an episode is over, and that it is not.
+        over_at_first: So many episodes in a row are over when they begin.
+    """
+
+    def __init__(self, done=(True, False), over_at_first=0) -> None:
+        self.done, self.over_at_first = done, over_at_first
+        self.resets = 0
+
+    def seed(self, seed: int) -> None:
+        self.resets = 0
+
+    def obs_space(self) -> ObsSpace:
+        return ObsSpace(["resets"], {"Flag": Entity(["x"])})
+
+    def action_space(self) -> Dict[str, ActionSpace]:  # noqa: UP006
+        return {
+            "raise": GlobalCategoricalActionSpace(["a", "b", "c"]),
+            "wave": CategoricalActionSpace(["once", "twice"]),
+        }
+
+    def reset(self) -> Observation:
+        self.step = 0
+        self.resets += 1
+        return self.observe(over=self.resets % (self.over_at_first + 1) != 0)
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        assert actions["raise"].label == "b"
+        assert actions["wave"].actors == [4, 7]
+        self.step += 1
+        return self.observe(over=self.step == 3)
+
+    def observe(self, over: bool) -> Observation:
+        flags = {4: (0.5,), 7: (0.25,)}
+        return Observation(
+            global_features=[self.resets],
+            features={"Flag": tuple(flags.values())},
+            ids={"Flag": flags.keys()},
+            actions={
+                "raise": GlobalCategoricalActionMask(mask=np.array([[False, True, False]])),
+                "wave": CategoricalActionMask(actor_ids=flags.keys()),
+            },
+            reward=np.array(1.0),
+            done=self.done[0] if over else self.done[1],
+        )
+
+
+KINDS_OF_ENDS = [(True, False), (1, 0), (np.True_, np.False_), (np.array(True), np.array(False))]
+
+
+@pytest.mark.parametrize("done", KINDS_OF_ENDS)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_masks_ends_and_ids_of_any_kind_that_was_valid_then(done, rows):
+    policy = random_policy(0)
+    with ListEnv(lambda: Flags(done), rows) as env:
+        obs = env.reset()
+        for step in range(1, 8):
+            obs = env.act(policy(obs))
+            assert obs.done.tolist() == [step % 3 == 0] * rows
+            assert obs.reward.tolist() == [1.0] * rows
+    played = play_episodes(lambda: Flags(done), policy, 4, seed=0)
+    assert played["episodic_reward"].tolist() == [3.0] * 4
+
+
+def play_three(observation):
+    wave = CategoricalAction([4, 7], np.zeros(2, np.int64), ["once", "twice"])
+    return {"raise": GlobalCategoricalAction(1, "b"), "wave": wave}
+
+
+@pytest.mark.parametrize("done", KINDS_OF_ENDS)
+def test_a_reset_that_is_over_is_played_again(done):
+    # Two of three resets are over at once: the third, sixth, ... one begins an episode.
+    make = lambda: Flags(done, over_at_first=2)  # noqa: E731
+    policy = random_policy(0)
+    with ListEnv(make, 2) as env:
+        obs = env.reset()
+        resets = [float(obs.global_features[0, 0])]
+        for _ in range(6):
+            obs = env.act(policy(obs))
+            resets.append(float(obs.global_features[1, 0]))
+    assert resets == [3.0, 3.0, 3.0, 6.0, 6.0, 6.0, 9.0]
+    for played in (
+        play_episodes(make, policy, 4, seed=0),
+        play_scripted(make, play_three, 4, seed=0),
+        play_episodes(lambda: Validate(make()), policy, 4, seed=0),
+    ):
+        assert played["episodic_length"].tolist() == [3.0] * 4
+        assert played["episodic_reward"].tolist() == [3.0] * 4
+    assert EntityGymnasiumEnv(make(), {"Flag": 2}).reset()[1] is not None
+    check_env(make)
+
+
+def test_resets_that_are_all_over_are_an_error_at_some_time():
+    made = []
+    with ListEnv(lambda: made.append(Flags(over_at_first=10**9)) or made[-1], 1) as env:
+        with pytest.raises(ObservationError, match="done, 100 times in a row") as caught:
+            env.reset()
+        assert caught.value.where == "environment 0, step 0"
+    assert made[0].resets == 100
 
 
 class OwnNames(Environment):

@@ -397,6 +397,61 @@ def test_any_hashable_ids_come_back_as_they_were(ids):
     assert received["Grab"] == SelectEntityAction([ids[1]], [ids[0]])
 
 
+@pytest.mark.parametrize(
+    "ids", [{"a": 1, "b": 2}.keys(), {1: "a", 2: "b"}.values(), {"a", "b"}, frozenset("ab")]
+)
+def test_ids_may_be_a_set_or_a_part_of_a_dict_and_count_in_their_order(ids):
+    observation = seen(
+        features={"A": {"a": (1,), "b": (2,)}.values()},
+        ids={"A": ids},
+        actions={
+            "Move": CategoricalActionMask(actor_ids=ids),
+            "Grab": SelectEntityActionMask(actor_ids=ids, actee_ids=ids),
+        },
+    )
+    first, second = ids
+    received = answer(observation, Move=[2, 0], Grab=[0, 0])
+    assert received["Move"] == CategoricalAction([first, second], np.array([2, 0]), LABELS)
+    assert received["Grab"] == SelectEntityAction([first, second], [first, first])
+    assert frame_of(observation).features["A"].tolist() == [[1.0], [2.0]]
+
+
+def test_types_may_be_the_keys_of_a_dict():
+    mask = CategoricalActionMask(actor_types={"B": 0, "A": 0}.keys())
+    observation = seen(features={"A": [[1], [2]], "B": [[3, 4]]}, actions={"Move": mask})
+    assert frame_of(observation).actions["Move"].actors.tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("mask", [[True, False], [[True, False]], ((1, 0),), np.array([[1, 0]])])
+def test_a_global_mask_may_have_a_row_for_its_only_actor(mask):
+    observation = seen(actions={"Mode": GlobalCategoricalActionMask(mask)})
+    assert frame_of(observation).actions["Mode"].mask.tolist() == [[True, False]]
+    assert (
+        batch(observation, observation).action_masks["Mode"].mask.as_array().tolist()
+        == [[True, False]] * 2
+    )
+
+
+class Tensor:
+    """Holds one number, as tensors of other libraries do."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.value, dtype)
+
+
+@pytest.mark.parametrize(
+    "kind", [bool, int, float, np.bool_, np.int64, np.uint8, np.float32, np.array, Tensor]
+)
+def test_ends_and_rewards_may_be_any_kind_of_number(kind):
+    for done, truncated in [(True, False), (True, True), (False, False)]:
+        frame = frame_of(seen(done=kind(done), truncated=kind(truncated), reward=kind(True)))
+        assert (frame.done, frame.truncated, frame.reward) == (done, truncated, 1.0)
+        assert type(frame.done) is bool
+
+
 def test_entities_without_ids_act_by_type_and_appear_as_none():
     observation = seen(
         features={"A": [[1], [2]], "B": [[1, 1]]},

@@ -187,7 +187,7 @@ MORE = [
         ),
         ("a mask that is None", errors.ActionMaskError, "actions", "Move", None),
         ("visible as fractions", errors.VisibilityError, "visible", "Mine", [0.5, 1.0]),
-        ("a whole number for done", errors.ObservationError, "done", 0),
+        ("another number for done", errors.ObservationError, "done", 2),
         ("a reward in a list", errors.RewardError, "reward", [1.0]),
         ("a reward in an array", errors.RewardError, "reward", np.ones(1)),
     ]

@@ -178,7 +178,7 @@ def test_wrong_observations_are_named():
     with pytest.raises(errors.FeatureShapeError, match="'Mine'"):
         validated(observation(features={"Mine": [[1]]}))
     with pytest.raises(errors.ObservationError, match="reset returned an observation that is done"):
-        validated(observation(done=True))
+        validated(*[observation(done=True)] * 100)
     with pytest.raises(errors.ObservationError, match="return an Observation"):
         validated({"Mine": [[1, 2]]})
     env = validated(observation(), observation(reward=np.nan))
