@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from entity_env.errors import shorten
+from ppo_trainer.device_names import check_device_name
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.settings import build, fitted, plain
+from ppo_trainer.settings import build, fitted, names_its_settings, plain
 from ragged_net import NetConfig
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
 Schedule = Literal["constant", "linear", "cosine"]
 
 
+@names_its_settings
 @dataclass(frozen=True)
 class RolloutConfig:
     """How experience is collected.
@@ -52,6 +54,7 @@ class RolloutConfig:
     batch_size: int = 0
 
 
+@names_its_settings
 @dataclass(frozen=True)
 class PPOConfig:
     """Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347).
@@ -96,6 +99,7 @@ class PPOConfig:
     target_kl: float = 0.0
 
 
+@names_its_settings
 @dataclass(frozen=True)
 class OptimConfig:
     """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101).
@@ -113,6 +117,7 @@ class OptimConfig:
     weight_decay: float = 0.0
 
 
+@names_its_settings
 @dataclass(frozen=True)
 class EvalConfig:
     """Fresh episodes after training, or every so often.
@@ -135,6 +140,7 @@ class EvalConfig:
     scripted: str | None = None
 
 
+@names_its_settings
 @dataclass(frozen=True)
 class CheckpointConfig:
     """Save every ``every`` updates and at the end; keep the last ``keep`` checkpoints.
@@ -153,6 +159,7 @@ class CheckpointConfig:
     best_mode: Literal["max", "min"] = "max"
 
 
+@names_its_settings
 @dataclass(frozen=True)
 class WandbConfig:
     """Weights & Biases; ``offline`` needs no network."""
@@ -163,6 +170,7 @@ class WandbConfig:
     group: str | None = None
 
 
+@names_its_settings
 @dataclass(frozen=True)
 class TrainConfig:
     """Everything that decides a run.
@@ -176,7 +184,7 @@ class TrainConfig:
             two episodes for each environment on, and 100 at least. With ``eval.every``, also
             means of evaluations, such as ``eval/win``.
         stop_below: As ``stop_at``, for metrics that have to fall: ``{"episodic_length": 20}``.
-        device: ``auto`` takes a GPU where there is one.
+        device: ``auto`` takes a GPU where there is one; ``cpu``, ``cuda``, ``cuda:1``.
         precision: ``bfloat16`` runs the network under autocast.
         threads: CPU threads that share the network's blocks; 0 takes all cores. Small networks gain
             little from more than 1, those of width 128 most.
@@ -196,7 +204,7 @@ class TrainConfig:
     total_timesteps: int = 500_000
     stop_at: Mapping[str, float] | None = None
     stop_below: Mapping[str, float] | None = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: str = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
     threads: int = 1
     keep_memory: bool = True
@@ -221,6 +229,7 @@ class TrainConfig:
         object.__setattr__(self, "env", plain(self.env, "env"))
         for name in ("run_dir", "resume"):
             object.__setattr__(self, name, _without_tilde(getattr(self, name)))
+        check_device_name(self.device)
         _check_ranges(self)
         for name in ("stop_at", "stop_below"):
             object.__setattr__(self, name, _goals(getattr(self, name), name) or None)

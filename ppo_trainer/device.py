@@ -10,6 +10,7 @@ import torch
 from entity_env import VecEnv
 from ppo_trainer.ahead import compiling_ahead
 from ppo_trainer.config import TrainConfig
+from ppo_trainer.device_names import check_device_name, devices_here
 from ppo_trainer.errors import DeviceError
 from ppo_trainer.screen import say
 from ragged_net import compiled, kernels, set_threads
@@ -18,16 +19,26 @@ __all__ = ["choose_device", "compiling", "cores", "use_threads"]
 
 
 def choose_device(name: str) -> torch.device:
-    """``cpu``, ``cuda``, or with ``auto`` a GPU where there is one."""
+    """``cpu``, ``cuda``, ``cuda:1``, or with ``auto`` a GPU where there is one.
+
+    Raises:
+        DeviceError: No name of a device, or a GPU that this machine does not have.
+    """
+    check_device_name(name, DeviceError, "unknown device")
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in ("cpu", "cuda"):
-        raise DeviceError("unknown device", received=name, options=("auto", "cpu", "cuda"))
     if name == "cuda" and not torch.cuda.is_available():
         raise DeviceError(
             "device=cuda, but torch finds no GPU",
             received=f"torch {torch.__version__}, built for CUDA {torch.version.cuda}",
             hint="device=auto takes the CPU where there is no GPU",
+        )
+    number = name.partition(":")[2]
+    if number and int(number) >= (torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        raise DeviceError(
+            f"device={name}, but torch finds no such GPU",
+            expected=devices_here(),
+            received=f"torch {torch.__version__}, built for CUDA {torch.version.cuda}",
         )
     return torch.device(name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from entity_env.errors import nearest, shorten
 from ppo_trainer.errors import ConfigError
 
-__all__ = ["build", "fitted", "plain"]
+__all__ = ["build", "fitted", "names_its_settings", "plain"]
 
 ConfigT = TypeVar("ConfigT")
 
@@ -31,8 +32,30 @@ def build(kind: type[ConfigT], values: Any) -> ConfigT:
     return _build(kind, values, "", list(_names(kind, values, "")))
 
 
-_ALIASES = {"gpu": "did you mean 'cuda'?"}
-"""Hints for what is no misspelling."""
+def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
+    """A decorator for dataclasses: what they have no field for is a ConfigError with a near name.
+
+    Python's own TypeError knows neither the nearest setting nor the group that has it.
+    """
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def initialize(self: ConfigT, *values: Any, **settings: Any) -> None:
+        fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+        for key in settings.keys() - set(fields):
+            names = [name for name in _names(kind, {}, "") if name.rpartition(".")[2] == key]
+            group = names[0].rpartition(".")[0] if names else ""
+            raise ConfigError(
+                f"{kind.__name__} has no setting {key!r}",
+                options=fields,
+                hint=f"did you mean {names[0]!r}? {kind.__name__}({group}={{{key!r}: ...}})"
+                if names
+                else nearest(key, fields),
+            )
+        original(self, *values, **settings)
+
+    kind.__init__ = initialize  # type: ignore[method-assign,assignment]
+    return kind
 
 
 def _names(kind: type, values: Any, path: str) -> Iterator[str]:
@@ -143,7 +166,7 @@ def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
                 f"{path} does not know this value",
                 received=shorten(value),
                 options=choices,
-                hint=_ALIASES.get(str(value)) or nearest(value, choices),
+                hint=nearest(value, choices),
             )
         return value
     if hint is int and isinstance(value, float) and value.is_integer():

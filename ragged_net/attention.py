@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from ragged_net import compiled, kernels
-from ragged_net.errors import DeviceError, ShapeError, UnknownNameError
+from ragged_net.errors import DeviceError, ShapeError, UnknownNameError, check_kind, nearest
 from ragged_net.frames import MOST_FRAMES, Frames
 from ragged_net.ragged import RaggedTensor
 
@@ -80,9 +80,14 @@ def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
 
 def check_backend(name: str) -> None:
     """Raise UnknownNameError unless ``name`` is ``auto`` or a backend."""
+    check_kind("the attention backend", name, str)
     if name != "auto" and name not in BACKENDS:
         options = ["auto", *BACKENDS]
-        raise UnknownNameError(f"attention backend {name!r} does not exist", options=options)
+        raise UnknownNameError(
+            f"attention backend {name!r} does not exist",
+            options=options,
+            hint=nearest(name, options),
+        )
 
 
 def _auto(qkv: Tensor, frames: Frames) -> str:

@@ -2,17 +2,57 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ragged_net.attention import check_backend
-from ragged_net.errors import NetConfigError
+from ragged_net.errors import NetConfigError, check_kind, nearest
 
-__all__ = ["ACTIVATIONS", "NetConfig"]
+__all__ = ["ACTIVATIONS", "NetConfig", "whole"]
+
+KindT = TypeVar("KindT")
 
 ACTIVATIONS = ("relu", "gelu")
 
 
+def whole(where: str, value: Any) -> int:
+    """``value``, of NumPy or torch, too, as a whole number of at least 1.
+
+    Raises:
+        NetConfigError: It is none.
+    """
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise NetConfigError(
+            f"{where} is out of range", expected="a whole number >= 1", received=repr(value)
+        )
+    return value
+
+
+def _names_its_settings(kind: type[KindT]) -> type[KindT]:
+    """For a dataclass: what it has no field for is a NetConfigError with the nearest name."""
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def initialize(self: KindT, *values: Any, **settings: Any) -> None:
+        fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+        for name in settings:
+            if name not in fields:
+                raise NetConfigError(
+                    f"{kind.__name__} has no setting {name!r}",
+                    options=fields,
+                    hint=nearest(name, fields),
+                )
+        original(self, *values, **settings)
+
+    kind.__init__ = initialize  # type: ignore[method-assign,assignment]
+    return kind
+
+
+@_names_its_settings
 @dataclass(frozen=True)
 class NetConfig:
     """Settings of a network, or of its separate value network.
@@ -38,27 +78,24 @@ class NetConfig:
     attention: str = "auto"
 
     def __post_init__(self) -> None:
-        """Check all values."""
+        """Check all values; whole numbers of NumPy become Python's."""
         for name in ("dim", "layers", "heads", "mlp_ratio"):
-            value = _whole(getattr(self, name))
-            object.__setattr__(self, name, value)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise NetConfigError(
-                    f"NetConfig.{name} is out of range",
-                    expected="a whole number >= 1",
-                    received=repr(value),
-                )
+            object.__setattr__(self, name, whole(f"NetConfig.{name}", getattr(self, name)))
         if self.dim % self.heads:
             raise NetConfigError(
                 "NetConfig.dim cannot be split into heads",
                 expected="dim, a multiple of heads",
                 received=f"dim={self.dim}, heads={self.heads}",
+                hint=_neighbours(self.dim, self.heads),
             )
+        for name in ("activation", "attention"):
+            check_kind(f"NetConfig.{name}", getattr(self, name), str)
         if self.activation not in ACTIVATIONS:
             raise NetConfigError(
                 "NetConfig.activation does not exist",
                 received=repr(self.activation),
                 options=ACTIVATIONS,
+                hint=nearest(self.activation, ACTIVATIONS),
             )
         check_backend(self.attention)
 
@@ -68,8 +105,13 @@ class NetConfig:
         return self.activation == "relu" and self.attention == "auto"
 
 
-def _whole(value: Any) -> Any:
-    """A whole number of NumPy or torch as an int; all else as it is."""
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return value.item()
-    return value
+def _neighbours(dim: int, heads: int) -> str:
+    """The nearest widths for so many heads, and the nearest numbers of heads for that width."""
+    below = dim // heads * heads
+    widths = [f"dim={width}" for width in (below, below + heads) if width]
+    fitting = [number for number in range(1, min(dim, 1024) + 1) if dim % number == 0]
+    nearest_ones = sorted(sorted(fitting, key=lambda number: abs(number - heads))[:2])
+    return (
+        f"{' or '.join(widths)} with heads={heads}; "
+        f"{' or '.join(f'heads={number}' for number in nearest_ones)} with dim={dim}"
+    )

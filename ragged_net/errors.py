@@ -26,6 +26,7 @@ __all__ = [
     "check_kind",
     "check_names",
     "check_tensor",
+    "nearest",
 ]
 
 
@@ -118,6 +119,12 @@ class ActionChoiceError(RaggedNetError, IndexError):
     """A given action that does not exist or that the mask forbids."""
 
 
+def nearest(name: object, valid: Iterable[str]) -> str | None:
+    """A hint at the valid name that ``name`` is a misspelling of, if it is one."""
+    close = get_close_matches(str(name), [str(one) for one in valid], n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else None
+
+
 def check_names(kind: str, where: str, received: Iterable[str], valid: Iterable[str]) -> None:
     """Raise UnknownNameError unless ``received`` holds exactly the ``valid`` names, in any order.
 
@@ -130,11 +137,8 @@ def check_names(kind: str, where: str, received: Iterable[str], valid: Iterable[
     received, valid = list(received), list(valid)
     for name in received:
         if name not in valid:
-            close = get_close_matches(str(name), valid, n=1, cutoff=0.6)
             raise UnknownNameError(
-                f"{where} has an unknown {kind} {name!r}",
-                options=valid,
-                hint=f"did you mean {close[0]!r}?" if close else None,
+                f"{where} has an unknown {kind} {name!r}", options=valid, hint=nearest(name, valid)
             )
     for name in valid:
         if name not in received:

@@ -309,6 +309,42 @@ def test_a_device_that_does_not_exist():
     assert choose_device("cpu") == torch.device("cpu")
 
 
+@pytest.mark.parametrize("name", ["tpu", "cuda:", "cuda:x", "mps", "CPU"])
+def test_a_name_that_no_device_has_is_refused_with_the_devices_that_are_here(name):
+    with pytest.raises(ConfigError) as caught:
+        from_command_line(f"device={name}")
+    assert "'auto', 'cpu', 'cuda'" in str(caught.value)
+    assert "those here: cpu" in str(caught.value)
+
+
+def test_a_gpu_that_is_not_here_is_refused_when_the_run_begins(tmp_path):
+    config = small_config(run_dir=str(tmp_path), device="cuda:77")
+    with pytest.raises(DeviceError, match=r"(?s)cuda:77, but torch finds no such GPU.*cpu"):
+        train(config, env=Foraging)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: TrainConfig(lr=1e-3), ["no setting 'lr'", "did you mean 'optim.lr'?"]),
+        (lambda: TrainConfig(totl_timesteps=3), ["did you mean 'total_timesteps'?"]),
+        (lambda: TrainConfig(gama=3), ["no setting 'gama'", "'total_timesteps'"]),
+        (lambda: PPOConfig(epoch=3), ["PPOConfig has no setting 'epoch'", "'epochs'?"]),
+        (lambda: OptimConfig(learning_rate=3), ["OptimConfig", "'lr', 'schedule'"]),
+        (lambda: RolloutConfig(num_env=3), ["did you mean 'num_envs'?"]),
+        (lambda: EvalConfig(episode=3), ["did you mean 'episodes'?"]),
+        (lambda: CheckpointConfig(keeps=3), ["did you mean 'keep'?"]),
+        (lambda: WandbConfig(modes=3), ["did you mean 'mode'?"]),
+        (lambda: replace(TrainConfig(), sed=3), ["did you mean 'seed'?"]),
+    ],
+)
+def test_keywords_that_no_setting_has_name_the_nearest(make, words):
+    with pytest.raises(ConfigError) as caught:
+        make()
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
 @pytest.mark.parametrize(
     "make",
     [

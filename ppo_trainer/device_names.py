@@ -1,0 +1,44 @@
+"""What devices are called, and which of them this machine has."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from entity_env.errors import nearest, shorten
+from ppo_trainer.errors import ConfigError, TrainerError
+
+__all__ = ["check_device_name", "devices_here"]
+
+NAMES = ("auto", "cpu", "cuda")
+_ALIASES = {"gpu": "did you mean 'cuda'?"}
+"""Hints for what is no misspelling."""
+
+
+def check_device_name(
+    name: object,
+    kind: type[TrainerError] = ConfigError,
+    what: str = "device does not know this value",
+) -> None:
+    """Raise an error of this ``kind`` unless ``name`` is one of ``NAMES`` or such as ``cuda:1``.
+
+    The machine need not have it: settings are written for other machines, too.
+    """
+    if isinstance(name, str) and (name in NAMES or re.fullmatch(r"cuda:\d{1,3}", name)):
+        return
+    raise kind(
+        what,
+        expected=f"auto, a GPU such as cuda:0, or one of those here: {devices_here()}",
+        received=shorten(name),
+        options=NAMES,
+        hint=_ALIASES.get(str(name)) or nearest(str(name), ("auto", "cuda")),
+    )
+
+
+def devices_here() -> str:
+    """The devices of this machine, in words."""
+    if not torch.cuda.is_available():
+        return "cpu (torch finds no GPU)"
+    names = (torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+    return ", ".join(["cpu", *(f"cuda:{i} ({name})" for i, name in enumerate(names))])
