@@ -24,7 +24,7 @@ from ppo_trainer.evaluation import Evaluation, evaluate_all
 from ppo_trainer.evaluation_file import describe
 from ppo_trainer.evaluation_table import left_out, table
 from ppo_trainer.loading import LoadedRun, load_policy
-from ppo_trainer.screen import say
+from ppo_trainer.screen import deliver
 from ppo_trainer.torch_state import usual_torch
 
 __all__ = ["evaluate_run", "main"]
@@ -133,11 +133,12 @@ def main(arguments: list[str] | None = None) -> None:
         loaded = load_policy(options.run, trust=options.trust, scripted=True, changes=changes)
         results = _play(loaded, options.episodes, options.greedy)
     if options.json:
-        say(json.dumps(_facts(loaded, options.episodes, results), indent=1), is_read=True)
+        deliver(json.dumps(_facts(loaded, options.episodes, results), indent=1))
         return
-    say(table(results, loaded.config.shown_metrics), is_read=True)
+    text = table(results, loaded.config.shown_metrics)
     if missing := left_out(results):
-        say(f"left out, as --seconds {options.seconds:g} were over:\n{missing}", is_read=True)
+        text += f"\nleft out, as --seconds {options.seconds:g} were over:\n{missing}"
+    deliver(text)
 
 
 if __name__ == "__main__":

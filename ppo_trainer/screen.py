@@ -9,7 +9,7 @@ import contextlib
 import sys
 from typing import Any
 
-__all__ = ["Screen", "complain", "say"]
+__all__ = ["Screen", "complain", "deliver", "say"]
 
 
 class Screen:
@@ -26,7 +26,6 @@ class Screen:
 
     def __init__(self, stream: Any, *, is_read: bool = False) -> None:
         self._stream = stream
-        self._forgiven = contextlib.suppress(Exception)
         self._is_read = is_read
 
     @property
@@ -36,33 +35,37 @@ class Screen:
 
     def isatty(self) -> bool:
         """Whether it is a terminal."""
-        with self._forgiven:
+        with contextlib.suppress(Exception):
             return bool(self._stream.isatty())
         return False
 
     def write(self, text: str) -> int:
-        """Write, with escapes for what the encoding has no letters for."""
+        """Write, with escapes for what the encoding has no letters for; 0 if it was lost."""
         try:
-            self._stream.write(text)
-        except UnicodeEncodeError:
-            with self._forgiven:
+            try:
+                self._stream.write(text)
+            except UnicodeEncodeError:
                 self._stream.write(text.encode("ascii", "backslashreplace").decode())
         except BrokenPipeError:
             if self._is_read:
                 raise
+            return 0
         except Exception:
             return 0
         return len(text)
 
-    def flush(self) -> None:
-        """Flush, where there is anything to."""
+    def flush(self) -> bool:
+        """Flush, where there is anything to; False if something was lost."""
         try:
-            self._stream.flush()
+            if hasattr(self._stream, "flush"):
+                self._stream.flush()
         except BrokenPipeError:
             if self._is_read:
                 raise
+            return False
         except Exception:
-            return
+            return False
+        return True
 
 
 def say(text: str = "", *, is_read: bool = False) -> None:
@@ -74,11 +77,23 @@ def say(text: str = "", *, is_read: bool = False) -> None:
     _print(Screen(sys.stdout, is_read=is_read), text)
 
 
+def deliver(text: str) -> None:
+    """Print what a command was called for. Where nothing takes it, it is complained, and fails.
+
+    Raises:
+        BrokenPipeError: Nobody reads it any more.
+        SystemExit: It went to stderr instead.
+    """
+    if not _print(Screen(sys.stdout, is_read=True), text):
+        complain(text)
+        sys.exit(1)
+
+
 def complain(text: str) -> None:
     """``say`` on stderr."""
     _print(Screen(sys.stderr), text)
 
 
-def _print(screen: Screen, text: str) -> None:
-    screen.write(f"{text}\n")
-    screen.flush()
+def _print(screen: Screen, text: str) -> bool:
+    """Whether all of it has arrived."""
+    return screen.write(f"{text}\n") > 0 and screen.flush()

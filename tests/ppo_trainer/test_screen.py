@@ -15,7 +15,7 @@ from support.trainer_runs import metrics, small_config
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.progress import RunProgress
 from ppo_trainer.recent import RecentEpisodes
-from ppo_trainer.screen import Screen, complain, say
+from ppo_trainer.screen import Screen, complain, deliver, say
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,6 +98,20 @@ def test_broken_streams_are_forgiven(make):
     screen.flush()
     assert screen.isatty() in (True, False)
     assert "x".encode(screen.encoding) == b"x"
+
+
+@pytest.mark.parametrize("make", BROKEN.values(), ids=BROKEN)
+def test_what_a_command_was_called_for_is_never_lost(make, monkeypatch, capsys):
+    stream = make()
+    monkeypatch.setattr("sys.stdout", stream)
+    if isinstance(stream, (OnlyWrites, io.TextIOWrapper)):
+        deliver("the results")
+        assert capsys.readouterr().err == ""
+    else:
+        with pytest.raises(SystemExit) as ended:
+            deliver("the results")
+        assert ended.value.code == 1
+        assert capsys.readouterr().err == "the results\n"
 
 
 def test_a_reader_that_has_had_enough_ends_only_what_is_for_him(monkeypatch):
