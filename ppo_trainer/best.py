@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from ppo_trainer.checkpoint import save_network
+from ppo_trainer.checkpoint_files import SavedFiles
 from ppo_trainer.config import CheckpointConfig
+from ppo_trainer.errors import CheckpointError
 from ppo_trainer.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -82,8 +84,17 @@ class BestNetwork:
 
 
 def read_best(run: RunFolder) -> Best | None:
-    """What is known of a run's best network; None where it has none."""
-    try:
-        return Best(**json.loads((run.best / "state.json").read_text()))
-    except (OSError, ValueError, TypeError):
+    """What is known of a run's best network; None where it has none.
+
+    Raises:
+        CheckpointError: It is damaged.
+    """
+    if not os.path.lexists(run.best):
         return None
+    try:
+        return Best(**SavedFiles.open(run.best).facts)
+    except TypeError as error:
+        raise CheckpointError(
+            f"{run.best} is damaged: {error}",
+            hint="move it away, and the run looks for its best network again",
+        ) from error

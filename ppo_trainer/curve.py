@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from entity_env.files import write_file
 from ppo_trainer.logger import read_metrics
 from ppo_trainer.recent import RecentEpisodes, is_per_episode
 from ppo_trainer.run_folder import RunFolder, writing
@@ -80,8 +82,10 @@ def draw_curve(run: RunFolder) -> Path | None:
     figure.suptitle(run.path.name + note, fontsize=10, wrap=True)
     for index, panel in enumerate(shown):
         _draw(figure.add_subplot(rows, columns, index + 1), panel, index // columns == rows - 1)
+    picture = BytesIO()
+    figure.savefig(picture, format="png")
     with writing(run.curve_file):
-        figure.savefig(run.curve_file)
+        write_file(run.curve_file, picture.getvalue())
     return run.curve_file
 
 

@@ -7,11 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from entity_env.bounded_json import parse_json
+from entity_env.errors import DAMAGES
+from entity_env.files import read_file, write_file
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.evaluation import Evaluation
+from ppo_trainer.evaluation_table import left_out, table
 from ppo_trainer.run_folder import RunFolder, writing
 
 __all__ = ["describe", "read_same", "write_evaluation"]
+
+_MOST_BYTES, _MOST_VALUES = 1 << 20, 20_000
 
 
 def describe(
@@ -45,7 +51,7 @@ def describe(
 def write_evaluation(run: RunFolder, facts: Mapping[str, Any]) -> None:
     """Keep what ``describe`` returned in the run folder."""
     with writing(run.evaluation_file):
-        run.evaluation_file.write_text(json.dumps(facts, indent=1) + "\n")
+        write_file(run.evaluation_file, f"{json.dumps(facts, indent=1)}\n".encode())
 
 
 def read_same(run: RunFolder, facts: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
@@ -54,12 +60,13 @@ def read_same(run: RunFolder, facts: Mapping[str, Any]) -> list[Mapping[str, Any
     What cannot be read is none: it is made again.
     """
     try:
-        known = json.loads(run.evaluation_file.read_text())
+        known = parse_json(read_file(run.evaluation_file, _MOST_BYTES), _MOST_VALUES)
         # As JSON has them: tuples are lists there.
         wanted = json.loads(json.dumps({name: facts[name] for name in ("steps", "settings")}))
         if any(known[name] != value for name, value in wanted.items()):
             return None
         players: list[Mapping[str, Any]] = known["players"]
+        table(players), left_out(players)  # which finds out whether they can be shown
         return players
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (OSError, OverflowError, *DAMAGES):
         return None

@@ -11,7 +11,7 @@ import torch
 
 from entity_env.registry import Factory
 from ppo_trainer.changes import with_changes
-from ppo_trainer.checkpoint import load_network, locate_checkpoint
+from ppo_trainer.checkpoint import load_network, locate_checkpoint, network_of
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.device import choose_device
 from ppo_trainer.environments import Game, make_factory
@@ -73,7 +73,7 @@ def load_policy(
     require_trust(run, config, trust=trust, env=env, named=changes or {}, scripted=scripted)
     config = with_changes(config, changes or {})
     fitted = fit_game(run, make_factory(config, env))
-    net = RaggedNet(fitted.obs_space, fitted.action_space, config.net, config.value_net)
+    net = network_of(folder, fitted.obs_space, fitted.action_space, config)
     return LoadedRun(run, config, *_ready(folder, net, device), fitted)
 
 
@@ -84,7 +84,7 @@ def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
     saved = run.read_spaces()
     if saved is None:
         return None
-    net = RaggedNet(*saved, config.net, config.value_net)
+    net = network_of(folder, *saved, config)
     return LoadedNet(run, config, *_ready(folder, net, device))
 
 

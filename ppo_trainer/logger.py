@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import SEEK_END, BufferedWriter
 from typing import Any
 
+from entity_env.files import open_to_append, read_file, write_file
 from ppo_trainer.config import TrainConfig, config_to_dict
-from ppo_trainer.errors import ConfigError
+from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.metrics_file import keep_records, read_metrics
 from ppo_trainer.recent import RecentEpisodes
-from ppo_trainer.run_folder import RunFolder, writing
+from ppo_trainer.run_folder import RunFolder, reading, writing
 
 __all__ = ["RunLogger", "check_wandb", "read_metrics"]
 
@@ -34,20 +38,20 @@ class RunLogger:
     def __init__(
         self, run: RunFolder, config: TrainConfig, update: int, recent: RecentEpisodes | None = None
     ) -> None:
-        kept = [record for record in read_metrics(run) if record["update"] <= update]
         self.recent = RecentEpisodes(config.rollout.num_envs) if recent is None else recent
+        kept = keep_records(run, update)
         for record in kept:
             self.recent.add(record)
         # Half a second of imports that a reader of this module does not need.
         from torch.utils.tensorboard import SummaryWriter
 
         self._file, last_step = run.metrics_file, kept[-1]["steps"] + 1 if kept else None
-        temporary = self._file.with_suffix(".tmp")
         with writing(self._file):
-            temporary.write_text("".join(json.dumps(record) + "\n" for record in kept))
-            temporary.replace(self._file)  # in one step: a kill loses no record
-            self._lines = self._file.open("a")
-            self._board = SummaryWriter(str(run.path), purge_step=last_step)
+            self._lines = BufferedWriter(open_to_append(self._file))
+            self._lines.seek(0, SEEK_END)
+            # A name that nobody can have foreseen, and put a link there.
+            suffix = f".{secrets.token_hex(8)}"
+            self._board = SummaryWriter(str(run.path), purge_step=last_step, filename_suffix=suffix)
         self._wandb = _start_wandb(run, config)
 
     def __enter__(self) -> RunLogger:
@@ -68,26 +72,13 @@ class RunLogger:
         """Write the numbers of one update; what is not finite is left out."""
         finite = {name: value for name, value in sorted(metrics.items()) if math.isfinite(value)}
         with writing(self._file):
-            self._lines.write(json.dumps({"update": update, "steps": steps} | finite) + "\n")
+            record = json.dumps({"update": update, "steps": steps} | finite)
+            self._lines.write(f"{record}\n".encode())
             self._lines.flush()
             board: Any = self._board.file_writer
             board.add_summary(_summary(finite), steps)
         if self._wandb is not None:
             self._wandb.log({"update": update, **finite}, step=steps)
-
-
-def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
-    """All whole records of a run; a line that a kill cut short is left out."""
-    records = []
-    if run.metrics_file.is_file():
-        for line in run.metrics_file.read_text(errors="replace").splitlines():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict) and {"update", "steps"} <= record.keys():
-                records.append(record)
-    return records
 
 
 def _summary(metrics: Mapping[str, float]) -> Any:
@@ -101,10 +92,11 @@ def _summary(metrics: Mapping[str, float]) -> Any:
 def _wandb_id(run: RunFolder) -> str:
     """One id for all parts of a run, and another for a run of the same name elsewhere."""
     file = run.path / "wandb_id"
-    if not file.is_file():
-        with writing(file):
-            file.write_text(secrets.token_hex(8))
-    return file.read_text().strip()
+    with writing(file):
+        if not os.path.lexists(file):
+            write_file(file, secrets.token_hex(8).encode())
+    with reading(file):
+        return read_file(file, 64).decode("ascii").strip()
 
 
 def check_wandb(config: TrainConfig) -> None:
@@ -144,6 +136,12 @@ def _start_wandb(run: RunFolder, config: TrainConfig) -> Any:
         return None
     import wandb
 
+    folder = run.path / "wandb"
+    if folder.is_symlink():
+        raise RunFolderError(
+            f"{folder} is a link, and nothing is written through links within a run folder",
+            hint="link the run's folder itself, or remove the link",
+        )
     with _explained():
         return wandb.init(
             mode=config.wandb.mode,

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -19,19 +18,21 @@ from typing import Any
 import yaml
 
 from entity_env import ActionSpace, ObsSpace
-from entity_env.errors import SpaceError
+from entity_env.bounded_json import count_values, parse_json
+from entity_env.errors import SpaceError, shorten
+from entity_env.files import lock, read_file, remove_leftovers, write_file
 from entity_env.space_json import spaces_from_json, spaces_to_json
+from ppo_trainer.bounded_yaml import check_size, parse_yaml
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
+from ppo_trainer.drafts import draft_name, remove_drafts
 from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.screen import say
 from ppo_trainer.signature import SIGNATURE_LENGTH, KeyUnavailableError, sign
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+__all__ = ["RunFolder", "reading", "writing"]
 
-__all__ = ["RunFolder", "writing"]
+_MOST_CONFIG, _MOST_SPACES = 1 << 20, 1 << 22  # bytes
+_MOST_PARTS = 100_000  # values in the JSON of spaces
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ class RunFolder:
 
         What stands under its final name has a checkpoint, however early it is killed.
         """
-        path = Path(config.run_dir) / f".draft-{os.getpid()}-{time.time_ns()}"
+        path = Path(config.run_dir) / draft_name()
+        remove_drafts(path.parent)
         try:
             path.mkdir(parents=True)
         except OSError as error:
@@ -129,11 +131,13 @@ class RunFolder:
     def open(cls, path: str | Path) -> RunFolder:
         """An existing run folder."""
         run = cls(Path(path).expanduser())
-        if not run.config_file.is_file():
+        with reading(run.config_file):
+            found = _exists(run.config_file)
+        if not found:
             raise RunFolderError(
                 f"{str(path)!r} is not a run folder",
                 expected="a folder that holds config.yaml and checkpoints/",
-                received="nothing there" if not run.path.exists() else "no config.yaml",
+                received="no config.yaml" if os.path.exists(run.path) else "nothing there",
                 hint=_meant(run.path),
             )
         return run
@@ -142,32 +146,35 @@ class RunFolder:
     def held(self) -> Iterator[None]:
         """Keep other processes from training this run; one that is killed lets go of it, too.
 
+        What killed processes left unfinished in it is removed.
+
         Raises:
             RunFolderError: Another one trains it.
         """
-        with ExitStack() as stack:
-            if fcntl is not None:
+        with ExitStack() as stack, writing(self.path):
+            folder = os.open(self.path, os.O_RDONLY) if os.name == "posix" else None
+            if folder is not None:
+                stack.callback(os.close, folder)
                 try:
-                    folder = os.open(self.path, os.O_RDONLY)
-                    stack.callback(os.close, folder)
-                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    is_alone = lock(folder)
                 except BlockingIOError:
                     raise RunFolderError(
                         f"the run {str(self.path)!r} is being trained by another process",
                         hint="wait until it has ended, or stop it: Ctrl-C there saves the run",
                     ) from None
-                except OSError:
-                    pass  # some file systems cannot tell
+                if is_alone:
+                    for place in (self.path, self.checkpoints):
+                        remove_leftovers(place)
+            stack = stack.pop_all()
+        with stack:
             yield
 
     def read_values(self) -> dict[str, Any]:
         """The settings as nested dicts."""
-        try:
-            values = yaml.safe_load(self.config_file.read_text())
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise RunFolderError(f"{self.config_file} cannot be read: {error}") from error
+        with reading(self.config_file):
+            values = parse_yaml(read_file(self.config_file, _MOST_CONFIG))
         if not isinstance(values, dict):
-            raise RunFolderError(f"{self.config_file} holds no settings", received=repr(values))
+            raise RunFolderError(f"{self.config_file} holds no settings", received=shorten(values))
         return values
 
     def read_config(self) -> TrainConfig:
@@ -180,47 +187,53 @@ class RunFolder:
     def read_signature(self) -> str | None:
         """What stands beside the settings to say who made them, if anything does."""
         try:
-            if not self.signature_file.is_file():  # a pipe would never end
-                return None
-            with self.signature_file.open(encoding="ascii") as file:
-                return file.read(SIGNATURE_LENGTH + 1).strip()
+            return read_file(self.signature_file, SIGNATURE_LENGTH + 1).decode("ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
 
     def read_spaces(self) -> tuple[ObsSpace, dict[str, ActionSpace]] | None:
         """The spaces that the network was made for; None where the run does not know them."""
-        if not self.spaces_file.exists():
-            return None
-        try:
-            return spaces_from_json(json.loads(self.spaces_file.read_text()))
-        except (OSError, ValueError, RecursionError) as error:
-            what = error.what if isinstance(error, SpaceError) else str(error)
-            raise RunFolderError(
-                f"{self.spaces_file} cannot be read: {what}",
-                hint="without this file, the network is made for the spaces of the environment",
-            ) from error
+        hint = "without this file, the network is made for the spaces of the environment"
+        with reading(self.spaces_file, hint):
+            if not _exists(self.spaces_file):
+                return None
+            text = read_file(self.spaces_file, _MOST_SPACES)
+            return spaces_from_json(parse_json(text, _MOST_PARTS))
 
     def write_spaces(self, obs_space: ObsSpace, action_space: Mapping[str, ActionSpace]) -> None:
         """Keep the spaces that the network is made for."""
-        text = json.dumps(spaces_to_json(obs_space, action_space), indent=1)
+        text = (json.dumps(spaces_to_json(obs_space, action_space), indent=1) + "\n").encode()
+        if len(text) > _MOST_SPACES or count_values(text) > _MOST_PARTS:
+            raise RunFolderError(
+                "the spaces are too large to be kept with a network",
+                expected=f"at most {_MOST_PARTS:,} features, entity types, actions and labels",
+                received=f"up to {count_values(text):,}, {len(text):,} bytes",
+            )
         with writing(self.spaces_file):
-            self.spaces_file.write_text(text + "\n")
+            write_file(self.spaces_file, text)
 
     def write_config(self, config: TrainConfig) -> None:
         """Replace the settings in one step, and sign them where this user has a key."""
-        self._replace(self.config_file, yaml.safe_dump(config_to_dict(config), sort_keys=False))
-        with suppress(KeyUnavailableError):  # a run without a signature trains all the same
-            self._replace(self.signature_file, sign(config) + "\n")
-
-    def _replace(self, file: Path, text: str) -> None:
-        temporary = file.with_suffix(".tmp")
-        with writing(file):
-            temporary.write_text(text)
-            temporary.replace(file)
+        text = yaml.safe_dump(config_to_dict(config), sort_keys=False).encode()
+        try:
+            check_size(text)
+        except ValueError as error:
+            raise ConfigError(f"the settings do not fit into config.yaml: {error}") from error
+        with writing(self.config_file):
+            write_file(self.config_file, text)
+        with suppress(KeyUnavailableError), writing(self.signature_file):
+            # A run without a signature trains all the same.
+            write_file(self.signature_file, f"{sign(config)}\n".encode())
 
 
 def _meant(path: Path) -> str | None:
     """Which run somebody may have had in mind, and else the newest ones beside it."""
+    with suppress(OSError):  # a hint is not worth an error
+        return _guess(path)
+    return None
+
+
+def _guess(path: Path) -> str | None:
     if path.parent.name == "checkpoints" and (path.parent.parent / "config.yaml").is_file():
         return f"that is a checkpoint of the run {str(path.parent.parent)!r}"
     if (path.parent / "config.yaml").is_file() and (path / "model.safetensors").is_file():
@@ -249,3 +262,22 @@ def writing(file: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunFolderError(f"{file} cannot be written: {error}") from error
+
+
+@contextmanager
+def reading(file: Path, hint: str | None = None) -> Iterator[None]:
+    """Turn what a file raises that cannot be read, or makes no sense, into a RunFolderError."""
+    try:
+        yield
+    except (OSError, ValueError, RecursionError) as error:
+        what = error.what if isinstance(error, SpaceError) else str(error)
+        raise RunFolderError(f"{file} cannot be read: {what}", hint=hint) from error
+
+
+def _exists(path: Path) -> bool:
+    """Whether something is there; one that may not be looked at is an OSError, and not nothing."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

@@ -6,7 +6,7 @@ import math
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from ppo_trainer.checkpoint import (
     latest_checkpoint,
     load_pending,
     load_state,
+    network_of,
     save_state,
     saved_at,
 )
@@ -182,18 +183,22 @@ def open_session(
     Within, no other process can train the run.
     """
     torch.manual_seed(derived_seed(config.seed, "network"))
-    spaces = None if config.resume is None else RunFolder.open(config.resume).read_spaces()
-    # Those of the run come in its own order, which the optimizers number their tensors by.
-    obs_space, action_space = spaces or (vec_env.obs_space(), vec_env.action_space())
-    net = RaggedNet(obs_space, action_space, config.net, config.value_net)
-    net.to(device)
-    state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
-    run = RunFolder.draft(config) if config.resume is None else RunFolder.open(config.resume)
-    recent = RecentEpisodes(config.rollout.num_envs)
-    best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
-    buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
-    session = Session(config, game, vec_env, device, state, run, recent, buffer, best)
-    with run.held():
+    with ExitStack() as stack:
+        if config.resume is None:
+            spaces = vec_env.obs_space(), vec_env.action_space()
+            net = RaggedNet(*spaces, config.net, config.value_net)
+            run = RunFolder.draft(config)
+            stack.enter_context(run.held())
+        else:
+            run = RunFolder.open(config.resume)
+            stack.enter_context(run.held())
+            net = _network_of_run(config, run, vec_env)
+        net.to(device)
+        state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
+        recent = RecentEpisodes(config.rollout.num_envs)
+        best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
+        buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
+        session = Session(config, game, vec_env, device, state, run, recent, buffer, best)
         yield _resume(session) if config.resume is not None else _begin(session)
 
 
@@ -215,6 +220,14 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
     return replace(session, run=run), obs
 
 
+def _network_of_run(config: TrainConfig, run: RunFolder, vec_env: VecEnv) -> RaggedNet:
+    """A network for what a resumed run has saved."""
+    _check_same_network(config, run)
+    # The run's spaces come in its own order, which the optimizers number their tensors by.
+    spaces = run.read_spaces() or (vec_env.obs_space(), vec_env.action_space())
+    return network_of(latest_checkpoint(run), *spaces, config)
+
+
 def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
     """Also where all shapes fit: with other heads the same parameters are another function."""
     saved = run.read_config()
@@ -233,7 +246,6 @@ def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
 
 def _resume(session: Session) -> tuple[Session, VecObs]:
     run, state, vec_env, config = session.run, session.state, session.vec_env, session.config
-    _check_same_network(config, run)
     folder = latest_checkpoint(run)
     restored = load_state(folder, state)
     envs, notes = restored.envs, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from entity_env.errors import shorten
+from entity_env.files import new_file_by_path, write_file
 from ppo_trainer.errors import VideoError
 
 __all__ = ["check_picture", "write_video"]
@@ -32,19 +34,26 @@ def write_video(path: Path, pictures: Sequence[Any], fps: float) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix.lower() == ".gif":
-            _write_gif(path, frames, fps)
+            write_file(path, _gif(frames, fps))
         else:
-            _write_mp4(path, frames, fps)
+            with new_file_by_path(path) as new:
+                _write_mp4(new, frames, fps)
     except OSError as error:
         raise VideoError(f"{str(path)!r} cannot be written: {error}") from error
     return path
 
 
-def _write_gif(path: Path, frames: Sequence[npt.NDArray[np.uint8]], fps: float) -> None:
-    images = [Image.fromarray(frame) for frame in frames]
+def _gif(frames: Sequence[npt.NDArray[np.uint8]], fps: float) -> bytes:
+    images, file = [Image.fromarray(frame) for frame in frames], BytesIO()
     images[0].save(
-        path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0
+        file,
+        format="GIF",
+        save_all=True,
+        append_images=images[1:],
+        duration=round(1000 / fps),
+        loop=0,
     )
+    return file.getvalue()
 
 
 def _write_mp4(path: Path, frames: Sequence[npt.NDArray[np.uint8]], fps: float) -> None:

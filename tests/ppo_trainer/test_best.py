@@ -10,6 +10,7 @@ from support.trainer_runs import (
     checkpoints,
     metrics,
     parameters,
+    reseal,
     resuming,
     small_config,
 )
@@ -93,8 +94,7 @@ def test_a_better_network_of_long_ago_survives_a_resume(tmp_path):
     # Another seed's episodes are other ones; the recorded value is out of their reach.
     config = config_for(tmp_path, steps=600)
     run = train(config, env=SavedForaging).run
-    facts = json.loads((run / "best" / "state.json").read_text())
-    (run / "best" / "state.json").write_text(json.dumps({**facts, "value": 1e6}))
+    reseal(run / "best", lambda facts: facts.update(value=1e6))
     kept = load_file(run / "best" / "model.safetensors")
     train(resuming(config, run, total_timesteps=960), env=SavedForaging)
     assert_same(load_file(run / "best" / "model.safetensors"), kept)

@@ -1,6 +1,5 @@
 """Checkpoints: round trips, damage, and kills at every step of writing one."""
 
-import json
 import shutil
 import sys
 from copy import deepcopy
@@ -17,6 +16,7 @@ from support.trainer_runs import (
     checkpoints,
     network,
     parameters,
+    reseal,
     rollout_of,
     small_config,
 )
@@ -281,9 +281,7 @@ def test_a_damaged_file_is_a_checkpoint_error_with_a_hint(run, damage, name):
 )
 def test_a_state_that_is_json_but_makes_no_sense_is_a_checkpoint_error(run, change):
     folder = save_state(run, trained_state(small_config()), None, keep=2)
-    facts = json.loads((folder / "state.json").read_text())
-    change(facts)
-    (folder / "state.json").write_text(json.dumps(facts))
+    reseal(folder, change)
     with pytest.raises(CheckpointError, match="damaged"):
         load_state(folder, fresh_state(small_config()))
 

@@ -1,6 +1,8 @@
 """Settings of tiny runs, rollouts to update on, and what a run folder holds."""
 
+import hashlib
 import json
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -114,3 +116,23 @@ def metrics(run: Path) -> list[dict[str, float]]:
         {name: value for name, value in json.loads(line).items() if not name.startswith("time/")}
         for line in lines
     ]
+
+
+def reseal(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change what ``state.json`` of a checkpoint says, and make its digests right again."""
+    facts = json.loads((folder / "state.json").read_text())
+    change(facts)
+    del facts["sha256"]
+    for name in facts["files"]:
+        data = (folder / name).read_bytes()
+        facts["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    rest = json.dumps(facts)[1:]
+    first = f'{{"sha256": "{hashlib.sha256(rest.encode()).hexdigest()}",\n'
+    (folder / "state.json").write_text(first + rest)
+
+
+def without_digests(folder: Path) -> None:
+    """Turn a checkpoint into one that an older version has written."""
+    facts = json.loads((folder / "state.json").read_text())
+    del facts["sha256"], facts["files"]
+    (folder / "state.json").write_text(json.dumps(facts))
