@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import copy
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,7 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.list_env import ListEnv
+from entity_env.own_methods import OwnMethodWarning
 from entity_env.play import random_policy
 from entity_env.vec_env import VecEnv, check_count
 
@@ -91,24 +93,36 @@ def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) ->
         before = made[0].obs_space(), made[0].action_space()
         game = _play(rows, episodes, seed)
         _check_same(game, _play(rows, episodes, seed), "reset with the same seed")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OwnMethodWarning)  # there is a note of it
+            saves = rows.has_state()
     _check_close(made[0])
     with ListEnv(create, 1, seed) as rows:
         check_spaces(before, made[-1])
         _check_same(game, _play(rows, episodes, seed), "made again with the same seed")
-    if _draws(made[0], "render") or _draws(made[0], "render_text"):
+    if _has_own(made[0], "render") or _has_own(made[0], "render_text"):
         with ListEnv(create, 1, seed) as rows:
             drawn = _play(rows, episodes, seed, lambda: _check_pictures(made[-1]))
             _check_same(game, drawn, "drawn now and then")
     _check_memory(create, game, episodes, seed)
-    if made[0].has_state():
+    if saves:
         for steps in sorted({0, 1, len(game) // 2}):
             check_state(create, steps, seed)
-    return _checked(game)
+    return _checked(game, [] if saves else _notes_of_state(made[0]))
 
 
-def _checked(game: list[VecObs]) -> Checked:
+def _notes_of_state(env: Environment) -> list[str]:
+    """What keeps an environment that has both methods from being saved."""
+    if not (_has_own(env, "get_state") and _has_own(env, "set_state")):
+        return []
+    return [
+        "get_state and set_state do not save the environment, so that a resumed run begins new "
+        "episodes: is get_state() a dict, and set_state(state) an Observation?"
+    ]
+
+
+def _checked(game: list[VecObs], notes: list[str]) -> Checked:
     episodes, steps = sum(int(obs.done[0]) for obs in game), len(game) - 1
-    notes = []
     if not episodes:
         notes.append(
             f"no episode ended within {steps:,} steps of random play: is done ever True? "
@@ -173,7 +187,7 @@ def _check_memory(create_env: CreateEnv, game: list[VecObs], episodes: int, seed
         ) from error
 
 
-def _draws(env: Environment, method: str) -> bool:
+def _has_own(env: Environment, method: str) -> bool:
     """Whether the environment has this method of its own."""
     # A wrapper has methods to draw whether or not the environment inside has them.
     kind = type(getattr(env, "unwrapped", env))
@@ -182,7 +196,7 @@ def _draws(env: Environment, method: str) -> bool:
 
 def _check_pictures(env: Environment) -> None:
     """The picture and the text, where the environment draws them."""
-    if _draws(env, "render"):
+    if _has_own(env, "render"):
         picture = _call("render", env.render)
         given = isinstance(picture, np.ndarray) and f"{picture.dtype} {picture.shape}"
         if not given or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
@@ -191,7 +205,7 @@ def _check_pictures(env: Environment) -> None:
                 expected="an array of uint8 with shape (H, W, 3)",
                 received=given or shorten(picture),
             )
-    if _draws(env, "render_text"):
+    if _has_own(env, "render_text"):
         text = _call("render_text", env.render_text)
         if not isinstance(text, str):
             raise ObservationError(

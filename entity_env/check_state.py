@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
+from typing import Any
 
 from entity_env.batch import VecObs
 from entity_env.check_tools import COPIES, difference, pack_obs
 from entity_env.environment import Environment
 from entity_env.errors import StateError, shorten
 from entity_env.list_env import ListEnv
+from entity_env.own_methods import OwnMethodWarning
 from entity_env.play import random_policy
 from entity_env.vec_env import VecEnv
 
@@ -35,7 +38,7 @@ def check_state(create_env: Callable[[], Environment], steps: int, seed: int) ->
         if json.dumps(state) != text:
             raise StateError("a saved state changes while the game goes on", hint=COPIES)
     with ListEnv(create_env, 1, seed + 1) as env:
-        restored = env.set_state(json.loads(text))
+        restored = _restored(env, json.loads(text), where)
         part = difference("", *({n: pack_obs(obs)[n] for n in _SHOWN} for obs in (first, restored)))
         if part is not None:
             raise StateError(f"set_state returns another observation: {part} differs", where=where)
@@ -48,6 +51,20 @@ def check_state(create_env: Callable[[], Environment], steps: int, seed: int) ->
                 hint="get_state returns all that reset and act change, but self.rng",
                 where=where,
             )
+
+
+def _restored(env: VecEnv, state: list[Any], where: str) -> VecObs:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OwnMethodWarning)  # rows themselves begin new episodes
+        try:
+            return env.set_state(state)
+        except OwnMethodWarning as warning:
+            raise StateError(
+                "set_state returns no observation",
+                expected="the Observation of the moment that it goes back to",
+                received=str(warning),
+                where=where,
+            ) from None
 
 
 def _continue(env: VecEnv, obs: VecObs, steps: int, seed: int) -> list[VecObs]:

@@ -21,6 +21,7 @@ from entity_env.errors import (
 )
 from entity_env.observation import Observation
 from entity_env.outcome import is_over
+from entity_env.own_methods import can_save, takes_seed, warn_of_seed
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = [
@@ -119,6 +120,7 @@ class Environment(ABC):
             isinstance(self.rng, np.random.Generator)
             and type(self).get_state is not Environment.get_state
             and type(self).set_state is not Environment.set_state
+            and can_save(self)
         )
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
@@ -147,9 +149,14 @@ def y_axis_of(env: Environment) -> YAxis:
 def seed_environment(env: Environment, seed: int) -> None:
     """Seed ``env``, also where its class uses the name ``seed`` for something else."""
     if callable(env.seed):
-        env.seed(seed)
-    else:
-        Environment.seed(env, seed)
+        try:
+            env.seed(seed)
+            return
+        except Exception as error:
+            if takes_seed(env.seed):
+                raise
+            warn_of_seed(env, error)
+    Environment.seed(env, seed)
 
 
 def begin_episode(reset: Callable[[], Observation]) -> Observation:

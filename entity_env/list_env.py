@@ -13,10 +13,11 @@ import numpy.typing as npt
 from entity_env.all_rows import RowReader, Rows, ended_rows
 from entity_env.batch import VecObs
 from entity_env.collector import uncollected
-from entity_env.environment import Environment
+from entity_env.environment import Environment, begin_episode
 from entity_env.errors import DAMAGES, EntityEnvError, ObservationError
 from entity_env.metrics import EpisodeTrackers, metric_columns
 from entity_env.observation import Observation
+from entity_env.own_methods import returns_state, warn_of_return
 from entity_env.ragged import RaggedBufferI64
 from entity_env.row_environments import RowEnvironments
 from entity_env.shared_memory import Watch
@@ -52,7 +53,7 @@ class ListEnv(VecEnv):
         on_row: Callable[[int, int], None] | None = None,
     ) -> None:
         check_count("number of environments", num_envs)
-        self._rows: Rows  # what the next actions answer
+        self._rows: Rows = None  # type: ignore[assignment]  # what the next actions answer
         self._envs = RowEnvironments(first_row, on_row)
         self._episodes = EpisodeTrackers(num_envs)
         try:
@@ -77,7 +78,10 @@ class ListEnv(VecEnv):
 
     def has_state(self) -> bool:
         """Whether every environment saves and restores its state."""
-        return all(env.has_state() for env in self._envs)
+        if not all(env.has_state() for env in self._envs):
+            return False
+        # All environments have the same class; one that has not begun may have no state yet.
+        return self._rows is None or returns_state(next(iter(self._envs)))
 
     @uncollected
     def _reset(self, seed: int | None) -> VecObs:
@@ -180,7 +184,12 @@ class ListEnv(VecEnv):
                 own = saved["env"]
             except DAMAGES as error:
                 raise damaged_state(saved, error).located(self._envs.where(row)) from error
-            observations.append(self._envs.call(row, "set_state", env.set_state, own))
+            shown = self._envs.call(row, "set_state", env.set_state, own)
+            if not isinstance(shown, Observation):
+                warn_of_return(env, "set_state", shown)
+                shown = self._envs.call(row, "reset", begin_episode, env.reset)
+                self._episodes.begin(row, {})
+            observations.append(shown)
             if row == 0:
                 watch = Watch(observations, row, len(self))
         watch.check(self._envs.places("set_state"))

@@ -72,7 +72,10 @@ class ParallelEnv(VecEnv):
 
     def has_state(self) -> bool:
         """Whether every environment saves and restores its state."""
-        return bool(self._spaces["has_state"])
+        has_state = bool(self._spaces["has_state"])
+        if not has_state or self._last is None or self._closed:
+            return has_state
+        return all(self._ask("has_state", [None] * len(self._workers)))
 
     def _reset(self, seed: int | None) -> VecObs:
         if seed is not None:

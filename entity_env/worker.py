@@ -127,6 +127,8 @@ def _answer(env: ListEnv, request: str, argument: Any) -> Any:
     """The answer to a request that leads to no observation."""
     if request == "get_state":
         return env.get_state()
+    if request == "has_state":
+        return env.has_state()
     if request == "render":
         return env.render(**argument)
     assert request == "wrap_each", request

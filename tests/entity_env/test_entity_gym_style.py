@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import random
+import warnings
 from typing import Dict, List, Mapping, Tuple  # noqa: UP035  (as they were written then)
 
 import numpy as np
@@ -31,10 +33,13 @@ from entity_env import (
     SelectEntityActionSpace,
     check_env,
 )
-from entity_env.errors import ObservationError
+from entity_env.check_state import check_state
+from entity_env.environment import seed_environment
+from entity_env.errors import EntityEnvError, ObservationError
 from entity_env.interop import EntityGymnasiumEnv
+from entity_env.own_methods import OwnMethodWarning
 from entity_env.play import play_episodes, play_scripted, random_policy
-from entity_env.wrappers import Validate
+from entity_env.wrappers import TimeLimit, Validate
 
 
 class Orchard(Environment):
@@ -282,3 +287,98 @@ def test_an_rng_of_numpy_is_replaced_by_a_seeded_one():
     env.rng = np.random.RandomState(3)
     env.seed(5)
     assert env.rng.random_sample() == np.random.RandomState(5).random_sample()
+
+
+class Garden(Flags):
+    """Its ``seed``, ``get_state`` and ``set_state`` are of the game."""
+
+    def reset(self) -> Observation:
+        self.resets = 0
+        return super().reset()
+
+    def seed(self, row, column, plant="rose") -> None:
+        raise AssertionError
+
+    def get_state(self, row):
+        raise AssertionError
+
+    def set_state(self, row, column, state) -> None:
+        raise AssertionError
+
+
+class Farmer(Garden):
+    """The same with one argument or none, and with what is no state."""
+
+    def seed(self, plant) -> None:
+        self.plants[plant] += 1
+
+    def get_state(self):
+        return np.zeros((3, 3))
+
+    def set_state(self, state) -> None:
+        self.state = state
+
+
+class Nothing(Farmer):
+    seed = None
+    get_state = 3
+    set_state = "wilted"
+
+
+@pytest.mark.parametrize("kind", [Garden, Farmer, Nothing])
+@pytest.mark.parametrize("rows", [ListEnv, functools.partial(ParallelEnv, num_processes=2)])
+def test_methods_of_these_names_may_mean_something_else(kind, rows):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        policy = random_policy(0)
+        with rows(kind, 2) as env:
+            obs = env.act(policy(env.reset(3)))
+            assert not env.has_state()
+            assert obs.reward.tolist() == [1.0, 1.0]
+        assert not TimeLimit(kind(), 5).has_state() or kind is Farmer
+        assert "do not save the environment" in " ".join(check_env(kind).notes)
+    if rows is ListEnv:
+        assert {warning.category for warning in caught} == {OwnMethodWarning}
+        assert any("its state is not saved" in str(warning.message) for warning in caught)
+
+
+def test_a_seed_that_means_something_else_leaves_the_random_numbers_seeded():
+    env = Farmer()
+    with pytest.warns(OwnMethodWarning, match=r"Farmer\.seed seeds nothing .*AttributeError"):
+        seed_environment(env, 5)
+    assert env.rng.random() == np.random.default_rng(5).random()
+
+
+def test_what_a_seed_raises_that_seeds_is_an_error():
+    class Broken(Flags):
+        def seed(self, seed) -> None:
+            raise KeyError("no")
+
+    with pytest.raises(EntityEnvError, match="raised KeyError in seed"):
+        ListEnv(Broken, 1)
+
+
+class Forgetful(Orchard):
+    """Its ``set_state`` forgets to return what is seen then."""
+
+    def get_state(self):
+        return {"step": self.step}
+
+    def set_state(self, state) -> None:
+        self.step = state["step"]
+
+
+def test_a_state_that_brings_back_no_observation_begins_a_new_episode():
+    policy = random_policy(0)
+    with ListEnv(Forgetful, 2) as env:
+        env.act(policy(env.reset()))
+        state = env.get_state()
+    with ListEnv(Forgetful, 2) as env:
+        with pytest.warns(OwnMethodWarning, match=r"Forgetful\.set_state returned None"):
+            obs = env.set_state(state)
+        for step in range(1, 5):
+            obs = env.act(policy(obs))
+            assert obs.done.tolist() == [step == 4] * 2
+        assert obs.metrics["episodic_length"].tolist() == [4.0, 4.0]
+    with pytest.raises(EntityEnvError, match="set_state returns no observation"):
+        check_state(Forgetful, 1, 0)
