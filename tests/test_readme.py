@@ -56,6 +56,8 @@ def test_every_python_block_runs_in_one_session(tmp_path):
     random = re.search(r"random play\s+(-?[\d.]+)", text)
     assert sampled is not None
     assert random is not None
+    error, variance = map(float, re.findall(r"error: ([\d.]+), of a variance of ([\d.]+)", text)[0])
+    assert error < 0.2 < 0.4 < variance
     # Three good fruits are worth 1.5 to 3; random picks average 3 * (0.7 * 0.5 - 0.3) = 0.15.
     assert float(sampled.group(1)) > 1.3 > 0.5 > float(random.group(1)), text
 
