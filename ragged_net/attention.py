@@ -16,7 +16,14 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from ragged_net import compiled, kernels
-from ragged_net.errors import DeviceError, ShapeError, UnknownNameError, check_kind, nearest
+from ragged_net.errors import (
+    DeviceError,
+    ShapeError,
+    UnknownNameError,
+    check_kind,
+    check_tensor,
+    nearest,
+)
 from ragged_net.frames import MOST_FRAMES, Frames
 from ragged_net.ragged import RaggedTensor
 
@@ -53,6 +60,8 @@ def ragged_attention(
         ShapeError, DtypeError, DeviceError, UnknownNameError: Arguments that do not fit together.
     """
     RaggedTensor(qkv, offsets)  # checks that they belong together
+    if hidden is not None:
+        check_tensor("hidden", hidden)
     if hidden is not None and (hidden.shape != qkv.shape[:1] or hidden.dtype != torch.bool):
         raise ShapeError(
             "hidden does not have one boolean for each row",

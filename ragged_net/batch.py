@@ -12,7 +12,7 @@ from ragged_net import kernels
 from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
 from ragged_net.errors import DeviceError, RaggedNetError, ShapeError, check_kind, check_names
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
-from ragged_net.transfer import send
+from ragged_net.transfer import device_named, send
 
 __all__ = ["BatchReading", "EntityBatch"]
 
@@ -139,14 +139,16 @@ class EntityBatch:
         """All frames of ``batches``; what only some of them mask is unmasked in the others."""
         from ragged_net.growing import GrowingBatch  # which is made of batches
 
-        grown = GrowingBatch(len(batches))
+        check_kind("the batches to concatenate", batches, Sequence)
+        grown = GrowingBatch(max(1, len(batches)))
         for batch in batches:
             grown.add(batch)
         return grown.all()
 
     def to(self, device: torch.device | str) -> EntityBatch:
         """The same batch on ``device``; on the way to a GPU the program goes on."""
-        if torch.device(device) == self.device:
+        device = device_named(device)
+        if device == self.device:
             return self
         with BatchReading(self):
             return EntityBatch(

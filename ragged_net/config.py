@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ragged_net.attention import check_backend
-from ragged_net.errors import NetConfigError, check_kind, nearest
+from ragged_net.errors import NetConfigError, nearest
 
-__all__ = ["ACTIVATIONS", "NetConfig", "whole"]
+__all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "whole"]
 
 KindT = TypeVar("KindT")
 
@@ -30,6 +30,17 @@ def whole(where: str, value: Any) -> int:
             f"{where} is out of range", expected="a whole number >= 1", received=repr(value)
         )
     return value
+
+
+def check_activation(name: object) -> None:
+    """Raise NetConfigError unless ``name`` is that of an activation."""
+    if not isinstance(name, str) or name not in ACTIVATIONS:
+        raise NetConfigError(
+            "NetConfig.activation does not exist",
+            received=repr(name),
+            options=ACTIVATIONS,
+            hint=nearest(name, ACTIVATIONS),
+        )
 
 
 def _names_its_settings(kind: type[KindT]) -> type[KindT]:
@@ -88,15 +99,7 @@ class NetConfig:
                 received=f"dim={self.dim}, heads={self.heads}",
                 hint=_neighbours(self.dim, self.heads),
             )
-        for name in ("activation", "attention"):
-            check_kind(f"NetConfig.{name}", getattr(self, name), str)
-        if self.activation not in ACTIVATIONS:
-            raise NetConfigError(
-                "NetConfig.activation does not exist",
-                received=repr(self.activation),
-                options=ACTIVATIONS,
-                hint=nearest(self.activation, ACTIVATIONS),
-            )
+        check_activation(self.activation)
         check_backend(self.attention)
 
     @property

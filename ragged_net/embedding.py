@@ -15,7 +15,8 @@ from ragged_net.batch import EntityBatch
 from ragged_net.chain import NO_ROWS, chain, is_plain
 from ragged_net.compiled import all_are_watched
 from ragged_net.compiled_embedding import EmbeddingLayer, Part
-from ragged_net.errors import ShapeError
+from ragged_net.config import whole
+from ragged_net.errors import ShapeError, check_kind
 from ragged_net.input_norm import InputNorm
 from ragged_net.layout import Layout
 
@@ -107,6 +108,8 @@ class EntityEmbedding(nn.Module):
 
     def __init__(self, obs_space: ObsSpace, dim: int, with_global: bool) -> None:
         super().__init__()
+        check_kind("the observation space", obs_space, ObsSpace)
+        dim = whole("the width of an embedding", dim)
         # A list, not a ModuleDict: entity types may have names that a ModuleDict refuses.
         self.names = tuple(obs_space.entities)
         self.dim = dim
@@ -118,6 +121,8 @@ class EntityEmbedding(nn.Module):
 
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """Returns (N, D) in the flat order of ``layout``."""
+        check_kind("the batch", batch, EntityBatch)
+        check_kind("the layout", layout, Layout, hint="Layout.of(batch)")
         sources = self._sources(batch, layout)
         if not sources:
             return batch.global_features.new_zeros(0, self.dim)

@@ -25,6 +25,7 @@ __all__ = [
     "WrongTypeError",
     "check_kind",
     "check_names",
+    "check_rows",
     "check_tensor",
     "nearest",
 ]
@@ -165,6 +166,20 @@ _TENSORS_FROM = {
     "ndarray": "torch.from_numpy(...) makes one of an array",
     "RaggedTensor": "without frames: its .values, perhaps",
 }
+
+
+def check_rows(where: str, rows: object, width: int | None = None) -> None:
+    """Raise DtypeError or ShapeError unless ``rows`` are a floating tensor (N, ``width``)."""
+    check_tensor(where, rows)
+    assert isinstance(rows, Tensor)  # for the type checker
+    if not rows.is_floating_point():
+        raise DtypeError(f"{where}: wrong dtype", expected="floating", received=rows.dtype)
+    if rows.ndim != 2 or width not in (None, rows.shape[1]):
+        raise ShapeError(
+            f"{where} have the wrong shape",
+            expected=f"(N, {'D' if width is None else width})",
+            received=tuple(rows.shape),
+        )
 
 
 def check_kind(where: str, value: object, *kinds: type, hint: str | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ragged_net.errors import check_kind
+from ragged_net.errors import check_kind, check_tensor
 from ragged_net.layout import Layout
 from ragged_net.ragged import offsets_of, shifted_places
 from ragged_net.threads import get_threads, shares
@@ -57,6 +57,14 @@ class Frames:
     num_rows: int
     hidden: Tensor | None = None
     known_offsets: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Check classes; sizes and numbers are checked where they are read."""
+        check_tensor("the offsets of frames", self.offsets)
+        check_kind("the number of rows of frames", self.num_rows, int, torch.SymInt)
+        for where, tensor in (("hidden", self.hidden), ("known_offsets", self.known_offsets)):
+            if tensor is not None:
+                check_tensor(f"{where} of frames", tensor)
 
     @classmethod
     def of(cls, frames: Frames | Layout) -> Frames:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ragged_net.actors import CategoricalActors, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
+from ragged_net.config import whole
 from ragged_net.errors import EmptyBatchError, ShapeError, check_kind, check_names
 from ragged_net.ragged import RaggedTensor
 
@@ -119,7 +120,7 @@ class GrowingBatch:
     """
 
     def __init__(self, parts: int = 1) -> None:
-        self._parts = parts
+        self._parts = whole("the parts of a GrowingBatch", parts)
         self._started = False
         self._features = GrowingTensor(parts)
         self._entities: dict[str, GrowingRagged] = {}

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from ragged_net import compiled, compiled_heads
 from ragged_net.chain import chain, is_plain, weights_of
 from ragged_net.compiled_layers import Value
+from ragged_net.config import whole
 from ragged_net.distributions import CategoricalDist, SelectDist
+from ragged_net.errors import check_kind, check_rows, check_tensor
 from ragged_net.pairs import Pairs
 from ragged_net.transformer import make_activation
 
@@ -48,6 +50,7 @@ class CategoricalHead(nn.Module):
 
     def __init__(self, dim: int, choices: int) -> None:
         super().__init__()
+        dim, choices = whole("the width of a head", dim), whole("the choices of a head", choices)
         self.logits = _orthogonal(dim, choices, POLICY_GAIN)
 
     def forward(self, actors: Tensor, mask: Tensor) -> CategoricalDist:
@@ -57,6 +60,8 @@ class CategoricalHead(nn.Module):
             actors: (A, D) the vectors of the actors.
             mask: (A, C) bool, True where allowed; at least one in each row.
         """
+        check_rows("the vectors of the actors", actors)
+        check_tensor("the mask of a categorical action", mask)
         with _full_precision(actors):
             return CategoricalDist(self.logits(actors.float()), mask)
 
@@ -70,6 +75,7 @@ class SelectEntityHead(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
+        dim = whole("the width of a head", dim)
         # With keys of variance 1 and small queries all scores start close to 0.
         self.query = _orthogonal(dim, dim, POLICY_GAIN)
         self.key = _orthogonal(dim, dim, 1.0)
@@ -82,6 +88,9 @@ class SelectEntityHead(nn.Module):
             actees: (E, D) the vectors of the actees.
             pairs: Who may select whom; each actor has at least one actee.
         """
+        check_rows("the vectors of the actors", actors)
+        check_rows("the vectors of the actees", actees)
+        check_kind("the pairs of a selection", pairs, Pairs, hint="Pairs.of(select_actors)")
         with _full_precision(actors):
             query, key = self.query(actors.float()), self.key(actees.float())
             if compiled_heads.can_select(query, key):
@@ -106,6 +115,7 @@ class ValueHead(nn.Module):
 
     def __init__(self, dim: int, activation: str = "relu") -> None:
         super().__init__()
+        dim = whole("the width of a head", dim)
         self.mlp = nn.Sequential(
             _orthogonal(dim, dim, 2**0.5), make_activation(activation), _orthogonal(dim, 1, 1.0)
         )
@@ -113,6 +123,7 @@ class ValueHead(nn.Module):
 
     def forward(self, means: Tensor) -> Tensor:
         """The means of the frames' vectors (B, D) -> values (B,) float32."""
+        check_rows("the means of the frames", means)
         weights = self._weights() if compiled.can_run(means) else None
         if weights is not None:
             return chain([Value(weights)], means, self._arrays).squeeze(-1)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_env.spaces import Continuous, Discrete, Feature, feature_name
-from ragged_net.errors import FeatureValueError, ShapeError
+from ragged_net.errors import FeatureValueError, ShapeError, check_kind, check_tensor
 
 __all__ = ["InputNorm"]
 
@@ -49,6 +49,9 @@ class InputNorm(nn.Module):
 
     def __init__(self, features: Sequence[Feature]) -> None:
         super().__init__()
+        check_kind("the features to normalise", features, list, tuple)
+        for feature in features:
+            check_kind("a feature to normalise", feature, str, Continuous, Discrete)
         self.width = len(features)
         kept = [i for i, f in enumerate(features) if not isinstance(f, Discrete)]
         self.names = tuple(feature_name(features[i]) for i in kept)
@@ -104,6 +107,7 @@ class InputNorm(nn.Module):
 
     def check_width(self, values: Tensor) -> None:
         """Raise ShapeError if ``values`` are not whole feature rows (N, F)."""
+        check_tensor("the feature rows", values)
         if values.ndim != 2 or values.shape[1] != self.width:
             raise ShapeError(
                 "feature rows have the wrong width",

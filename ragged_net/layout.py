@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ragged_net import kernels
 from ragged_net.batch import EntityBatch
-from ragged_net.errors import ShapeError, check_kind, check_names
+from ragged_net.errors import ShapeError, check_kind, check_names, check_tensor
 from ragged_net.ragged import RaggedTensor, shifted_places
 from ragged_net.transfer import send
 
@@ -37,6 +37,12 @@ class Layout:
     global_dest: Tensor | None
     num_rows: int
     known_offsets: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Check classes; sizes and numbers are checked where they are read."""
+        check_tensor("the offsets of a layout", self.offsets)
+        check_kind("the places of a layout", self.dest, Mapping)
+        check_kind("the number of rows of a layout", self.num_rows, int, torch.SymInt)
 
     @property
     def num_frames(self) -> int:
@@ -68,6 +74,8 @@ class Layout:
 
     @classmethod
     def _of(cls, batch: EntityBatch, with_global: bool, names: Sequence[str] | None) -> Layout:
+        if names is not None:
+            check_kind("the names of the entity types", names, Sequence)
         names = list(batch.entities) if names is None else list(names)
         check_names("entity type", "the batch", batch.entities, names)
         types = [batch.entities[name] for name in names]
@@ -122,6 +130,7 @@ class Layout:
         Raises:
             ShapeError: Indices of another number of frames.
         """
+        check_kind("the indices", indices, RaggedTensor)
         if indices.num_frames != self.num_frames:
             raise ShapeError(
                 "the indices have another number of frames than the layout",

@@ -84,6 +84,10 @@ class RaggedNet(nn.Module):
         value_config: NetConfig | None = None,
     ) -> None:
         super().__init__()
+        check_kind("the observation space", obs_space, ObsSpace)
+        for where, sizes in (("config", config), ("value_config", value_config)):
+            if sizes is not None:
+                check_kind(where, sizes, NetConfig, hint="NetConfig(dim=64, layers=2)")
         self.obs_space, self.action_space = obs_space, check_action_space(action_space)
         self.config, self.value_config = config or NetConfig(), value_config
         self.with_global = bool(obs_space.global_features) or any(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ragged_net import kernels
 from ragged_net.actors import SelectActors
-from ragged_net.errors import ShapeError
+from ragged_net.errors import ShapeError, check_kind
 from ragged_net.ragged import offsets_of
 from ragged_net.transfer import send
 
@@ -47,6 +47,7 @@ class Pairs:
         Raises:
             ShapeError: Offsets, or a mask, that have been changed and no longer fit.
         """
+        check_kind("a select-entity action", action, SelectActors)
         pairs = cls._of(action)
         if pairs.mask is not None and pairs.mask.shape != (pairs.num_pairs,):
             raise ShapeError(

@@ -16,9 +16,10 @@ from ragged_net.errors import (
     DtypeError,
     EmptyBatchError,
     ShapeError,
+    check_kind,
     check_tensor,
 )
-from ragged_net.transfer import send
+from ragged_net.transfer import device_named, send
 
 __all__ = ["FrameNumbers", "RaggedTensor", "check_memory", "offsets_of", "shifted_places"]
 
@@ -188,7 +189,14 @@ class RaggedTensor:
         """Frames from their ``lengths`` (B,), whose sum is the number of ``values`` (N, ...)."""
         check_tensor("the values of a RaggedTensor", values)
         if not isinstance(lengths, Tensor) or lengths.dtype != torch.int64:
-            lengths = torch.as_tensor(lengths)
+            try:
+                lengths = torch.as_tensor(lengths)
+            except (RuntimeError, TypeError, ValueError) as error:
+                raise DtypeError(
+                    "the lengths of a RaggedTensor are not whole numbers",
+                    expected="a list of whole numbers, or a tensor (B,) int64",
+                    received=repr(lengths)[:80],
+                ) from error
             if lengths.numel() and lengths.is_floating_point():
                 raise DtypeError(
                     "the lengths of a RaggedTensor are not whole numbers",
@@ -225,6 +233,7 @@ class RaggedTensor:
 
     def with_values(self, values: Tensor) -> RaggedTensor:
         """Frames of the same lengths with other ``values`` (N, ...)."""
+        check_tensor("the values of a RaggedTensor", values)
         return RaggedTensor.unchecked(values, self.offsets, self.known_offsets)
 
     @property
@@ -307,6 +316,9 @@ class RaggedTensor:
     @staticmethod
     def cat(parts: Sequence[RaggedTensor]) -> RaggedTensor:
         """All frames of ``parts``, one after the other. Raises EmptyBatchError for no parts."""
+        check_kind("the RaggedTensors to concatenate", parts, Sequence)
+        for part in parts:
+            check_kind("a part of what is to be concatenated", part, RaggedTensor)
         if not parts:
             raise EmptyBatchError("no RaggedTensor to concatenate", expected="at least one")
         trailing = {tuple(part.values.shape[1:]) for part in parts}
@@ -321,6 +333,7 @@ class RaggedTensor:
 
     def to(self, device: torch.device | str) -> RaggedTensor:
         """The same frames on ``device``."""
+        device = device_named(device)
         known = self.offsets if self.offsets.device.type == "cpu" else self.known_offsets
         moved = RaggedTensor.unchecked(send(self.values, device), send(self.offsets, device), known)
         moved.check()

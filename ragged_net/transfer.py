@@ -5,7 +5,31 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["send"]
+from ragged_net.errors import DeviceError
+
+__all__ = ["device_named", "send"]
+
+
+def device_named(device: torch.device | str) -> torch.device:
+    """The device of that name.
+
+    Raises:
+        DeviceError: No name of a device, or a GPU that is not there.
+    """
+    if isinstance(device, torch.device):
+        return device
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise DeviceError(
+            "unknown device", expected="a torch.device, cpu, cuda, cuda:1", received=repr(device)
+        ) from error
+    here = torch.cuda.device_count() if found.type == "cuda" else 1
+    if found.type == "cuda" and (found.index or 0) >= here:
+        raise DeviceError(
+            f"torch finds no device {device!r}", expected=f"cpu, or one of {here} GPUs"
+        )
+    return found
 
 
 def send(tensor: Tensor, device: torch.device | str) -> Tensor:

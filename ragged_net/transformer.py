@@ -8,7 +8,8 @@ from ragged_net import compiled
 from ragged_net.attention import attend
 from ragged_net.chain import chain, is_plain, weights_of
 from ragged_net.compiled_layers import Block
-from ragged_net.config import NetConfig
+from ragged_net.config import NetConfig, check_activation
+from ragged_net.errors import check_kind, check_rows
 from ragged_net.frames import Frames
 from ragged_net.layout import Layout
 from ragged_net.reading import Reading
@@ -18,6 +19,7 @@ __all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
 
 def make_activation(name: str) -> nn.Module:
     """The module of a NetConfig's activation."""
+    check_activation(name)
     return nn.GELU() if name == "gelu" else nn.ReLU()
 
 
@@ -97,6 +99,7 @@ class RaggedTransformer(nn.Module):
 
     def __init__(self, config: NetConfig) -> None:
         super().__init__()
+        check_kind("the config of a transformer", config, NetConfig)
         self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.layers))
 
     def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
@@ -110,6 +113,7 @@ class RaggedTransformer(nn.Module):
         Raises:
             ShapeError: Rows that are not those of the frames.
         """
+        check_rows("the rows of a transformer", x)
         frames = Frames.of(frames)
         for block in self.blocks:
             x = block(x, frames)

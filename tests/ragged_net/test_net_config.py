@@ -42,7 +42,7 @@ def test_sizes_that_are_none(name, value):
         ({"activation": "rleu"}, "did you mean 'relu'?"),
         ({"attention": "groupd"}, "did you mean 'grouped'?"),
         ({"attention": ["numba"]}, "received: list"),
-        ({"activation": np.zeros(2)}, "received: ndarray"),
+        ({"activation": np.zeros(2)}, "does not exist"),
     ],
 )
 def test_names_that_do_not_exist(settings, words):
