@@ -15,9 +15,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "pack_arrays", "unpack_arrays"]
+from entity_env.bounded_json import parse_json
+
+__all__ = ["MOST_INDEX", "Array", "check_index", "pack_arrays", "unpack_arrays"]
 
 Array: TypeAlias = npt.NDArray[Any]
+
+MOST_INDEX = 1 << 20
+"""Bytes of an index; tens of thousands of arrays."""
+_MOST_VALUES = 400_000
 
 _BITS = "bits"
 # What an array of a type may be stored in, the smallest first: whatever gives the same bits back.
@@ -52,19 +58,10 @@ def unpack_arrays(packed: bytes, most_bytes: int) -> list[Array]:
     if len(packed) < _LENGTH.size:
         raise ValueError("no index")
     start = _LENGTH.size + _LENGTH.unpack_from(packed)[0]
-    try:
-        index = json.loads(packed[_LENGTH.size : start])
-    except RecursionError as error:
-        raise ValueError("the index is no list of arrays") from error
     arrays = []
-    for dtype, kind, count in index:
-        if kind != dtype and kind not in _NARROWER[dtype]:
-            raise ValueError(f"{dtype} is not stored as {kind}")
-        if type(count) is not int or count < 0:
-            raise ValueError(f"an array of {count} values")
-        most_bytes -= count * np.dtype(dtype).itemsize
-        if most_bytes < 0:
-            raise ValueError("larger than it says")
+    for dtype, kind, count in check_index(
+        packed[_LENGTH.size : start], len(packed) - start, most_bytes
+    ):
         if kind == _BITS:
             bits = np.frombuffer(packed, np.uint8, -(-count // 8), start)
             arrays.append(np.unpackbits(bits, count=count).view(np.bool_))
@@ -74,9 +71,34 @@ def unpack_arrays(packed: bytes, most_bytes: int) -> list[Array]:
             planes = np.frombuffer(packed, np.uint8, count * size, start).reshape(size, count)
             arrays.append(planes.T.ravel().view(kind).astype(dtype))
             start += planes.size
-    if start != len(packed):
-        raise ValueError("there is something after the last array")
     return arrays
+
+
+def check_index(text: bytes, stored_bytes: int, most_bytes: int) -> list[tuple[str, str, int]]:
+    """The type, the stored type and the number of values of each array.
+
+    Args:
+        text: The index.
+        stored_bytes: How many bytes follow it.
+        most_bytes: What the arrays may need.
+
+    Raises:
+        ValueError: It is no index, or not that of so many bytes, or of larger arrays.
+    """
+    entries: list[tuple[str, str, int]] = []
+    for dtype, kind, count in parse_json(text, _MOST_VALUES):
+        if kind != dtype and kind not in _NARROWER[dtype]:
+            raise ValueError(f"{dtype} is not stored as {kind}")
+        if type(count) is not int or count < 0:
+            raise ValueError(f"an array of {count} values")
+        most_bytes -= count * np.dtype(dtype).itemsize
+        stored_bytes -= -(-count // 8) if kind == _BITS else count * np.dtype(kind).itemsize
+        entries.append((dtype, kind, count))
+    if most_bytes < 0:
+        raise ValueError("larger than it says")
+    if stored_bytes:
+        raise ValueError("it has other bytes than those of its arrays")
+    return entries
 
 
 def _narrowed(values: Array) -> tuple[str, Array]:

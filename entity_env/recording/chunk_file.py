@@ -4,11 +4,13 @@ All numbers are little-endian::
 
     header  magic (8 bytes), version, length of the spaces, crc32 (uint32 each), the spaces as JSON
     chunk   magic (4 bytes), flags, steps, rows (uint32), bytes in the file, bytes unpacked, bytes
-            of all arrays (uint64), crc32 (uint32) of the numbers before it and of what follows;
-            then as many bytes, compressed with zlib
+            of all arrays, chunks before it (uint64), crc32 of the chunk or header before it, crc32
+            (uint32) of the numbers so far and of what follows; then as many bytes, compressed with
+            zlib
 
 A chunk is written with one call and reaches the disk before the next one is begun. What a killed
-program leaves is a file whose last chunk is cut.
+program leaves is a file whose last chunk is cut. Chunks know what they follow, so that any that
+stand elsewhere are noticed; those of version 1 do not.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from entity_env.bounded_json import count_values, parse_json
 from entity_env.errors import EntityEnvError, RecordingError
+from entity_env.recording.arrays import MOST_INDEX, check_index
 from entity_env.space_json import spaces_from_json, spaces_to_json
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
@@ -35,7 +39,9 @@ __all__ = [
     "MOST_BYTES",
     "Chunk",
     "Header",
+    "Place",
     "find_chunk",
+    "next_place",
     "read_chunks",
     "read_header",
     "read_payload",
@@ -52,22 +58,37 @@ MOST_BYTES = 1 << 30
 """What a chunk may need in memory: no file makes its reader allocate much more."""
 
 _MAGIC = b"\x89EPS\r\n\x1a\n"
-_VERSION = 1
+_VERSION = 2
 _HEADER = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
 _CHUNK_MAGIC = b"CHNK"
 _CHUNK = struct.Struct("<4sIIIQQQ")
+_PLACE = struct.Struct("<QI")
+_LENGTH = struct.Struct("<I")  # which arrays begin with
+_MOST_SPACES, _MOST_PARTS = 1 << 22, 100_000  # bytes and values of the JSON
 _BLOCK = 1 << 20
 _LEVEL = 1
 """Of zlib: higher ones take several times as long, for a few percent."""
 
 
 @dataclass(frozen=True)
+class Place:
+    """What a chunk stands behind: so many chunks, the last of which has this checksum."""
+
+    number: int
+    crc: int
+
+
+@dataclass(frozen=True)
 class Header:
-    """What a file begins with; the chunks start at byte ``end``."""
+    """What a file begins with; the chunks start at byte ``end``.
+
+    ``first`` is the place of the first chunk, None in a file of version 1.
+    """
 
     obs_space: ObsSpace
     action_space: dict[ActionName, ActionSpace]
+    first: Place | None
     end: int
 
 
@@ -82,6 +103,8 @@ class Chunk:
         stored: The number of compressed bytes.
         unpacked: The number of bytes that they become.
         arrays: The number of bytes of the arrays in these.
+        place: Where it was written; None in a file of version 1.
+        crc: Its checksum.
         start: Where the compressed bytes start in the file.
     """
 
@@ -91,12 +114,19 @@ class Chunk:
     stored: int
     unpacked: int
     arrays: int
+    place: Place | None
+    crc: int
     start: int
 
     @property
     def end(self) -> int:
         """Where the next chunk starts."""
         return self.start + self.stored
+
+    @property
+    def next_place(self) -> Place | None:
+        """That of the chunk behind it."""
+        return None if self.place is None else Place(self.place.number + 1, self.crc)
 
     @property
     def frames(self) -> int:
@@ -110,8 +140,18 @@ class Chunk:
 
 
 def write_header(obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> bytes:
-    """The bytes that a recording in these spaces begins with."""
+    """The bytes that a new recording in these spaces begins with.
+
+    Raises:
+        RecordingError: The spaces are too large.
+    """
     text = json.dumps(spaces_to_json(obs_space, action_space)).encode()
+    if len(text) > _MOST_SPACES or count_values(text) > _MOST_PARTS:
+        raise RecordingError(
+            "the spaces are too large to be recorded",
+            expected=f"at most {_MOST_PARTS:,} features, entity types, actions and labels",
+            received=f"up to {count_values(text):,}, {len(text):,} bytes",
+        )
     head = _HEADER.pack(_MAGIC, _VERSION, len(text))
     return head + _CRC.pack(zlib.crc32(text, zlib.crc32(head))) + text
 
@@ -136,47 +176,78 @@ def read_header(file: BinaryIO, path: Path) -> Header:
             expected=f"format {_VERSION}",
             received=f"format {version}",
         )
-    rest = os.fstat(file.fileno()).st_size - len(head)
-    text = file.read(min(length, rest))
+    if length > _MOST_SPACES:
+        raise RecordingError(f"the header of {path} is damaged")
+    text = file.read(length)
     if len(text) < length:
         raise RecordingError(f"{path} is cut off in its header", hint=_NOTHING_LOST)
-    if (
-        zlib.crc32(text, zlib.crc32(head[: _HEADER.size]))
-        != _CRC.unpack_from(head, _HEADER.size)[0]
-    ):
+    crc = _CRC.unpack_from(head, _HEADER.size)[0]
+    if zlib.crc32(text, zlib.crc32(head[: _HEADER.size])) != crc:
         raise RecordingError(f"the header of {path} is damaged")
     try:
-        spaces = spaces_from_json(json.loads(text))
+        spaces = spaces_from_json(parse_json(text, _MOST_PARTS))
     except (EntityEnvError, ValueError, RecursionError) as error:
         raise RecordingError(f"the spaces in {path} are damaged: {error}") from error
-    return Header(*spaces, end=len(head) + length)
+    return Header(*spaces, Place(0, crc) if version > 1 else None, end=len(head) + length)
 
 
-def write_chunk(payload: bytes, array_bytes: int, flags: int, steps: int, rows: int) -> bytes:
+def write_chunk(
+    payload: bytes, array_bytes: int, flags: int, steps: int, rows: int, place: Place | None
+) -> bytes:
     """A whole chunk, ready to be appended; ``Chunk`` says what the arguments are."""
     body = zlib.compress(payload, _LEVEL)
     head = _CHUNK.pack(_CHUNK_MAGIC, flags, steps, rows, len(body), len(payload), array_bytes)
+    if place is not None:
+        head += _PLACE.pack(place.number, place.crc)
     return b"".join([head, _CRC.pack(zlib.crc32(body, zlib.crc32(head))), body])
 
 
-def read_chunks(file: BinaryIO, start: int) -> list[Chunk]:
-    """The complete chunks from byte ``start`` on, up to the first that is damaged or cut."""
+def next_place(place: Place | None, written: bytes) -> Place | None:
+    """That of the chunk behind one that was just ``written``."""
+    if place is None:
+        return None
+    return Place(place.number + 1, _CRC.unpack_from(written, _head_size(True) - _CRC.size)[0])
+
+
+def read_chunks(file: BinaryIO, header: Header, path: Path) -> list[Chunk]:
+    """The complete chunks of a file, up to the first that is damaged or cut.
+
+    Raises:
+        RecordingError: One does not stand where it was written, or another recording follows.
+    """
     chunks: list[Chunk] = []
-    size = os.fstat(file.fileno()).st_size
-    while (chunk := _read_chunk(file, start, size)) is not None:
+    size, start, place = os.fstat(file.fileno()).st_size, header.end, header.first
+    while (chunk := _read_chunk(file, start, size, place is not None)) is not None:
+        if chunk.place != place:
+            number = chunk.place.number if chunk.place is not None else 0
+            other = " of another recording" if number == len(chunks) else ""
+            raise RecordingError(
+                f"{path}: the chunk at byte {start:,} is not where it was written",
+                expected=f"chunk {len(chunks)} of this recording",
+                received=f"chunk {number}{other}",
+                hint="somebody has swapped, doubled, removed or joined parts of recordings; "
+                "append=True goes on with a recording",
+            )
         chunks.append(chunk)
-        start = chunk.end
+        start, place = chunk.end, chunk.next_place
+    file.seek(start)
+    if file.read(len(_MAGIC)) == _MAGIC:
+        raise RecordingError(
+            f"{path}: another recording begins at byte {start:,}",
+            expected="one recording in a file",
+            hint="read each from its own file; append=True goes on with a recording",
+        )
     return chunks
 
 
-def find_chunk(file: BinaryIO, start: int) -> bool:
+def find_chunk(file: BinaryIO, header: Header, start: int) -> bool:
     """Whether there is a complete chunk anywhere after byte ``start``."""
     size = os.fstat(file.fileno()).st_size
     if start >= size:
         return False
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
         while (start := memory.find(_CHUNK_MAGIC, start)) >= 0:
-            if _read_chunk(file, start, size) is not None:
+            if _read_chunk(file, start, size, header.first is not None) is not None:
                 return True
             start += 1
     return False
@@ -188,27 +259,77 @@ def read_payload(file: BinaryIO, chunk: Chunk) -> bytes:
     Raises:
         ValueError: They are not what the chunk's header says.
     """
-    if _read_chunk(file, chunk.start - _CHUNK.size - _CRC.size, chunk.end) != chunk:
+    numbered = chunk.place is not None
+    start = chunk.start - _head_size(numbered)
+    if _read_chunk(file, start, chunk.end, numbered) != chunk:
         raise ValueError("the file has changed since it was opened")
     file.seek(chunk.start)
-    unpacker = zlib.decompressobj()
-    try:
-        # One byte more than there should be, as 0 means without a limit.
-        payload = unpacker.decompress(file.read(chunk.stored), chunk.unpacked + 1)
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    if len(payload) != chunk.unpacked or not unpacker.eof:
+    unpacker = _Unpacker(file, chunk.stored)
+    # The index first: it says whether the rest is worth its memory.
+    length = unpacker.take(_LENGTH.size)
+    size = _LENGTH.unpack(length)[0] if len(length) == _LENGTH.size else 0
+    if not 0 < size <= MOST_INDEX:
+        raise ValueError("no index")
+    index = unpacker.take(size)
+    check_index(index, chunk.unpacked - _LENGTH.size - size, chunk.arrays)
+    payload = b"".join([length, index, unpacker.take(chunk.unpacked - _LENGTH.size - size)])
+    if len(payload) != chunk.unpacked or not unpacker.is_at_end():
         raise ValueError(f"{chunk.unpacked} bytes expected, at least {len(payload)} received")
     return payload
 
 
-def _read_chunk(file: BinaryIO, start: int, size: int) -> Chunk | None:
+class _Unpacker:
+    """Unpacks as many bytes as are asked for, and no more.
+
+    Args:
+        file: At the first compressed byte.
+        stored: The number of compressed bytes.
+    """
+
+    def __init__(self, file: BinaryIO, stored: int) -> None:
+        self._file, self._left = file, stored
+        self._unpacker, self._packed = zlib.decompressobj(), b""
+
+    def take(self, size: int) -> bytes:
+        """The next ``size`` bytes; fewer where the data end.
+
+        Raises:
+            ValueError: They are damaged.
+        """
+        parts, missing = [], size
+        while missing > 0 and not self._unpacker.eof:
+            if not self._packed:
+                self._packed = self._file.read(min(self._left, _BLOCK))
+                self._left -= len(self._packed)
+            is_last = not self._packed
+            try:
+                part = self._unpacker.decompress(self._packed, missing)
+            except zlib.error as error:
+                raise ValueError(str(error)) from error
+            self._packed = self._unpacker.unconsumed_tail
+            parts.append(part)
+            missing -= len(part)
+            if is_last and not part:
+                break
+        return b"".join(parts)
+
+    def is_at_end(self) -> bool:
+        """Whether nothing comes after what was taken."""
+        return not self.take(1) and self._unpacker.eof and not self._left
+
+
+def _head_size(numbered: bool) -> int:
+    return _CHUNK.size + (_PLACE.size if numbered else 0) + _CRC.size
+
+
+def _read_chunk(file: BinaryIO, start: int, size: int, numbered: bool) -> Chunk | None:
     """The chunk that starts at ``start``, if it is complete in a file of ``size`` bytes."""
     file.seek(start)
-    head = file.read(_CHUNK.size + _CRC.size)
-    if len(head) < _CHUNK.size + _CRC.size:
+    head = file.read(_head_size(numbered))
+    if len(head) < _head_size(numbered):
         return None
     magic, flags, steps, rows, stored, unpacked, arrays = _CHUNK.unpack_from(head)
+    place = Place(*_PLACE.unpack_from(head, _CHUNK.size)) if numbered else None
     left = stored
     if (
         magic != _CHUNK_MAGIC
@@ -217,13 +338,13 @@ def _read_chunk(file: BinaryIO, start: int, size: int) -> Chunk | None:
         or not steps
     ):
         return None
-    crc = zlib.crc32(head[: _CHUNK.size])
+    crc = zlib.crc32(head[: -_CRC.size])
     while left and (block := file.read(min(left, _BLOCK))):
         crc = zlib.crc32(block, crc)
         left -= len(block)
-    if left or crc != _CRC.unpack_from(head, _CHUNK.size)[0]:
+    if left or crc != _CRC.unpack(head[-_CRC.size :])[0]:
         return None
-    return Chunk(flags, steps, rows, stored, unpacked, arrays, start + len(head))
+    return Chunk(flags, steps, rows, stored, unpacked, arrays, place, crc, start + len(head))
 
 
 _NOTHING_LOST = "no step was recorded in it: record again with overwrite=True, or append=True"

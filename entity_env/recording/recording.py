@@ -11,6 +11,7 @@ import numpy as np
 
 from entity_env.environment import check_seed
 from entity_env.errors import EntityEnvError, RecordingError, SettingError, shorten
+from entity_env.files import open_file
 from entity_env.recording.arrays import unpack_arrays
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
@@ -52,15 +53,16 @@ class Recording:
             damaged, or that a killed program has not finished; else 0.
 
     Raises:
-        RecordingError: It is not there, is no recording, or has a damaged header.
+        RecordingError: It is not there, is no recording, has a damaged header, or chunks that do
+            not stand where they were written.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
             self.path = Path(path)
-            with open(self.path, "rb") as file:
+            with open_file(self.path) as file:
                 header = read_header(file, self.path)
-                self._chunks = read_chunks(file, header.end)
+                self._chunks = read_chunks(file, header, self.path)
                 size = os.fstat(file.fileno()).st_size
         except OSError as error:
             raise RecordingError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -148,7 +150,7 @@ class Recording:
             return self._form.batch(parts)
 
     def _load(self, chunk: Chunk) -> Steps:
-        with open(self.path, "rb") as file:
+        with open_file(self.path) as file:
             payload = read_payload(file, chunk)
         arrays = unpack_arrays(payload, chunk.arrays)
         return self._form.unpack_steps(arrays, chunk.steps, chunk.rows, chunk.noted)

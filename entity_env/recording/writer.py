@@ -6,13 +6,15 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from entity_env.errors import RecordingError, shorten
+from entity_env.files import lock, open_to_append, write_file
 from entity_env.recording.arrays import Array, pack_arrays
 from entity_env.recording.chunk_file import (
     MOST_BYTES,
+    Place,
     find_chunk,
+    next_place,
     read_chunks,
     read_header,
     write_chunk,
@@ -36,11 +38,12 @@ class ChunkWriter:
 
     Raises:
         RecordingError: The file exists and neither is set; it has other spaces, or is damaged
-            elsewhere than at its end; or it cannot be opened.
+            elsewhere than at its end; another recorder writes it; or it cannot be opened.
     """
 
     noted: tuple[bool, bool] | None = None
     """Whether the chunks that were there have log-probabilities, and logits; None without any."""
+    _place: Place | None
 
     def __init__(
         self,
@@ -57,15 +60,13 @@ class ChunkWriter:
             raise RecordingError("the path is not one", received=shorten(path)) from error
         if append and overwrite:
             raise RecordingError("append=True and overwrite=True exclude each other")
-        extra = os.O_CREAT | (0 if append else os.O_TRUNC if overwrite else os.O_EXCL)
         try:
+            if overwrite:
+                write_file(self.path, write_header(obs_space, action_space))
+            elif not append:
+                self.path.touch(exist_ok=False)
             # Without buffers: a chunk is one call, and nothing is left to be written later.
-            self._file: BinaryIO = open(  # noqa: SIM115  (closed by close)
-                self.path,
-                "rb+",
-                buffering=0,
-                opener=lambda name, flags: os.open(name, flags | extra, 0o666),
-            )
+            self._file = open_to_append(self.path)
         except FileExistsError as error:
             raise RecordingError(
                 f"{self.path} exists",
@@ -103,7 +104,9 @@ class ChunkWriter:
                 received=f"{size:,} bytes",
             )
         try:
-            self._append(write_chunk(payload, size, flags, steps, rows))
+            chunk = write_chunk(payload, size, flags, steps, rows, self._place)
+            self._append(chunk)
+            self._place = next_place(self._place, chunk)
         except BaseException as error:  # Ctrl-C, too, may come between two writes
             with contextlib.suppress(OSError):
                 self._file.truncate(self._end)
@@ -117,6 +120,13 @@ class ChunkWriter:
 
     def _begin(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
         """Write the header, or go to the end of what is there and fits."""
+        try:
+            lock(self._file.fileno())
+        except BlockingIOError:
+            raise RecordingError(
+                f"{self.path} is being written by another recorder",
+                hint="close that one first, or write another file",
+            ) from None
         header = write_header(obs_space, action_space)
         self._end = 0
         self._file.seek(0)
@@ -125,7 +135,6 @@ class ChunkWriter:
             # It is new, or its program was killed before the first step.
             self._file.truncate(0)
             self._append(header)
-            return
         self._file.seek(0)
         known = read_header(self._file, self.path)
         theirs = spaces_to_json(known.obs_space, known.action_space)
@@ -136,9 +145,10 @@ class ChunkWriter:
                     expected=shorten(theirs[kind], 400),
                     received=shorten(own, 400),
                 )
-        chunks = read_chunks(self._file, known.end)
+        chunks = read_chunks(self._file, known, self.path)
+        self._place = chunks[-1].next_place if chunks else known.first
         self._end = chunks[-1].end if chunks else known.end
-        if find_chunk(self._file, self._end + 1):
+        if find_chunk(self._file, known, self._end + 1):
             raise RecordingError(
                 f"{self.path} is damaged at byte {self._end:,}, and complete chunks follow",
                 expected="damage at the end only, as a killed program leaves it",

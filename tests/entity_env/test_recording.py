@@ -557,8 +557,8 @@ def test_what_is_given_once_is_given_always(first, then, appends, tmp_path):
         recorder = RecordEpisodes(inner, tmp_path / "a")
         seen = play(recorder, 2, noted=first)
         if appends:
-            recorder.flush()
-            recorder = RecordEpisodes(inner, tmp_path / "a", append=True)
+            recorder.close()
+            recorder = RecordEpisodes(ListEnv(Farm, 2), tmp_path / "a", append=True)
             seen = Seen([recorder.reset()])
         notes = random_notes(seen.shown[-1], np.random.default_rng(0))
         with pytest.raises(RecordingError, match="for some steps only"):
@@ -572,7 +572,7 @@ BROKEN_RECORDERS = [
     (lambda env, path: RecordEpisodes(env, 3), RecordingError, "path"),
     (lambda env, path: RecordEpisodes(env, path / "no" / "a"), RecordingError, "No such file"),
     (lambda env, path: RecordEpisodes(env, path), RecordingError, "append goes on with it"),
-    (lambda env, path: RecordEpisodes(env, path, overwrite=True), RecordingError, "directory"),
+    (lambda env, path: RecordEpisodes(env, path, overwrite=True), RecordingError, "a folder"),
     (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=0), SettingError, "chunk"),
     (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=2.0), SettingError, "chunk"),
     (

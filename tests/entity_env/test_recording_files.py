@@ -23,7 +23,13 @@ from entity_env import ListEnv
 from entity_env.errors import RecordingError
 from entity_env.recording import RecordEpisodes, Recording
 from entity_env.recording.arrays import pack_arrays, unpack_arrays
-from entity_env.recording.chunk_file import MOST_BYTES, write_chunk, write_header
+from entity_env.recording.chunk_file import (
+    HAS_LOG_PROBS,
+    MOST_BYTES,
+    Place,
+    write_chunk,
+    write_header,
+)
 
 _MAGIC = b"CHNK"
 
@@ -129,7 +135,7 @@ def test_appending_removes_what_a_crash_left_of_the_last_chunk(small, tmp_path):
     assert (recording.num_steps, recording.truncated_bytes) == (5, 0)
 
 
-def header(text, version=1, crc=None):
+def header(text, version=2, crc=None):
     head = struct.pack("<8sII", b"\x89EPS\r\n\x1a\n", version, len(text))
     own = zlib.crc32(text, zlib.crc32(head)) if crc is None else crc
     return head + struct.pack("<I", own) + text
@@ -146,11 +152,15 @@ BROKEN_HEADERS = [
     (b"hello, this is a text", "is not a recording"),
     (b"\x89EPS\n\x1a\n" + spaces(), "is not a recording"),  # went through a text mode
     (b"\x89PNG\r\n\x1a\n" + bytes(50), "is not a recording"),
-    (header(spaces(), version=2), "written by a newer version"),
+    (header(spaces(), version=3), "written by a newer version"),
     (header(spaces(), crc=7), "header of .* is damaged"),
     (header(spaces())[:-1], "cut off in its header"),
     (header(spaces())[:-1] + b" ", "header of .* is damaged"),
-    (struct.pack("<8sIII", b"\x89EPS\r\n\x1a\n", 1, 2**32 - 1, 0), "cut off in its header"),
+    (struct.pack("<8sIII", b"\x89EPS\r\n\x1a\n", 1, 2**20, 0), "cut off in its header"),
+    (struct.pack("<8sIII", b"\x89EPS\r\n\x1a\n", 2, 2**20, 0), "cut off in its header"),
+    (struct.pack("<8sIII", b"\x89EPS\r\n\x1a\n", 1, 2**32 - 1, 0), "header of .* is damaged"),
+    (header(spaces(), version=1)[:-1], "cut off in its header"),
+    (header(json.dumps([[]] * 100_000).encode()), "100,000 make sense"),
     (header(b"\xff\xfe"), "spaces in .* are damaged"),
     (header(b"[1, 2"), "spaces in .* are damaged"),
     (header(b"[" * 100_000), "spaces in .* are damaged"),
@@ -177,16 +187,41 @@ def forged(path, arrays=None, payload=None, flags=8, steps=1, rows=1, array_byte
     """A ``Chain`` recording of one chunk whose checksum is right, whatever it says."""
     payload = pack_arrays(arrays) if payload is None else payload
     size = sum(array.nbytes for array in arrays) if array_bytes is None else array_bytes
-    chunk = bytearray(write_chunk(payload, size, flags, steps, rows))
-    if head:
-        numbers = list(struct.unpack_from("<4sIIIQQQ", chunk))
-        for name, value in head.items():
-            numbers[["magic", "flags", "steps", "rows", "stored", "unpacked"].index(name)] = value
-        struct.pack_into("<4sIIIQQQ", chunk, 0, *numbers)
-        struct.pack_into("<I", chunk, 40, zlib.crc32(chunk[44:], zlib.crc32(chunk[:40])))
     space = Chain()
-    path.write_bytes(write_header(space.obs_space(), space.action_space()) + chunk)
+    start = write_header(space.obs_space(), space.action_space())
+    place = Place(0, struct.unpack_from("<I", start, 16)[0])
+    chunk = bytearray(write_chunk(payload, size, flags, steps, rows, place))
+    if head:
+        names = ["magic", "flags", "steps", "rows", "stored", "unpacked"]
+        numbers = list(_NUMBERS.unpack_from(chunk))
+        for name, value in head.items():
+            numbers[names.index(name)] = value
+        resealed(chunk, numbers)
+    path.write_bytes(start + chunk)
     return Recording(path)
+
+
+_NUMBERS = struct.Struct("<4sIIIQQQQI")
+
+
+def resealed(chunk, numbers):
+    """Give a chunk other numbers, and the checksum that they need."""
+    size = _NUMBERS.size
+    _NUMBERS.pack_into(chunk, 0, *numbers)
+    struct.pack_into("<I", chunk, size, zlib.crc32(chunk[size + 4 :], zlib.crc32(chunk[:size])))
+
+
+def old_version(data):
+    """The bytes of a recording as version 1 wrote them: its chunks know no place."""
+    length = struct.unpack_from("<I", data, 12)[0]
+    parts, start = [header(data[20 : 20 + length], version=1)], 20 + length
+    while start < len(data):
+        numbers, end = data[start : start + 40], start + 56
+        stored = struct.unpack_from("<Q", numbers, 16)[0]
+        body = data[end : end + stored]
+        parts += [numbers, struct.pack("<I", zlib.crc32(body, zlib.crc32(numbers))), body]
+        start = end + stored
+    return b"".join(parts)
 
 
 def read_all(recording):
@@ -274,6 +309,9 @@ def index(entries, values=b""):
 
 
 HUGE = [
+    {"payload": struct.pack("<I", (40 << 20) + 1) + b"[" + b"[]," * (13 << 20) + b"1]"},
+    {"payload": index(b"[" + b"[]," * 200_000 + b"[]]")},
+    {"payload": index([["<i8", "|i1", 0]], bytes(100 << 20)), "array_bytes": 1 << 30},
     {"payload": b""},
     {"payload": b"\xff\xff\xff\xff"},
     {"payload": index(b"[" * 100_000)},
@@ -331,13 +369,108 @@ def test_a_chunk_that_cannot_be_is_not_read(head, arrays, tmp_path):
 
 
 def test_chunks_with_and_without_log_probs_are_no_recording(small, tmp_path):
-    data, _, _ = small
-    with ListEnv(lambda: Chain(2), 2) as env:
-        record(env, tmp_path / "b", 1)
-    other = (tmp_path / "b").read_bytes()
-    (tmp_path / "a").write_bytes(data + other[other.index(_MAGIC) :])
+    data, ends, _ = small
+    last = bytearray(data[ends[2] :])
+    numbers = list(_NUMBERS.unpack_from(last))
+    numbers[1] &= ~HAS_LOG_PROBS
+    resealed(last, numbers)
+    (tmp_path / "a").write_bytes(data[: ends[2]] + last)
     with pytest.raises(RecordingError, match="some have not"):
         Recording(tmp_path / "a")
+
+
+# Which chunks of a recording of three follow its header.
+MOVED = {
+    "swapped": [1, 0, 2],
+    "doubled": [0, 1, 1, 2],
+    "doubled at the end": [0, 1, 2, 2],
+    "removed": [0, 2],
+    "removed at the start": [1, 2],
+    "all of them again": [0, 1, 2, 0, 1, 2],
+}
+
+
+@pytest.mark.parametrize("order", MOVED.values(), ids=MOVED)
+def test_chunks_that_stand_elsewhere_than_they_were_written_are_noticed(order, small, tmp_path):
+    data, ends, _ = small
+    chunks = [data[start:end] for start, end in itertools.pairwise(ends)]
+    path = tmp_path / "a"
+    path.write_bytes(data[: ends[0]] + b"".join(chunks[i] for i in order))
+    written = path.read_bytes()
+    with pytest.raises(RecordingError, match="not where it was written"):
+        Recording(path)
+    with ListEnv(lambda: Chain(2), 2) as env, pytest.raises(RecordingError, match="not where"):
+        RecordEpisodes(env, path, append=True)
+    assert path.read_bytes() == written
+
+
+def test_chunks_of_another_recording_are_noticed(small, tmp_path):
+    data, ends, _ = small
+    with ListEnv(lambda: Chain(2), 2) as env:  # the same game, and other choices
+        record(env, tmp_path / "b", 5, seed=1, chunk_steps=2, noted=("log_probs",))
+    other = (tmp_path / "b").read_bytes()
+    second = other.index(_MAGIC, other.index(_MAGIC) + 1)
+    (tmp_path / "a").write_bytes(data[: ends[1]] + other[second:])
+    with pytest.raises(RecordingError, match="chunk 1 of another recording"):
+        Recording(tmp_path / "a")
+    (tmp_path / "a").write_bytes(data + other)
+    with pytest.raises(RecordingError, match="another recording begins at byte"):
+        Recording(tmp_path / "a")
+
+
+def test_a_recording_of_the_older_version_is_read_and_gone_on_with(small, tmp_path):
+    data, _, seen = small
+    (tmp_path / "a").write_bytes(old_version(data))
+    recording = steps_in(tmp_path / "a", seen)
+    assert (recording.num_steps, recording.truncated_bytes) == (5, 0)
+    with ListEnv(lambda: Chain(2), 2) as env:
+        record(env, tmp_path / "a", 3, append=True, noted=("log_probs",))
+    recording = Recording(tmp_path / "a")
+    assert (recording.num_steps, recording.truncated_bytes) == (8, 0)
+    read_all(recording)
+    (tmp_path / "a").write_bytes(old_version(data) * 2)
+    with pytest.raises(RecordingError, match="another recording begins at byte"):
+        Recording(tmp_path / "a")
+
+
+def test_two_recorders_do_not_write_one_file(tmp_path):
+    with RecordEpisodes(ListEnv(Chain, 1), tmp_path / "a") as env:
+        play(env, 2)
+        with ListEnv(Chain, 1) as other, pytest.raises(RecordingError, match="another recorder"):
+            RecordEpisodes(other, tmp_path / "a", append=True)
+    assert Recording(tmp_path / "a").num_steps == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links and pipes of POSIX")
+def test_nothing_is_recorded_through_a_link(small, tmp_path):
+    data = small[0]
+    (tmp_path / "target").write_bytes(data)
+    path = tmp_path / "a"
+    path.symlink_to(tmp_path / "target")
+    assert Recording(path).num_steps == 5
+    for options in ({}, {"append": True}):
+        with (
+            ListEnv(lambda: Chain(2), 2) as env,
+            pytest.raises(RecordingError, match=r"exists|is a link"),
+        ):
+            RecordEpisodes(env, path, **options)
+    with ListEnv(lambda: Chain(2), 2) as env:
+        record(env, path, 1, overwrite=True)
+    assert not path.is_symlink()
+    assert Recording(path).num_steps == 1
+    assert (tmp_path / "target").read_bytes() == data
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links and pipes of POSIX")
+def test_a_pipe_or_a_device_is_no_recording(tmp_path):
+    os.mkfifo(tmp_path / "a")
+    (tmp_path / "b").symlink_to("/dev/zero")
+    for name in ("a", "b"):
+        with pytest.raises(RecordingError, match=r"a pipe|a device"):
+            Recording(tmp_path / name)
+    for options in ({"append": True}, {"overwrite": True}):
+        with ListEnv(Chain, 1) as env, pytest.raises(RecordingError, match="a pipe"):
+            RecordEpisodes(env, tmp_path / "a", **options)
 
 
 def test_a_file_that_changes_while_it_is_read_is_noticed(small, tmp_path):
@@ -471,16 +604,17 @@ def test_a_recording_is_nothing_but_its_bytes(small, tmp_path):
     """The format as it is written down: by hand, without the classes that read it."""
     data, ends, seen = small
     magic, version, length = struct.unpack_from("<8sII", data)
-    assert (magic, version) == (b"\x89EPS\r\n\x1a\n", 1)
+    assert (magic, version) == (b"\x89EPS\r\n\x1a\n", 2)
     assert list(json.loads(data[20 : 20 + length])) == ["global_features", "entities", "actions"]
     assert ends[0] == 20 + length
-    parts = struct.unpack_from("<4sIIIQQQI", data, ends[0])
-    magic, flags, steps, rows, stored, unpacked, _, crc = parts
+    parts = struct.unpack_from("<4sIIIQQQQII", data, ends[0])
+    magic, flags, steps, rows, stored, unpacked, _, number, before, crc = parts
+    assert (number, before) == (0, *struct.unpack_from("<I", data, 16))
     # Log-probabilities, after a reset; 2 steps of 2 rows.
     assert (magic, flags, steps, rows) == (b"CHNK", 1 + 8, 2, 2)
-    body = data[ends[0] + 44 : ends[1]]
+    body = data[ends[0] + 56 : ends[1]]
     assert len(body) == stored
-    assert zlib.crc32(data[ends[0] : ends[0] + 40] + body) == crc
+    assert zlib.crc32(data[ends[0] : ends[0] + 52] + body) == crc
     payload = zlib.decompress(body)
     assert len(payload) == unpacked
     (length,) = struct.unpack_from("<I", payload)
@@ -490,6 +624,7 @@ def test_a_recording_is_nothing_but_its_bytes(small, tmp_path):
     choices = [int(a) for t in (0, 1) for a in seen.actions[t]["Go"].as_array()[:, 0]]
     assert list(payload[-20:-16]) == choices
     assert struct.unpack_from("<II", data, ends[1] + 4) == (1 + 4, 2)  # goes on
+    assert struct.unpack_from("<QI", data, ends[1] + 40) == (1, crc)
 
 
 def test_a_recording_of_one_kind_is_one_file(tmp_path):
