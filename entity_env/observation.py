@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.errors import ActionMaskError, ObservationError, shorten
-from entity_env.spaces import ActionName, EntityName
+from entity_env.spaces import ActionName, EntityName, ObsSpace
 
 __all__ = [
     "ActionMask",
@@ -151,6 +151,34 @@ class Observation:
         self.visible = {} if self.visible is None else self.visible
         self.metrics = {} if self.metrics is None else self.metrics
         self.global_features = [] if self.global_features is None else self.global_features
+
+    @classmethod
+    def empty(cls) -> Observation:
+        """One without entities, in which nobody acts."""
+        return cls()
+
+    def num_entities(self, entity: EntityName) -> int:
+        """How many entities of a type there are; none of a type that is absent."""
+        rows = (self.features or {}).get(entity)
+        return 0 if rows is None else len(rows)
+
+    def index_to_id(self, obs_space: ObsSpace) -> list[EntityID | None]:
+        """The id of each entity in the order of ``obs_space``; None where its type has no ids."""
+        ids: list[EntityID | None] = []
+        for name in obs_space.entities:
+            own = (self.ids or {}).get(name)
+            ids += [None] * self.num_entities(name) if own is None else list(own)
+        return ids
+
+    def id_to_index(self, obs_space: ObsSpace) -> dict[EntityID, int]:
+        """The index that each id has in ``index_to_id``."""
+        indices: dict[EntityID, int] = {}
+        start = 0
+        for name in obs_space.entities:
+            for place, one in enumerate((self.ids or {}).get(name) or ()):
+                indices[one] = start + place
+            start += self.num_entities(name)
+        return indices
 
 
 def _split_entities(

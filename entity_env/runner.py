@@ -45,7 +45,7 @@ __all__ = ["main", "play_in_terminal"]
 
 def play_in_terminal(
     create_env: Callable[[], Environment],
-    agent: str = "random",
+    agent: str | Agent = "random",
     *,
     seed: int | None = None,
     episodes: int | None = None,
@@ -56,8 +56,8 @@ def play_in_terminal(
 
     Args:
         create_env: Makes the environment.
-        agent: What it does is proposed, and shown with its probabilities: a run folder, or
-            ``random``.
+        agent: What it does is proposed, and shown with its probabilities: a run folder, an agent,
+            or ``random``.
         seed: Seeds the environment and the agent; None takes a new one and says which.
         episodes: Ends after so many; None asks after each, or with ``auto`` plays one.
         auto: Take every proposal without asking.
@@ -89,8 +89,10 @@ def play_in_terminal(
 class _Game:
     """An environment, what proposes actions, and who takes them."""
 
-    def __init__(self, env: Environment, agent: str, seed: int, auto: bool, trust: bool) -> None:
-        self.name = type(env).__name__
+    def __init__(
+        self, env: Environment, agent: str | Agent, seed: int, auto: bool, trust: bool
+    ) -> None:
+        self.name = type(getattr(env, "unwrapped", env)).__name__
         seed_environment(env, seed)
         spaces = (
             call_environment("obs_space", env.obs_space),
@@ -100,7 +102,7 @@ class _Game:
         if agent == "random":
             self.agent = RandomAgent(*spaces, seed)
         else:
-            self.agent = load_agent(agent, seed, trust)
+            self.agent = load_agent(agent, seed, trust) if isinstance(agent, str) else agent
             env = fit_environment(env, self.agent)
         self.env = env
         self.reader = FrameReader(env.obs_space(), spaces[1])

@@ -1,0 +1,122 @@
+"""Entity Gym 0.9 by its own names: change ``entity_gym.env`` to ``entity_env.compat`` and go on.
+
+=============================  =======================================  =========================
+there                          here                                     in new code
+=============================  =======================================  =========================
+``Environment``, its spaces,   the same classes                         ``entity_env``
+masks and actions
+``Observation``                the same, with ``num_entities``,         ``entity_env``
+                               ``id_to_index``, ``index_to_id`` and
+                               ``empty()``
+``env.reset_filter(space)``    the same                                 ``FeatureFilter``
+``env.act_filter(a, space)``   the same                                 ``FeatureFilter``
+``EnvList(create, n)``         the same, and checks all                 ``ListEnv``
+``ParallelEnvList(create,      the same; n need be no multiple of p,    ``ParallelEnv``
+n, p, start_method)``          and ``start_method`` has no effect
+``vec.reset(space)``           the same; what is not in the space is    ``vec.reset(seed)``, and
+                               left out                                 ``VecFeatureFilter``
+``vec.act(actions, space)``    the same, with **positions** among the   ``vec.act(actions)``, with
+                               actees                                   **entity indices**
+``VecObs``                     the same: global features are the        ``VecObs``, which also has
+                               entities ``__global__``, and metrics     ``truncated``, ``final``
+                               are of class ``Metric``                  and ``rows``
+``batch_obs``                  the same                                 ``entity_env``
+``AddMetricsWrapper(vec)``     the same                                 ``VecObs.metrics`` has them
+``ValidatingEnv(env)``         the same, with an ``EntityEnvError``     ``wrappers.Validate``
+``CliRunner(env, agent)``      the same                                 ``entity_env.runner``
+``dataclass_utils``            the same, from here                      ``entity_env``
+``ragged_buffer``              ``RaggedBufferF32``, ... from here       ``entity_env``
+=============================  =======================================  =========================
+
+Whoever selects an entity there answers with its position in the list of those that can be selected:
+0 is the first of ``actee_ids``. ``entity_env.VecEnv`` takes the index of the entity in its frame,
+where entities come in the order of ``ObsSpace.entities``; ``entity_indices`` translates.
+
+What is different all the same: choices that a mask forbids are refused, an action whose actors have
+nothing to select has no actors, and an environment's metrics arrive when its episode has ended.
+"""
+
+from entity_env import (
+    Action,
+    ActionMask,
+    ActionName,
+    ActionSpace,
+    CategoricalAction,
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Entity,
+    EntityID,
+    EntityName,
+    GlobalCategoricalAction,
+    GlobalCategoricalActionMask,
+    GlobalCategoricalActionSpace,
+    Observation,
+    ObsSpace,
+    RaggedBufferBool,
+    RaggedBufferF32,
+    RaggedBufferI64,
+    SelectEntityAction,
+    SelectEntityActionMask,
+    SelectEntityActionSpace,
+    extract_features,
+    obs_space_from_dataclasses,
+)
+from entity_env.compat.add_metrics import AddMetricsWrapper
+from entity_env.compat.cli_runner import Agent, CliRunner
+from entity_env.compat.environment import Environment, ValidatingEnv
+from entity_env.compat.indices import action_index_to_actions, entity_indices
+from entity_env.compat.rows import EnvList, ParallelEnvList, VecEnv
+from entity_env.compat.vec_obs import (
+    Metric,
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+    batch_obs,
+    empty_ragged_f32,
+    empty_ragged_i64,
+)
+
+__all__ = [
+    "Action",
+    "ActionMask",
+    "ActionName",
+    "ActionSpace",
+    "AddMetricsWrapper",
+    "Agent",
+    "CategoricalAction",
+    "CategoricalActionMask",
+    "CategoricalActionSpace",
+    "CliRunner",
+    "Entity",
+    "EntityID",
+    "EntityName",
+    "EnvList",
+    "Environment",
+    "GlobalCategoricalAction",
+    "GlobalCategoricalActionMask",
+    "GlobalCategoricalActionSpace",
+    "Metric",
+    "ObsSpace",
+    "Observation",
+    "ParallelEnvList",
+    "RaggedBufferBool",
+    "RaggedBufferF32",
+    "RaggedBufferI64",
+    "SelectEntityAction",
+    "SelectEntityActionMask",
+    "SelectEntityActionSpace",
+    "ValidatingEnv",
+    "VecActionMask",
+    "VecCategoricalActionMask",
+    "VecEnv",
+    "VecObs",
+    "VecSelectEntityActionMask",
+    "action_index_to_actions",
+    "batch_obs",
+    "empty_ragged_f32",
+    "empty_ragged_i64",
+    "entity_indices",
+    "extract_features",
+    "obs_space_from_dataclasses",
+]
