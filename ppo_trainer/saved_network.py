@@ -17,7 +17,7 @@ from ppo_trainer.errors import CheckpointError
 from ppo_trainer.tensor_file import TensorForm
 from ragged_net import NetConfig, RaggedNet
 
-__all__ = ["MODEL", "OTHER_NETWORK", "check_forms", "network_for"]
+__all__ = ["MODEL", "OTHER_NETWORK", "check_forms", "least_size", "network_for"]
 
 MODEL = "model.safetensors"
 OTHER_NETWORK = "net, value_net and the environment's spaces must be those of the run"
@@ -36,12 +36,7 @@ def network_for(
         CheckpointError: They cannot; or the checkpoint is damaged.
     """
     forms = SavedFiles.open(folder).forms(MODEL)
-    encoders = [config.net, *([] if config.value_net is None else [config.value_net])]
-    tensors = sum(net.layers * _TENSORS_OF_BLOCK for net in encoders)
-    numbers = sum(_least_numbers(net, obs_space) for net in encoders) + config.net.dim * sum(
-        1 if isinstance(space, SelectEntityActionSpace) else len(space)
-        for space in action_space.values()
-    )
+    tensors, numbers = least_size(obs_space, action_space, config)
     found = sum(form.size for form in forms.values())
     if tensors > len(forms) or numbers > found:
         raise CheckpointError(
@@ -51,6 +46,19 @@ def network_for(
             hint=OTHER_NETWORK,
         )
     return RaggedNet(obs_space, action_space, config.net, config.value_net)
+
+
+def least_size(
+    obs_space: ObsSpace, action_space: Mapping[str, ActionSpace], config: TrainConfig
+) -> tuple[int, int]:
+    """The numbers of tensors, and of numbers in them, that such a network has at least."""
+    encoders = [config.net, *([] if config.value_net is None else [config.value_net])]
+    choices = sum(
+        1 if isinstance(space, SelectEntityActionSpace) else len(space)
+        for space in action_space.values()
+    )
+    numbers = sum(_least_numbers(net, obs_space) for net in encoders) + config.net.dim * choices
+    return sum(net.layers * _TENSORS_OF_BLOCK for net in encoders), numbers
 
 
 def check_forms(

@@ -1,13 +1,18 @@
 """Checkpoints: round trips, damage, and kills at every step of writing one."""
 
+import os
+import random
 import shutil
 import sys
 from copy import deepcopy
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
+from safetensors.torch import load_file
 from support.killed_at import die_at_step
 from support.trainer_envs import Foraging, SavedForaging
 from support.trainer_runs import (
@@ -19,6 +24,7 @@ from support.trainer_runs import (
     reseal,
     rollout_of,
     small_config,
+    without_digests,
 )
 
 from ppo_trainer import OptimConfig, PPOConfig, train
@@ -27,6 +33,7 @@ from ppo_trainer.checkpoint import (
     latest_checkpoint,
     load_network,
     load_state,
+    own_checkpoints,
     save_state,
 )
 from ppo_trainer.errors import CheckpointError, RunFolderError
@@ -284,6 +291,199 @@ def test_a_state_that_is_json_but_makes_no_sense_is_a_checkpoint_error(run, chan
     reseal(folder, change)
     with pytest.raises(CheckpointError, match="damaged"):
         load_state(folder, fresh_state(small_config()))
+
+
+FILES = ["model.safetensors", "optimizers.safetensors", "state.json"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_flipped_bit_is_noticed(run, name):
+    folder = save_state(run, trained_state(small_config()), [{"x": 1e-5}], keep=2)
+    whole, other = (folder / name).read_bytes(), fresh_state(small_config())
+    rng = random.Random(0)
+    # The beginning, where headers are, bit by bit; then wherever chance leads.
+    bits = [*range(8 * 40), *(rng.randrange(8 * len(whole)) for _ in range(60))]
+    for bit in bits:
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        (folder / name).write_bytes(damaged)
+        with pytest.raises(CheckpointError) as caught:
+            load_state(folder, other)
+        assert str(folder / name) in str(caught.value), bit
+    (folder / name).write_bytes(whole)
+    load_state(folder, other)
+
+
+@pytest.mark.parametrize("name", FILES[:2])
+def test_files_of_another_run_are_noticed(run, name):
+    config = small_config()
+    ours = save_state(run, trained_state(config, seed=0), None, keep=2)
+    theirs = save_state(run, trained_state(config, seed=1), None, keep=2, name="other")
+    shutil.copy(theirs / name, ours / name)
+    with pytest.raises(CheckpointError, match=f"{name} is damaged: its bytes are not those"):
+        load_state(ours, fresh_state(config))
+    if name == "model.safetensors":
+        with pytest.raises(CheckpointError, match="its bytes are not those"):
+            load_network(ours, fresh_state(config).net)
+
+
+def without_numbers(tensors):
+    name = next(name for name in tensors if name.endswith(("weight", "exp_avg")))
+    tensors[name].flatten()[3] = float("nan")
+
+
+def infinite(tensors):
+    name = next(name for name in tensors if name.endswith(("bias", "exp_avg_sq")))
+    tensors[name].flatten()[0] = float("inf")
+
+
+def half(tensors):
+    name = next(name for name in tensors if name.endswith(("weight", "exp_avg")))
+    tensors[name] = tensors[name].half()
+
+
+def double(tensors):
+    name = next(name for name in tensors if name.endswith(("weight", "exp_avg")))
+    tensors[name] = tensors[name].double()
+
+
+def wider(tensors):
+    name = next(name for name in tensors if name.endswith(("weight", "exp_avg")))
+    tensors[name] = torch.cat([tensors[name], tensors[name]])
+
+
+def fewer(tensors):
+    del tensors[next(name for name in tensors if name.endswith(("weight", "exp_avg")))]
+
+
+def more(tensors):
+    tensors["policy/99/exp_avg"] = torch.zeros(3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without_numbers, "numbers that are not finite"),
+        (infinite, "numbers that are not finite"),
+        (half, "differs in dtype"),
+        (double, "differs in dtype"),
+        (wider, "differs in shape"),
+        (fewer, "to be there"),
+        (more, "not to be there"),
+    ],
+)
+@pytest.mark.parametrize("name", FILES[:2])
+@pytest.mark.parametrize("seal", [without_digests, lambda folder: reseal(folder, len)])
+def test_tensors_that_cannot_be_are_refused_with_and_without_digests(
+    run, change, message, name, seal
+):
+    folder = save_state(run, trained_state(small_config()), None, keep=2)
+    tensors = load_file(folder / name)
+    change(tensors)
+    (folder / name).write_bytes(safetensors.torch.save(tensors))
+    seal(folder)
+    other = fresh_state(small_config(), seed=9)
+    before = parameters(other.net)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        load_state(folder, other)
+    assert str(folder / name) in str(caught.value)
+    assert_same(parameters(other.net), before)
+
+
+def test_a_checkpoint_under_the_number_of_another_is_refused(run):
+    state = trained_state(small_config())
+    folder = save_state(run, state, None, keep=2)
+    with pytest.raises(CheckpointError, match=r"saved at update 7, step 168"):
+        load_state(
+            folder.rename(run.checkpoints / "step_000000000192"), fresh_state(small_config())
+        )
+
+
+def test_an_error_names_the_newest_checkpoint_that_is_whole(run):
+    config = small_config()
+    state = fresh_state(config)
+    for state.steps in (24, 48, 72, 96):
+        save_state(run, state, None, keep=9)
+    (old, whole, damaged, newest) = checkpoints(run.path)
+    for folder in (damaged, newest):
+        garbled(folder / "optimizers.safetensors")
+    with pytest.raises(CheckpointError, match=f"{whole} is whole: .* move {newest.name} away"):
+        load_state(latest_checkpoint(run), state)
+    for folder in (damaged, newest):  # doing what it says
+        folder.rename(folder.with_name(f"{folder.name}_damaged"))
+    load_state(latest_checkpoint(run), state)
+    assert state.steps == 48
+    garbled(whole / "state.json")
+    shutil.rmtree(old)
+    with pytest.raises(CheckpointError, match="no older checkpoint is whole"):
+        load_state(latest_checkpoint(run), state)
+
+
+COPIES = ["step_best", "step_000000000072_backup", "step_000000000072 (copy)", "step_72", "step_"]
+COPIES += ["Step_000000000072", "step_0000000000072", "step_000000000072.bak", "xstep_000000000072"]
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_beside_the_checkpoints_is_nobodys_business(run, name):
+    state = fresh_state(small_config())
+    for state.steps in (24, 48):
+        save_state(run, state, None, keep=2)
+    copy = shutil.copytree(run.checkpoints / "step_000000000024", run.checkpoints / name)
+    (run.checkpoints / "step_000000000099").write_text("a file, not a folder")
+    assert latest_checkpoint(run).name == "step_000000000048"
+    for state.steps in (72, 96):
+        save_state(run, state, None, keep=2)
+    assert [folder.name for folder in own_checkpoints(run)] == [
+        "step_000000000072",
+        "step_000000000096",
+    ]
+    assert sorted(file.name for file in copy.iterdir()) == sorted(FILES)
+    load_network(copy, fresh_state(small_config()).net)  # it still is a checkpoint
+
+
+@pytest.mark.parametrize("error", [PermissionError, OSError], ids=["forbidden", "disk"])
+def test_checkpoints_that_cannot_be_listed_are_not_none(run, error, monkeypatch):
+    save_state(run, fresh_state(small_config()), None, keep=2)
+
+    def refuse(path):
+        raise error("nobody may look")
+
+    monkeypatch.setattr("ppo_trainer.checkpoint.os.scandir", refuse)
+    with pytest.raises(CheckpointError, match=r"checkpoints cannot be read: nobody may look"):
+        latest_checkpoint(run)
+
+
+def test_a_run_that_cannot_be_looked_at_is_not_nothing(run, monkeypatch):
+    def refuse(path):
+        raise PermissionError("nobody may look")
+
+    monkeypatch.setattr("pathlib.Path.lstat", refuse)
+    with pytest.raises(RunFolderError, match=r"config\.yaml cannot be read: nobody may look"):
+        RunFolder.open(run.path)
+    with pytest.raises(RunFolderError, match=r"spaces\.json cannot be read: nobody may look"):
+        run.read_spaces()
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_gets_its_name(run, monkeypatch):
+    done = []
+    sync, rename = os.fsync, Path.rename
+
+    def watched_sync(descriptor):
+        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        sync(descriptor)
+
+    def watched_rename(path, target):
+        done.append(f"named {target.name}")
+        return rename(path, target)
+
+    monkeypatch.setattr("os.fsync", watched_sync)
+    monkeypatch.setattr("pathlib.Path.rename", watched_rename)
+    folder = save_state(run, fresh_state(small_config()), None, keep=2)
+    named = done.index(f"named {folder.name}")
+    for file in FILES:
+        assert any(file in name for name in done[:named]), file
+    assert done[named - 1].startswith(f".{folder.name}.")  # the folder of all three
+    assert done[named + 1] == "checkpoints"
 
 
 @pytest.mark.parametrize(
