@@ -6,12 +6,14 @@ One is made for each environment and step; a frozen dataclass takes four times a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias, Union
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import unknown_argument
+from entity_env.errors import ActionShapeError
 from entity_env.observation import EntityID
 
 __all__ = [
@@ -24,11 +26,15 @@ __all__ = [
 ]
 
 
+_MISSING: Any = object()
+"""Stands for an argument that must be given; Python's own check would raise its own error."""
+
+
 def has_id(ids: Iterable[EntityID], wanted: object) -> bool:
     """Whether ``wanted`` is one of ``ids``, as it would be a key: see ``same_ids``."""
     try:
         return wanted in set(ids)
-    except TypeError:  # no id: it cannot be hashed
+    except Exception:  # no id: it cannot be hashed or compared
         return False
 
 
@@ -55,6 +61,21 @@ class CategoricalAction:
     indices: npt.NDArray[np.int64]
     index_to_label: Sequence[str]
     probs: npt.NDArray[np.float32] | None = None
+
+    def __init__(
+        self,
+        actors: Sequence[EntityID] = _MISSING,
+        indices: npt.NDArray[np.int64] = _MISSING,
+        index_to_label: Sequence[str] = _MISSING,
+        probs: npt.NDArray[np.float32] | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown or index_to_label is _MISSING or indices is _MISSING or actors is _MISSING:
+            raise _wrong(CategoricalAction, unknown)
+        self.actors = actors
+        self.indices = indices
+        self.index_to_label = index_to_label
+        self.probs = probs
 
     @property
     def labels(self) -> list[str]:
@@ -87,6 +108,19 @@ class SelectEntityAction:
     actees: Sequence[EntityID]
     probs: npt.NDArray[np.float32] | None = None
 
+    def __init__(
+        self,
+        actors: Sequence[EntityID] = _MISSING,
+        actees: Sequence[EntityID] = _MISSING,
+        probs: npt.NDArray[np.float32] | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown or actees is _MISSING or actors is _MISSING:
+            raise _wrong(SelectEntityAction, unknown)
+        self.actors = actors
+        self.actees = actees
+        self.probs = probs
+
     def __eq__(self, other: object) -> bool:
         """Equal actors and actees; probabilities do not count."""
         return (
@@ -106,6 +140,19 @@ class GlobalCategoricalAction:
     label: str
     probs: npt.NDArray[np.float32] | None = None
 
+    def __init__(
+        self,
+        index: int = _MISSING,
+        label: str = _MISSING,
+        probs: npt.NDArray[np.float32] | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown or label is _MISSING or index is _MISSING:
+            raise _wrong(GlobalCategoricalAction, unknown)
+        self.index = index
+        self.label = label
+        self.probs = probs
+
     def __eq__(self, other: object) -> bool:
         """Equal choices; probabilities do not count."""
         return (
@@ -118,3 +165,11 @@ class GlobalCategoricalAction:
 
 
 Action: TypeAlias = Union[CategoricalAction, SelectEntityAction, GlobalCategoricalAction]
+
+
+def _wrong(cls: Any, unknown: dict[str, Any]) -> ActionShapeError:
+    """The error for an action that is made of other arguments than it has."""
+    names = [field.name for field in fields(cls)]
+    if unknown:
+        return unknown_argument(ActionShapeError, cls.__name__, unknown, names)
+    return ActionShapeError(f"{cls.__name__} is not whole", expected=", ".join(names[:-1]))

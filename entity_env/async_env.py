@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from entity_env.action_format import deal_actions
 from entity_env.answer import check_actions
+from entity_env.arguments import named_arguments
 from entity_env.asked_rows import AskedRows, Ready
 from entity_env.batch import VecObs, all_rows
 from entity_env.environment import Environment, check_seed
@@ -44,6 +45,7 @@ _FOR_EVER = 1e12
 """Seconds after which nobody asks."""
 
 
+@named_arguments(SettingError)
 class AsyncEnv(VecEnv):
     """Steps each row as soon as it has its actions, and returns the first M that are ready.
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import named_arguments
 from entity_env.errors import EntityEnvError, ObservationError, SettingError
 from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.observation import Observation
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 
+@named_arguments(ObservationError)
 @dataclass(frozen=True)
 class VecCategoricalActionMask:
     """The actors of a categorical action in each frame, and their choices.
@@ -52,6 +54,7 @@ class VecCategoricalActionMask:
     mask: RaggedBufferBool
 
 
+@named_arguments(ObservationError)
 @dataclass(frozen=True)
 class VecSelectEntityActionMask:
     """The actors of a select-entity action in each frame, and whom they can select.
@@ -71,6 +74,7 @@ class VecSelectEntityActionMask:
 VecActionMask: TypeAlias = Union[VecCategoricalActionMask, VecSelectEntityActionMask]
 
 
+@named_arguments(ObservationError)
 @dataclass(frozen=True)
 class VecObs:
     """What the rows of a ``VecEnv`` that must decide observe, and what has happened to each row.

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.all_rows import RowReader, Rows, ended_rows
+from entity_env.arguments import named_arguments
 from entity_env.batch import VecObs
 from entity_env.collector import uncollected
 from entity_env.environment import Environment, begin_episode
-from entity_env.errors import DAMAGES, EntityEnvError, ObservationError
+from entity_env.errors import DAMAGES, EntityEnvError, ObservationError, SettingError
 from entity_env.metrics import EpisodeTrackers, metric_columns
 from entity_env.observation import Observation
 from entity_env.own_methods import returns_state, warn_of_return
@@ -27,6 +28,7 @@ from entity_env.vec_env import VecEnv, check_count, check_saved_rows, damaged_st
 __all__ = ["ListEnv"]
 
 
+@named_arguments(SettingError)
 class ListEnv(VecEnv):
     """Steps a list of environments in a loop.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, fields
 from typing import Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import ActionMaskError, ObservationError, shorten
+from entity_env.arguments import unknown_argument
+from entity_env.errors import ActionMaskError, EntityEnvError, ObservationError, shorten
 from entity_env.spaces import ActionName, EntityName, ObsSpace
 
 __all__ = [
@@ -43,10 +44,20 @@ class CategoricalActionMask:
     actor_types: Sequence[EntityName] | None = None
     mask: BoolMask | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse two ways of naming the actors."""
-        if self.actor_ids is not None and self.actor_types is not None:
-            raise _named_twice("actor", self.actor_ids, self.actor_types)
+    def __init__(
+        self,
+        actor_ids: Sequence[EntityID] | None = None,
+        actor_types: Sequence[EntityName] | None = None,
+        mask: BoolMask | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown:
+            raise _unknown(CategoricalActionMask, unknown, ActionMaskError)
+        if actor_ids is not None and actor_types is not None:
+            raise _named_twice("actor", actor_ids, actor_types)
+        self.actor_ids = actor_ids
+        self.actor_types = actor_types
+        self.mask = mask
 
 
 @dataclass(slots=True)
@@ -70,12 +81,26 @@ class SelectEntityActionMask:
     actee_ids: Sequence[EntityID] | None = None
     mask: BoolMask | None = None
 
-    def __post_init__(self) -> None:
-        """Refuse two ways of naming the actors or the actees."""
-        if self.actor_ids is not None and self.actor_types is not None:
-            raise _named_twice("actor", self.actor_ids, self.actor_types)
-        if self.actee_ids is not None and self.actee_types is not None:
-            raise _named_twice("actee", self.actee_ids, self.actee_types)
+    def __init__(
+        self,
+        actor_ids: Sequence[EntityID] | None = None,
+        actor_types: Sequence[EntityName] | None = None,
+        actee_types: Sequence[EntityName] | None = None,
+        actee_ids: Sequence[EntityID] | None = None,
+        mask: BoolMask | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown:
+            raise _unknown(SelectEntityActionMask, unknown, ActionMaskError)
+        if actor_ids is not None and actor_types is not None:
+            raise _named_twice("actor", actor_ids, actor_types)
+        if actee_ids is not None and actee_types is not None:
+            raise _named_twice("actee", actee_ids, actee_types)
+        self.actor_ids = actor_ids
+        self.actor_types = actor_types
+        self.actee_types = actee_types
+        self.actee_ids = actee_ids
+        self.mask = mask
 
 
 @dataclass(slots=True)
@@ -87,6 +112,11 @@ class GlobalCategoricalActionMask:
     """
 
     mask: BoolMask | None = None
+
+    def __init__(self, mask: BoolMask | None = None, **unknown: Any) -> None:
+        if unknown:
+            raise _unknown(GlobalCategoricalActionMask, unknown, ActionMaskError)
+        self.mask = mask
 
 
 ActionMask: TypeAlias = Union[
@@ -128,6 +158,40 @@ class Observation:
     visible: Mapping[EntityName, BoolMask] | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     entities: InitVar[Mapping[EntityName, Any] | None] = None
+
+    def __init__(
+        self,
+        *unnamed: Any,
+        features: Mapping[EntityName, Features | None] | None = None,
+        ids: Mapping[EntityName, Sequence[EntityID]] | None = None,
+        actions: Mapping[ActionName, ActionMask] | None = None,
+        reward: float = 0.0,
+        done: bool = False,
+        truncated: bool = False,
+        global_features: npt.NDArray[Any] | Sequence[float] | None = None,
+        visible: Mapping[EntityName, BoolMask] | None = None,
+        metrics: Mapping[str, float] | None = None,
+        entities: Mapping[EntityName, Any] | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unnamed:
+            raise ObservationError(
+                "the parts of an observation are given by name",
+                expected="Observation(features={...}, ...)",
+                received=shorten(unnamed[0]),
+            )
+        if unknown:
+            raise _unknown(Observation, unknown, ObservationError, "entities")
+        self.features = features
+        self.ids = ids
+        self.actions = actions
+        self.reward = reward
+        self.done = done
+        self.truncated = truncated
+        self.global_features = global_features
+        self.visible = visible
+        self.metrics = {} if metrics is None else metrics
+        self.__post_init__(entities)
 
     def __post_init__(self, entities: Mapping[EntityName, Any] | None) -> None:
         """Turn ``entities`` into ``features`` and ``ids``, and absent parts into empty ones."""
@@ -198,6 +262,13 @@ def _split_entities(
                 received=shorten(value),
             )
     return features, ids
+
+
+def _unknown(
+    cls: Any, given: Mapping[str, Any], error: type[EntityEnvError], *more: str
+) -> EntityEnvError:
+    names = [field.name for field in fields(cls)]
+    return unknown_argument(error, cls.__name__, given, [*names, *more])
 
 
 def _named_twice(role: str, ids: object, types: object) -> ActionMaskError:

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.action_format import split_actions
+from entity_env.arguments import named_arguments
 from entity_env.batch import VecObs
 from entity_env.environment import Environment, check_seed
-from entity_env.errors import StateError, shorten
+from entity_env.errors import SettingError, StateError, shorten
 from entity_env.obs_format import ObsFormat
 from entity_env.pickles import pickled
 from entity_env.ragged import RaggedBufferI64
@@ -24,6 +25,7 @@ from entity_env.worker_process import common_spaces, end_workers, start_workers
 __all__ = ["ParallelEnv"]
 
 
+@named_arguments(SettingError)
 class ParallelEnv(VecEnv):
     """Cuts the rows into consecutive parts, one for each worker process.
 

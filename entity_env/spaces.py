@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, Union
 
+from entity_env.arguments import named_arguments
 from entity_env.errors import SpaceError, shorten
 from entity_env.space_checks import (
     check_name,
@@ -40,6 +41,7 @@ EntityName: TypeAlias = str
 ActionName: TypeAlias = str
 
 
+@named_arguments(SpaceError)
 @dataclass(frozen=True)
 class Continuous:
     """A real-valued feature that may declare its scale.
@@ -78,6 +80,7 @@ class Continuous:
             )
 
 
+@named_arguments(SpaceError)
 @dataclass(frozen=True)
 class Discrete:
     """A feature with the whole values ``0 .. n - 1``, which the network embeds, not scales.
@@ -104,6 +107,7 @@ def feature_name(feature: Feature) -> str:
     return feature if isinstance(feature, str) else feature.name
 
 
+@named_arguments(SpaceError)
 @dataclass(frozen=True)
 class Entity:
     """The features of one entity type. A plain string is a continuous feature."""
@@ -121,6 +125,7 @@ class Entity:
         return tuple(feature_name(feature) for feature in self.features)
 
 
+@named_arguments(SpaceError)
 @dataclass(frozen=True)
 class ObsSpace:
     """Everything an observation may contain.
@@ -160,6 +165,7 @@ class ObsSpace:
         return tuple(feature_name(feature) for feature in self.global_features)
 
 
+@named_arguments(SpaceError)
 @dataclass(frozen=True)
 class CategoricalActionSpace:
     """Each of several actors picks one of a fixed list of choices."""
@@ -175,6 +181,7 @@ class CategoricalActionSpace:
         return len(self.index_to_label)
 
 
+@named_arguments(SpaceError)
 @dataclass(frozen=True)
 class GlobalCategoricalActionSpace:
     """The player as a whole picks one of a fixed list of choices."""
@@ -190,6 +197,7 @@ class GlobalCategoricalActionSpace:
         return len(self.index_to_label)
 
 
+@named_arguments(SpaceError)
 @dataclass(frozen=True)
 class SelectEntityActionSpace:
     """Each of several actors selects one of the entities in its frame."""

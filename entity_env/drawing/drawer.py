@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from entity_env.arguments import named_arguments
 from entity_env.drawing.canvas import Canvas, Picture
 from entity_env.drawing.chosen import Chosen
 from entity_env.drawing.labels import check_labels, label_texts
@@ -43,6 +44,7 @@ def draw_observation(
     return Drawer(obs_space, size, bounds, y_axis, labels).draw(observation)
 
 
+@named_arguments(SettingError)
 class Drawer:
     """Draws observations of one space, one after the other.
 

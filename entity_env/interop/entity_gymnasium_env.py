@@ -19,6 +19,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import named_arguments
 from entity_env.batch import batch_frames
 from entity_env.drawing import Drawer
 from entity_env.environment import Environment, begin_episode, seed_environment, y_axis_of
@@ -40,6 +41,7 @@ __all__ = ["EntityGymnasiumEnv"]
 PaddedObs = dict[str, npt.NDArray[Any]]
 
 
+@named_arguments(SettingError)
 class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
     """An ``Environment`` as a ``gymnasium.Env`` with arrays of a fixed size.
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from entity_env.arguments import named_arguments
 from entity_env.batch import VecObs, check_all_asked
 from entity_env.errors import ResetNeededError, SeedError, SettingError, shorten
 from entity_env.interop.padded_spaces import (
@@ -32,6 +33,7 @@ __all__ = ["EntityVectorEnv"]
 PaddedObs = dict[str, npt.NDArray[Any]]
 
 
+@named_arguments(SettingError)
 class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[Any]]):
     """A ``VecEnv`` as a ``gymnasium.vector.VectorEnv``; each row is an ``EntityGymnasiumEnv``.
 

@@ -17,6 +17,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import named_arguments
 from entity_env.errors import (
     MissingPackageError,
     ObservationError,
@@ -33,6 +34,7 @@ from entity_env.observation import Observation
 __all__ = ["GymnasiumEnv"]
 
 
+@named_arguments(SettingError)
 class GymnasiumEnv(TranslatedEnv):
     """A Gymnasium environment whose observations are lists of entities and global features.
 

@@ -18,6 +18,7 @@ import pettingzoo
 from gymnasium import spaces
 
 from entity_env.actions import Action, GlobalCategoricalAction
+from entity_env.arguments import named_arguments
 from entity_env.errors import (
     MaskShapeError,
     MissingPackageError,
@@ -39,6 +40,7 @@ Others: TypeAlias = Callable[[Any, Any, Any, spaces.Space[Any], np.random.Genera
 """From (agent, observation, action mask or None, action space, random numbers) to an action."""
 
 
+@named_arguments(SettingError)
 class PettingZooEnv(TranslatedEnv):
     """A seat at a game of several agents, in which all others are part of the environment.
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from entity_env.arguments import named_arguments
 from entity_env.errors import SettingError, nearest, shorten
 from entity_env.spaces import EntityName
 
@@ -22,6 +23,7 @@ __all__ = ["Entities", "Rows", "read_entities", "read_ignore"]
 SYNTAX = 'entities={"Vehicle": Rows("presence")}'
 
 
+@named_arguments(SettingError)
 @dataclass(frozen=True)
 class Rows:
     """A two-dimensional part of the observation with one object in each row.

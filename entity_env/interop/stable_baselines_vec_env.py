@@ -21,6 +21,8 @@ import numpy.typing as npt
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import VecEnv as BaselinesVecEnv
 
+from entity_env.arguments import named_arguments
+from entity_env.errors import SettingError
 from entity_env.interop.entity_vector_env import EntityVectorEnv, PaddedObs
 from entity_env.interop.padded_spaces import Room, check_no_options
 from entity_env.vec_env import VecEnv
@@ -30,6 +32,7 @@ __all__ = ["StableBaselinesVecEnv"]
 Infos = list[dict[str, Any]]
 
 
+@named_arguments(SettingError)
 class StableBaselinesVecEnv(BaselinesVecEnv):
     """The rows of a ``VecEnv`` as a ``stable_baselines3.common.vec_env.VecEnv``.
 

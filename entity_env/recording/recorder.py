@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from entity_env.arguments import named_arguments
 from entity_env.batch import VecObs, check_all_asked, check_final
 from entity_env.errors import SettingError
 from entity_env.ragged import RaggedBufferI64
@@ -28,6 +29,7 @@ _FULL = 64 << 20
 """A chunk with as many bytes is written, however few steps it has."""
 
 
+@named_arguments(SettingError)
 class RecordEpisodes(VecWrapper):
     """Rows that write observations, actions and what these led to into a file.
 

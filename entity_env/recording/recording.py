@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from entity_env.arguments import named_arguments
 from entity_env.environment import check_seed
 from entity_env.errors import EntityEnvError, RecordingError, SettingError, shorten
 from entity_env.files import open_file
@@ -30,6 +31,7 @@ from entity_env.vec_env import check_count
 __all__ = ["Recording"]
 
 
+@named_arguments(RecordingError)
 class Recording:
     """A file of recorded steps.
 

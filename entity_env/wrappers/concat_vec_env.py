@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.action_format import read_actions, split_actions
+from entity_env.arguments import named_arguments
 from entity_env.batch import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import EntityEnvError, SettingError, shorten
@@ -22,6 +23,7 @@ from entity_env.wrappers.vec_wrapper import act_checked, check_rows
 __all__ = ["ConcatVecEnv"]
 
 
+@named_arguments(SettingError)
 class ConcatVecEnv(VecEnv):
     """The rows of several ``VecEnv`` s with equal spaces, in order.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from entity_env.actions import Action
+from entity_env.arguments import named_arguments
 from entity_env.batch import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
@@ -23,6 +24,7 @@ from entity_env.wrappers.wrapper import Wrapper
 __all__ = ["EpisodeStatistics", "VecEpisodeStatistics"]
 
 
+@named_arguments(SettingError)
 class EpisodeStatistics(Wrapper):
     """Keeps the returns and lengths of the last episodes that ended.
 
@@ -78,6 +80,7 @@ class EpisodeStatistics(Wrapper):
         self.lengths = deque(map(int, own["lengths"]), self.lengths.maxlen)
 
 
+@named_arguments(SettingError)
 class VecEpisodeStatistics(VecWrapper):
     """Keeps the returns and lengths of the last episodes that ended in any row.
 

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
+from entity_env.arguments import named_arguments
 from entity_env.environment import Environment
+from entity_env.errors import SettingError
 from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.observation import (
     ActionMask,
@@ -29,6 +31,7 @@ from entity_env.wrappers.wrapper import Wrapper
 __all__ = ["FeatureFilter", "ObservationFilter", "filtered"]
 
 
+@named_arguments(SettingError)
 class FeatureFilter(Wrapper):
     """Shows only the entity types and features of a smaller space, in the order of that space.
 

@@ -15,6 +15,7 @@ from entity_env.actions import (
     SelectEntityAction,
     same_ids,
 )
+from entity_env.arguments import named_arguments
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
 from entity_env.frame import CategoricalActors, Frame, SelectActors
@@ -29,6 +30,7 @@ from entity_env.wrappers.wrapper import Wrapper
 __all__ = ["FrameSkip", "VecFrameSkip"]
 
 
+@named_arguments(SettingError)
 class FrameSkip(Wrapper):
     """Repeats actions for up to ``skip`` steps and adds up their rewards.
 
@@ -77,6 +79,7 @@ class FrameSkip(Wrapper):
         )
 
 
+@named_arguments(SettingError)
 class VecFrameSkip(VecWrapper):
     """The same for rows: each of their environments gets a ``FrameSkip`` of its own.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import named_arguments
 from entity_env.batch import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import SettingError, shorten
@@ -23,6 +24,7 @@ from entity_env.wrappers.wrapper import Wrapper
 __all__ = ["RewardScale", "VecRewardScale"]
 
 
+@named_arguments(SettingError)
 class RewardScale(Wrapper):
     """Multiplies rewards by ``scale``, then clips them to ``low`` and ``high``.
 
@@ -51,6 +53,7 @@ class RewardScale(Wrapper):
         return replace(observation, reward=float(self._change.of_rewards(reward)))
 
 
+@named_arguments(SettingError)
 class VecRewardScale(VecWrapper):
     """The same for rows. The metrics, ``episodic_reward`` among them, stay those of the game.
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from entity_env.actions import Action
+from entity_env.arguments import named_arguments
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
 from entity_env.observation import Observation
@@ -19,6 +20,7 @@ from entity_env.wrappers.wrapper import Wrapper
 __all__ = ["TimeLimit", "VecTimeLimit"]
 
 
+@named_arguments(SettingError)
 class TimeLimit(Wrapper):
     """Cuts episodes off: the observation after ``max_steps`` steps is done and truncated.
 
@@ -60,6 +62,7 @@ class TimeLimit(Wrapper):
         self._steps = int(own["steps"])
 
 
+@named_arguments(SettingError)
 class VecTimeLimit(VecWrapper):
     """The same for rows: each of their environments gets a ``TimeLimit`` of its own.
 

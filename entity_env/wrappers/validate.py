@@ -15,6 +15,7 @@ from entity_env.actions import (
     has_id,
     same_ids,
 )
+from entity_env.arguments import named_arguments
 from entity_env.environment import Environment, begin_episode
 from entity_env.errors import (
     ActionIndexError,
@@ -22,6 +23,7 @@ from entity_env.errors import (
     ActorError,
     MaskedActionError,
     ResetNeededError,
+    SettingError,
     UnknownActionError,
     nearest,
     shorten,
@@ -48,6 +50,7 @@ _ACTION_OF: dict[type, Any] = {
 }
 
 
+@named_arguments(SettingError)
 class Validate(Wrapper):
     """Checks each observation against the spaces, and each action against the observation before.
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from entity_env.arguments import named_arguments
 from entity_env.batch import (
     VecActionMask,
     VecCategoricalActionMask,
     VecObs,
     VecSelectEntityActionMask,
 )
+from entity_env.errors import SettingError
 from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.spaces import ActionName, ObsSpace
 from entity_env.vec_env import VecEnv
@@ -23,6 +25,7 @@ from entity_env.wrappers.vec_wrapper import VecWrapper
 __all__ = ["VecFeatureFilter"]
 
 
+@named_arguments(SettingError)
 class VecFeatureFilter(VecWrapper):
     """Shows only the entity types and features of a smaller space, in the order of that space.
 

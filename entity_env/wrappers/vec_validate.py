@@ -7,8 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from entity_env.arguments import named_arguments
 from entity_env.batch import VecObs
-from entity_env.errors import EntityEnvError, MetricError, ObservationError, RewardError, shorten
+from entity_env.errors import (
+    EntityEnvError,
+    MetricError,
+    ObservationError,
+    RewardError,
+    SettingError,
+    shorten,
+)
 from entity_env.frame import RESERVED_METRICS
 from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName
@@ -19,6 +27,7 @@ from entity_env.wrappers.vec_wrapper import VecWrapper
 __all__ = ["VecValidate"]
 
 
+@named_arguments(SettingError)
 class VecValidate(VecWrapper):
     """Checks everything that rows show: names, types, shapes, dtypes, ranges, and what must agree.
 

@@ -1,0 +1,69 @@
+"""Arguments that a class or a function does not have are named, with the nearest that it has.
+
+Python itself raises a TypeError for them, without the names that are valid.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from inspect import signature
+from typing import Any, TypeVar
+
+from entity_env.errors import EntityEnvError, nearest
+
+__all__ = ["named_arguments", "unknown_argument", "wrong_arguments"]
+
+C = TypeVar("C", bound=type)
+E = TypeVar("E", bound=EntityEnvError)
+
+
+def named_arguments(error: type[EntityEnvError]) -> Callable[[C], C]:
+    """A decorator for classes that are made seldom: a call costs them a little more.
+
+    Args:
+        error: The class of the error for wrong arguments.
+    """
+
+    def decorate(cls: C) -> C:
+        init = cls.__init__  # type: ignore[misc]
+
+        @functools.wraps(init)
+        def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+            try:
+                init(self, *args, **kwargs)
+            except TypeError:
+                wrong = wrong_arguments(error, cls.__name__, init, (self, *args), kwargs)
+                if wrong is None:
+                    raise
+                raise wrong from None
+
+        cls.__init__ = checked  # type: ignore[misc]
+        return cls
+
+    return decorate
+
+
+def wrong_arguments(
+    error: type[EntityEnvError],
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> EntityEnvError | None:
+    """The error for a call that does not fit a function; None where it fits."""
+    try:
+        signature(function).bind(*args, **kwargs)
+    except TypeError as cause:
+        valid = [key for key in signature(function).parameters if key != "self"]
+        unknown = [key for key in kwargs if key not in valid]
+        if unknown:
+            return unknown_argument(error, name, unknown, valid)
+        return error(f"{name} is called with other arguments than it has: {cause}", options=valid)
+    return None
+
+
+def unknown_argument(error: type[E], name: str, unknown: Iterable[str], valid: Iterable[str]) -> E:
+    """The error for arguments that there are not; there is at least one."""
+    valid, first = list(valid), next(iter(unknown))
+    return error(f"{name} has no argument {first!r}", options=valid, hint=nearest(first, valid))

@@ -1,0 +1,118 @@
+"""Whoever misspells an argument is told which ones there are."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+import numpy as np
+import pytest
+from support.tiny_envs import Chain, Farm
+
+from entity_env import (
+    AsyncEnv,
+    CategoricalAction,
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Continuous,
+    Discrete,
+    Entity,
+    GlobalCategoricalAction,
+    GlobalCategoricalActionMask,
+    GlobalCategoricalActionSpace,
+    ListEnv,
+    Observation,
+    ObsSpace,
+    ParallelEnv,
+    SelectEntityAction,
+    SelectEntityActionMask,
+    SelectEntityActionSpace,
+    VecObs,
+    errors,
+)
+from entity_env.arguments import named_arguments
+from entity_env.wrappers import EpisodeStatistics, FrameSkip, RewardScale, TimeLimit, Validate
+
+MISSPELT = [
+    (lambda: Observation(feature={}), errors.ObservationError, "features"),
+    (lambda: Observation(entity={}), errors.ObservationError, "entities"),
+    (lambda: Observation(rewards=1.0, done=True), errors.ObservationError, "reward"),
+    (lambda: CategoricalActionMask(actor_id=["a"]), errors.ActionMaskError, "actor_ids"),
+    (lambda: SelectEntityActionMask(actee_type=["A"]), errors.ActionMaskError, "actee_types"),
+    (lambda: GlobalCategoricalActionMask(masks=[True]), errors.ActionMaskError, "mask"),
+    (lambda: CategoricalAction(["a"], index=[0]), errors.ActionShapeError, "indices"),
+    (lambda: SelectEntityAction(actor=["a"], actees=["b"]), errors.ActionShapeError, "actors"),
+    (lambda: GlobalCategoricalAction(0, labels="up"), errors.ActionShapeError, "label"),
+    (lambda: Entity(feature=["x"]), errors.SpaceError, "features"),
+    (lambda: ObsSpace(entitys={}), errors.SpaceError, "entities"),
+    (lambda: Continuous("x", means=0.0, std=1.0), errors.SpaceError, "mean"),
+    (lambda: Discrete(nam="x", n=3), errors.SpaceError, "name"),
+    (lambda: CategoricalActionSpace(index_to_labels=["a"]), errors.SpaceError, "index_to_label"),
+    (lambda: GlobalCategoricalActionSpace(label_to_index=["a"]), errors.SpaceError, None),
+    (lambda: SelectEntityActionSpace(labels=["a"]), errors.SpaceError, None),
+    (lambda: ListEnv(Chain, num_env=2), errors.SettingError, "num_envs"),
+    (lambda: ParallelEnv(Chain, 2, num_process=2), errors.SettingError, "num_processes"),
+    (lambda: AsyncEnv(Chain, 2, num_process=2), errors.SettingError, "num_processes"),
+    (lambda: VecObs(feature={}), errors.ObservationError, "features"),
+    (lambda: TimeLimit(Farm(), max_step=3), errors.SettingError, "max_steps"),
+    (lambda: FrameSkip(Farm(), skips=3), errors.SettingError, "skip"),
+    (lambda: EpisodeStatistics(Farm(), windows=3), errors.SettingError, "window"),
+    (lambda: RewardScale(Farm(), scales=3), errors.SettingError, "scale"),
+    (lambda: Validate(Farm(), strict=True), errors.SettingError, None),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "nearest"), MISSPELT)
+def test_a_misspelt_argument_is_named_with_the_nearest_that_there_is(make, error, nearest):
+    with pytest.raises(error, match="has no argument") as caught:
+        make()
+    assert caught.value.hint == (nearest and f"did you mean {nearest!r}?")
+    assert (
+        nearest is None
+        or nearest in caught.value.options.split(", ")[0:20]
+        or (f"'{nearest}'" in caught.value.options)
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: Discrete("x"), errors.SpaceError),
+        (lambda: Entity(["x"], ["y"]), errors.SpaceError),
+        (lambda: ListEnv(Chain), errors.SettingError),
+        (lambda: TimeLimit(Farm()), errors.SettingError),
+        (lambda: Observation({}), errors.ObservationError),
+        (lambda: SelectEntityAction(["a"]), errors.ActionShapeError),
+        (lambda: CategoricalAction(["a"], np.zeros(1, int)), errors.ActionShapeError),
+        (lambda: GlobalCategoricalAction(), errors.ActionShapeError),
+    ],
+)
+def test_too_few_or_too_many_arguments_are_an_error_of_ours(make, error):
+    with pytest.raises(error):
+        make()
+
+
+def test_a_type_error_from_within_stays_what_it_is():
+    @named_arguments(errors.SettingError)
+    class Adds:
+        def __init__(self, number):
+            self.number = number + 1
+
+    assert Adds(2).number == 3
+    assert list(inspect.signature(Adds).parameters) == ["number"]
+    with pytest.raises(TypeError, match="concatenate"):
+        Adds("2")
+    with pytest.raises(errors.SettingError, match="Adds has no argument 'numbr'"):
+        Adds(numbr=2)
+
+
+def test_a_dataclass_may_add_parts_to_an_observation():
+    @dataclasses.dataclass(kw_only=True)
+    class Noted(Observation):
+        note: str = ""
+
+    noted = Noted(entities={"A": ([[1.0]], ["a"])}, note="here")
+    assert (noted.features, noted.ids, noted.note) == ({"A": [[1.0]]}, {"A": ["a"]}, "here")
+    assert dataclasses.replace(Observation(reward=1.0), done=True) == Observation(
+        reward=1.0, done=True
+    )
