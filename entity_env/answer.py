@@ -12,6 +12,7 @@ from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityAc
 from entity_env.errors import (
     ActionIndexError,
     ActionShapeError,
+    EntityEnvError,
     MaskedActionError,
     UnknownActionError,
     nearest,
@@ -46,6 +47,22 @@ def check_actions(
             expected="a dict from action name to RaggedBufferI64",
             received=shorten(actions),
         )
+    try:
+        return _all_checked(actions, obs, action_space, numbers)
+    except EntityEnvError:
+        raise
+    except Exception as error:  # a name that misbehaves when it is looked at
+        raise ActionShapeError(
+            f"the actions cannot be read: {shorten(error)}", received=shorten(actions)
+        ) from error
+
+
+def _all_checked(
+    actions: Mapping[ActionName, RaggedBufferI64],
+    obs: VecObs,
+    action_space: Mapping[ActionName, ActionSpace],
+    numbers: _Numbers | None,
+) -> dict[ActionName, RaggedBufferI64]:
     for name in actions:
         if name not in action_space:
             raise UnknownActionError(

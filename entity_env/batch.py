@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
-from entity_env.errors import EntityEnvError, ObservationError, SettingError
+from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
+from entity_env.features import is_listed
 from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.observation import Observation
 from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
@@ -163,6 +164,12 @@ def batch_obs(
 ) -> VecObs:
     """Check observations and pack them. An error names the position of the broken one."""
     reader = FrameReader(obs_space, action_space)
+    if not is_listed(observations):
+        raise ObservationError(
+            "the observations are not a list",
+            expected="a list of observations",
+            received=shorten(observations),
+        )
     frames = []
     for row, observation in enumerate(observations):
         try:

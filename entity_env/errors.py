@@ -80,8 +80,8 @@ class EntityEnvError(ValueError):
     ) -> None:
         super().__init__(what)
         self.what = what
-        self.expected = None if expected is None else str(expected)
-        self.received = None if received is None else str(received)
+        self.expected = None if expected is None else _text(expected)
+        self.received = None if received is None else _text(received)
         self.options = None if options is None else ", ".join(map(_option, options)) or "(none)"
         self.hint = hint
         self.where = where
@@ -273,8 +273,8 @@ class WorkerDiedError(EntityEnvError):
 
 def nearest(name: object, options: Iterable[object]) -> str | None:
     """A hint with the closest valid name or value, or None where nothing is close."""
-    by_text = {str(option): option for option in options}
-    close = get_close_matches(str(name), by_text, n=1, cutoff=0.6)
+    by_text = {_text(option): option for option in options}
+    close = get_close_matches(_text(name), by_text, n=1, cutoff=0.6)
     return f"did you mean {by_text[close[0]]!r}?" if close else None
 
 
@@ -285,6 +285,14 @@ def shorten(value: object, limit: int = 120) -> str:
     except Exception as error:
         text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _text(value: object) -> str:
+    """``str(value)``, in full; never raises."""
+    try:
+        return str(value)
+    except Exception:
+        return shorten(value)
 
 
 def _option(value: object) -> str:

@@ -58,7 +58,7 @@ def extract_features(
     for name in entities:
         if name not in obs_space.entities:
             raise UnknownEntityTypeError(
-                f"unknown entity type {name!r}",
+                f"unknown entity type {shorten(name)}",
                 options=obs_space.entities,
                 hint=nearest(name, obs_space.entities),
             )
@@ -80,7 +80,7 @@ def _rows(what: str, objects: Any, features: Sequence[Feature]) -> Floats:
         raise _not_a_list(what, objects)
     try:
         objects = list(objects)
-    except TypeError as error:
+    except Exception as error:  # no iterable, or an odd one
         raise _not_a_list(what, objects) from error
     names = [feature_name(feature) for feature in features]
     if not objects or not names:

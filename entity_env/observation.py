@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from typing import Any, TypeAlias, Union
 
@@ -223,26 +223,37 @@ class Observation:
 
     def num_entities(self, entity: EntityName) -> int:
         """How many entities of a type there are; none of a type that is absent."""
-        rows = (self.features or {}).get(entity)
-        return 0 if rows is None else len(rows)
+        return self._numbered([entity])[0]
 
     def index_to_id(self, obs_space: ObsSpace) -> list[EntityID | None]:
         """The id of each entity in the order of ``obs_space``; None where its type has no ids."""
-        ids: list[EntityID | None] = []
-        for name in obs_space.entities:
-            own = (self.ids or {}).get(name)
-            ids += [None] * self.num_entities(name) if own is None else list(own)
-        return ids
+        return self._numbered(obs_space.entities)[1]
 
     def id_to_index(self, obs_space: ObsSpace) -> dict[EntityID, int]:
         """The index that each id has in ``index_to_id``."""
-        indices: dict[EntityID, int] = {}
-        start = 0
-        for name in obs_space.entities:
-            for place, one in enumerate((self.ids or {}).get(name) or ()):
-                indices[one] = start + place
-            start += self.num_entities(name)
-        return indices
+        return self._numbered(obs_space.entities)[2]
+
+    def _numbered(
+        self, types: Iterable[EntityName]
+    ) -> tuple[int, list[EntityID | None], dict[EntityID, int]]:
+        """How many entities of these types there are, the id of each, and the index of each id."""
+        count, all_ids = 0, list[EntityID | None]()
+        index_of: dict[EntityID, int] = {}
+        try:
+            for name in types:
+                rows, ids = (self.features or {}).get(name), (self.ids or {}).get(name)
+                there = 0 if rows is None else len(rows)
+                own = [None] * there if ids is None else list(ids)
+                if ids is not None:
+                    index_of |= {one: len(all_ids) + place for place, one in enumerate(own)}
+                count, all_ids = count + there, all_ids + own
+        except Exception as error:  # parts that are no dicts, ids that cannot be hashed
+            raise ObservationError(
+                f"the entities of an observation cannot be numbered: {shorten(error)}",
+                expected="dicts from entity type to rows, and to ids",
+                received=shorten(self),
+            ) from error
+        return count, all_ids, index_of
 
 
 def _split_entities(
@@ -257,7 +268,7 @@ def _split_entities(
             features[name], ids[name] = value
         else:
             raise ObservationError(
-                f"entity type {name!r} is a tuple of {len(value)}",
+                f"entity type {shorten(name)} is a tuple of {len(value)}",
                 expected="rows, or a pair (rows, ids); write the rows as a list",
                 received=shorten(value),
             )

@@ -42,6 +42,12 @@ def register(name: str, path: str) -> None:
 
     The path may also lead to a subclass of ``VecEnv``. Nothing is imported until the name is used.
     """
+    if not (type(name) is str and type(path) is str and name):
+        raise UnknownEnvironmentError(
+            "a short name and a dotted path are strings",
+            expected='register("my_env", "my_pkg.my_env.MyEnv")',
+            received=f"register({shorten(name)}, {shorten(path)})",
+        )
     if name in _FACTORIES and _FACTORIES[name] != path:
         raise UnknownEnvironmentError(
             f"the name {name!r} is taken", received=path, expected=f"not {_FACTORIES[name]}"
@@ -74,6 +80,8 @@ def path_of(name: str) -> str:
     Raises:
         UnknownEnvironmentError: A short name that is not registered, or no path.
     """
+    if isinstance(name, str):
+        name = str.__str__(name)  # of a class of somebody's own, the plain string
     if isinstance(name, str) and name not in _FACTORIES and not {".", ":"} & set(name):
         load_plugins(ENVIRONMENTS)
     path = _dotted(_FACTORIES.get(name, name)) if isinstance(name, str) else ""
@@ -84,7 +92,7 @@ def path_of(name: str) -> str:
             f"unknown environment {shorten(name)}",
             expected="a registered name or a dotted path such as my_pkg.my_env.MyEnv",
             options=registered(),
-            hint=_meant(name) or nearest(name, registered()),
+            hint=(isinstance(name, str) and _meant(name)) or nearest(name, registered()),
         )
     return path
 

@@ -23,8 +23,18 @@ _MOST_VALUES = 2**24
 
 def check_name(kind: str, name: object) -> None:
     """Raise SpaceError unless ``name`` is a string with something in it."""
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not _behaves(name) or not name:
         raise SpaceError(f"{kind} name is not a non-empty string", received=shorten(name))
+
+
+def _behaves(name: str) -> bool:
+    """Whether a string, perhaps of a class of somebody's own, can be looked up and printed."""
+    if type(name) is str:
+        return True
+    try:
+        return name in {name: str(name)} and bool(repr(name)) and bool(name) == bool(list(name))
+    except Exception:
+        return False
 
 
 def check_unique(kind: str, names: list[str]) -> None:
@@ -56,7 +66,12 @@ def in_order(what: str, items: object, expected: str, hint: str | None = None) -
         raise SpaceError(
             f"{what} are not a list", expected=expected, received=shorten(items), hint=hint
         )
-    return tuple(items)
+    try:
+        return tuple(items)
+    except Exception as error:  # an odd object
+        raise SpaceError(
+            f"{what} cannot be read: {shorten(error)}", expected=expected, received=shorten(items)
+        ) from error
 
 
 def checked_labels(labels: object) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from entity_env.errors import (
     ActionIndexError,
     ActionShapeError,
     ActorError,
+    EntityEnvError,
     MaskedActionError,
     ResetNeededError,
     SettingError,
@@ -86,7 +87,14 @@ class Validate(Wrapper):
         if self._frame is None or self._frame.done:
             when = "before reset" if self._frame is None else "after the end of the episode"
             raise ResetNeededError(f"act was called {when}", hint="call reset() first")
-        self._check(actions, self._frame)
+        try:
+            self._check(actions, self._frame)
+        except EntityEnvError:
+            raise
+        except Exception as error:  # a name or an id that misbehaves when it is looked at
+            raise ActionShapeError(
+                f"the actions cannot be read: {shorten(error)}", received=shorten(actions)
+            ) from error
         return super().act(actions)
 
     def _shown(self, observation: Observation) -> Observation:

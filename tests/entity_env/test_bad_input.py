@@ -25,23 +25,30 @@ from support.broken import (
     valid_actions,
     valid_parts,
 )
-from support.tiny_envs import assert_same_obs
+from support.tiny_envs import Chain, assert_same_obs
 
 from entity_env import (
+    CategoricalAction,
     CategoricalActionMask,
+    CategoricalActionSpace,
     GlobalCategoricalActionMask,
     ListEnv,
     Observation,
+    ObsSpace,
     RaggedBufferBool,
     RaggedBufferF32,
     RaggedBufferI64,
     SelectEntityActionMask,
     batch_obs,
     errors,
+    extract_features,
+    make,
+    register,
 )
 from entity_env.all_rows import RowReader
 from entity_env.errors import EntityEnvError
 from entity_env.frame import Frame
+from entity_env.wrappers import Validate
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
@@ -570,3 +577,54 @@ def test_actions_that_nobody_can_take_may_be_left_out():
     with ListEnv(Idle, 2) as env:
         env.reset()
         assert env.act({}).reward.tolist() == [0.5, 0.5]
+
+
+def misbehaving(base, *methods):
+    """A class whose ``methods`` raise; as good as ``base`` otherwise."""
+
+    def fail(self, *args):
+        raise UnprintableError
+
+    own = dict.fromkeys(methods, fail)
+    return type("Misbehaving", (base,), {"__hash__": base.__hash__, **own})
+
+
+MISBEHAVING = [
+    misbehaving(base, *methods)
+    for base in (str, object, int)
+    for methods in (["__repr__"], ["__eq__"], ["__repr__", "__str__"], ["__bool__"], ["__iter__"])
+]
+
+
+@pytest.mark.parametrize("kind", MISBEHAVING)
+def test_names_and_ids_that_misbehave_end_in_errors_of_ours(kind):
+    name = kind("Go") if issubclass(kind, str) else kind()
+    good = Chain()
+    driven = Validate(Chain())
+    driven.reset()
+    rows = ListEnv(Chain, 1)
+    rows.reset()
+    go = CategoricalAction([name], np.zeros(1, np.int64), ["a"])
+    for call in (
+        lambda: rows.act({name: ragged([0], [1]), "Gone": ragged([0], [1])}),
+        lambda: driven.act({name: go, "Gone": go}),
+        lambda: driven.act({"Go": go}),
+        lambda: Observation(features={"Walker": name}, ids=3).id_to_index(good.obs_space()),
+        lambda: batch_obs([Observation(features={name: [[1.0]]})], good.obs_space(), {}),
+        lambda: batch_obs(name, good.obs_space(), good.action_space()),
+        lambda: ObsSpace(entities={"A": name}),
+        lambda: CategoricalActionSpace([name, name]),
+        lambda: extract_features({name: []}, good.obs_space()),
+        lambda: make(name),
+        lambda: register(name, 3),
+    ):
+        with pytest.raises(EntityEnvError) as caught:
+            call()
+        assert str(caught.value)
+
+
+def test_names_of_ones_own_class_of_strings_are_good():
+    class Label(str):
+        pass
+
+    assert CategoricalActionSpace([Label("up"), np.str_("down")]).index_to_label == ("up", "down")
