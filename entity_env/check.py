@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from entity_env.batch import VecObs
+from entity_env.check_notes import Seen, notes_of
 from entity_env.check_state import check_state
 from entity_env.check_tools import COPIES, Between, check_spaces, difference, pack_obs
 from entity_env.command_line import environment_from_words, version_text
@@ -104,11 +105,14 @@ def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) ->
         with ListEnv(create, 1, seed) as rows:
             drawn = _play(rows, episodes, seed, lambda: _check_pictures(made[-1]))
             _check_same(game, drawn, "drawn now and then")
-    _check_memory(create, game, episodes, seed)
+    seen = Seen()
+    _check_memory(create, game, episodes, seed, seen)
     if saves:
         for steps in sorted({0, 1, len(game) // 2}):
             check_state(create, steps, seed)
-    return _checked(game, [] if saves else _notes_of_state(made[0]))
+    ended = sum(int(obs.done[0]) for obs in game)
+    notes = notes_of(game, seen) + ([] if saves else _notes_of_state(made[0]))
+    return Checked(ended, len(game) - 1, tuple(notes))
 
 
 def _notes_of_state(env: Environment) -> list[str]:
@@ -119,18 +123,6 @@ def _notes_of_state(env: Environment) -> list[str]:
         "get_state and set_state do not save the environment, so that a resumed run begins new "
         "episodes: is get_state() a dict, and set_state(state) an Observation?"
     ]
-
-
-def _checked(game: list[VecObs], notes: list[str]) -> Checked:
-    episodes, steps = sum(int(obs.done[0]) for obs in game), len(game) - 1
-    if not episodes:
-        notes.append(
-            f"no episode ended within {steps:,} steps of random play: is done ever True? "
-            "TimeLimit of entity_env.wrappers cuts off games without an end"
-        )
-    if not any(mask.actors.items() for obs in game for mask in obs.action_masks.values()):
-        notes.append("nobody could act in any step: there is nothing to learn")
-    return Checked(episodes, steps, tuple(notes))
 
 
 def _copies_of(env: Environment) -> CreateEnv:
@@ -173,8 +165,10 @@ def _check_same(left: list[VecObs], right: list[VecObs], how: str) -> None:
             )
 
 
-def _check_memory(create_env: CreateEnv, game: list[VecObs], episodes: int, seed: int) -> None:
-    with ListEnv(lambda: Between(create_env(), damage=False), 1, seed) as env:
+def _check_memory(
+    create_env: CreateEnv, game: list[VecObs], episodes: int, seed: int, seen: Seen
+) -> None:
+    with ListEnv(lambda: Between(create_env(), damage=False, look=seen.look), 1, seed) as env:
         _play(env, episodes, seed)
     wrong = "the environment goes on with memory that it has returned in an observation"
     try:

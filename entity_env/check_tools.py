@@ -76,10 +76,13 @@ class Between(Environment):
         damage: Whether to damage each observation before the next call: then an environment that
             goes on with what it has returned plays another game. Without it, an environment that
             changes what it has returned is refused.
+        look: Called with each observation, which is valid.
     """
 
-    def __init__(self, env: Environment, damage: bool) -> None:
-        self.env, self.damage = env, damage
+    def __init__(
+        self, env: Environment, damage: bool, look: Callable[[Observation], None] | None = None
+    ) -> None:
+        self.env, self.damage, self.look = env, damage, look
         self.last: Observation | None = None
         self.repairs: list[Callable[[], None]] = []
         self.spaces = env.obs_space(), env.action_space()
@@ -134,6 +137,8 @@ class Between(Environment):
                     hint=COPIES,
                 )
         check_spaces(self.spaces, self.env)
+        if self.look is not None:
+            self.look(self.last)
         return self.last
 
     def _change(self, before: Observation, after: Observation) -> str | None:

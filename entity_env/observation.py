@@ -14,6 +14,7 @@ from entity_env.errors import ActionMaskError, EntityEnvError, ObservationError,
 from entity_env.spaces import ActionName, EntityName, ObsSpace
 
 __all__ = [
+    "NO_REWARD",
     "ActionMask",
     "CategoricalActionMask",
     "EntityID",
@@ -26,6 +27,8 @@ __all__ = [
 EntityID: TypeAlias = Hashable
 Features: TypeAlias = Union[npt.NDArray[Any], Sequence[Sequence[float]]]
 """Rows of numbers, one row for each entity. Shape: (N, F)."""
+NO_REWARD = float("0")
+"""The reward where none is given: an object of its own, so that a check can tell it from others."""
 BoolMask: TypeAlias = Union[npt.NDArray[np.bool_], Sequence[Any]]
 
 
@@ -151,7 +154,7 @@ class Observation:
     features: Mapping[EntityName, Features | None] | None = None
     ids: Mapping[EntityName, Sequence[EntityID]] | None = None
     actions: Mapping[ActionName, ActionMask] | None = None
-    reward: float = 0.0
+    reward: float = NO_REWARD
     done: bool = False
     truncated: bool = False
     global_features: npt.NDArray[Any] | Sequence[float] | None = None
@@ -165,7 +168,7 @@ class Observation:
         features: Mapping[EntityName, Features | None] | None = None,
         ids: Mapping[EntityName, Sequence[EntityID]] | None = None,
         actions: Mapping[ActionName, ActionMask] | None = None,
-        reward: float = 0.0,
+        reward: float = NO_REWARD,
         done: bool = False,
         truncated: bool = False,
         global_features: npt.NDArray[Any] | Sequence[float] | None = None,

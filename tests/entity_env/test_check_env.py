@@ -22,6 +22,8 @@ from entity_env import (
     Environment,
     Observation,
     ObsSpace,
+    SelectEntityActionMask,
+    SelectEntityActionSpace,
     check_env,
     errors,
 )
@@ -547,6 +549,78 @@ def test_a_game_in_which_nobody_acts_is_noted():
 
     (note,) = check_env(Film).notes
     assert "nobody could act" in note
+
+
+def test_a_forgotten_reward_is_noted_and_one_of_0_is_not():
+    class Forgetful(Chain):
+        def reset(self):
+            return self.unpaid(super().reset())
+
+        def act(self, actions):
+            return self.unpaid(super().act(actions))
+
+        def unpaid(self, seen):
+            return Observation(features=seen.features, actions=seen.actions, done=seen.done)
+
+    class Sparse(Forgetful):
+        def unpaid(self, seen):
+            return dataclasses.replace(seen, reward=0.0)
+
+    (note,) = check_env(Forgetful).notes
+    assert "no reward was given" in note
+    assert check_env(Sparse).notes == ()
+
+
+def test_observations_without_entities_are_noted():
+    class Blank(Chain):
+        """Its features are None, as those of a method that forgets to return them are."""
+
+        def reset(self):
+            return self.without(super().reset())
+
+        def act(self, actions):
+            return self.without(super().act(actions))
+
+        def without(self, seen):
+            return Observation(features=None, reward=seen.reward, done=seen.done, actions={})
+
+    entities, actors = check_env(Blank).notes
+    assert "no entity was there" in entities
+    assert "nobody could act" in actors
+
+
+def test_actors_with_nothing_to_select_are_noted():
+    class Picker(Environment):
+        """Picks three fruits, and then has none for two steps more."""
+
+        def obs_space(self):
+            return ObsSpace(entities={"Hand": Entity([]), "Fruit": Entity([])})
+
+        def action_space(self):
+            return {"Pick": SelectEntityActionSpace()}
+
+        def reset(self):
+            self.step = 0
+            return self.observe()
+
+        def act(self, actions):
+            assert len(actions["Pick"].actors) == (self.step < 3)
+            self.step += 1
+            return self.observe()
+
+        def observe(self):
+            return Observation(
+                features={"Hand": [[]], "Fruit": [[]] * (3 - self.step)},
+                actions={
+                    "Pick": SelectEntityActionMask(actor_types=["Hand"], actee_types=["Fruit"])
+                },
+                reward=1.0,
+                done=self.step == 5,
+            )
+
+    # 200 steps are 40 episodes, each with its first observation and two without fruits.
+    (note,) = check_env(Picker).notes
+    assert note.startswith("in 80 of 241 observations the actors of 'Pick' had nothing to select")
 
 
 def test_wrong_arguments_are_refused():
