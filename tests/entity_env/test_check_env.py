@@ -560,7 +560,9 @@ def test_a_forgotten_reward_is_noted_and_one_of_0_is_not():
             return self.unpaid(super().act(actions))
 
         def unpaid(self, seen):
-            return Observation(features=seen.features, actions=seen.actions, done=seen.done)
+            return Observation(
+                features=seen.features, ids=seen.ids, actions=seen.actions, done=seen.done
+            )
 
     class Sparse(Forgetful):
         def unpaid(self, seen):
