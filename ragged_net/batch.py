@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ragged_net import kernels
 from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
-from ragged_net.errors import DeviceError, RaggedNetError, ShapeError, check_kind, check_names
+from ragged_net.errors import DeviceError, ShapeError, check_kind, check_names
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
 from ragged_net.transfer import device_named, send
 
@@ -43,7 +43,8 @@ class EntityBatch:
         """Copy the mappings, and check that all parts speak of the same frames, on one device."""
         for name in ("entities", "visible", "actions"):
             parts = getattr(self, name)
-            check_kind(f"{name} of an EntityBatch", parts, Mapping, hint=_BY_NAME)
+            if type(parts) is not dict:  # a look at an abstract class takes longer
+                check_kind(f"{name} of an EntityBatch", parts, Mapping, hint=_BY_NAME)
             object.__setattr__(self, name, dict(parts))
         self.check()
 
@@ -85,26 +86,24 @@ class EntityBatch:
         """Check that all tensors, on the CPU, have the memory that their shapes speak of."""
         if self.device.type != "cpu" or not kernels.available() or torch.compiler.is_compiling():
             return
-        try:
-            for where, tensor in self._tensors():
+        for where, tensor in self._tensors():
+            # All there is to look at, but for views of parts of a storage.
+            if tensor.untyped_storage().nbytes() < tensor.nbytes or tensor.storage_offset():
                 check_memory(where, tensor)
-        except AttributeError:  # parts of another class
-            self.check()
-            raise
 
-    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
-        yield "the global features", self.global_features
-        for name, rows in self.entities.items():
-            yield name, rows.values
-        yield from self.visible.items()
+    def _tensors(self) -> list[tuple[str, Tensor]]:
+        """All that is read in torch, by what an error calls it."""
+        found = [("the global features", self.global_features), *self.visible.items()]
+        found += [(name, rows.values) for name, rows in self.entities.items()]
         for name, action in self.actions.items():
-            yield name, action.actors.values
+            found.append((name, action.actors.values))
             if isinstance(action, CategoricalActors):
-                yield name, action.mask
+                found.append((name, action.mask))
                 continue
-            yield name, action.actees.values
+            found.append((name, action.actees.values))
             if action.mask is not None:
-                yield name, action.mask.values
+                found.append((name, action.mask.values))
+        return found
 
     @property
     def num_frames(self) -> int:
@@ -163,18 +162,27 @@ class BatchReading:
     """A context in which a batch is read, as it is: its parts may have changed since it was made.
 
     If something in it fails, the error says what is wrong with the batch, where something is.
+    Looking beforehand would cost as much as a small layer.
+
+    Args:
+        batch: Or something else, which is refused.
     """
 
     def __init__(self, batch: EntityBatch) -> None:
+        check_kind("the batch", batch, EntityBatch, hint="EntityBatch(entities, ...)")
         self.batch = batch
 
     def __enter__(self) -> None:
         """Check what torch would not survive."""
-        self.batch.check_memory()
+        try:
+            self.batch.check_memory()
+        except AttributeError:  # parts of another class
+            self.batch.check()
+            raise
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Explain an error."""
-        if error is not None and not isinstance(error, RaggedNetError):
+        if isinstance(error, Exception):
             self.batch.check()
 
 

@@ -47,7 +47,6 @@ __all__ = [
     "check_actions",
     "check_features",
     "check_given",
-    "check_parts",
     "check_selected",
     "flag_actions",
 ]
@@ -73,13 +72,6 @@ class Flags:
                 raise error()
 
 
-def check_parts(batch: EntityBatch) -> None:
-    """Check that this is a batch, whose parts may have changed since, and still fit together."""
-    check_kind("the batch", batch, EntityBatch, hint="ragged_net.EntityBatch(entities, ...)")
-    batch.check()
-    batch.check_memory()
-
-
 def check_features(
     batch: EntityBatch, space: ObsSpace, device: torch.device, flags: Flags | None
 ) -> None:
@@ -95,11 +87,14 @@ def check_features(
             hint="batch.to(device) moves it",
         )
     check_names("entity type", "the batch", batch.entities, space.entities)
+    fast = flags is not None and device.type == "cpu" and kernels.available()
+    look = kernels.load("indices").features_are_sound if fast else None
     for name, entity in space.entities.items():
         rows = batch.entities[name]
-        _check_features(f"entity type {name!r}", rows.values, rows, tuple(entity.features), flags)
+        where, declared = f"entity type {name!r}", tuple(entity.features)
+        _check_features(where, rows.values, rows, declared, flags, look)
     features = tuple(space.global_features)
-    _check_features("the global features", batch.global_features, None, features, flags)
+    _check_features("the global features", batch.global_features, None, features, flags, look)
 
 
 def _check_features(
@@ -108,18 +103,23 @@ def _check_features(
     rows: RaggedTensor | None,
     features: tuple[Feature, ...],
     flags: Flags | None,
+    look: Callable[..., bool] | None,
 ) -> None:
-    """``rows`` are the frames that the ``values`` (N, F) lie in; None: one row in each."""
+    """Check features, and flag their numbers unless a compiled ``look`` finds nothing wrong.
+
+    ``rows`` are the frames that the ``values`` (N, F) lie in; None: one row in each.
+    """
     if values.shape[1] != len(features):
         raise ShapeError(
             f"{where}: wrong number of features",
             expected=f"(N, {len(features)})",
             received=tuple(values.shape),
         )
-    # Within ``vmap`` a tensor stands for many, and no number can be read.
-    if flags is None or not values.numel() or kernels.is_wrapped(values):
+    if flags is None or not values.numel():
         return
-    if _features_are_sound(values, features):
+    if look is not None and look(values.numpy(force=True), _sizes(features)):
+        return
+    if kernels.is_wrapped(values):  # by ``vmap``: it stands for many, and no number can be read
         return
     for column, feature in enumerate(features):
         picked = values[:, column]
@@ -129,14 +129,6 @@ def _check_features(
         else:
             bad = ~torch.isfinite(picked)
         flags.add(bad, _feature_error(where, feature, picked, bad, rows))
-
-
-def _features_are_sound(values: Tensor, features: tuple[Feature, ...]) -> bool:
-    """Whether one compiled look finds nothing wrong; False where it cannot look, too."""
-    if values.device.type != "cpu" or not kernels.available():
-        return False
-    array, sizes = values.contiguous().numpy(force=True), _sizes(features)
-    return bool(kernels.load("indices").features_are_sound(array, sizes))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -277,7 +269,7 @@ def _are_sound(
     index, *others = (
         tensor.contiguous().numpy() for tensor in (values, layout.offsets, action.mask, choices)
     )
-    offsets = action.actors.offset_array()
+    offsets = action.actors.offsets.numpy()
     return bool(kernels.load("indices").are_sound(index, offsets, *others))
 
 

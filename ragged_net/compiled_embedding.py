@@ -75,7 +75,6 @@ def _fits(part: Part, dim: int) -> bool:
     return (
         all(tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
         and not part.values.requires_grad
-        and part.columns.shape == part.shift.shape == part.scale.shape
         and part.columns.numel() <= MOST_COLUMNS
         # What somebody put in the place of a layer may have another width.
         and (part.weight is None or part.weight.shape == (dim, part.columns.numel()))

@@ -11,7 +11,7 @@ from torch import Tensor
 from ragged_net.actors import CategoricalActors, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.config import whole
-from ragged_net.errors import EmptyBatchError, ShapeError, check_kind, check_names
+from ragged_net.errors import EmptyBatchError, ShapeError, check_names
 from ragged_net.ragged import RaggedTensor
 
 __all__ = ["GrowingBatch", "GrowingRagged", "GrowingTensor"]
@@ -133,7 +133,6 @@ class GrowingBatch:
         Raises:
             RaggedNetError: A batch that does not fit the others, or no longer fits together.
         """
-        check_kind("a batch to concatenate", batch, EntityBatch)
         with BatchReading(batch):
             self._add(batch)
 

@@ -16,13 +16,12 @@ from entity_env.spaces import (
     check_action_space,
 )
 from ragged_net.actors import CategoricalActors, SelectActors
-from ragged_net.batch import EntityBatch
+from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.check import (
     Flags,
     check_actions,
     check_features,
     check_given,
-    check_parts,
     flag_actions,
 )
 from ragged_net.config import NetConfig
@@ -130,7 +129,11 @@ class RaggedNet(nn.Module):
                 looked at their numbers. Nothing then waits for the device, but for lengths that
                 the CPU has never known.
         """
-        check_parts(batch)
+        with BatchReading(batch):
+            return self._act(batch, Draw(given, generator, greedy, trusted))
+
+    def _act(self, batch: EntityBatch, draw: Draw) -> NetOutput:
+        given, generator = draw.given, draw.generator
         check_actions(batch, self.action_space)
         if given is not None:
             check_given(given, batch, self.action_space)
@@ -142,7 +145,7 @@ class RaggedNet(nn.Module):
                     expected=batch.device,
                     received=generator.device,
                 )
-        flags = None if trusted else Flags()
+        flags = None if draw.trusted else Flags()
         layout, hidden = self._arrange(batch, flags)
         pairs = {
             name: Pairs.of(actors)
@@ -153,8 +156,7 @@ class RaggedNet(nn.Module):
             flag_actions(batch, layout, hidden, pairs, given, flags)
             flags.check()
         encoded = self.encoder(batch, layout, hidden, self._asked(batch, layout))
-        draw, rows = Draw(given, generator, greedy, trusted), iter(encoded.rows)
-        actions = {}
+        rows, actions = iter(encoded.rows), {}
         for name, head in zip(self.action_space, self.heads, strict=True):
             actors = batch.actions[name]
             if not actors.actors.num_rows:
@@ -170,16 +172,16 @@ class RaggedNet(nn.Module):
 
     def value(self, batch: EntityBatch) -> Tensor:
         """(B,) float32: the values of the frames, without acting; reads no action."""
-        check_parts(batch)
-        flags = Flags()
-        layout, hidden = self._arrange(batch, flags)
-        flags.check()
-        if self.value_encoder is None:
-            encoded = self.encoder(batch, layout, hidden)
-        else:
-            encoded = self.value_encoder(batch, layout)
-        values: Tensor = self.value_head(encoded.means)
-        return values
+        with BatchReading(batch):
+            flags = Flags()
+            layout, hidden = self._arrange(batch, flags)
+            flags.check()
+            if self.value_encoder is None:
+                encoded = self.encoder(batch, layout, hidden)
+            else:
+                encoded = self.value_encoder(batch, layout)
+            values: Tensor = self.value_head(encoded.means)
+            return values
 
     def update_statistics(self, batch: EntityBatch) -> None:
         """Add the features of ``batch`` to the input statistics; nothing else changes them.
@@ -187,14 +189,14 @@ class RaggedNet(nn.Module):
         Raises:
             FeatureValueError: A feature that is not finite; all statistics are then untouched.
         """
-        check_parts(batch)
-        flags = Flags()
-        check_features(batch, self.obs_space, self._device, flags)
-        flags.check()
-        self.encoder.embedding.check_statistics(batch)
-        for encoder in (self.encoder, self.value_encoder):
-            if encoder is not None:
-                encoder.embedding.update_statistics(batch)
+        with BatchReading(batch):
+            flags = Flags()
+            check_features(batch, self.obs_space, self._device, flags)
+            flags.check()
+            self.encoder.embedding.check_statistics(batch)
+            for encoder in (self.encoder, self.value_encoder):
+                if encoder is not None:
+                    encoder.embedding.update_statistics(batch)
 
     def policy_parameters(self) -> Iterator[nn.Parameter]:
         """All parameters but those of a separate value network."""

@@ -64,9 +64,9 @@ class Pairs:
         if actors.values.device.type == "cpu" and kernels.available():
             try:
                 found = kernels.load("indices").pair_indices(
-                    actors.offset_array(), actors.num_rows, actees.offset_array(), actees.num_rows
+                    actors.offsets.numpy(), actors.num_rows, actees.offsets.numpy(), actees.num_rows
                 )
-            except ShapeError:
+            except Exception:
                 for name in ("actors", "actees"):
                     getattr(action, name).check(f"the {name} of a select-entity action")
                 raise

@@ -265,21 +265,14 @@ class RaggedTensor:
         """(N,) int64: the frame that each row belongs to."""
         if self._in_kernels:
             try:
-                ids = kernels.load("indices").frame_ids(self.offset_array(), self.num_rows)
-            except ShapeError:
-                self.check()  # which says more
+                ids = kernels.load("indices").frame_ids(self.offsets.numpy(), self.num_rows)
+            except Exception:
+                self.check()  # which says more about offsets that have been changed
                 raise
             return torch.from_numpy(ids)
         frames = torch.arange(self.num_frames, device=self.offsets.device)
         # output_size spares the device the wait for the sum of the lengths.
         return frames.repeat_interleave(self.lengths, output_size=self.num_rows)
-
-    def offset_array(self) -> npt.NDArray[np.int64]:
-        """The offsets (B + 1,) on the CPU as kernels take them, over the same memory."""
-        offsets = self.offsets
-        if offsets.dtype != torch.int64 or offsets.ndim != 1 or self.values.ndim < 1:
-            self.check()  # which says what has become of them
-        return offsets.contiguous().numpy()
 
     @property
     def _in_kernels(self) -> bool:
@@ -300,9 +293,9 @@ class RaggedTensor:
         if self._in_kernels:
             wanted, gather = frames.host.contiguous().numpy(), kernels.load("indices").gather_rows
             try:
-                found = gather(self.offset_array(), self.num_rows, wanted)
-            except ShapeError:
-                self.check()  # which says more
+                found = gather(self.offsets.numpy(), self.num_rows, wanted)
+            except Exception:
+                self.check()  # which says more about offsets that have been changed
                 raise
             rows, offsets = map(torch.from_numpy, found)
             return RaggedTensor.unchecked(self.values.index_select(0, rows), offsets), rows

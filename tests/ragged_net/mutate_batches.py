@@ -8,6 +8,7 @@ Run by ``test_net_memory.py`` as a process of its own, for what it looks for is 
 import random
 import sys
 import threading
+import time
 from collections import Counter
 
 import torch
@@ -140,7 +141,9 @@ def race(seed, rounds):
             place = dice.randrange(len(array))
             before = array[place]
             array[place] = dice.choice(HUGE)
+            time.sleep(0)  # lets the network look
             array[place] = before
+            time.sleep(0)
 
     thread, outcomes = threading.Thread(target=disturb), Counter()
     thread.start()
