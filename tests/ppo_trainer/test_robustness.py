@@ -29,6 +29,7 @@ from support.trainer_runs import (
     metrics,
     network,
     parameters,
+    reseal,
     resuming,
     run_named,
     saved,
@@ -297,7 +298,7 @@ def test_a_disk_that_fills_up_says_how_to_go_on_and_leaves_nothing_half(config, 
     def fill(update):
         if update == 2:
             if how == "checkpoint":
-                monkeypatch.setattr("ppo_trainer.checkpoint.save_file", full)
+                monkeypatch.setattr("ppo_trainer.checkpoint_files.write_file", full)
             else:
                 monkeypatch.setattr("ppo_trainer.logger.json.dumps", full)
         return False
@@ -311,14 +312,14 @@ def test_a_disk_that_fills_up_says_how_to_go_on_and_leaves_nothing_half(config, 
     assert metrics(ppo_trainer.resume(run, env=SavedForaging).run) == metrics(whole.run)
 
 
-@pytest.mark.parametrize("method", ["write_text", "mkdir"])
+@pytest.mark.parametrize("what", ["pathlib.Path.mkdir", "ppo_trainer.run_folder.write_file"])
 def test_a_disk_that_is_full_at_the_start_leaves_no_folder_behind(
-    config, tmp_path, monkeypatch, method
+    config, tmp_path, monkeypatch, what
 ):
     def full(*args, **kwargs):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, method, full)
+    monkeypatch.setattr(what, full)
     with pytest.raises(RunFolderError, match="No space left"):
         train(config, env=Foraging)
     assert list(tmp_path.iterdir()) == []
@@ -332,7 +333,7 @@ def test_a_resume_where_nothing_can_be_written_says_so(config, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr("ppo_trainer.run_folder.write_file", refuse)
     with pytest.raises(RunFolderError, match=r"config\.yaml cannot be written: .*Read-only"):
         ppo_trainer.resume(run, env=Foraging)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
@@ -385,13 +386,12 @@ def test_without_a_path_to_the_class_the_hints_are_python_too(config, monkeypatc
 def as_if_saved_on_cuda(run):
     """Edit the newest checkpoint: CUDA's generators have a state of 16 bytes."""
     folder = checkpoints(run)[-1]
-    facts = json.loads((folder / "state.json").read_text())
-    assert facts["device"] == "cpu"
-    (folder / "state.json").write_text(json.dumps({**facts, "device": "cuda"}))
+    assert json.loads((folder / "state.json").read_text())["device"] == "cpu"
     tensors = load_file(folder / "optimizers.safetensors")
     assert tensors["generator/actions"].numel() > 16
     tensors["generator/actions"] = torch.arange(16, dtype=torch.uint8)
     save_file(tensors, folder / "optimizers.safetensors")
+    reseal(folder, lambda facts: facts.update(device="cuda"))
 
 
 def test_a_checkpoint_of_another_kind_of_device_resumes_with_fresh_random_numbers(config, capsys):
