@@ -59,8 +59,8 @@ class Recorded:
         )
 
 
-@torch.no_grad()
 @usual_torch()
+@torch.no_grad()
 def record_run(
     run: str | Path,
     path: str | Path,

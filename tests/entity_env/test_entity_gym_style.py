@@ -36,7 +36,6 @@ from entity_env import (
 from entity_env.check_state import check_state
 from entity_env.environment import seed_environment
 from entity_env.errors import EntityEnvError, ObservationError
-from entity_env.interop import EntityGymnasiumEnv
 from entity_env.own_methods import OwnMethodWarning
 from entity_env.play import play_episodes, play_scripted, random_policy
 from entity_env.wrappers import TimeLimit, Validate
@@ -231,8 +230,13 @@ def test_a_reset_that_is_over_is_played_again(done):
     ):
         assert played["episodic_length"].tolist() == [3.0] * 4
         assert played["episodic_reward"].tolist() == [3.0] * 4
-    assert EntityGymnasiumEnv(make(), {"Flag": 2}).reset()[1] is not None
     check_env(make)
+
+
+def test_resets_that_are_over_are_played_again_for_gymnasium_too():
+    interop = pytest.importorskip("entity_env.interop.entity_gymnasium_env", exc_type=ImportError)
+    env = interop.EntityGymnasiumEnv(Flags(over_at_first=2), {"Flag": 2})
+    assert env.reset()[1] is not None
 
 
 def test_resets_that_are_all_over_are_an_error_at_some_time():

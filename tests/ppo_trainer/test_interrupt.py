@@ -96,7 +96,8 @@ def test_before_there_is_anything_to_save_nothing_is_left(config, tmp_path, phas
 
 
 def test_while_it_saves_that_is_finished(config):
-    stopped = train(config, env=signalled("saving", waits=4 + 1))  # the first one at 0 steps
+    # Four rows at 0 steps, and each time one that is asked whether it has a state at all.
+    stopped = train(config, env=signalled("saving", waits=(1 + 4) + 2))
     assert (stopped.interrupted, stopped.steps) == (True, 48)
     assert saved(stopped.run)[2]["update"] == 2
 
