@@ -185,39 +185,22 @@ class Observation:
             )
         if unknown:
             raise _unknown(Observation, unknown, ObservationError, "entities")
-        self.features = features
-        self.ids = ids
-        self.actions = actions
+        if entities is not None:
+            features, ids = _from_entities(entities, features, ids)
+        self.features = {} if features is None else features
+        self.ids = {} if ids is None else ids
+        self.actions = {} if actions is None else actions
         self.reward = reward
         self.done = done
         self.truncated = truncated
-        self.global_features = global_features
-        self.visible = visible
+        self.global_features = [] if global_features is None else global_features
+        self.visible = {} if visible is None else visible
         self.metrics = {} if metrics is None else metrics
-        self.__post_init__(entities)
 
     def __post_init__(self, entities: Mapping[EntityName, Any] | None) -> None:
-        """Turn ``entities`` into ``features`` and ``ids``, and absent parts into empty ones."""
-        if entities is not None:
-            if self.features is not None or self.ids is not None:
-                raise ObservationError(
-                    "an observation gives its entities twice",
-                    expected="entities, or features with ids",
-                    received="both",
-                )
-            if not isinstance(entities, Mapping):
-                raise ObservationError(
-                    "Observation.entities is not a mapping",
-                    expected="a dict from entity type to rows, (rows, ids) or None",
-                    received=shorten(entities),
-                )
-            self.features, self.ids = _split_entities(entities)
-        self.features = {} if self.features is None else self.features
-        self.ids = {} if self.ids is None else self.ids
-        self.actions = {} if self.actions is None else self.actions
-        self.visible = {} if self.visible is None else self.visible
-        self.metrics = {} if self.metrics is None else self.metrics
-        self.global_features = [] if self.global_features is None else self.global_features
+        """Fill in absent parts where a dataclass adds some to these, whose own ``__init__`` ran."""
+        own: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(Observation)}
+        Observation.__init__(self, **own, entities=entities)
 
     @classmethod
     def empty(cls) -> Observation:
@@ -257,6 +240,25 @@ class Observation:
                 received=shorten(self),
             ) from error
         return count, all_ids, index_of
+
+
+def _from_entities(
+    entities: Mapping[EntityName, Any], features: object, ids: object
+) -> tuple[dict[EntityName, Features | None], dict[EntityName, Sequence[EntityID]]]:
+    """The features and ids in ``entities``, beside which there must be none."""
+    if features is not None or ids is not None:
+        raise ObservationError(
+            "an observation gives its entities twice",
+            expected="entities, or features with ids",
+            received="both",
+        )
+    if not isinstance(entities, Mapping):
+        raise ObservationError(
+            "Observation.entities is not a mapping",
+            expected="a dict from entity type to rows, (rows, ids) or None",
+            received=shorten(entities),
+        )
+    return _split_entities(entities)
 
 
 def _split_entities(
