@@ -20,6 +20,7 @@ from support.trainer_runs import (
     metrics,
     network,
     parameters,
+    reseal,
     saved,
     small_config,
 )
@@ -224,9 +225,9 @@ def test_without_locks_a_run_trains_all_the_same(config, monkeypatch):
     def unknown(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("ppo_trainer.run_folder.fcntl.flock", unknown)
+    monkeypatch.setattr("entity_env.files.fcntl.flock", unknown)
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
-    monkeypatch.setattr("ppo_trainer.run_folder.fcntl", None)
+    monkeypatch.setattr("entity_env.files.fcntl", None)
     assert train(resume(config, stopped.run), env=SavedForaging).steps == 144
 
 
@@ -311,10 +312,8 @@ def test_a_resume_without_a_checkpoint_is_refused(config):
 
 def test_a_state_that_does_not_fit_the_environment_names_the_environment(config):
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 2)
-    path = checkpoints(stopped.run)[-1] / "state.json"
-    facts = json.loads(path.read_text())
-    del facts["envs"][2]["env"]["places"]
-    path.write_text(json.dumps(facts))
+    folder = checkpoints(stopped.run)[-1]
+    reseal(folder, lambda facts: facts["envs"][2]["env"].pop("places"))
     with pytest.raises(EntityEnvError, match="environment 2") as caught:
         train(resume(config, stopped.run), env=SavedForaging)
     assert "KeyError" in str(caught.value)
