@@ -49,7 +49,9 @@ def test_a_recipe_leaves_somebodys_hydra_as_it_was(theirs, monkeypatch):
     assert not GlobalHydra.instance().is_initialized()
 
 
-def test_a_recipe_leaves_no_trace_where_nobody_uses_hydra():
+def test_a_recipe_leaves_no_trace_where_nobody_uses_hydra(monkeypatch):
+    store = ConfigStore.instance()  # in which a test of the command line may have left ours
+    monkeypatch.setattr(store, "repo", {k: v for k, v in store.repo.items() if k != "base.yaml"})
     recipe("xor")
     assert not GlobalHydra.instance().is_initialized()
     assert "base.yaml" not in ConfigStore.instance().repo
