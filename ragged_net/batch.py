@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -86,24 +86,25 @@ class EntityBatch:
         """Check that all tensors, on the CPU, have the memory that their shapes speak of."""
         if self.device.type != "cpu" or not kernels.available() or torch.compiler.is_compiling():
             return
-        for where, tensor in self._tensors():
+        for tensor in self._tensors():
             # All there is to look at, but for views of parts of a storage.
             if tensor.untyped_storage().nbytes() < tensor.nbytes or tensor.storage_offset():
-                check_memory(where, tensor)
+                check_memory("a tensor of the batch", tensor)
 
-    def _tensors(self) -> list[tuple[str, Tensor]]:
-        """All that is read in torch, by what an error calls it."""
-        found = [("the global features", self.global_features), *self.visible.items()]
-        found += [(name, rows.values) for name, rows in self.entities.items()]
-        for name, action in self.actions.items():
-            found.append((name, action.actors.values))
+    def _tensors(self) -> Iterator[Tensor]:
+        """All that is read in torch."""
+        yield self.global_features
+        yield from self.visible.values()
+        for rows in self.entities.values():
+            yield rows.values
+        for action in self.actions.values():
+            yield action.actors.values
             if isinstance(action, CategoricalActors):
-                found.append((name, action.mask))
+                yield action.mask
                 continue
-            found.append((name, action.actees.values))
+            yield action.actees.values
             if action.mask is not None:
-                found.append((name, action.mask.values))
-        return found
+                yield action.mask.values
 
     @property
     def num_frames(self) -> int:

@@ -106,37 +106,36 @@ def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
 
 def save(ctx: Any, *tensors: Tensor) -> None:
     """``ctx.save_for_backward``, of what inference mode has made, too."""
+    if isinstance(ctx, _Forgetful):
+        return
     ctx.save_for_backward(
         *(tensor.clone() if tensor.is_inference() else tensor for tensor in tensors)
     )
-    ctx.saved_kinds = [(tensor.shape, tensor.dtype) for tensor in tensors]
+    ctx.saved_kinds = [(tensor.numel(), tensor.dtype) for tensor in tensors]
 
 
 def saved(ctx: Any) -> tuple[Tensor, ...]:
     """What ``save`` has saved.
 
-    Kernels rely on sizes. Autograd notices operations that change a tensor in place, but not
-    ``tensor.data = another``.
+    Kernels rely on the number of values. Autograd notices operations that change a tensor in place,
+    but not ``tensor.data = another``.
 
     Raises:
-        ShapeError: Tensors of another shape or dtype than they had.
+        ShapeError: Tensors with another number of values, or of another dtype, than they had.
     """
     tensors: tuple[Tensor, ...] = ctx.saved_tensors
     for tensor, kind in zip(tensors, ctx.saved_kinds, strict=True):
-        if (tensor.shape, tensor.dtype) != kind:
+        if (tensor.numel(), tensor.dtype) != kind:
             raise ShapeError(
                 "a tensor has been replaced between the forward and the backward pass",
-                expected=f"{tuple(kind[0])} {kind[1]}",
-                received=f"{tuple(tensor.shape)} {tensor.dtype}",
+                expected=f"{kind[0]} values of {kind[1]}",
+                received=f"{tuple(tensor.shape)} of {tensor.dtype}",
             )
     return tensors
 
 
 class _Forgetful:
     """Stands for the context of an operation that no backward pass follows."""
-
-    def save_for_backward(self, *tensors: Tensor) -> None:
-        """Keep nothing."""
 
 
 class _Attention(torch.autograd.Function):

@@ -75,7 +75,7 @@ class Layout:
 
     @classmethod
     def _of(cls, batch: EntityBatch, with_global: bool, names: Sequence[str] | None) -> Layout:
-        if names is not None:
+        if names is not None and type(names) is not tuple:
             check_kind("the names of the entity types", names, Sequence)
         names = list(batch.entities) if names is None else list(names)
         check_names("entity type", "the batch", batch.entities, names)
