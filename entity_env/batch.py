@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, TypeAlias, Union
 
 import numpy as np
@@ -36,6 +37,10 @@ __all__ = [
     "check_all_asked",
     "check_final",
 ]
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""Stands for an empty dict of one's own."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +135,8 @@ class VecObs:
         done: npt.NDArray[np.bool_],
         truncated: npt.NDArray[np.bool_],
         global_features: npt.NDArray[np.float32],
-        visible: Mapping[EntityName, RaggedBufferBool] | None = None,
-        metrics: Mapping[str, npt.NDArray[np.float64]] | None = None,
+        visible: Mapping[EntityName, RaggedBufferBool] = _NOTHING,
+        metrics: Mapping[str, npt.NDArray[np.float64]] = _NOTHING,
         final: VecObs | None = None,
         rows: npt.NDArray[np.int64] | None = None,
         **unknown: Any,
@@ -143,8 +148,8 @@ class VecObs:
             "done": done,
             "truncated": truncated,
             "global_features": global_features,
-            "visible": {} if visible is None else visible,
-            "metrics": {} if metrics is None else metrics,
+            "visible": {} if visible is _NOTHING else visible,
+            "metrics": {} if metrics is _NOTHING else metrics,
             "final": final,
             "rows": all_rows(len(reward)) if rows is None else rows,
         }
