@@ -28,10 +28,10 @@ from entity_env import (
     Observation,
     ObsSpace,
 )
-from entity_env.all_rows import RowReader, Rows
-from entity_env.all_rows.columns import Outcome
+from entity_env.batching.feature_columns import Outcome
+from entity_env.batching.row_reader import RowReader, Rows
 from entity_env.environment import seed_environment
-from entity_env.play import random_policy
+from entity_env.player.episodes import random_policy
 
 __all__ = ["Anew", "Drill", "rows"]
 

@@ -12,11 +12,11 @@ import torch
 
 from benchmarks.measure import Row, print_rows
 from benchmarks.session import training
-from ppo_trainer.collect import collect
 from ppo_trainer.config import config_from_dict
-from ppo_trainer.memory import keep_freed_memory
-from ppo_trainer.session import Session
-from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.experience.collect import collect
+from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.runs.session import Session
 from ppo_trainer.train import train_once
 
 ENVS, STEPS = 4096, 64

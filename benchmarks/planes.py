@@ -10,7 +10,7 @@ from gymnasium import spaces
 from ragged_envs.minesweeper_native import MineSweeperVec
 from stable_baselines3.common.vec_env import VecEnv
 
-from entity_env.ragged import RaggedBufferI64
+from entity_env.batching.ragged import RaggedBufferI64
 
 __all__ = ["PlanesEnv"]
 

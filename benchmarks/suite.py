@@ -18,10 +18,10 @@ from pathlib import Path
 
 import torch
 
-from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.evaluation import Evaluation
-from ppo_trainer.logger import read_metrics
-from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.play.evaluate import evaluate_run
+from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.reporting.logger import read_metrics
+from ppo_trainer.runs.folder import RunFolder
 
 SEEDS = (1, 2, 3)
 EPISODES = 1000

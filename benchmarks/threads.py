@@ -13,9 +13,9 @@ import torch
 from benchmarks.measure import Row, Times, print_rows, speed_row
 from benchmarks.session import training
 from benchmarks.train import make_config
-from ppo_trainer.device import cores
-from ppo_trainer.memory import keep_freed_memory
-from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.machine.device import cores
+from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.reporting.stopwatch import Stopwatch
 from ppo_trainer.train import train_once
 from ragged_net import set_threads
 

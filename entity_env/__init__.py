@@ -15,22 +15,20 @@ from entity_env.actions import (
     GlobalCategoricalAction,
     SelectEntityAction,
 )
-from entity_env.asked_rows import Ready
-from entity_env.async_env import AsyncEnv
-from entity_env.batch import (
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.vec_obs import (
     VecActionMask,
     VecCategoricalActionMask,
     VecObs,
     VecSelectEntityActionMask,
     batch_obs,
 )
-from entity_env.dataclass_spaces import obs_space_from_dataclasses
 from entity_env.drawing import Drawer, draw_observation
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError
-from entity_env.feature_extraction import extract_features, extract_global_features
-from entity_env.list_env import ListEnv
 from entity_env.metrics import Metric
+from entity_env.objects.dataclass_spaces import obs_space_from_dataclasses
+from entity_env.objects.feature_extraction import extract_features, extract_global_features
 from entity_env.observation import (
     ActionMask,
     CategoricalActionMask,
@@ -39,9 +37,9 @@ from entity_env.observation import (
     Observation,
     SelectEntityActionMask,
 )
-from entity_env.parallel_env import ParallelEnv
-from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.registry import make, register, registered
+from entity_env.rows.list_env import ListEnv
+from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -55,10 +53,12 @@ from entity_env.spaces import (
     ObsSpace,
     SelectEntityActionSpace,
 )
-from entity_env.vec_env import VecEnv
+from entity_env.workers.asked_rows import Ready
+from entity_env.workers.async_env import AsyncEnv
+from entity_env.workers.parallel_env import ParallelEnv
 
 if TYPE_CHECKING:
-    from entity_env.check import check_env
+    from entity_env.checking.check_env import check_env
 
 __all__ = [
     "Action",
@@ -113,7 +113,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load ``check_env`` when it is used, so that ``python -m entity_env.check`` loads it once."""
     if name == "check_env":
-        from entity_env.check import check_env
+        from entity_env.checking.check_env import check_env
 
         return check_env
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

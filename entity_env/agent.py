@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action, GlobalCategoricalAction
-from entity_env.batch import VecObs
+from entity_env.batching.frame import Frame, typed_actions
+from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError, SpaceError
-from entity_env.frame import Frame, typed_actions
-from entity_env.play import random_policy
+from entity_env.player.episodes import random_policy
 from entity_env.plugins import AGENTS, load_plugins
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.wrappers.feature_filter import FeatureFilter

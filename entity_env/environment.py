@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
+from entity_env.batching.step_results import is_over
 from entity_env.errors import (
     EntityEnvError,
     EnvironmentFailedError,
@@ -20,7 +21,6 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.observation import Observation
-from entity_env.outcome import is_over
 from entity_env.own_methods import can_save, takes_seed, warn_of_seed
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 

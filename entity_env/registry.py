@@ -13,7 +13,7 @@ from entity_env.environment import Environment
 from entity_env.errors import SettingError, UnknownEnvironmentError, nearest, shorten
 from entity_env.nearby import meant_nearby
 from entity_env.plugins import ENVIRONMENTS, load_plugins
-from entity_env.vec_env import VecEnv
+from entity_env.rows.vec_env import VecEnv
 
 __all__ = [
     "Factory",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from entity_env.collector import uncollected
+from entity_env.rows.garbage import uncollected
 
 __all__ = ["kernel"]
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numba import njit
 
-from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
-from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
 
 from .jit import kernel
 from .minesweeper_board import F32, F64, HEIGHT, I32, I64, MINES, ROBOTS, WIDTH, Board, Bools

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import VecObs
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import (
     DAMAGES,
@@ -25,9 +26,8 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.metrics import EpisodeTracker
-from entity_env.ragged import RaggedBufferI64
+from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
 
 from .minesweeper import MineSweeper
 from .minesweeper_board import (

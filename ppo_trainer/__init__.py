@@ -1,6 +1,5 @@
 """PPO on lists of entities: ``python -m ppo_trainer env=minesweeper``, or ``train`` in Python."""
 
-from ppo_trainer.callbacks import Callback
 from ppo_trainer.config import (
     CheckpointConfig,
     EvalConfig,
@@ -11,7 +10,8 @@ from ppo_trainer.config import (
     WandbConfig,
 )
 from ppo_trainer.errors import TrainerError
-from ppo_trainer.overrides import recipe
+from ppo_trainer.runs.callbacks import Callback
+from ppo_trainer.settings.overrides import recipe
 from ppo_trainer.train import TrainResult, resume, train
 from ragged_net import NetConfig
 

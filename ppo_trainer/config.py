@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from entity_env.errors import shorten
-from ppo_trainer.device_names import check_device_name
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.settings import build, fitted, names_its_settings, plain
+from ppo_trainer.machine.device_names import check_device_name
+from ppo_trainer.settings.build import build, fitted, names_its_settings, plain
 from ragged_net import NetConfig
 
 __all__ = [

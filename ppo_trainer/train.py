@@ -13,30 +13,30 @@ from pathlib import Path
 from entity_env import Metric, VecObs
 from entity_env.errors import shorten
 from entity_env.registry import Factory
-from ppo_trainer.advantage import estimate, explained_variance
-from ppo_trainer.callbacks import CallbackLike, Callbacks
-from ppo_trainer.checkpoint import saved_at
-from ppo_trainer.collect import Collected, collect
+from ppo_trainer.algorithms.advantage import estimate, explained_variance
+from ppo_trainer.algorithms.update import update
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
-from ppo_trainer.device import choose_device, compiling, use_threads
 from ppo_trainer.environments import make_factory, open_vec_env, with_env
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.evaluation import Evaluation, load_scripted
-from ppo_trainer.goals import goals_reached
-from ppo_trainer.interrupt import Interrupt
-from ppo_trainer.logger import RunLogger, check_wandb
-from ppo_trainer.memory import keep_freed_memory
-from ppo_trainer.progress import RunProgress
-from ppo_trainer.recent import is_per_episode
-from ppo_trainer.report import evaluate_now, finish
-from ppo_trainer.rollout import Rollout
-from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.saved_spaces import fit_game
-from ppo_trainer.session import Session, open_session
-from ppo_trainer.stopwatch import Stopwatch
-from ppo_trainer.torch_state import usual_torch
-from ppo_trainer.trust import require_trust
-from ppo_trainer.update import update
+from ppo_trainer.experience.collect import Collected, collect
+from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.machine.device import choose_device, compiling, use_threads
+from ppo_trainer.machine.interrupt import Interrupt
+from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.play.evaluation import Evaluation, load_scripted
+from ppo_trainer.reporting.logger import RunLogger, check_wandb
+from ppo_trainer.reporting.progress import RunProgress
+from ppo_trainer.reporting.recent_episodes import is_per_episode
+from ppo_trainer.reporting.report import evaluate_now, finish
+from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.runs.callbacks import CallbackLike, Callbacks
+from ppo_trainer.runs.checkpoint import saved_at
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.goals import goals_reached
+from ppo_trainer.runs.saved_spaces import fit_game
+from ppo_trainer.runs.session import Session, open_session
+from ppo_trainer.runs.trust import require_trust
 from ragged_net import RaggedNet
 
 __all__ = ["TrainResult", "resume", "train", "train_once"]

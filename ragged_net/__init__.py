@@ -9,24 +9,24 @@ Takes tensors only, so it works in any codebase that can fill an ``EntityBatch``
 """
 
 from ragged_net.actors import CategoricalActors, SelectActors
-from ragged_net.attention import ragged_attention
 from ragged_net.batch import EntityBatch
+from ragged_net.compiled.kernels import plain_torch
+from ragged_net.compiled.threads import get_threads, set_threads
 from ragged_net.config import NetConfig
-from ragged_net.embedding import EntityEmbedding
-from ragged_net.encoder import frame_means
 from ragged_net.errors import RaggedNetError
-from ragged_net.frames import Frames
 from ragged_net.growing import GrowingBatch
-from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
-from ragged_net.input_norm import InputNorm
-from ragged_net.kernels import plain_torch
-from ragged_net.layout import Layout
+from ragged_net.heads.draw import ActionOutput
+from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
+from ragged_net.heads.pairs import Pairs
+from ragged_net.model.attention import ragged_attention
+from ragged_net.model.embedding import EntityEmbedding
+from ragged_net.model.encoder import frame_means
+from ragged_net.model.frames import Frames
+from ragged_net.model.input_norm import InputNorm
+from ragged_net.model.layout import Layout
+from ragged_net.model.transformer import RaggedTransformer
 from ragged_net.network import NetOutput, RaggedNet
-from ragged_net.outputs import ActionOutput
-from ragged_net.pairs import Pairs
 from ragged_net.ragged import RaggedTensor
-from ragged_net.threads import get_threads, set_threads
-from ragged_net.transformer import RaggedTransformer
 
 __all__ = [
     "ActionOutput",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ragged_net import kernels
 from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
+from ragged_net.compiled import kernels
 from ragged_net.errors import DeviceError, ShapeError, check_kind, check_names
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
 from ragged_net.transfer import device_named, send

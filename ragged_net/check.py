@@ -22,9 +22,9 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
     feature_name,
 )
-from ragged_net import kernels
 from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
 from ragged_net.batch import EntityBatch
+from ragged_net.compiled import kernels
 from ragged_net.errors import (
     ActionChoiceError,
     DeviceError,
@@ -38,8 +38,8 @@ from ragged_net.errors import (
     check_kind,
     check_names,
 )
-from ragged_net.layout import Layout
-from ragged_net.pairs import Pairs
+from ragged_net.heads.pairs import Pairs
+from ragged_net.model.layout import Layout
 from ragged_net.ragged import RaggedTensor
 
 __all__ = [

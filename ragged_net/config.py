@@ -7,8 +7,8 @@ import functools
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ragged_net.attention import check_backend
 from ragged_net.errors import NetConfigError, nearest
+from ragged_net.model.attention import check_backend
 
 __all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "whole"]
 

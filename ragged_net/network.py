@@ -25,12 +25,12 @@ from ragged_net.check import (
     flag_actions,
 )
 from ragged_net.config import NetConfig
-from ragged_net.encoder import Encoder
 from ragged_net.errors import DeviceError, DtypeError, check_kind
-from ragged_net.heads import CategoricalHead, SelectEntityHead, ValueHead
-from ragged_net.layout import Layout
-from ragged_net.outputs import ActionOutput, Draw
-from ragged_net.pairs import Pairs
+from ragged_net.heads.draw import ActionOutput, Draw
+from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
+from ragged_net.heads.pairs import Pairs
+from ragged_net.model.encoder import Encoder
+from ragged_net.model.layout import Layout
 
 __all__ = ["NetOutput", "RaggedNet"]
 

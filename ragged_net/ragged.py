@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ragged_net import kernels
+from ragged_net.compiled import kernels
 from ragged_net.errors import (
     DeviceError,
     DtypeError,

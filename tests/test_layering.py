@@ -27,12 +27,12 @@ ALLOWED_IN = {
 }
 # Packages that only one file may import, and nothing else in any package.
 ONLY_IN = {
-    "ragged_buffer": "entity_env/ragged.py",
-    "cloudpickle": "entity_env/pickles.py",
-    "entity_env.ragged_numpy": "entity_env/ragged.py",
+    "ragged_buffer": "entity_env/batching/ragged.py",
+    "cloudpickle": "entity_env/workers/pickles.py",
+    "entity_env.batching.ragged_numpy": "entity_env/batching/ragged.py",
 }
 # The stand-in for ragged_buffer may consist of several files.
-STAND_IN = ("entity_env/ragged_numpy.py", "entity_env/ragged_numpy_flat.py")
+STAND_IN = ("entity_env/batching/ragged_numpy.py", "entity_env/batching/ragged_numpy_flat.py")
 
 
 def name_of(path):
@@ -124,26 +124,42 @@ def test_a_module_says_what_it_offers(path):
 @pytest.mark.parametrize(
     ("file", "source", "found"),
     [
-        ("entity_env/batch.py", "import torch", ["torch"]),
-        ("entity_env/batch.py", "def f():\n    from torch import nn", ["torch"]),
-        ("entity_env/batch.py", "import ragged_net.batch", ["ragged_net.batch"]),
-        ("entity_env/batch.py", "import ragged_envs.minesweeper", ["ragged_envs.minesweeper"]),
-        ("entity_env/batch.py", "import ragged_buffer", ["ragged_buffer"]),
-        ("entity_env/batch.py", "import cloudpickle", ["cloudpickle"]),
-        ("entity_env/batch.py", "from . import errors", ["."]),
-        ("entity_env/batch.py", "from PIL import Image", ["PIL"]),
+        ("entity_env/batching/vec_obs.py", "import torch", ["torch"]),
+        ("entity_env/batching/vec_obs.py", "def f():\n    from torch import nn", ["torch"]),
+        ("entity_env/batching/vec_obs.py", "import ragged_net.batch", ["ragged_net.batch"]),
+        (
+            "entity_env/batching/vec_obs.py",
+            "import ragged_envs.minesweeper",
+            ["ragged_envs.minesweeper"],
+        ),
+        ("entity_env/batching/vec_obs.py", "import ragged_buffer", ["ragged_buffer"]),
+        ("entity_env/batching/vec_obs.py", "import cloudpickle", ["cloudpickle"]),
+        ("entity_env/batching/vec_obs.py", "from . import errors", ["."]),
+        ("entity_env/batching/vec_obs.py", "from PIL import Image", ["PIL"]),
         ("entity_env/drawing/drawer.py", "def f():\n    import PIL.Image", []),
-        ("entity_env/batch.py", "import gymnasium, pettingzoo", ["gymnasium", "pettingzoo"]),
+        (
+            "entity_env/batching/vec_obs.py",
+            "import gymnasium, pettingzoo",
+            ["gymnasium", "pettingzoo"],
+        ),
         ("entity_env/interop/padding.py", "import gymnasium\nfrom pettingzoo import AECEnv", []),
         ("entity_env/interop/padding.py", "import torch", ["torch"]),
-        ("entity_env/batch.py", "import os, numpy.typing", []),
-        ("entity_env/ragged.py", "from ragged_buffer import cat", []),
-        ("entity_env/pickles.py", "import cloudpickle", []),
-        ("ragged_net/heads.py", "from entity_env.spaces import ObsSpace", []),
-        ("ragged_net/heads.py", "from entity_env import ObsSpace", ["entity_env"]),
-        ("ragged_net/heads.py", "from entity_env.batch import VecObs", ["entity_env.batch"]),
-        ("ragged_net/heads.py", "import entity_env.spaces_of_mine", ["entity_env.spaces_of_mine"]),
-        ("ragged_net/heads.py", "import ppo_trainer", ["ppo_trainer"]),
+        ("entity_env/batching/vec_obs.py", "import os, numpy.typing", []),
+        ("entity_env/batching/ragged.py", "from ragged_buffer import cat", []),
+        ("entity_env/workers/pickles.py", "import cloudpickle", []),
+        ("ragged_net/heads/linear_heads.py", "from entity_env.spaces import ObsSpace", []),
+        ("ragged_net/heads/linear_heads.py", "from entity_env import ObsSpace", ["entity_env"]),
+        (
+            "ragged_net/heads/linear_heads.py",
+            "from entity_env.batching.vec_obs import VecObs",
+            ["entity_env.batching.vec_obs"],
+        ),
+        (
+            "ragged_net/heads/linear_heads.py",
+            "import entity_env.spaces_of_mine",
+            ["entity_env.spaces_of_mine"],
+        ),
+        ("ragged_net/heads/linear_heads.py", "import ppo_trainer", ["ppo_trainer"]),
         ("envs/game.py", "from entity_env import Entity\nimport numba", []),
         ("envs/game.py", "import torch\nimport ragged_net", ["torch", "ragged_net"]),
         ("envs/game.py", "from .rules import step", []),

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.compat.rows import VecEnv
 from entity_env.compat.vec_obs import Metric, VecObs
 from entity_env.errors import SettingError, shorten
-from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["AddMetricsWrapper"]

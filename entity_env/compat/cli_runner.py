@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 import entity_env.agent
 from entity_env.actions import Action, CategoricalAction, GlobalCategoricalAction
-from entity_env.batch import VecObs
+from entity_env.batching.frame import Frame
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import ActorError, ResetNeededError
-from entity_env.frame import Frame
 from entity_env.observation import Observation
-from entity_env.runner import play_in_terminal
+from entity_env.player.runner import play_in_terminal
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.validate import FrameReader
 from entity_env.wrappers.wrapper import Wrapper
 
 __all__ = ["Agent", "CliRunner"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import entity_env.environment
 from entity_env.actions import Action
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ObsSpace
-from entity_env.validate import FrameReader
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.wrapper import Wrapper
 

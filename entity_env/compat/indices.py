@@ -10,6 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action, GlobalCategoricalAction
+from entity_env.batching.frame import SelectActors, typed_actions
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.errors import (
     ActionIndexError,
     ActionShapeError,
@@ -17,11 +20,8 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.frame import SelectActors, typed_actions
 from entity_env.observation import Observation
-from entity_env.ragged import RaggedBufferI64
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.validate import FrameReader
 
 __all__ = ["action_index_to_actions", "entity_indices"]
 

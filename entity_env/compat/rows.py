@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env import batch, vec_env
+from entity_env.batching import vec_obs as batch
+from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.compat.indices import entity_indices
 from entity_env.compat.vec_obs import VecObs, has_global_entity, translated
 from entity_env.environment import Environment
 from entity_env.errors import ResetNeededError, SettingError, shorten
-from entity_env.list_env import ListEnv
-from entity_env.parallel_env import ParallelEnv
-from entity_env.ragged import RaggedBufferI64
+from entity_env.rows import vec_env
+from entity_env.rows.list_env import ListEnv
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.workers.parallel_env import ParallelEnv
 from entity_env.wrappers.vec_feature_filter import VecFeatureFilter
 
 __all__ = ["EnvList", "ParallelEnvList", "VecEnv"]

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
-from entity_env import batch
-from entity_env.frame import RESERVED_METRICS
+from entity_env.batching import vec_obs as batch
+from entity_env.batching.frame import RESERVED_METRICS
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.metrics import complete_columns
 from entity_env.observation import Observation
-from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -22,7 +23,6 @@ from entity_env.spaces import (
     ObsSpace,
     SelectEntityActionSpace,
 )
-from entity_env.validate import FrameReader
 
 __all__ = [
     "GLOBAL",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.frame import Frame
 from entity_env.drawing.table_text import entity_name
-from entity_env.frame import Frame
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, SelectEntityActionSpace
 
 __all__ = ["Chosen", "choices_of", "chosen_lines", "fold", "name_in_frame"]

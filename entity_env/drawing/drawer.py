@@ -17,6 +17,8 @@ from dataclasses import replace
 import numpy as np
 
 from entity_env.arguments import named_arguments
+from entity_env.batching.frame import Frame
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.drawing.canvas import Canvas, Picture
 from entity_env.drawing.chosen import Chosen
 from entity_env.drawing.labels import check_labels, label_texts
@@ -24,10 +26,8 @@ from entity_env.drawing.plane import Extent, View, check_bounds, dot_radius, fin
 from entity_env.drawing.scene import Panel, draw_plane
 from entity_env.environment import YAxis
 from entity_env.errors import SettingError, shorten
-from entity_env.frame import Frame
 from entity_env.observation import Observation
 from entity_env.spaces import GlobalCategoricalActionSpace, ObsSpace
-from entity_env.validate import FrameReader
 
 __all__ = ["Drawer", "draw_observation"]
 

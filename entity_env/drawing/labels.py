@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from entity_env.batching.frame import Frame
 from entity_env.drawing.chosen import fold, name_in_frame
 from entity_env.errors import SettingError, nearest, shorten
-from entity_env.frame import Frame
 from entity_env.spaces import Discrete, Feature, ObsSpace
 
 __all__ = ["check_labels", "label_lines", "label_texts"]

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.frame import Frame
 from entity_env.drawing.canvas import Canvas, Color, Shape
 from entity_env.drawing.chosen import Chosen
 from entity_env.drawing.plane import Spread, View
 from entity_env.drawing.table_text import Block, entity_blocks, feature_text, id_text
-from entity_env.frame import Frame
 from entity_env.observation import EntityID
 from entity_env.spaces import EntityName, ObsSpace, feature_name
 

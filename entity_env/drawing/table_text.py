@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from entity_env.frame import Frame
+from entity_env.batching.frame import Frame
 from entity_env.observation import EntityID
 from entity_env.spaces import Discrete, EntityName, Feature, ObsSpace, feature_name
 

@@ -20,11 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
-from entity_env.batch import batch_frames
+from entity_env.batching.frame import Frame, typed_actions
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.vec_obs import batch_frames
 from entity_env.drawing import Drawer
 from entity_env.environment import Environment, begin_episode, seed_environment, y_axis_of
 from entity_env.errors import ResetNeededError, SettingError, shorten
-from entity_env.frame import Frame, typed_actions
 from entity_env.interop.padded_spaces import (
     PaddedSpaces,
     Room,
@@ -34,7 +35,6 @@ from entity_env.interop.padded_spaces import (
 from entity_env.interop.padding import choose, pad
 from entity_env.metrics import EpisodeTracker
 from entity_env.observation import Observation
-from entity_env.validate import FrameReader
 
 __all__ = ["EntityGymnasiumEnv"]
 

@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from entity_env.arguments import named_arguments
-from entity_env.batch import VecObs, check_all_asked
+from entity_env.batching.vec_obs import VecObs, check_all_asked
 from entity_env.errors import ResetNeededError, SeedError, SettingError, shorten
 from entity_env.interop.padded_spaces import (
     PaddedSpaces,
@@ -26,7 +26,7 @@ from entity_env.interop.padded_spaces import (
     check_render_mode,
 )
 from entity_env.interop.padding import PaddedFrames, choose, pad
-from entity_env.vec_env import VecEnv
+from entity_env.rows.vec_env import VecEnv
 
 __all__ = ["EntityVectorEnv"]
 

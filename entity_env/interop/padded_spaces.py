@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from entity_env.batching.features import LARGEST
 from entity_env.errors import SettingError, nearest, shorten
-from entity_env.features import LARGEST
 from entity_env.spaces import (
     ActionName,
     ActionSpace,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import VecActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.batching.ragged import RaggedBufferI64, lengths
+from entity_env.batching.vec_obs import VecActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.errors import (
     ActionIndexError,
     ActionShapeError,
@@ -18,7 +19,6 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.interop.padded_spaces import ActionSlots, PaddedSpaces
-from entity_env.ragged import RaggedBufferI64, lengths
 from entity_env.spaces import ActionName
 
 __all__ = ["PaddedFrames", "choose", "pad"]

@@ -25,7 +25,7 @@ from entity_env.arguments import named_arguments
 from entity_env.errors import SettingError
 from entity_env.interop.entity_vector_env import EntityVectorEnv, PaddedObs
 from entity_env.interop.padded_spaces import Room, check_no_options
-from entity_env.vec_env import VecEnv
+from entity_env.rows.vec_env import VecEnv
 
 __all__ = ["StableBaselinesVecEnv"]
 

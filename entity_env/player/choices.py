@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
 from entity_env.drawing.table_text import entity_name, id_text
 from entity_env.errors import ActionIndexError, MaskedActionError, nearest, shorten
-from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.observation import EntityID
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 

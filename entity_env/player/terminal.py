@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.agent import Decision
+from entity_env.batching.frame import Frame
 from entity_env.errors import EntityEnvError
-from entity_env.frame import Frame
 from entity_env.player.choices import Choice, Question, pick, questions, write_choices
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.bounded_json import parse_json
+from entity_env.storage.bounded_json import parse_json
 
 __all__ = ["MOST_INDEX", "Array", "check_index", "pack_arrays", "unpack_arrays"]
 

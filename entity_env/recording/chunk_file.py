@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from entity_env.bounded_json import count_values, parse_json
 from entity_env.errors import EntityEnvError, RecordingError
 from entity_env.recording.arrays import MOST_INDEX, check_index
-from entity_env.space_json import spaces_from_json, spaces_to_json
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.storage.bounded_json import count_values, parse_json
+from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 
 __all__ = [
     "AFTER_RESET",

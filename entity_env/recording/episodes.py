@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from entity_env.batch import VecObs
+from entity_env.batching.vec_obs import VecObs
 from entity_env.recording.records import (
     RecordedBatch,
     RecordedEpisode,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import VecCategoricalActionMask, VecObs
+from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs
 from entity_env.errors import RecordingError, nearest, shorten
 
 __all__ = ["check_noted", "read_notes"]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from entity_env.arguments import named_arguments
-from entity_env.batch import VecObs, check_all_asked, check_final
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.vec_obs import VecObs, check_all_asked, check_final
 from entity_env.errors import SettingError
-from entity_env.ragged import RaggedBufferI64
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
     CONTINUES,
@@ -19,8 +19,8 @@ from entity_env.recording.chunk_file import (
 from entity_env.recording.notes import Notes, check_noted, read_notes
 from entity_env.recording.steps import Columns, StepFormat
 from entity_env.recording.writer import ChunkWriter
+from entity_env.rows.vec_env import VecEnv, check_count
 from entity_env.spaces import ActionName
-from entity_env.vec_env import VecEnv, check_count
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
 __all__ = ["RecordEpisodes"]

@@ -12,7 +12,6 @@ import numpy as np
 from entity_env.arguments import named_arguments
 from entity_env.environment import check_seed
 from entity_env.errors import EntityEnvError, RecordingError, SettingError, shorten
-from entity_env.files import open_file
 from entity_env.recording.arrays import unpack_arrays
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
@@ -26,7 +25,8 @@ from entity_env.recording.episodes import EpisodeCutter
 from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
 from entity_env.recording.shuffle import shuffled
 from entity_env.recording.steps import StepFormat, Steps
-from entity_env.vec_env import check_count
+from entity_env.rows.vec_env import check_count
+from entity_env.storage.files import open_file
 
 __all__ = ["Recording"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import VecActionMask, VecObs, VecSelectEntityActionMask
-from entity_env.obs_format import ObsFormat
-from entity_env.ragged import RaggedBufferF32, RaggedBufferI64, cat
+from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64, cat
+from entity_env.batching.vec_obs import VecActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.spaces import ActionName
+from entity_env.workers.obs_format import ObsFormat
 
 __all__ = ["RecordedBatch", "RecordedEpisode", "RecordedStep", "cat_batches", "select_frames"]
 

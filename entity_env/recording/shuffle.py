@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.obs_format import ObsFormat
 from entity_env.recording.records import RecordedBatch, cat_batches
+from entity_env.workers.obs_format import ObsFormat
 
 __all__ = ["shuffled"]
 

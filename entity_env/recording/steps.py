@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import VecObs, VecSelectEntityActionMask
-from entity_env.obs_format import ObsFormat
-from entity_env.ragged import RaggedBufferF32, RaggedBufferI64, lengths
+from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64, lengths
+from entity_env.batching.vec_obs import VecObs, VecSelectEntityActionMask
 from entity_env.recording.arrays import Array
 from entity_env.recording.records import RecordedBatch
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.workers.obs_format import ObsFormat
 
 __all__ = ["Columns", "StepFormat", "Steps"]
 

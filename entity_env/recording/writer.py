@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from entity_env.errors import RecordingError, shorten
-from entity_env.files import lock, open_to_append, write_file
 from entity_env.recording.arrays import Array, pack_arrays
 from entity_env.recording.chunk_file import (
     MOST_BYTES,
@@ -20,8 +19,9 @@ from entity_env.recording.chunk_file import (
     write_chunk,
     write_header,
 )
-from entity_env.space_json import spaces_to_json
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.storage.files import lock, open_to_append, write_file
+from entity_env.storage.space_json import spaces_to_json
 
 __all__ = ["ChunkWriter"]
 

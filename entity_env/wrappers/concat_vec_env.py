@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.action_format import read_actions, split_actions
 from entity_env.arguments import named_arguments
-from entity_env.batch import VecObs
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import EntityEnvError, SettingError, shorten
-from entity_env.obs_format import ObsFormat
-from entity_env.ragged import RaggedBufferI64
+from entity_env.rows.vec_env import VecEnv, check_saved_rows
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
-from entity_env.vec_env import VecEnv, check_saved_rows
+from entity_env.workers.action_format import read_actions, split_actions
+from entity_env.workers.obs_format import ObsFormat
 from entity_env.wrappers.vec_wrapper import act_checked, check_rows
 
 __all__ = ["ConcatVecEnv"]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import VecObs, VecSelectEntityActionMask
+from entity_env.batching.vec_obs import VecObs, VecSelectEntityActionMask
 from entity_env.wrappers.selection import Selection
 
 __all__ = ["Bools", "EntityOrder", "Ints", "Pairs", "rows_of"]

@@ -10,14 +10,14 @@ import numpy as np
 
 from entity_env.actions import Action
 from entity_env.arguments import named_arguments
-from entity_env.batch import VecObs
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.step_results import read_reward
+from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
 from entity_env.observation import Observation
-from entity_env.outcome import read_reward
-from entity_env.ragged import RaggedBufferI64
+from entity_env.rows.vec_env import VecEnv, check_count
 from entity_env.spaces import ActionName
-from entity_env.vec_env import VecEnv, check_count
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 

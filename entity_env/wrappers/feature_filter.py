@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.arguments import named_arguments
+from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
-from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.observation import (
     ActionMask,
     CategoricalActionMask,
@@ -23,7 +24,6 @@ from entity_env.observation import (
     SelectEntityActionMask,
 )
 from entity_env.spaces import ActionName, ActionSpace, EntityName, ObsSpace
-from entity_env.validate import FrameReader
 from entity_env.wrappers.quick_filter import QuickFilter
 from entity_env.wrappers.selection import Selection
 from entity_env.wrappers.wrapper import Wrapper

@@ -16,14 +16,14 @@ from entity_env.actions import (
     same_ids,
 )
 from entity_env.arguments import named_arguments
+from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.step_results import read_metrics, read_reward
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
-from entity_env.frame import CategoricalActors, Frame, SelectActors
 from entity_env.observation import Observation
-from entity_env.outcome import read_metrics, read_reward
+from entity_env.rows.vec_env import VecEnv, check_count
 from entity_env.spaces import ActionName
-from entity_env.validate import FrameReader
-from entity_env.vec_env import VecEnv, check_count
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 

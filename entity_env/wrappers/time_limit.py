@@ -12,8 +12,8 @@ from entity_env.arguments import named_arguments
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
 from entity_env.observation import Observation
+from entity_env.rows.vec_env import VecEnv, check_count
 from entity_env.spaces import ActionName
-from entity_env.vec_env import VecEnv, check_count
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 

@@ -16,6 +16,9 @@ from entity_env.actions import (
     same_ids,
 )
 from entity_env.arguments import named_arguments
+from entity_env.batching.features import is_listed
+from entity_env.batching.frame import Frame, entity_name
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.environment import Environment, begin_episode
 from entity_env.errors import (
     ActionIndexError,
@@ -29,8 +32,6 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.features import is_listed
-from entity_env.frame import Frame, entity_name
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
     ActionName,
@@ -39,7 +40,6 @@ from entity_env.spaces import (
     GlobalCategoricalActionSpace,
     SelectEntityActionSpace,
 )
-from entity_env.validate import FrameReader
 from entity_env.wrappers.wrapper import Wrapper
 
 __all__ = ["Validate"]

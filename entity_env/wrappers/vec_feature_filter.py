@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from entity_env.arguments import named_arguments
-from entity_env.batch import (
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.vec_obs import (
     VecActionMask,
     VecCategoricalActionMask,
     VecObs,
     VecSelectEntityActionMask,
 )
 from entity_env.errors import SettingError
-from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName, ObsSpace
-from entity_env.vec_env import VecEnv
 from entity_env.wrappers.entity_order import Bools, EntityOrder, Ints, Pairs, rows_of
 from entity_env.wrappers.selection import Selection
 from entity_env.wrappers.vec_wrapper import VecWrapper

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.batching.features import check_values
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64, lengths
+from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.errors import (
     ActionMaskError,
     ActorError,
@@ -19,8 +21,6 @@ from entity_env.errors import (
     VisibilityError,
     shorten,
 )
-from entity_env.features import check_values
-from entity_env.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64, lengths
 from entity_env.spaces import (
     ActionName,
     ActionSpace,

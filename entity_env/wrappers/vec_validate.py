@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from entity_env.arguments import named_arguments
-from entity_env.batch import VecObs
+from entity_env.batching.frame import RESERVED_METRICS
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import (
     EntityEnvError,
     MetricError,
@@ -17,10 +19,8 @@ from entity_env.errors import (
     SettingError,
     shorten,
 )
-from entity_env.frame import RESERVED_METRICS
-from entity_env.ragged import RaggedBufferI64
+from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName
-from entity_env.vec_env import VecEnv
 from entity_env.wrappers.vec_frame_checks import check_array, check_frames
 from entity_env.wrappers.vec_wrapper import VecWrapper
 

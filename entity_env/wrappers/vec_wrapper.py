@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batch import VecObs
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import ResetNeededError, SettingError, shorten
-from entity_env.ragged import RaggedBufferI64
+from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.vec_env import VecEnv
 
 __all__ = ["VecWrapper", "act_checked", "check_rows"]
 

@@ -45,9 +45,9 @@ from entity_env import (
     make,
     register,
 )
-from entity_env.all_rows import RowReader
+from entity_env.batching.frame import Frame
+from entity_env.batching.row_reader import RowReader
 from entity_env.errors import EntityEnvError
-from entity_env.frame import Frame
 from entity_env.wrappers import Validate
 
 

@@ -21,9 +21,9 @@ from entity_env import (
     draw_observation,
     errors,
 )
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.drawing import Caption, Chosen, check_labels, choices_of, chosen_lines, label_lines
 from entity_env.drawing.canvas import Canvas
-from entity_env.validate import FrameReader
 from entity_env.wrappers import TimeLimit, Validate
 
 pytest.importorskip("PIL")

@@ -30,9 +30,9 @@ from entity_env import (
     check_env,
     errors,
 )
-from entity_env.channel import _HEAD, Channel
-from entity_env.play import play_episodes, play_scripted, random_policy
-from entity_env.worker import revive
+from entity_env.player.episodes import play_episodes, play_scripted, random_policy
+from entity_env.workers.channel import _HEAD, Channel
+from entity_env.workers.worker import revive
 
 
 def go(rows):

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from entity_env.files import (
+from entity_env.storage.files import (
     UnfitFileError,
     is_leftover,
     lock,

@@ -26,8 +26,8 @@ from entity_env import (
     SelectEntityActionSpace,
     batch_obs,
 )
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.errors import EntityEnvError
-from entity_env.validate import FrameReader
 
 OBS_SPACE = ObsSpace(
     global_features=["time", Discrete("phase", 3)],

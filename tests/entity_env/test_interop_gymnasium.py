@@ -20,6 +20,7 @@ from entity_env import (  # noqa: E402
     RaggedBufferI64,
     check_env,
 )
+from entity_env.batching.frame_reader import FrameReader  # noqa: E402
 from entity_env.errors import (  # noqa: E402
     EmptyMaskError,
     MaskShapeError,
@@ -33,7 +34,6 @@ from entity_env.errors import (  # noqa: E402
 )
 from entity_env.interop import GymnasiumEnv  # noqa: E402
 from entity_env.registry import make, resolve  # noqa: E402
-from entity_env.validate import FrameReader  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 
@@ -643,7 +643,7 @@ def test_any_gymnasium_environment_trains_from_the_command_line(tmp_path):
 def test_a_typo_on_the_command_line_is_explained(tmp_path, capsys):
     pytest.importorskip("torch")
     from ppo_trainer import TrainConfig, train
-    from ppo_trainer.cli import run_main
+    from ppo_trainer.settings.commands import run_main
 
     env = {"_target_": "entity_env.interop.GymnasiumEnv", "env": "CartPol-v1"}
     with pytest.raises(SystemExit):

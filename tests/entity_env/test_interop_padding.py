@@ -23,7 +23,8 @@ from entity_env import (  # noqa: E402
     batch_obs,
     check_env,
 )
-from entity_env.answer import check_actions  # noqa: E402
+from entity_env.batching.action_checks import check_actions  # noqa: E402
+from entity_env.batching.frame_reader import FrameReader  # noqa: E402
 from entity_env.errors import (  # noqa: E402
     ActionIndexError,
     ActionShapeError,
@@ -36,7 +37,6 @@ from entity_env.errors import (  # noqa: E402
 from entity_env.interop import EntityGymnasiumEnv, EntityVectorEnv, GymnasiumEnv  # noqa: E402
 from entity_env.interop.padded_spaces import PaddedSpaces  # noqa: E402
 from entity_env.interop.padding import choose, pad  # noqa: E402
-from entity_env.validate import FrameReader  # noqa: E402
 
 SIZES = {"Mine": 3, "Robot": 2, "Orbital Cannon": 1}
 ACTORS = {"Move": 2, "Fire Orbital Cannon": 1}

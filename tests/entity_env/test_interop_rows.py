@@ -10,11 +10,11 @@ gymnasium = pytest.importorskip("gymnasium")
 from gymnasium import spaces  # noqa: E402
 
 from entity_env import Discrete, Entity, GlobalCategoricalAction, ListEnv, check_env  # noqa: E402
+from entity_env.batching.frame_reader import FrameReader  # noqa: E402
 from entity_env.errors import ObservationError, SettingError, SpaceError  # noqa: E402
 from entity_env.interop import GymnasiumEnv, Rows  # noqa: E402
 from entity_env.interop.space_reader import ObservationReader  # noqa: E402
 from entity_env.registry import make  # noqa: E402
-from entity_env.validate import FrameReader  # noqa: E402
 
 KINEMATICS = ["presence", "x", "y", "vx", "vy"]
 

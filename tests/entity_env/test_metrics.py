@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from support.tiny_envs import Chain
 
 from entity_env import Metric
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.errors import DAMAGES
 from entity_env.metrics import EpisodeTracker, EpisodeTrackers, merge_columns, metric_columns
-from entity_env.validate import FrameReader
 
 
 def test_a_metric_is_count_sum_least_and_greatest():

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import entity_env.ragged as chosen
-import entity_env.ragged_numpy as stand_in
+import entity_env.batching.ragged as chosen
+import entity_env.batching.ragged_numpy as stand_in
 
 try:
     package = importlib.import_module("ragged_buffer")

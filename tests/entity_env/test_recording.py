@@ -31,7 +31,7 @@ from entity_env.errors import (
     SeedError,
     SettingError,
 )
-from entity_env.play import random_policy
+from entity_env.player.episodes import random_policy
 from entity_env.recording import RecordEpisodes, Recording
 from entity_env.wrappers import VecWrapper
 

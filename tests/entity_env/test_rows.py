@@ -25,12 +25,13 @@ from entity_env import (
     SelectEntityActionMask,
     errors,
 )
-from entity_env.all_rows import RowReader, plain_rows
-from entity_env.all_rows.plain_rows import bool_rows, number_rows
+from entity_env.batching import plain_rows
+from entity_env.batching.frame import typed_actions
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.plain_rows import bool_rows, number_rows
+from entity_env.batching.row_reader import RowReader
 from entity_env.errors import EntityEnvError
-from entity_env.frame import typed_actions
-from entity_env.play import random_policy
-from entity_env.validate import FrameReader
+from entity_env.player.episodes import random_policy
 
 
 def where(row):
@@ -375,7 +376,7 @@ def unusual(*args):
 @pytest.mark.parametrize("name", GAMES)
 def test_a_game_read_at_once_is_the_game_read_frame_by_frame(name, monkeypatch):
     fast = play(GAMES[name], 40)
-    monkeypatch.setattr("entity_env.all_rows.reader._Parts.of", unusual)
+    monkeypatch.setattr("entity_env.batching.row_reader._Parts.of", unusual)
     for left, right in zip(fast, play(GAMES[name], 40), strict=True):
         assert_same_obs(left, right)
     assert any(obs.done.any() for obs in fast)

@@ -31,11 +31,11 @@ from entity_env import (
     errors,
 )
 from entity_env.agent import Decision, RandomAgent, decided_actions, fit_environment, load_agent
-from entity_env.check import main as check_main
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.checking.check_env import main as check_main
 from entity_env.drawing.table_text import entity_name, entity_table, id_text
 from entity_env.player.choices import Choice, Question, percent, pick, questions, write_choices
-from entity_env.runner import main, play_in_terminal
-from entity_env.validate import FrameReader
+from entity_env.player.runner import main, play_in_terminal
 
 OBS_SPACE = ObsSpace(
     global_features=["time", Discrete("season", 4)],

@@ -19,7 +19,7 @@ from entity_env import (
     SelectEntityActionSpace,
 )
 from entity_env.errors import SpaceError
-from entity_env.space_json import spaces_from_json, spaces_to_json
+from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 
 EVERYTHING = (
     ObsSpace(

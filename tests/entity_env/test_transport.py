@@ -12,16 +12,16 @@ from ragged_envs.minesweeper import MineSweeper
 from support.tiny_envs import Farm, assert_same_obs
 
 from entity_env import ListEnv, RaggedBufferI64
-from entity_env.action_format import (
+from entity_env.player.episodes import random_policy
+from entity_env.workers.action_format import (
     deal_actions,
     read_actions,
     read_dealt_actions,
     split_actions,
 )
-from entity_env.channel import _HEAD, Channel
-from entity_env.obs_format import ObsFormat
-from entity_env.play import random_policy
-from entity_env.shared_block import SharedBlock
+from entity_env.workers.channel import _HEAD, Channel
+from entity_env.workers.obs_format import ObsFormat
+from entity_env.workers.shared_block import SharedBlock
 
 # ------------------------------------------------------------------------------------------ channel
 

@@ -17,14 +17,8 @@ from support.broken import ragged
 from support.tiny_envs import Chain
 from support.workers import collected, pids
 
-from entity_env import (
-    AsyncEnv,
-    CategoricalActionSpace,
-    ParallelEnv,
-    errors,
-    worker,
-    worker_process,
-)
+from entity_env import AsyncEnv, CategoricalActionSpace, ParallelEnv, errors
+from entity_env.workers import worker, worker_process
 
 ROOT = Path(__file__).parents[2]
 GO = {"Go": ragged([0], [1])}

@@ -29,7 +29,7 @@ from entity_env import (
     RaggedBufferI64,
     errors,
 )
-from entity_env.worker_process import WorkerProcess, end_workers
+from entity_env.workers.worker_process import WorkerProcess, end_workers
 
 ROOT = Path(__file__).parents[2]
 
@@ -332,7 +332,8 @@ ENDLESS = """
 import sys, time
 from support.tiny_envs import Chain
 from support.broken import ragged
-from entity_env import AsyncEnv, ParallelEnv, worker
+from entity_env import AsyncEnv, ParallelEnv
+from entity_env.workers import worker
 
 class Endless(Chain):
     def act(self, actions):

@@ -29,7 +29,7 @@ from entity_env import (
     check_env,
 )
 from entity_env.errors import RewardError, SeedError, StateError
-from entity_env.play import random_policy
+from entity_env.player.episodes import random_policy
 from entity_env.wrappers import (
     EpisodeStatistics,
     FeatureFilter,
@@ -69,7 +69,7 @@ over_all = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 @over_all
 @pytest.mark.parametrize("env", [Farm, lambda: MineSweeper(orbital_cannon=True, max_steps=7)])
 def test_a_wrapped_environment_is_as_sound_as_it_was(wrap, env, monkeypatch):
-    monkeypatch.setattr("entity_env.check._LEAST_STEPS", 12)  # most of its time
+    monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 12)  # most of its time
     check_env(lambda: wrap(env()), episodes=1)
 
 

@@ -31,10 +31,10 @@ from entity_env import (
     batch_obs,
     check_env,
 )
+from entity_env.batching.frame import CategoricalActors, typed_actions
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.errors import EntityEnvError, FeatureShapeError, FeatureValueError, SpaceError
-from entity_env.frame import CategoricalActors, typed_actions
-from entity_env.play import random_policy
-from entity_env.validate import FrameReader
+from entity_env.player.episodes import random_policy
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter, VecValidate, subspace
 from entity_env.wrappers.feature_filter import ObservationFilter, filtered
 
@@ -201,7 +201,7 @@ def test_mistakes_of_the_environment_are_named(changes, error, words):
 
 
 def test_a_farm_that_shows_less_is_a_sound_environment(monkeypatch):
-    monkeypatch.setattr("entity_env.check._LEAST_STEPS", 50)
+    monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 50)
     part = ObsSpace(["time"], {"Food": Entity(["x"]), "Animal": Entity([Discrete("kind", 3)])})
     check_env(lambda: FeatureFilter(Farm(), part))
 

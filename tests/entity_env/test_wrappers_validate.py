@@ -28,10 +28,10 @@ from entity_env import (
     batch_obs,
     errors,
 )
+from entity_env.batching.frame import typed_actions
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.errors import EntityEnvError
-from entity_env.frame import typed_actions
-from entity_env.play import random_policy
-from entity_env.validate import FrameReader
+from entity_env.player.episodes import random_policy
 from entity_env.wrappers import Validate, VecValidate
 
 # ----------------------------------------------------------------------- one environment

@@ -9,7 +9,7 @@ from select_support import assert_bad_selections_are_refused, select
 
 from entity_env import check_env, make
 from entity_env.errors import ResetNeededError
-from entity_env.play import play_episodes, play_scripted, random_policy
+from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 
 def pick(cherry):

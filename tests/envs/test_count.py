@@ -12,7 +12,7 @@ from ragged_envs.errors import EnvConfigError
 
 from entity_env import check_env, make
 from entity_env.errors import MaskedActionError
-from entity_env.play import play_episodes, play_scripted, random_policy
+from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 
 def say(number):

@@ -14,7 +14,7 @@ from ragged_envs.minefield import MOVES, Minefield
 from ragged_envs.minefield_script import drive_around
 
 from entity_env import Discrete, check_env, make
-from entity_env.play import play_scripted
+from entity_env.player.episodes import play_scripted
 
 LEFT, MOVE, RIGHT = range(3)
 

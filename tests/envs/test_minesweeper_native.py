@@ -15,7 +15,7 @@ from support.broken import ragged
 from support.tiny_envs import assert_same_obs, lists, obs_differ
 
 from entity_env import ListEnv, RaggedBufferI64, errors
-from entity_env.play import random_policy
+from entity_env.player.episodes import random_policy
 from entity_env.wrappers import VecTimeLimit
 
 GAMES = {

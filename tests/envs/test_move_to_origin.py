@@ -12,7 +12,7 @@ from ragged_envs.errors import EnvConfigError
 from ragged_envs.move_to_origin import THRUSTERS, MoveToOrigin, fly_and_brake
 
 from entity_env import check_env, make
-from entity_env.play import play_scripted
+from entity_env.player.episodes import play_scripted
 
 FULL, TENTH, OFF, TENTH_BACK, FULL_BACK = range(5)
 

@@ -4,7 +4,7 @@ from ragged_envs.multi_armed_bandit import ARMS, MultiArmedBandit, pull_a
 
 from entity_env import GlobalCategoricalAction, check_env, make
 from entity_env.errors import ResetNeededError
-from entity_env.play import play_episodes, play_scripted, random_policy
+from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 
 def pull(index):

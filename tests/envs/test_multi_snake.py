@@ -16,7 +16,7 @@ from ragged_envs.multi_snake_script import crawl_to_food
 
 from entity_env import Discrete, check_env, make
 from entity_env.errors import ActorError, MaskedActionError
-from entity_env.play import play_scripted
+from entity_env.player.episodes import play_scripted
 
 RIGHT, LEFT, UP, DOWN = range(4)
 

@@ -9,7 +9,7 @@ from game_support import (
 from ragged_envs.not_hotdog import ANSWERS, THINGS, NotHotdog, spot_hotdog
 
 from entity_env import check_env, make
-from entity_env.play import play_episodes, play_scripted, random_policy
+from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 HOTDOG, NOT_HOTDOG = 0, 1
 

@@ -10,7 +10,7 @@ from ragged_envs.errors import EnvConfigError
 from ragged_envs.rock_paper_scissors import THROWS, RockPaperScissors, throw_best
 
 from entity_env import check_env, make
-from entity_env.play import play_episodes, play_scripted, random_policy
+from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 ROCK, PAPER, SCISSORS = 0, 1, 2
 

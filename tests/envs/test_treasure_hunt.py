@@ -13,7 +13,7 @@ from ragged_envs.treasure_hunt_script import go_straight, go_to_nearest
 
 from entity_env import GlobalCategoricalAction, check_env, make
 from entity_env.errors import MaskedActionError
-from entity_env.play import play_scripted
+from entity_env.player.episodes import play_scripted
 
 RIGHT, LEFT, UP, DOWN = range(4)
 

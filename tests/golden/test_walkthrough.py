@@ -22,10 +22,10 @@ from entity_env import (
     VecSelectEntityActionMask,
     batch_obs,
 )
-from entity_env.frame import typed_actions
-from entity_env.validate import FrameReader
-from ppo_trainer.tensors import to_batch
-from ragged_net.layout import Layout
+from entity_env.batching.frame import typed_actions
+from entity_env.batching.frame_reader import FrameReader
+from ppo_trainer.experience.tensors import to_batch
+from ragged_net.model.layout import Layout
 
 T, F = True, False
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from learning_support import played_by
 
-from ppo_trainer.logger import read_metrics
-from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.reporting.logger import read_metrics
+from ppo_trainer.runs.folder import RunFolder
 
 pytestmark = pytest.mark.learning
 

@@ -8,8 +8,8 @@ import torch
 from support.random_obs import ACTION_SPACE, OBS_SPACE, random_observation
 
 from entity_env import batch_obs
-from ppo_trainer import acting
-from ppo_trainer.tensors import to_batch
+from ppo_trainer.experience import acting
+from ppo_trainer.experience.tensors import to_batch
 from ragged_net import NetConfig, RaggedNet, RaggedTensor
 
 CPU = torch.device("cpu")

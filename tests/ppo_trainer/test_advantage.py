@@ -14,10 +14,10 @@ from entity_env import ListEnv, batch_obs
 from entity_env.errors import ObservationError
 from entity_env.wrappers import VecWrapper
 from ppo_trainer import PPOConfig, RolloutConfig
-from ppo_trainer.advantage import estimate, explained_variance, gae
-from ppo_trainer.collect import collect
-from ppo_trainer.stopwatch import Stopwatch
-from ppo_trainer.tensors import to_batch
+from ppo_trainer.algorithms.advantage import estimate, explained_variance, gae
+from ppo_trainer.experience.collect import collect
+from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.reporting.stopwatch import Stopwatch
 
 
 def one_row(rewards, values, ends, last, gamma, gae_lambda):

@@ -15,11 +15,11 @@ from support.trainer_runs import small_config
 
 import entity_env.agent
 from entity_env import batch_obs, errors
-from entity_env.runner import main
+from entity_env.player.runner import main
 from ppo_trainer import train
-from ppo_trainer.agent import load, load_agent
 from ppo_trainer.errors import CheckpointError, RunFolderError
-from ppo_trainer.tensors import to_batch
+from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.play.agent import load, load_agent
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from entity_env import (
     ObsSpace,
     SelectEntityActionSpace,
 )
-from ppo_trainer import ahead
+from ppo_trainer.machine import compile_ahead as ahead
 from ragged_net import NetConfig
 
 SPACES = (
@@ -40,7 +40,7 @@ def python(code, **options):
 def test_a_step_goes_without_all_kernels_but_those_of_indices():
     code = (
         "import pickle, sys\n"
-        "from ppo_trainer import ahead\n"
+        "from ppo_trainer.machine import compile_ahead as ahead\n"
         "from ragged_net import NetConfig, RaggedNet, kernels\n"
         "spaces = pickle.load(sys.stdin.buffer)\n"
         "ways = NetConfig(dim=32), NetConfig(dim=24, activation='gelu')\n"
@@ -86,7 +86,7 @@ def test_the_other_process_keeps_what_it_compiles_and_ends_with_the_block(tmp_pa
 def test_the_other_process_ends_with_this_one():
     code = (
         "import sys, threading, time\n"
-        "from ppo_trainer import ahead\n"
+        "from ppo_trainer.machine import compile_ahead as ahead\n"
         "threading.Thread(target=ahead._end_with_parent, daemon=True).start()\n"
         "time.sleep(60)\n"
         "sys.exit('it lives on')\n"

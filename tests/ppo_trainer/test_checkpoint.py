@@ -28,7 +28,12 @@ from support.trainer_runs import (
 )
 
 from ppo_trainer import OptimConfig, PPOConfig, train
-from ppo_trainer.checkpoint import (
+from ppo_trainer.algorithms.update import make_optimizers, update
+from ppo_trainer.errors import CheckpointError, RunFolderError
+from ppo_trainer.machine.seeding import make_generators
+from ppo_trainer.reporting.logger import RunLogger, read_metrics
+from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.runs.checkpoint import (
     TrainState,
     latest_checkpoint,
     load_network,
@@ -36,12 +41,7 @@ from ppo_trainer.checkpoint import (
     own_checkpoints,
     save_state,
 )
-from ppo_trainer.errors import CheckpointError, RunFolderError
-from ppo_trainer.logger import RunLogger, read_metrics
-from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.seeding import make_generators
-from ppo_trainer.stopwatch import Stopwatch
-from ppo_trainer.update import make_optimizers, update
+from ppo_trainer.runs.folder import RunFolder
 
 CPU = torch.device("cpu")
 
@@ -448,7 +448,7 @@ def test_checkpoints_that_cannot_be_listed_are_not_none(run, error, monkeypatch)
     def refuse(path):
         raise error("nobody may look")
 
-    monkeypatch.setattr("ppo_trainer.checkpoint.os.scandir", refuse)
+    monkeypatch.setattr("ppo_trainer.runs.checkpoint.os.scandir", refuse)
     with pytest.raises(CheckpointError, match=r"checkpoints cannot be read: nobody may look"):
         latest_checkpoint(run)
 

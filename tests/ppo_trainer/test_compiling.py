@@ -14,13 +14,14 @@ pytest.importorskip("numba")
 from ragged_envs.minesweeper import MineSweeper
 
 from entity_env import ListEnv
-from ppo_trainer import device
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.device import compiling
-from ragged_net import NetConfig, kernels
+from ppo_trainer.machine import device
+from ppo_trainer.machine.device import compiling
+from ragged_net import NetConfig
+from ragged_net.compiled import kernels
 
 TRAINED_AFTER_A_STEP = """
-from ppo_trainer import ahead
+from ppo_trainer.machine import compile_ahead as ahead
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.environments import make_factory
 from ppo_trainer.train import train

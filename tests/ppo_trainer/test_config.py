@@ -33,8 +33,8 @@ from ppo_trainer import (
 from ppo_trainer.config import config_from_dict, config_to_dict
 from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.errors import ConfigError, DeviceError, RunFolderError
-from ppo_trainer.overrides import hydra_arguments
-from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.settings.overrides import hydra_arguments
 from ragged_net import NetConfig
 from ragged_net.errors import NetConfigError, UnknownNameError
 
@@ -302,7 +302,7 @@ def test_cuda_without_a_gpu_is_refused(tmp_path):
 
 
 def test_a_device_that_does_not_exist():
-    from ppo_trainer.device import choose_device
+    from ppo_trainer.machine.device import choose_device
 
     with pytest.raises(DeviceError, match="unknown device"):
         choose_device("tpu")

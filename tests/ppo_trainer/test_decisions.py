@@ -23,15 +23,15 @@ from entity_env.interop import EntityVectorEnv
 from entity_env.recording import RecordEpisodes
 from entity_env.wrappers import ConcatVecEnv, VecRewardScale, VecValidate
 from ppo_trainer import PPOConfig, RolloutConfig, train
-from ppo_trainer.advantage import estimate, gae
-from ppo_trainer.checkpoint import latest_checkpoint
-from ppo_trainer.collect import collect
+from ppo_trainer.algorithms.advantage import estimate, gae
 from ppo_trainer.errors import CheckpointError
-from ppo_trainer.ledger import Ledger
-from ppo_trainer.pending import pending_from_tensors, pending_to_tensors
-from ppo_trainer.rollout_buffer import RolloutBuffer
-from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.experience.collect import collect
+from ppo_trainer.experience.ledger import Ledger
+from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
+from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.runs.checkpoint import latest_checkpoint
+from ppo_trainer.runs.folder import RunFolder
 
 # ------------------------------------------------------------------------------- by hand
 

@@ -6,8 +6,8 @@ from support.trainer_envs import Foraging, Truncated
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import EvalConfig, train
-from ppo_trainer.diagnosis import diagnose
-from ppo_trainer.evaluation import Evaluation
+from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.reporting.diagnosis import diagnose
 
 HEALTHY = {
     "episodes": 50.0,

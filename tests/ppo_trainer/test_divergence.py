@@ -27,16 +27,16 @@ from ppo_trainer import (
 )
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import NonFiniteError
-from ppo_trainer.evaluation import evaluate
-from ragged_net.distributions import SelectDist
-from ragged_net.pairs import Pairs
+from ppo_trainer.play.evaluation import evaluate
+from ragged_net.heads.distributions import SelectDist
+from ragged_net.heads.pairs import Pairs
 
 TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a function of that name
 
 
 @pytest.fixture
 def config(tmp_path, monkeypatch):
-    monkeypatch.setattr("ppo_trainer.report.draw_curve", lambda run: None)
+    monkeypatch.setattr("ppo_trainer.reporting.report.draw_curve", lambda run: None)
     return small_config(run_dir=str(tmp_path))
 
 
@@ -82,7 +82,7 @@ def test_a_network_that_diverges_is_called_so_and_never_blamed_on_the_environmen
     assert str(left) in caught.value.hint
     assert (left / "model.safetensors").is_file()
     monkeypatch.undo()
-    monkeypatch.setattr("ppo_trainer.report.draw_curve", lambda run: None)
+    monkeypatch.setattr("ppo_trainer.reporting.report.draw_curve", lambda run: None)
     if not saved_huge:
         assert_can_go_on(config, run)
 

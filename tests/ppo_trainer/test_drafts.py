@@ -8,9 +8,9 @@ import time
 import pytest
 from support.trainer_runs import small_config
 
-from entity_env.files import lock
-from ppo_trainer.drafts import draft_name, remove_drafts
-from ppo_trainer.run_folder import RunFolder
+from entity_env.storage.files import lock
+from ppo_trainer.runs.drafts import draft_name, remove_drafts
+from ppo_trainer.runs.folder import RunFolder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs locks and processes of POSIX")
 

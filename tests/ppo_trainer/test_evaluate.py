@@ -15,11 +15,11 @@ from entity_env.errors import SettingError
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
-from ppo_trainer.evaluate import evaluate_run, main
-from ppo_trainer.evaluation import Evaluation, evaluate
-from ppo_trainer.evaluation_table import table
-from ppo_trainer.loading import load_policy
-from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.play.evaluate import evaluate_run, main
+from ppo_trainer.play.evaluation import Evaluation, evaluate
+from ppo_trainer.play.evaluation_table import table
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.load_run import load_policy
 
 Z2 = 1.959964**2  # 3.84146
 

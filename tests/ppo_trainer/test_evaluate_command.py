@@ -11,12 +11,12 @@ from support.trainer_runs import small_config
 from entity_env import CategoricalAction, Observation
 from entity_env.errors import SettingError
 from ppo_trainer import EvalConfig, resume, train
-from ppo_trainer.changes import env_changes, with_changes
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.evaluate import evaluate_run, main
-from ppo_trainer.evaluation import Evaluation
-from ppo_trainer.evaluation_progress import EvaluationProgress
-from ppo_trainer.evaluation_table import left_out
+from ppo_trainer.play.evaluate import evaluate_run, main
+from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.play.evaluation_progress import EvaluationProgress
+from ppo_trainer.play.evaluation_table import left_out
+from ppo_trainer.settings.changes import env_changes, with_changes
 
 
 class Talking(Truncated):
@@ -148,7 +148,7 @@ def test_a_run_that_is_over_is_not_evaluated_again(tmp_path, capsys, monkeypatch
     table = capsys.readouterr().out.partition("after 144 steps:\n")[2].partition("\nWhat next")[0]
     assert "agent, greedy" in table
     with monkeypatch.context() as patch:
-        patch.setattr("ppo_trainer.report.evaluate_all", None)
+        patch.setattr("ppo_trainer.reporting.report.evaluate_all", None)
         assert resume(done.run, env=Truncated).evaluations == []
     said = capsys.readouterr().out
     assert "nothing was trained" in said

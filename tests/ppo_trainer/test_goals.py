@@ -7,7 +7,7 @@ from support.trainer_runs import checkpoints, metrics, resuming, small_config
 from ppo_trainer import EvalConfig, TrainConfig, resume, train
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.recent import RecentEpisodes
+from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 
 
 def last_means(run, rows=4):

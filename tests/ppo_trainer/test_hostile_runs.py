@@ -14,12 +14,12 @@ from support.trainer_envs import SavedForaging
 from support.trainer_runs import checkpoints, reseal, small_config, without_digests
 
 from ppo_trainer import EvalConfig, train
-from ppo_trainer.agent import load_agent
 from ppo_trainer.config import config_to_dict
 from ppo_trainer.errors import CheckpointError, RunFolderError, TrainerError
-from ppo_trainer.logger import read_metrics
-from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.video import write_video
+from ppo_trainer.play.agent import load_agent
+from ppo_trainer.play.video import write_video
+from ppo_trainer.reporting.logger import read_metrics
+from ppo_trainer.runs.folder import RunFolder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs pipes and links of POSIX")
 

@@ -15,9 +15,9 @@ import pytest
 from support.trainer_envs import SavedForaging
 from support.trainer_runs import assert_same_checkpoint, checkpoints, run_named, saved, small_config
 
-import ppo_trainer.interrupt
+import ppo_trainer.machine.interrupt
 from ppo_trainer import EvalConfig, train
-from ppo_trainer.interrupt import Interrupt, Interrupted
+from ppo_trainer.machine.interrupt import Interrupt, Interrupted
 
 ROOT = Path(__file__).parents[2]
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -33,7 +33,7 @@ def _handlers_are_restored():
 
 @pytest.fixture
 def config(tmp_path, monkeypatch):
-    monkeypatch.setattr("ppo_trainer.report.draw_curve", lambda run: None)
+    monkeypatch.setattr("ppo_trainer.reporting.report.draw_curve", lambda run: None)
     return small_config(run_dir=str(tmp_path))
 
 
@@ -129,8 +129,8 @@ def test_a_signal_in_the_last_update_leaves_the_evaluation_out(config):
 def test_an_update_that_does_not_end_is_left_and_what_was_learned_is_saved(
     config, processes, monkeypatch, capsys
 ):
-    monkeypatch.setattr(ppo_trainer.interrupt, "SECONDS_TO_FINISH", 0.3)
-    monkeypatch.setattr("entity_env.worker_process.SECONDS_TO_CLOSE", 0.1)
+    monkeypatch.setattr(ppo_trainer.machine.interrupt, "SECONDS_TO_FINISH", 0.3)
+    monkeypatch.setattr("entity_env.workers.worker_process.SECONDS_TO_CLOSE", 0.1)
     config = replace(config, rollout=replace(config.rollout, processes=processes))
     config, run = run_named(config, "run")
     if processes:  # the worker hangs; this process waits for it
@@ -175,7 +175,7 @@ def test_a_second_signal_stops_at_once(config):
     def twice(updates):
         if updates == 3:
             send(signal.SIGTERM)
-            time.sleep(ppo_trainer.interrupt._ONE_CAUSE + 0.1)
+            time.sleep(ppo_trainer.machine.interrupt._ONE_CAUSE + 0.1)
             send(signal.SIGINT)
         return False
 
@@ -205,7 +205,7 @@ def test_in_another_thread_a_run_trains_as_ever(config):
 
 
 def test_what_catches_the_exception_is_broken_off_again(monkeypatch):
-    monkeypatch.setattr(ppo_trainer.interrupt, "_AGAIN", 0.3)
+    monkeypatch.setattr(ppo_trainer.machine.interrupt, "_AGAIN", 0.3)
     caught = []
 
     def stubborn():

@@ -7,12 +7,12 @@ import pytest
 from support.trainer_runs import small_config
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from ppo_trainer.curve import draw_curve
-from ppo_trainer.logger import RunLogger, read_metrics
-from ppo_trainer.progress import RunProgress
-from ppo_trainer.recent import RecentEpisodes
-from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.stopwatch import Stopwatch
+from ppo_trainer.reporting.curve import draw_curve
+from ppo_trainer.reporting.logger import RunLogger, read_metrics
+from ppo_trainer.reporting.progress import RunProgress
+from ppo_trainer.reporting.recent_episodes import RecentEpisodes
+from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.runs.folder import RunFolder
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_without_a_terminal_progress_is_plain_lines(capsys):
 def test_the_speed_is_that_of_recent_updates(capsys, monkeypatch):
     # The first update takes 50 s, as it compiles; then 100 steps take 1 s each, at last 10 s.
     times = iter([50.0, *range(51, 101), *range(110, 2000, 10)])
-    monkeypatch.setattr("ppo_trainer.progress.time.perf_counter", lambda: next(times))
+    monkeypatch.setattr("ppo_trainer.reporting.progress.time.perf_counter", lambda: next(times))
     with RunProgress(0, 100_000, RecentEpisodes(4)) as progress:
         for steps in range(100, 20_001, 100):
             progress.show(steps, {})

@@ -9,8 +9,15 @@ import torch
 from torch.testing import assert_close
 
 from ppo_trainer import PPOConfig
-from ppo_trainer.losses import NAMES, Scale, loss_weights, minibatch_scale, normalized, ppo_losses
-from ppo_trainer.rollout import Rollout
+from ppo_trainer.algorithms.losses import (
+    NAMES,
+    Scale,
+    loss_weights,
+    minibatch_scale,
+    normalized,
+    ppo_losses,
+)
+from ppo_trainer.experience.rollout import Rollout
 from ragged_net import ActionOutput, EntityBatch, NetOutput, RaggedTensor
 from ragged_net.errors import ShapeError
 
@@ -53,7 +60,7 @@ def output(minibatch, ratios, entropies, values):
 def implementation(request, monkeypatch):
     """Everything here holds for the kernel and for the plain operations that a GPU runs."""
     compiled = request.param == "compiled"
-    monkeypatch.setattr("ppo_trainer.losses.compiled_heads.can_run", lambda x: compiled)
+    monkeypatch.setattr("ppo_trainer.algorithms.losses.compiled_heads.can_run", lambda x: compiled)
 
 
 def losses(minibatch, out, config):
@@ -323,7 +330,9 @@ def test_the_kernel_agrees_with_torch_forward_and_backward(monkeypatch, ratio, w
     learnt = [*log_probs.values(), *entropies.values(), value]
     found = []
     for compiled in (True, False):
-        monkeypatch.setattr("ppo_trainer.losses.compiled_heads.can_run", lambda x, c=compiled: c)
+        monkeypatch.setattr(
+            "ppo_trainer.algorithms.losses.compiled_heads.can_run", lambda x, c=compiled: c
+        )
         actions = {
             name: ActionOutput(chosen, OLD + log_probs[name] - 0.5, entropies[name], chosen)
             for name, chosen in minibatch.chosen.items()

@@ -3,12 +3,12 @@ import sys
 
 import pytest
 
-from ppo_trainer import memory
+from ppo_trainer.machine import malloc as memory
 
 MEASURE = """
 import resource
 import torch
-from ppo_trainer.memory import keep_freed_memory
+from ppo_trainer.machine.malloc import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -5,8 +5,8 @@ import json
 import pytest
 from support.trainer_runs import small_config
 
-from ppo_trainer.logger import RunLogger, read_metrics
-from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.reporting.logger import RunLogger, read_metrics
+from ppo_trainer.runs.folder import RunFolder
 
 DAMAGED = [
     b"",

@@ -23,13 +23,13 @@ from torch.utils._pytree import tree_iter
 
 from entity_env import ListEnv
 from ppo_trainer import PPOConfig
+from ppo_trainer.algorithms.step_metrics import Readings
+from ppo_trainer.algorithms.update import Optimizers, make_optimizers, update
 from ppo_trainer.errors import NonFiniteError
-from ppo_trainer.readings import Readings
-from ppo_trainer.rollout import Rollout
-from ppo_trainer.rollout_buffer import RolloutBuffer
-from ppo_trainer.stopwatch import Stopwatch
-from ppo_trainer.tensors import to_batch
-from ppo_trainer.update import Optimizers, make_optimizers, update
+from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.reporting.stopwatch import Stopwatch
 from ragged_net import RaggedNet
 
 SETTINGS = {
@@ -188,7 +188,7 @@ def test_a_batch_that_is_not_trusted_is_looked_at():
 @pytest.fixture
 def costly(monkeypatch):
     """Looks at numbers cost something, as on a GPU."""
-    monkeypatch.setattr("ppo_trainer.readings.looks_are_free", lambda device: False)
+    monkeypatch.setattr("ppo_trainer.algorithms.step_metrics.looks_are_free", lambda device: False)
 
 
 def four_steps():
@@ -217,7 +217,7 @@ def trained(config, poisoned=None, optimizers=make_optimizers):
 def test_reading_at_the_end_changes_nothing(monkeypatch, value_net):
     config = replace(four_steps(), value_net=value_net)
     before, expected, _ = trained(config)
-    monkeypatch.setattr("ppo_trainer.readings.looks_are_free", lambda device: False)
+    monkeypatch.setattr("ppo_trainer.algorithms.step_metrics.looks_are_free", lambda device: False)
     after, metrics, _ = trained(config)
     assert_same(before, after)
     assert metrics == expected
@@ -230,7 +230,7 @@ def test_no_step_is_taken_from_the_first_that_is_not_finite_on(monkeypatch, pois
     expected, at_once, seen = trained(config, poisoned)
     assert isinstance(at_once, NonFiniteError)
     assert seen == poisoned + 1, "where looks are free the first one ends the update"
-    monkeypatch.setattr("ppo_trainer.readings.looks_are_free", lambda device: False)
+    monkeypatch.setattr("ppo_trainer.algorithms.step_metrics.looks_are_free", lambda device: False)
     after, error, seen = trained(config, poisoned)
     assert isinstance(error, NonFiniteError)
     assert error.what == at_once.what == "a gradient is not finite"

@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 from support.composed import from_command_line
 
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.overrides import hydra_arguments
+from ppo_trainer.settings.overrides import hydra_arguments
 
 
 @pytest.mark.parametrize(

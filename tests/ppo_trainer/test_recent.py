@@ -2,7 +2,7 @@
 
 import pytest
 
-from ppo_trainer.recent import RecentEpisodes
+from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 
 
 def fed(rows, updates, each=10):

@@ -10,14 +10,14 @@ from support.trainer_envs import Foraging
 from support.trainer_runs import small_config
 
 from entity_env import EntityEnvError, ListEnv, RaggedBufferI64
-from entity_env.play import play_episodes
+from entity_env.player.episodes import play_episodes
 from entity_env.recording import RecordEpisodes, Recording
 from ppo_trainer import EvalConfig, TrainConfig, train
 from ppo_trainer.errors import RunFolderError
-from ppo_trainer.evaluation import network_policy
-from ppo_trainer.loading import load_policy
-from ppo_trainer.record import main, record_run
-from ppo_trainer.tensors import to_batch
+from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.play.evaluation import network_policy
+from ppo_trainer.play.record import main, record_run
+from ppo_trainer.runs.load_run import load_policy
 from ragged_net import NetConfig, RaggedNet
 
 CPU = torch.device("cpu")

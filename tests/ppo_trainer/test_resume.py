@@ -27,20 +27,13 @@ from support.trainer_runs import (
 
 import ppo_trainer
 from entity_env.errors import EntityEnvError, FeatureValueError, RewardError
-from ppo_trainer import (
-    CheckpointConfig,
-    EvalConfig,
-    OptimConfig,
-    PPOConfig,
-    RolloutConfig,
-    session,
-    train,
-)
-from ppo_trainer.checkpoint import TrainState, load_state
+from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, PPOConfig, RolloutConfig, train
+from ppo_trainer.algorithms.update import make_optimizers
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
-from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.seeding import derived_seed, make_generators
-from ppo_trainer.update import make_optimizers
+from ppo_trainer.machine.seeding import derived_seed, make_generators
+from ppo_trainer.runs import session
+from ppo_trainer.runs.checkpoint import TrainState, load_state
+from ppo_trainer.runs.folder import RunFolder
 
 TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a function of that name
 
@@ -48,7 +41,7 @@ TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a functi
 @pytest.fixture
 def config(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "ppo_trainer.report.draw_curve", lambda run: None
+        "ppo_trainer.reporting.report.draw_curve", lambda run: None
     )  # most of a tiny run's time
     return small_config(run_dir=str(tmp_path))
 
@@ -225,9 +218,9 @@ def test_without_locks_a_run_trains_all_the_same(config, monkeypatch):
     def unknown(*_):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("entity_env.files.fcntl.flock", unknown)
+    monkeypatch.setattr("entity_env.storage.files.fcntl.flock", unknown)
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
-    monkeypatch.setattr("entity_env.files.fcntl", None)
+    monkeypatch.setattr("entity_env.storage.files.fcntl", None)
     assert train(resume(config, stopped.run), env=SavedForaging).steps == 144
 
 

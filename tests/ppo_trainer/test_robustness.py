@@ -51,18 +51,18 @@ from ppo_trainer import (
     RolloutConfig,
     train,
 )
-from ppo_trainer.checkpoint import TrainState, load_state
+from ppo_trainer.algorithms.update import make_optimizers
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
-from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.seeding import make_generators
-from ppo_trainer.update import make_optimizers
+from ppo_trainer.machine.seeding import make_generators
+from ppo_trainer.runs.checkpoint import TrainState, load_state
+from ppo_trainer.runs.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def config(tmp_path, monkeypatch):
-    monkeypatch.setattr("ppo_trainer.report.draw_curve", lambda run: None)
+    monkeypatch.setattr("ppo_trainer.reporting.report.draw_curve", lambda run: None)
     return small_config(run_dir=str(tmp_path))
 
 
@@ -298,9 +298,9 @@ def test_a_disk_that_fills_up_says_how_to_go_on_and_leaves_nothing_half(config, 
     def fill(update):
         if update == 2:
             if how == "checkpoint":
-                monkeypatch.setattr("ppo_trainer.checkpoint_files.write_file", full)
+                monkeypatch.setattr("ppo_trainer.runs.checkpoint_files.write_file", full)
             else:
-                monkeypatch.setattr("ppo_trainer.logger.json.dumps", full)
+                monkeypatch.setattr("ppo_trainer.reporting.logger.json.dumps", full)
         return False
 
     error = CheckpointError if how == "checkpoint" else RunFolderError
@@ -312,7 +312,7 @@ def test_a_disk_that_fills_up_says_how_to_go_on_and_leaves_nothing_half(config, 
     assert metrics(ppo_trainer.resume(run, env=SavedForaging).run) == metrics(whole.run)
 
 
-@pytest.mark.parametrize("what", ["pathlib.Path.mkdir", "ppo_trainer.run_folder.write_file"])
+@pytest.mark.parametrize("what", ["pathlib.Path.mkdir", "ppo_trainer.runs.folder.write_file"])
 def test_a_disk_that_is_full_at_the_start_leaves_no_folder_behind(
     config, tmp_path, monkeypatch, what
 ):
@@ -333,7 +333,7 @@ def test_a_resume_where_nothing_can_be_written_says_so(config, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr("ppo_trainer.run_folder.write_file", refuse)
+    monkeypatch.setattr("ppo_trainer.runs.folder.write_file", refuse)
     with pytest.raises(RunFolderError, match=r"config\.yaml cannot be written: .*Read-only"):
         ppo_trainer.resume(run, env=Foraging)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before

@@ -6,9 +6,9 @@ from support.trainer_envs import Foraging
 from support.trainer_runs import small_config
 
 from entity_env import GlobalCategoricalActionSpace, ObsSpace
-from ppo_trainer.checkpoint import network_of, save_network
 from ppo_trainer.errors import CheckpointError
-from ppo_trainer.saved_network import least_size
+from ppo_trainer.runs.checkpoint import network_of, save_network
+from ppo_trainer.runs.saved_network import least_size
 from ragged_net import NetConfig, RaggedNet
 
 SPACES = {
@@ -46,6 +46,6 @@ def test_a_larger_network_is_refused_before_it_is_built(change, tmp_path, monkey
     spaces = SPACES["farm"]
     save_network(tmp_path / "best", RaggedNet(*spaces, NETS[1][0]).state_dict(), {})
     larger = small_config(net=NetConfig(**{**vars(NETS[1][0]), **change}))
-    monkeypatch.setattr("ppo_trainer.saved_network.RaggedNet", None)
+    monkeypatch.setattr("ppo_trainer.runs.saved_network.RaggedNet", None)
     with pytest.raises(CheckpointError, match="larger network than"):
         network_of(tmp_path / "best", *spaces, larger)

@@ -22,20 +22,20 @@ from entity_env import (
     ObsSpace,
 )
 from entity_env.errors import EntityEnvError
-from entity_env.space_json import spaces_from_json
+from entity_env.storage.space_json import spaces_from_json
 from ppo_trainer import EvalConfig, train
-from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import CheckpointError, RunFolderError
-from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.evaluation import evaluate
-from ppo_trainer.loading import load_policy
-from ppo_trainer.playing import play
-from ppo_trainer.run_folder import RunFolder
+from ppo_trainer.play.agent import load_agent
+from ppo_trainer.play.evaluate import evaluate_run
+from ppo_trainer.play.evaluation import evaluate
+from ppo_trainer.play.playing import play
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.load_run import load_policy
 
 
 @pytest.fixture
 def config(tmp_path, monkeypatch):
-    monkeypatch.setattr("ppo_trainer.report.draw_curve", lambda run: None)
+    monkeypatch.setattr("ppo_trainer.reporting.report.draw_curve", lambda run: None)
     return small_config(run_dir=str(tmp_path))
 
 

@@ -11,15 +11,15 @@ from support.trainer_runs import small_config
 
 from ppo_trainer import EvalConfig, TrainConfig, resume, train
 from ppo_trainer.config import config_from_dict
-from ppo_trainer.curve import draw_curve, panels
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.evaluate import main as evaluate
-from ppo_trainer.evaluation import Evaluation
-from ppo_trainer.evaluation_table import table
-from ppo_trainer.progress import RunProgress
-from ppo_trainer.recent import RecentEpisodes
-from ppo_trainer.run_folder import RunFolder
-from ppo_trainer.shown_metrics import own_metrics, shown_metrics, unknown_metrics
+from ppo_trainer.play.evaluate import main as evaluate
+from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.play.evaluation_table import table
+from ppo_trainer.reporting.curve import draw_curve, panels
+from ppo_trainer.reporting.progress import RunProgress
+from ppo_trainer.reporting.recent_episodes import RecentEpisodes
+from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics, unknown_metrics
+from ppo_trainer.runs.folder import RunFolder
 
 
 class Fueled(Truncated):

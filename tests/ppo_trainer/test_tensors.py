@@ -6,8 +6,8 @@ import torch
 from support.tiny_envs import Farm
 
 from entity_env import ListEnv, RaggedBufferF32
-from entity_env.play import random_policy
-from ppo_trainer.tensors import to_batch, to_value_batch
+from entity_env.player.episodes import random_policy
+from ppo_trainer.experience.tensors import to_batch, to_value_batch
 from ragged_net import EntityBatch, NetConfig, RaggedNet
 from ragged_net.errors import ShapeError
 

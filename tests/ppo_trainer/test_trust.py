@@ -11,13 +11,14 @@ from support.composed import from_command_line
 from support.trainer_envs import SavedForaging
 from support.trainer_runs import small_config
 
-import entity_env.check
-import entity_env.runner
+import entity_env.checking.check_env
+import entity_env.player.runner
 from entity_env.errors import EntityEnvError, UnknownEnvironmentError
 from entity_env.interop import GymnasiumEnv
-from ppo_trainer import EvalConfig, evaluate, record, resume, train, watch
-from ppo_trainer.agent import load_agent
+from ppo_trainer import EvalConfig, resume, train
 from ppo_trainer.errors import ConfigError, RunFolderError, UntrustedRunError
+from ppo_trainer.play import evaluate, record, watch
+from ppo_trainer.play.agent import load_agent
 
 MODULE = """
 from pathlib import Path

@@ -19,12 +19,12 @@ from support.trainer_runs import (
 from torch.testing import assert_close
 
 from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, train
+from ppo_trainer.algorithms.losses import NAMES
+from ppo_trainer.algorithms.schedule import scheduled
+from ppo_trainer.algorithms.update import Optimizers, _clip, make_optimizers, update
 from ppo_trainer.errors import NonFiniteError
-from ppo_trainer.losses import NAMES
-from ppo_trainer.rollout import Rollout
-from ppo_trainer.schedule import scheduled
-from ppo_trainer.stopwatch import Stopwatch
-from ppo_trainer.update import Optimizers, _clip, make_optimizers, update
+from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.reporting.stopwatch import Stopwatch
 
 
 def run_update(net, optimizers, rollout, config, progress=0.0, seed=5):
@@ -143,7 +143,7 @@ def test_before_the_first_gradient_step_of_each_update_every_ratio_is_1(
     The features grow by half with every step, so that statistics that moved in between would show.
     """
     largest, kl, counts = [], [], []
-    from ppo_trainer import update as module
+    from ppo_trainer.algorithms import update as module
 
     real = module.ppo_losses
 

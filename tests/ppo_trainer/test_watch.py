@@ -19,10 +19,10 @@ from entity_env.errors import EnvironmentFailedError, SettingError
 from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.errors import RunFolderError, VideoError
-from ppo_trainer.loading import load_policy
-from ppo_trainer.playing import play
-from ppo_trainer.video import write_video
-from ppo_trainer.watch import film, main, watch
+from ppo_trainer.play.playing import play
+from ppo_trainer.play.video import write_video
+from ppo_trainer.play.watch import film, main, watch
+from ppo_trainer.runs.load_run import load_policy
 
 
 class Countdown(Environment):

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from net_support import DEVICES
 from torch.testing import assert_close
 
-from ragged_net import kernels, ragged_attention
-from ragged_net.attention import Permute, attend, choose_backend, flash
+from ragged_net import ragged_attention
+from ragged_net.compiled import kernels
 from ragged_net.errors import DeviceError, ShapeError, UnknownNameError
-from ragged_net.frames import Frames
+from ragged_net.model.attention import Permute, attend, choose_backend, flash
+from ragged_net.model.frames import Frames
 from ragged_net.ragged import offsets_of
 
 # What runs here; varlen needs a GPU and half precision.
@@ -95,7 +96,7 @@ def test_groups_are_computed_once():
 
 
 def test_more_frames_than_one_launch_takes(monkeypatch):
-    monkeypatch.setattr("ragged_net.frames.MOST_FRAMES", 2)
+    monkeypatch.setattr("ragged_net.model.frames.MOST_FRAMES", 2)
     lengths = torch.tensor([3, 1, 3, 0, 3, 3, 3, 1])
     offsets, qkv = offsets_of(lengths), torch.randn(17, 3, 2, 8)
     hidden = torch.arange(17) % 4 == 0
@@ -125,7 +126,7 @@ def test_flash_attention_gets_what_its_documentation_asks_for(monkeypatch, most,
         return ragged_attention(torch.stack([query, key, value], 1), cu_seq_q.long())
 
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
-    monkeypatch.setattr("ragged_net.attention.MOST_FRAMES", most)
+    monkeypatch.setattr("ragged_net.model.attention.MOST_FRAMES", most)
     offsets = offsets_of(torch.tensor(lengths))
     qkv = torch.randn(sum(lengths), 3, 2, 8, requires_grad=True)
     mixed = flash(qkv, Frames(offsets, len(qkv)))

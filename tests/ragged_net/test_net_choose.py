@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from net_support import ragged
 from torch.testing import assert_close
 
-from ragged_net import CategoricalActors, RaggedTensor, check, kernels
-from ragged_net.compiled_heads import choose
-from ragged_net.distributions import CategoricalDist
+from ragged_net import CategoricalActors, RaggedTensor, check
+from ragged_net.compiled import kernels
+from ragged_net.compiled.heads import choose
 from ragged_net.errors import ShapeError
-from ragged_net.layout import Layout
+from ragged_net.heads.distributions import CategoricalDist
+from ragged_net.model.layout import Layout
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")
 

@@ -6,9 +6,10 @@ from net_support import GLOBAL_OBS, OBS, make_batch
 from torch.testing import assert_close
 
 from entity_env.spaces import Discrete, Entity, ObsSpace
-from ragged_net import EntityBatch, EntityEmbedding, Layout, compiled_embedding
-from ragged_net.embedding import TypeEmbedding
+from ragged_net import EntityBatch, EntityEmbedding, Layout
+from ragged_net.compiled import embedding as compiled_embedding
 from ragged_net.errors import ShapeError
+from ragged_net.model.embedding import TypeEmbedding
 
 
 def test_a_row_is_the_sum_of_its_parts():

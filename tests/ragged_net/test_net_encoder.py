@@ -13,10 +13,10 @@ from torch.nn.utils import prune
 pytest.importorskip("numba")
 
 from ragged_net import Layout, NetConfig
-from ragged_net.chain import NO_ROWS, chain
-from ragged_net.compiled_layers import ReluLinear
-from ragged_net.encoder import Encoder
+from ragged_net.compiled.chain import NO_ROWS, chain
+from ragged_net.compiled.layers import ReluLinear
 from ragged_net.errors import ShapeError
+from ragged_net.model.encoder import Encoder
 
 NAMES = tuple(GLOBAL_OBS.entities)
 

@@ -13,7 +13,7 @@ from ragged_net import (
     SelectEntityHead,
     ValueHead,
 )
-from ragged_net.distributions import CategoricalDist, SelectDist, gumbel_like
+from ragged_net.heads.distributions import CategoricalDist, SelectDist, gumbel_like
 
 
 def categorical(probs, mask):

@@ -25,9 +25,9 @@ from ragged_net import (
     RaggedTensor,
     RaggedTransformer,
     SelectEntityHead,
-    kernels,
     ragged_attention,
 )
+from ragged_net.compiled import kernels
 from ragged_net.errors import (
     ActionChoiceError,
     FeatureValueError,

@@ -5,9 +5,11 @@ import torch
 from net_support import LENGTHS, make_batch, make_net
 from torch.testing import assert_close
 
-from ragged_net import NetConfig, compiled_heads, kernels, plain_torch, ragged_attention
+from ragged_net import NetConfig, plain_torch, ragged_attention
+from ragged_net.compiled import heads as compiled_heads
+from ragged_net.compiled import kernels
 from ragged_net.errors import SecondDerivativeError
-from ragged_net.pairs import Pairs
+from ragged_net.heads.pairs import Pairs
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")
 

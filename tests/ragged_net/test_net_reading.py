@@ -14,10 +14,11 @@ from torch.testing import assert_close
 
 pytest.importorskip("numba")
 
-from ragged_net import Layout, NetConfig, RaggedTensor, kernels, threads
-from ragged_net.encoder import Encoder, frame_means
+from ragged_net import Layout, NetConfig, RaggedTensor
+from ragged_net.compiled import kernels, threads
 from ragged_net.errors import ShapeError
-from ragged_net.reading import Reading
+from ragged_net.model.encoder import Encoder, frame_means
+from ragged_net.model.read_rows import Reading
 
 COUNTS = [5, 0, 0, 3, 40, 1] * 4
 

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from net_support import ragged
 from torch.testing import assert_close
 
-from ragged_net import RaggedTensor, SelectActors, SelectEntityHead, compiled_heads, kernels
-from ragged_net.compiled_heads import can_select, select
+from ragged_net import RaggedTensor, SelectActors, SelectEntityHead
+from ragged_net.compiled import heads as compiled_heads
+from ragged_net.compiled import kernels
+from ragged_net.compiled.heads import can_select, select
 from ragged_net.errors import ShapeError
-from ragged_net.pairs import Pairs
+from ragged_net.heads.pairs import Pairs
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")
 

@@ -19,14 +19,14 @@ from ragged_net import (
     RaggedNet,
     RaggedTensor,
     RaggedTransformer,
-    kernels,
     plain_torch,
 )
-from ragged_net.compiled_heads import select
+from ragged_net.compiled import kernels
+from ragged_net.compiled.heads import select
 from ragged_net.errors import ShapeError
-from ragged_net.frames import Frames
-from ragged_net.pairs import Pairs
-from ragged_net.transformer import TransformerBlock
+from ragged_net.heads.pairs import Pairs
+from ragged_net.model.frames import Frames
+from ragged_net.model.transformer import TransformerBlock
 
 CONFIG = NetConfig(dim=32, layers=2, heads=2)
 COUNTS = [2, 0, 3, 1] * 30

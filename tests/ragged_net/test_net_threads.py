@@ -18,13 +18,16 @@ from torch.testing import assert_close
 
 pytest.importorskip("numba")
 
-from ragged_net import NetConfig, compiled, compiled_layers, get_threads, set_threads, threads
-from ragged_net import frames as frames_module
+from ragged_net import NetConfig, get_threads, set_threads
+from ragged_net.compiled import autograd as compiled
+from ragged_net.compiled import layers as compiled_layers
+from ragged_net.compiled import threads
+from ragged_net.compiled.threads import shares, together
 from ragged_net.errors import NetConfigError
-from ragged_net.frames import Frames
+from ragged_net.model import frames as frames_module
+from ragged_net.model.frames import Frames
+from ragged_net.model.transformer import RaggedTransformer
 from ragged_net.ragged import offsets_of
-from ragged_net.threads import shares, together
-from ragged_net.transformer import RaggedTransformer
 
 LENGTHS = [5, 0, 1, 40, 3, 3, 1, 12, 70, 2, 7] * 5
 
@@ -164,7 +167,7 @@ def test_a_forked_process_has_threads_of_its_own():
 
 ENDING = """
 import threading
-from ragged_net.threads import together
+from ragged_net.compiled.threads import together
 
 done = []
 

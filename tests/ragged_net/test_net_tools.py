@@ -18,13 +18,13 @@ from ragged_net import (
     RaggedTensor,
     plain_torch,
 )
-from ragged_net.chain import NO_ROWS
-from ragged_net.distributions import CategoricalDist
-from ragged_net.encoder import frame_means
+from ragged_net.compiled.chain import NO_ROWS
 from ragged_net.errors import BatchedGradientError, DtypeError, ShapeError
 from ragged_net.growing import GrowingBatch
-from ragged_net.heads import ValueHead
-from ragged_net.input_norm import InputNorm
+from ragged_net.heads.distributions import CategoricalDist
+from ragged_net.heads.linear_heads import ValueHead
+from ragged_net.model.encoder import frame_means
+from ragged_net.model.input_norm import InputNorm
 
 CONFIG = NetConfig(dim=32, layers=2, heads=2)
 

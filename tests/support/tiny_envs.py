@@ -24,7 +24,7 @@ from entity_env import (
     SelectEntityActionSpace,
     VecEnv,
 )
-from entity_env.check_tools import pack_obs
+from entity_env.checking.check_tools import pack_obs
 
 
 class Farm(Environment):

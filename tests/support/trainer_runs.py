@@ -21,11 +21,11 @@ from ppo_trainer import (
     RolloutConfig,
     TrainConfig,
 )
-from ppo_trainer.advantage import estimate
-from ppo_trainer.collect import collect
-from ppo_trainer.rollout import Rollout
-from ppo_trainer.stopwatch import Stopwatch
-from ppo_trainer.tensors import to_batch
+from ppo_trainer.algorithms.advantage import estimate
+from ppo_trainer.experience.collect import collect
+from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.reporting.stopwatch import Stopwatch
 from ragged_net import NetConfig, RaggedNet
 
 SMALL_NET = NetConfig(dim=16, layers=1, heads=2)

@@ -1,0 +1,134 @@
+"""Rows of numbers from many lists and arrays as one array, if they are what a reader expects.
+
+See ``feature_columns.py`` for the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from itertools import chain
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.features import LISTS, every
+from entity_env.batching.plain_rows import bool_rows, number_rows
+from entity_env.spaces import Discrete, Feature
+
+__all__ = [
+    "ARRAYS",
+    "Bools",
+    "Floats",
+    "Ints",
+    "UnusualError",
+    "are_given",
+    "boolean_table",
+    "booleans",
+    "finite_table",
+    "sizes",
+    "table",
+]
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+ARRAYS = {list, tuple, np.ndarray}
+"""What rows, ids and masks may come in."""
+
+_KINDS = frozenset("fiub")
+_EXACT = 2.0**53
+"""Whole numbers up to this pass through float64 unchanged; all numbers up to it fit float32."""
+
+
+class UnusualError(Exception):
+    """The observations are not all of the common shapes, or one of them is wrong."""
+
+
+def are_given(column: Sequence[Any]) -> bool:
+    """Whether any is given, not None; refuses what else is no list or array."""
+    kinds = set(map(type, column))
+    if not kinds <= ARRAYS | {NoneType}:
+        raise UnusualError
+    return kinds != {NoneType}
+
+
+def sizes(column: Sequence[Any]) -> Ints:
+    """The length of each of them. Shape: (B,)."""
+    return np.fromiter(map(len, column), np.int64, len(column))
+
+
+def table(
+    column: Sequence[Any],
+    kinds: Set[type],
+    width: int,
+    plain: Callable[[list[Any], int], npt.NDArray[Any] | None] = number_rows,
+) -> npt.NDArray[Any]:
+    """All rows of several lists or arrays of rows, of any type. Shape: (N, width).
+
+    Args:
+        column: For each frame its rows.
+        kinds: The types that are among them.
+        width: The number of values in a row.
+        plain: What reads rows of Python numbers quickly, if it can.
+    """
+    if kinds <= LISTS:
+        rows = list(chain.from_iterable(column))
+        array = plain(rows, width)
+        if array is None:
+            if np.ma.MaskedArray in map(type, rows):
+                raise UnusualError
+            array = np.array(rows) if rows else np.zeros((0, width), np.float32)
+    elif kinds <= ARRAYS:
+        array = _joined(column, width)
+    else:
+        raise UnusualError
+    if array.ndim != 2 or array.shape[1] != width:
+        raise UnusualError
+    return array
+
+
+def boolean_table(column: Sequence[Any], kinds: Set[type], width: int) -> Bools:
+    """As ``table``, for values that are boolean or a whole 0 or 1."""
+    return booleans(table(column, kinds, width, bool_rows))
+
+
+def booleans(array: npt.NDArray[Any]) -> Bools:
+    """The same as booleans; refuses what is neither boolean nor a whole 0 or 1."""
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype.kind not in "iu" or not every((array == 0) | (array == 1)):
+        raise UnusualError
+    return array.astype(np.bool_)
+
+
+def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats:
+    """As float32; refuses what is not finite, too large to be certain, or no discrete value."""
+    if array.dtype.kind not in _KINDS:
+        raise UnusualError
+    if array.dtype == np.float32:
+        if not every(np.isfinite(array)):
+            raise UnusualError
+    elif array.size and not -_EXACT < float(array.min()) <= float(array.max()) < _EXACT:
+        raise UnusualError  # NaN, too, compares as False
+    rows: Floats = array.astype(np.float32, copy=False)
+    for column, feature in enumerate(features):
+        if isinstance(feature, Discrete):
+            values = rows[:, column]
+            if not every((values >= 0) & (values < feature.n) & (values == np.floor(values))):
+                raise UnusualError
+    return rows
+
+
+def _joined(column: Sequence[Any], width: int) -> npt.NDArray[Any]:
+    """The rows of several arrays, or of arrays and lists."""
+    if set(map(type, column)) == {np.ndarray} and all(part.ndim == 2 for part in column):
+        return np.concatenate(column)
+    parts = [np.asarray(part) for part in column]
+    if not {part.dtype.kind for part in parts} <= _KINDS:
+        raise UnusualError
+    # Without rows an array may have one dimension, and any dtype.
+    parts = [part for part in parts if part.shape != (0,)]
+    return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)

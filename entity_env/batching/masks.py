@@ -1,0 +1,252 @@
+"""Reads action masks: names of actors become entity indices, masks become boolean arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.features import every, in_list, is_listed, is_masked, odd_part
+from entity_env.batching.frame import CategoricalActors, SelectActors, entity_name
+from entity_env.errors import (
+    ActionMaskError,
+    ActorError,
+    EmptyMaskError,
+    EntityEnvError,
+    IdError,
+    MaskShapeError,
+    MaskTypeError,
+    UnhashableIdError,
+    UnknownEntityTypeError,
+    VisibilityError,
+    nearest,
+    shorten,
+)
+from entity_env.observation import (
+    CategoricalActionMask,
+    EntityID,
+    GlobalCategoricalActionMask,
+    SelectEntityActionMask,
+)
+from entity_env.spaces import (
+    ActionSpace,
+    CategoricalActionSpace,
+    EntityName,
+    GlobalCategoricalActionSpace,
+    SelectEntityActionSpace,
+)
+
+__all__ = ["ONCE_ONLY", "MaskReader", "bool_array"]
+
+ONCE_ONLY = "list(...) makes a list of it; what can be read only once is gone when it is read again"
+"""The hint for generators in the place of lists."""
+
+_MASK_OF = {
+    CategoricalActionSpace: CategoricalActionMask,
+    SelectEntityActionSpace: SelectEntityActionMask,
+    GlobalCategoricalActionSpace: GlobalCategoricalActionMask,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MaskReader:
+    """Reads the action masks of one frame.
+
+    Args:
+        counts: The number of entities of each type, in the order of the space.
+        visible: For the types that hide entities a mask. Shape: (N,).
+        ids: The id of each entity by index.
+        index_of: The index of each id.
+    """
+
+    counts: Mapping[EntityName, int]
+    visible: Mapping[EntityName, npt.NDArray[np.bool_]]
+    ids: Sequence[EntityID]
+    index_of: Mapping[EntityID, int]
+
+    def read(
+        self, name: str, mask: object, space: ActionSpace
+    ) -> CategoricalActors | SelectActors | None:
+        """The actors of one action, or None where nobody can take it."""
+        if not isinstance(mask, _MASK_OF[type(space)]):
+            raise ActionMaskError(
+                f"action {name!r} has a mask of the wrong class",
+                expected=_MASK_OF[type(space)].__name__,
+                received=shorten(mask),
+            )
+        if isinstance(space, SelectEntityActionSpace):
+            return self._select(name, mask)
+        if isinstance(space, GlobalCategoricalActionSpace):
+            actors = [len(self.ids)]
+            values = mask.mask  # type: ignore[attr-defined]
+            shaped = None if values is None else self._of_one(name, values, len(space))
+        else:
+            actors = self._entities(name, "actor", mask.actor_ids, mask.actor_types)  # type: ignore[attr-defined]
+            shaped = mask.mask  # type: ignore[attr-defined]
+        allowed = self._mask(name, shaped, actors, len(space), "choices")
+        if not actors:
+            return None
+        if allowed is None:
+            allowed = np.ones((len(actors), len(space)), dtype=np.bool_)
+        return CategoricalActors(np.array(actors, dtype=np.int64), allowed)
+
+    @staticmethod
+    def _of_one(action: str, mask: object, width: int) -> npt.NDArray[np.bool_]:
+        """The mask (width,) or (1, width) of an action that has a single actor as (1, width)."""
+        values = bool_array(f"the mask of action {action!r}", mask, MaskTypeError)
+        if values.shape not in ((width,), (1, width)):
+            raise MaskShapeError(
+                f"the mask of action {action!r} has the wrong shape",
+                expected=f"({width} choices,) or (1, {width} choices)",
+                received=f"shape {values.shape}",
+            )
+        return values.reshape(1, width)
+
+    def _select(self, name: str, mask: Any) -> SelectActors | None:
+        actors = self._entities(name, "actor", mask.actor_ids, mask.actor_types)
+        actees = self._entities(name, "actee", mask.actee_ids, mask.actee_types)
+        if not actors or not actees:
+            return None
+        allowed = self._mask(name, mask.mask, actors, len(actees), "actees")
+        return SelectActors(
+            np.array(actors, dtype=np.int64), np.array(actees, dtype=np.int64), allowed
+        )
+
+    def _entities(self, action: str, role: str, ids: Any, types: Any) -> list[int]:
+        if ids is not None:
+            indices = [self._index(action, role, entity) for entity in _listed(action, role, ids)]
+        elif types is not None:
+            indices = self._of_types(action, role, _listed(action, role, types, ordered=True))
+        else:
+            indices = list(range(len(self.ids)))
+        if len(set(indices)) != len(indices):
+            twice = next(index for index in indices if indices.count(index) > 1)
+            raise ActorError(
+                f"action {action!r} names an {role} twice",
+                expected=f"each {role} once",
+                received=self._name(role, twice),
+            )
+        if self.visible:
+            self._check_visible(action, role, indices)
+        return indices
+
+    def _index(self, action: str, role: str, entity_id: EntityID) -> int:
+        try:
+            return self.index_of[entity_id]
+        except TypeError as error:
+            raise UnhashableIdError(
+                f"action {action!r}: an {role} id cannot be hashed", received=shorten(entity_id)
+            ) from error
+        except KeyError:
+            pass
+        if len(self.index_of) < len(self.ids) and not self.index_of:
+            raise IdError(
+                f"action {action!r} names an {role} by id, but the entities have no ids",
+                expected="ids in the observation, or actor_types and actee_types in the mask",
+                received=shorten(entity_id),
+            )
+        raise ActorError(
+            f"action {action!r}: {role} {shorten(entity_id)} is not in the frame",
+            options=list(self.index_of)[:20],
+        )
+
+    def _of_types(self, action: str, role: str, types: Sequence[EntityName]) -> list[int]:
+        starts: dict[EntityName, int] = {}
+        total = 0
+        for name, count in self.counts.items():
+            starts[name] = total
+            total += count
+        indices: list[int] = []
+        for name in types:
+            if not isinstance(name, str) or name not in starts:
+                raise UnknownEntityTypeError(
+                    f"action {action!r}: unknown entity type {shorten(name)} in {role}_types",
+                    options=self.counts,
+                    hint=nearest(name, self.counts),
+                )
+            indices.extend(range(starts[name], starts[name] + self.counts[name]))
+        return indices
+
+    def _check_visible(self, action: str, role: str, indices: list[int]) -> None:
+        shown = np.concatenate(
+            [
+                self.visible.get(name, np.ones(count, dtype=np.bool_))
+                for name, count in self.counts.items()
+            ]
+        )
+        for index in indices:
+            if not shown[index]:
+                raise VisibilityError(
+                    f"action {action!r}: {self._name(role, index)} is hidden",
+                    expected=f"{role}s that the policy can see",
+                )
+
+    def _mask(
+        self, action: str, mask: object, actors: Sequence[int], width: int, columns: str
+    ) -> npt.NDArray[np.bool_] | None:
+        """The mask as (actors, width) booleans with at least one True in each row."""
+        if mask is None:
+            return None
+        values = bool_array(f"the mask of action {action!r}", mask, MaskTypeError)
+        if not actors and values.size == 0:
+            return None
+        if values.shape != (len(actors), width):
+            raise MaskShapeError(
+                f"the mask of action {action!r} has the wrong shape",
+                expected=f"({len(actors)} actors, {width} {columns})",
+                received=f"shape {values.shape}",
+            )
+        if not every(np.logical_or.reduce(values, axis=1)):
+            actor = actors[int(np.argmin(values.any(axis=1)))]
+            absent = "actor" if actor < len(self.ids) else "action"
+            raise EmptyMaskError(
+                f"action {action!r}: the mask leaves {self._name('actor', actor)} without a choice",
+                expected=f"at least one True among {width} {columns}, or leave the {absent} out",
+            )
+        return values
+
+    def _name(self, role: str, index: int) -> str:
+        return entity_name(role, index, self.ids, self.counts)
+
+
+def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.NDArray[np.bool_]:
+    """Booleans, or whole numbers that are all 0 or 1, as a boolean array of their own."""
+    values = in_list(values)
+    try:
+        array = np.array(values)
+    except ValueError as cause:
+        kind = MaskShapeError if error is MaskTypeError else error
+        raise kind(
+            f"{what} has rows of different widths",
+            expected="rows of the same width",
+            received=odd_part(values),
+        ) from cause
+    except Exception as cause:  # a tensor that NumPy cannot read, or an odd object
+        raise error(f"{what} cannot be read: {shorten(cause)}", received=shorten(values)) from cause
+    if is_masked(values):
+        raise error(
+            f"{what} has masked values", expected="True and False", received=shorten(values)
+        )
+    numeric = array.dtype.kind in "iu" and bool(((array == 0) | (array == 1)).all())
+    if array.size and array.dtype != np.bool_ and not numeric:
+        raise error(
+            f"{what} is not boolean",
+            expected="True and False",
+            received=f"dtype {array.dtype}: {odd_part(values)}",
+        )
+    return array.astype(np.bool_, copy=False)
+
+
+def _listed(action: str, role: str, names: Any, ordered: bool = False) -> Sequence[Any]:
+    """Ids or, ``ordered``, types; those of a set come in another order in each run."""
+    if not is_listed(names) or (ordered and isinstance(names, set | frozenset)):
+        raise ActionMaskError(
+            f"action {action!r}: the {role}s are not a list",
+            expected=f"a list of {role} ids or entity types",
+            received=shorten(names),
+            hint=ONCE_ONLY if isinstance(names, Iterator) else None,
+        )
+    return list(names)

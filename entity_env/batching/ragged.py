@@ -1,0 +1,68 @@
+"""The ragged-buffer types: lists of frames, each with its own number of rows.
+
+They come from the package ``ragged_buffer`` where that is installed, else from its NumPy stand-in
+(``ragged_numpy``), which has the same methods. Nothing else imports either of them. The package
+panics (with a ``BaseException``) at an index that does not exist: use ``frame`` and
+``lengths``, which check first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from entity_env.batching.ragged_numpy import (
+        RaggedBuffer,
+        RaggedBufferBool,
+        RaggedBufferF32,
+        RaggedBufferI64,
+        cat,
+    )
+else:
+    try:
+        from ragged_buffer import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64, cat
+    except ImportError:
+        from entity_env.batching.ragged_numpy import (
+            RaggedBufferBool,
+            RaggedBufferF32,
+            RaggedBufferI64,
+            cat,
+        )
+
+__all__ = [
+    "RaggedBufferBool",
+    "RaggedBufferF32",
+    "RaggedBufferI64",
+    "cat",
+    "frame",
+    "lengths",
+    "offsets",
+]
+
+
+def lengths(buffer: RaggedBuffer[Any]) -> npt.NDArray[np.int64]:
+    """The number of rows of each frame. Shape: (B,)."""
+    # size0 first: for some views the package refuses size1.
+    rows = buffer.materialize().size1() if buffer.size0() else np.zeros(0, np.int64)
+    return np.asarray(rows, np.int64)
+
+
+def offsets(buffer: RaggedBuffer[Any]) -> npt.NDArray[np.int64]:
+    """Where each frame starts among all rows, and where the last one ends. Shape: (B + 1,)."""
+    starts = np.zeros(buffer.size0() + 1, np.int64)
+    np.cumsum(lengths(buffer), out=starts[1:])
+    return starts
+
+
+def frame(buffer: RaggedBuffer[Any], i: int) -> npt.NDArray[Any]:
+    """The rows of frame ``i``, a copy. Shape: (N, D).
+
+    Raises:
+        IndexError: ``i`` is not one of ``0 .. B - 1``.
+    """
+    if not 0 <= i < buffer.size0():
+        raise IndexError(f"frame {i} of a ragged buffer of {buffer.size0()} frames")
+    return buffer.materialize()[int(i)].as_array()

@@ -1,0 +1,286 @@
+"""Reads the observations of all rows of a step into one batch, and answers with typed actions.
+
+``FrameReader`` says what is right. ``RowReader`` reads the common shapes for all rows at once, and
+leaves everything else, mistakes included, to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from entity_env.actions import (
+    Action,
+    CategoricalAction,
+    GlobalCategoricalAction,
+    SelectEntityAction,
+)
+from entity_env.batching.actor_columns import CategoricalColumn, Layout, SelectColumn
+from entity_env.batching.feature_columns import (
+    Ids,
+    Outcome,
+    all_dicts,
+    feature_column,
+    global_column,
+    visible_column,
+)
+from entity_env.batching.feature_tables import Bools, Floats, Ints, UnusualError
+from entity_env.batching.frame import Frame
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.step_results import is_over, is_true
+from entity_env.batching.vec_obs import (
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+    batch_frames,
+)
+from entity_env.errors import EntityEnvError
+from entity_env.observation import EntityID, Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    EntityName,
+    GlobalCategoricalActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+
+__all__ = ["RowReader", "Rows", "ended_rows"]
+
+
+@dataclass(slots=True)
+class Rows:
+    """The checked observations of R rows.
+
+    Args:
+        obs: All of them as one batch, without metrics and final observations.
+        outcome: What their steps led to.
+        ids: The id of each entity, row by row; None where its type has no ids.
+        first: Where the entities of each row start in ``ids``. Shape: (R,).
+    """
+
+    obs: VecObs
+    outcome: Outcome
+    ids: Sequence[EntityID]
+    first: Ints
+
+    def typed_actions(
+        self,
+        chosen: Mapping[ActionName, RaggedBufferI64],
+        action_space: Mapping[ActionName, ActionSpace],
+    ) -> list[dict[ActionName, Action]]:
+        """The actions of each row as its environment receives them.
+
+        Args:
+            chosen: For each action one number for each actor: the index of the choice, or for a
+                select-entity action the index of the entity. Already checked.
+            action_space: The environments' action space.
+        """
+        rows: list[dict[ActionName, Action]] = [{} for _ in range(len(self.obs))]
+        for name, space in action_space.items():
+            actors = self.obs.action_masks[name].actors
+            lengths = actors.size1()
+            indices = chosen[name].as_array()[:, 0]
+            if isinstance(space, GlobalCategoricalActionSpace):
+                players = np.flatnonzero(lengths).tolist()
+                for row, index in zip(players, indices.tolist(), strict=True):
+                    rows[row][name] = GlobalCategoricalAction(index, space.index_to_label[index])
+                continue
+            ends = lengths.cumsum().tolist()
+            first = self.first.repeat(lengths)
+            names = self._ids_of(actors.as_array()[:, 0] + first)
+            begins = [0, *ends]
+            if isinstance(space, SelectEntityActionSpace):
+                selected = self._ids_of(indices + first)
+                for own, i, k in zip(rows, begins, ends, strict=False):
+                    own[name] = SelectEntityAction(names[i:k], selected[i:k])
+            else:
+                labels = space.index_to_label
+                for own, i, k in zip(rows, begins, ends, strict=False):
+                    own[name] = CategoricalAction(names[i:k], indices[i:k], labels)
+        return rows
+
+    def _ids_of(self, entities: Ints) -> list[EntityID]:
+        return list(map(self.ids.__getitem__, entities.tolist()))
+
+
+class RowReader:
+    """Reads the observations of several rows with one pair of spaces.
+
+    Args:
+        obs_space: What observations may contain.
+        action_space: The actions that they may offer.
+    """
+
+    def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
+        self._reader = FrameReader(obs_space, action_space)
+        self.obs_space = self._reader.obs_space
+        self.action_space = self._reader.action_space
+        self._types = frozenset(self.obs_space.entities)
+        self._actions = frozenset(self.action_space)
+
+    def read(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Rows:
+        """The checked rows.
+
+        Args:
+            observations: One for each row. Of what they hold nothing is kept but the ids.
+            where: The place of the i-th of them, for the error of ``FrameReader``.
+        """
+        if len(observations) > 1:  # one is quicker on its own
+            try:
+                return self._read(observations)
+            except Exception:  # whatever an odd object raises when it is looked at
+                pass
+        return self._read_each(observations, where)
+
+    def outcome(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Outcome:
+        """What the last steps of episodes led to; checks all that ``read`` checks."""
+        try:
+            return _Parts.of(observations, self.obs_space, self._types).outcome
+        except Exception:
+            return _outcome(self._frames(observations, where))
+
+    def _read(self, observations: Sequence[Observation]) -> Rows:
+        parts = _Parts.of(observations, self.obs_space, self._types)
+        layout = Layout(parts.lengths, parts.visible, parts.ids)
+        outcome = parts.outcome
+        given: list[Any] = [observation.actions for observation in observations]
+        if outcome.done.any():  # nobody can take actions of a finished episode
+            given = [{} if done else own for own, done in zip(given, outcome.done, strict=True)]
+        all_dicts(given, self._actions)
+        obs = VecObs(
+            features={
+                name: RaggedBufferF32.from_flattened(values, parts.lengths[name])
+                for name, values in parts.features.items()
+            },
+            action_masks={
+                name: _mask(given, name, space, layout) for name, space in self.action_space.items()
+            },
+            reward=outcome.rewards.astype(np.float32),
+            done=outcome.done,
+            truncated=outcome.truncated,
+            global_features=parts.global_features,
+            visible={
+                name: RaggedBufferBool.from_flattened(shown[:, None], parts.lengths[name])
+                for name, shown in parts.visible.items()
+            },
+        )
+        ids = list(chain.from_iterable(parts.ids.frames))
+        return Rows(obs, outcome, ids, layout.first)
+
+    def _read_each(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Rows:
+        frames = self._frames(observations, where)
+        totals = np.array([len(frame.ids) for frame in frames], np.int64)
+        return Rows(
+            obs=batch_frames(frames, self.obs_space, self.action_space),
+            outcome=_outcome(frames),
+            ids=list(chain.from_iterable(frame.ids for frame in frames)),
+            first=totals.cumsum() - totals,
+        )
+
+    def _frames(
+        self, observations: Sequence[Observation], where: Callable[[int], str]
+    ) -> list[Frame]:
+        frames = []
+        for row, observation in enumerate(observations):
+            try:
+                frames.append(self._reader.read(observation))
+            except EntityEnvError as error:
+                raise error.located(where(row)) from error.__cause__
+        return frames
+
+
+def ended_rows(observations: Sequence[Any]) -> tuple[list[int], list[int]]:
+    """The rows that say that they are over, and those that a limit cut off. Checks nothing."""
+    over: list[int] = []
+    cut_off: list[int] = []
+    for row, observation in enumerate(observations):
+        if is_over(observation):
+            (cut_off if is_true(observation.truncated) else over).append(row)
+    return over, cut_off
+
+
+def _outcome(frames: Sequence[Frame]) -> Outcome:
+    return Outcome(
+        np.array([frame.reward for frame in frames], np.float64),
+        np.array([frame.done for frame in frames], np.bool_),
+        np.array([frame.truncated for frame in frames], np.bool_),
+        [frame.metrics for frame in frames],
+    )
+
+
+@dataclass(slots=True)
+class _Parts:
+    """All parts of the observations but the action masks."""
+
+    features: Mapping[EntityName, Floats]
+    lengths: Mapping[EntityName, Ints]
+    global_features: Floats
+    visible: Mapping[EntityName, Bools]
+    ids: Ids
+    outcome: Outcome
+
+    @classmethod
+    def of(
+        cls, observations: Sequence[Observation], space: ObsSpace, types: frozenset[EntityName]
+    ) -> _Parts:
+        if set(map(type, observations)) != {Observation}:
+            raise UnusualError
+        given: list[Any] = [observation.features for observation in observations]
+        ids: list[Any] = [observation.ids for observation in observations]
+        shown: list[Any] = [observation.visible for observation in observations]
+        for part in (given, ids, shown):
+            all_dicts(part, types)
+        with np.errstate(over="ignore"):  # once, not for each type
+            columns = {
+                name: feature_column(given, name, entity.features)
+                for name, entity in space.entities.items()
+            }
+        lengths = {name: own for name, (_, own) in columns.items()}
+        visible = {}
+        if any(shown):
+            for name, own in lengths.items():
+                column = visible_column(shown, name, own)
+                if column is not None:
+                    visible[name] = column
+        return cls(
+            features={name: values for name, (values, _) in columns.items()},
+            lengths=lengths,
+            global_features=global_column(
+                [observation.global_features for observation in observations],
+                space.global_features,
+            ),
+            visible=visible,
+            ids=Ids.of(ids, lengths),
+            outcome=Outcome.of(observations),
+        )
+
+
+def _mask(
+    given: Sequence[Mapping[ActionName, Any]], name: ActionName, space: ActionSpace, layout: Layout
+) -> VecActionMask:
+    """The masks of one action in all rows."""
+    if isinstance(space, SelectEntityActionSpace):
+        who = SelectColumn.of(given, name, layout)
+        pairs = None
+        if who.mask is not None:
+            counts = who.lengths * who.actee_lengths
+            pairs = RaggedBufferBool.from_flattened(who.mask[:, None], counts)
+        return VecSelectEntityActionMask(
+            actors=RaggedBufferI64.from_flattened(who.actors[:, None], who.lengths),
+            actees=RaggedBufferI64.from_flattened(who.actees[:, None], who.actee_lengths),
+            mask=pairs,
+        )
+    is_global = isinstance(space, GlobalCategoricalActionSpace)
+    of = CategoricalColumn.of_players if is_global else CategoricalColumn.of
+    column = of(given, name, len(space), layout)
+    return VecCategoricalActionMask(
+        actors=RaggedBufferI64.from_flattened(column.actors[:, None], column.lengths),
+        mask=RaggedBufferBool.from_flattened(column.mask, column.lengths),
+    )

@@ -1,0 +1,108 @@
+"""Reads what a step led to: its reward, the end of the episode, and metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from entity_env.batching.features import LARGEST
+from entity_env.batching.frame import RESERVED_METRICS
+from entity_env.errors import MetricError, ObservationError, RewardError, shorten
+from entity_env.observation import Observation
+
+__all__ = ["is_over", "is_true", "read_end", "read_metrics", "read_reward"]
+
+
+def read_reward(reward: object) -> float:
+    """The reward as one finite float."""
+    value = _finite(reward)
+    if value is None or abs(value) > LARGEST:
+        raise RewardError(
+            "the reward is not one finite number",
+            expected="a number within the range of float32",
+            received=shorten(reward),
+        )
+    return value
+
+
+def _finite(number: object) -> float | None:
+    """A Python or NumPy number, also as an array without dimensions; None for all else."""
+    number = _array_of_one(number)
+    if isinstance(number, np.ndarray | np.generic):
+        real = number.ndim == 0 and number.dtype.kind in "fiub"
+    else:
+        real = isinstance(number, int | float)
+    try:
+        value = float(number) if real else math.nan  # type: ignore[arg-type]
+    except OverflowError:  # a whole number that no float holds
+        return None
+    return value if math.isfinite(value) else None
+
+
+def read_end(observation: Observation) -> tuple[bool, bool]:
+    """Whether the episode is over, and whether a limit ended it."""
+    done, truncated = (_truth(name, getattr(observation, name)) for name in ("done", "truncated"))
+    if truncated and not done:
+        raise ObservationError(
+            "an observation is truncated but not done",
+            expected="done=True beside truncated=True",
+            received="done=False",
+        )
+    return done, truncated
+
+
+def is_over(observation: object) -> bool:
+    """Whether an observation says that its episode is over; False of what is no observation."""
+    return isinstance(observation, Observation) and is_true(observation.done)
+
+
+def is_true(given: object) -> bool:
+    """Whether ``done`` or ``truncated`` is set; False of what is neither true nor false."""
+    return given is True or (given is not False and _finite(given) == 1.0)
+
+
+def _truth(name: str, given: object) -> bool:
+    """A boolean, or a number that is 0 or 1, also as an array without dimensions."""
+    if _finite(given) not in (0.0, 1.0):
+        raise ObservationError(
+            f"Observation.{name} is not a boolean",
+            expected="True or False",
+            received=shorten(given),
+        )
+    return is_true(given)
+
+
+def _array_of_one(number: object) -> object:
+    """What a tensor or the like holds, as an array; numbers and all else as they are."""
+    if isinstance(number, int | float | np.ndarray | np.generic):
+        return number
+    try:
+        return np.asarray(number) if hasattr(number, "__array__") else number
+    except Exception:  # a tensor that NumPy cannot read, or an odd object
+        return number
+
+
+def read_metrics(metrics: Mapping[Any, Any]) -> dict[str, float]:
+    """The metrics as finite floats."""
+    checked = {}
+    for name, given in metrics.items():
+        if not isinstance(name, str):
+            raise MetricError(
+                "the name of a metric is not a string",
+                expected="a dict from name to number",
+                received=shorten(name),
+            )
+        value = _finite(given)
+        if value is None:
+            raise MetricError(
+                f"metric {shorten(name)} is not one finite number",
+                expected="a dict from name to number",
+                received=shorten(given),
+            )
+        if name in RESERVED_METRICS:
+            raise MetricError(f"metric {name!r} is one that the framework counts itself")
+        checked[name] = value
+    return checked

@@ -1,0 +1,317 @@
+"""Many frames as one: ``VecObs``, made of ragged buffers without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, TypeAlias, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.arguments import unknown_argument
+from entity_env.batching.features import is_listed
+from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
+from entity_env.observation import Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    EntityName,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+
+__all__ = [
+    "VecActionMask",
+    "VecCategoricalActionMask",
+    "VecObs",
+    "VecSelectEntityActionMask",
+    "all_rows",
+    "batch_frames",
+    "batch_obs",
+    "check_all_asked",
+    "check_final",
+]
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""Stands for an empty dict of one's own."""
+
+
+@dataclass(frozen=True)
+class VecCategoricalActionMask:
+    """The actors of a categorical action in each frame, and their choices.
+
+    A global action has one actor in each frame where it is available; its index is the number of
+    entities of that frame.
+
+    Args:
+        actors: Entity indices within the frame. Shape: (B, A, 1).
+        mask: Shape: (B, A, C), True = allowed.
+    """
+
+    actors: RaggedBufferI64
+    mask: RaggedBufferBool
+
+    def __init__(self, actors: RaggedBufferI64, mask: RaggedBufferBool, **unknown: Any) -> None:
+        _set(self, {"actors": actors, "mask": mask}, unknown)
+
+
+@dataclass(frozen=True)
+class VecSelectEntityActionMask:
+    """The actors of a select-entity action in each frame, and whom they can select.
+
+    Args:
+        actors: Entity indices within the frame. Shape: (B, A, 1).
+        actees: Entity indices within the frame. Shape: (B, E, 1).
+        mask: For each frame its A * E pairs, actor by actor. Shape: (B, A * E, 1). None where
+            every actor can select every actee.
+    """
+
+    actors: RaggedBufferI64
+    actees: RaggedBufferI64
+    mask: RaggedBufferBool | None = None
+
+    def __init__(
+        self,
+        actors: RaggedBufferI64,
+        actees: RaggedBufferI64,
+        mask: RaggedBufferBool | None = None,
+        **unknown: Any,
+    ) -> None:
+        _set(self, {"actors": actors, "actees": actees, "mask": mask}, unknown)
+
+
+VecActionMask: TypeAlias = Union[VecCategoricalActionMask, VecSelectEntityActionMask]
+
+
+@dataclass(frozen=True)
+class VecObs:
+    """What the rows of a ``VecEnv`` that must decide observe, and what has happened to each row.
+
+    There are B frames, one for each row that must decide: usually all R rows, but of an
+    ``AsyncEnv`` those that are ready, and of a game with turns those whose turn it is. Reward and
+    end say what has happened to each of the R rows since the last ``VecObs``, asked now or not.
+
+    Rows reset themselves: where ``done`` is set, reward and end belong to the episode that is over,
+    and a frame of that row is the first observation of its next episode. What a step has returned
+    stays as it is while the next ones are played.
+
+    Args:
+        features: For each entity type of the space. Shape: (B, N, F).
+        action_masks: For each action of the action space.
+        reward: Shape: (R,), float32.
+        done: Shape: (R,), bool.
+        truncated: A limit ended the episode, not the game. Shape: (R,), bool.
+        global_features: Shape: (B, G), float32.
+        visible: Only for types of which some entity is hidden. Shape: (B, N, 1).
+        metrics: Numbers of the episodes that have ended, NaN in rows without one.
+            Shape: (R,), float64. Empty where no episode ended.
+        final: The last observations of the truncated rows, in row order, or None.
+        rows: The row of each frame, ascending; left out, all rows. Shape: (B,), int64.
+    """
+
+    features: Mapping[EntityName, RaggedBufferF32]
+    action_masks: Mapping[ActionName, VecActionMask]
+    reward: npt.NDArray[np.float32]
+    done: npt.NDArray[np.bool_]
+    truncated: npt.NDArray[np.bool_]
+    global_features: npt.NDArray[np.float32]
+    visible: Mapping[EntityName, RaggedBufferBool] = field(default_factory=dict)
+    metrics: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    final: VecObs | None = None
+    rows: npt.NDArray[np.int64] = None  # type: ignore[assignment]  # filled in
+
+    def __init__(
+        self,
+        features: Mapping[EntityName, RaggedBufferF32],
+        action_masks: Mapping[ActionName, VecActionMask],
+        reward: npt.NDArray[np.float32],
+        done: npt.NDArray[np.bool_],
+        truncated: npt.NDArray[np.bool_],
+        global_features: npt.NDArray[np.float32],
+        visible: Mapping[EntityName, RaggedBufferBool] = _NOTHING,
+        metrics: Mapping[str, npt.NDArray[np.float64]] = _NOTHING,
+        final: VecObs | None = None,
+        rows: npt.NDArray[np.int64] | None = None,
+        **unknown: Any,
+    ) -> None:
+        given = {
+            "features": features,
+            "action_masks": action_masks,
+            "reward": reward,
+            "done": done,
+            "truncated": truncated,
+            "global_features": global_features,
+            "visible": {} if visible is _NOTHING else visible,
+            "metrics": {} if metrics is _NOTHING else metrics,
+            "final": final,
+            "rows": all_rows(len(reward)) if rows is None else rows,
+        }
+        _set(self, given, unknown)
+
+    def __len__(self) -> int:
+        """The number of rows R."""
+        return len(self.reward)
+
+    @property
+    def num_frames(self) -> int:
+        """The number of frames B: of rows that must decide."""
+        return len(self.rows)
+
+
+def _set(made: object, given: dict[str, Any], unknown: dict[str, Any]) -> None:
+    """Fill a new frozen dataclass: in one go, since a step of compiled rows takes microseconds."""
+    if unknown:
+        raise unknown_argument(ObservationError, type(made).__name__, unknown, given)
+    made.__dict__.update(given)
+
+
+@lru_cache(maxsize=64)
+def all_rows(count: int) -> npt.NDArray[np.int64]:
+    """The numbers 0 to ``count`` - 1, always the same array, which nobody can write to."""
+    rows = np.arange(count)
+    rows.flags.writeable = False
+    return rows
+
+
+def check_all_asked(owner: str, obs: VecObs) -> None:
+    """Raise SettingError unless ``obs`` asks all rows, for who has no place for rows that wait."""
+    if obs.num_frames != len(obs):
+        raise SettingError(
+            f"{owner} takes rows that act together",
+            expected=f"an observation of all {len(obs)} rows at each step",
+            received=f"one that asks {obs.num_frames} of them (VecObs.rows)",
+        )
+
+
+def check_final(obs: VecObs) -> None:
+    """Raise ObservationError unless each truncated row has its final observation."""
+    final = 0 if obs.final is None else obs.final.num_frames
+    if final != obs.truncated.sum():
+        raise ObservationError(
+            "the rows give other final observations than those of the truncated rows",
+            expected=f"{obs.truncated.sum()} frames in VecObs.final",
+            received=final,
+        )
+
+
+def batch_obs(
+    observations: Sequence[Observation],
+    obs_space: ObsSpace,
+    action_space: Mapping[ActionName, ActionSpace],
+) -> VecObs:
+    """Check observations and pack them. An error names the position of the broken one."""
+    reader = FrameReader(obs_space, action_space)
+    if not is_listed(observations):
+        raise ObservationError(
+            "the observations are not a list",
+            expected="a list of observations",
+            received=shorten(observations),
+        )
+    frames = []
+    for row, observation in enumerate(observations):
+        try:
+            frames.append(reader.read(observation))
+        except EntityEnvError as error:
+            raise error.located(f"observation {row}") from error.__cause__
+    return batch_frames(frames, obs_space, reader.action_space)
+
+
+def batch_frames(
+    frames: Sequence[Frame],
+    obs_space: ObsSpace,
+    action_space: Mapping[ActionName, ActionSpace],
+) -> VecObs:
+    """Pack checked frames."""
+    return VecObs(
+        features={
+            name: _ragged(
+                RaggedBufferF32,
+                [f.features[name] for f in frames],
+                np.float32,
+                len(entity.features),
+            )
+            for name, entity in obs_space.entities.items()
+        },
+        action_masks={
+            name: _select(frames, name)
+            if isinstance(space, SelectEntityActionSpace)
+            else _categorical(frames, name, len(space))
+            for name, space in action_space.items()
+        },
+        reward=np.array([f.reward for f in frames], dtype=np.float32),
+        done=np.array([f.done for f in frames], dtype=np.bool_),
+        truncated=np.array([f.truncated for f in frames], dtype=np.bool_),
+        global_features=np.array([f.global_features for f in frames], np.float32).reshape(
+            len(frames), len(obs_space.global_features)
+        ),
+        visible=_visible(frames, obs_space),
+        metrics={},
+    )
+
+
+def _ragged(
+    kind: Callable[..., Any], parts: list[npt.NDArray[Any]], dtype: type, width: int
+) -> Any:
+    """One buffer with a frame for each part; a part is (N, width), or (N,) where width is 1."""
+    lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    shaped = [part.reshape(len(part), width) for part in parts] or [_no_rows(width)]
+    flat = shaped[0] if len(shaped) == 1 else np.concatenate(shaped)
+    return kind.from_flattened(flat.astype(dtype, copy=False), lengths)  # type: ignore[attr-defined]
+
+
+def _no_rows(width: int) -> npt.NDArray[np.float32]:
+    return np.zeros((0, width), dtype=np.float32)
+
+
+def _categorical(
+    frames: Sequence[Frame], name: ActionName, choices: int
+) -> VecCategoricalActionMask:
+    none = CategoricalActors(_NO_ACTORS, np.zeros((0, choices), dtype=np.bool_))
+    parts: list[Any] = [f.actions.get(name, none) for f in frames]
+    return VecCategoricalActionMask(
+        actors=_ragged(RaggedBufferI64, [p.actors for p in parts], np.int64, 1),
+        mask=_ragged(RaggedBufferBool, [p.mask for p in parts], np.bool_, choices),
+    )
+
+
+def _select(frames: Sequence[Frame], name: ActionName) -> VecSelectEntityActionMask:
+    none = SelectActors(_NO_ACTORS, _NO_ACTORS, None)
+    parts: list[Any] = [f.actions.get(name, none) for f in frames]
+    mask = None
+    if any(p.mask is not None for p in parts):
+        pairs = [
+            np.ones(len(p.actors) * len(p.actees), np.bool_) if p.mask is None else p.mask.ravel()
+            for p in parts
+        ]
+        mask = _ragged(RaggedBufferBool, pairs, np.bool_, 1)
+    return VecSelectEntityActionMask(
+        actors=_ragged(RaggedBufferI64, [p.actors for p in parts], np.int64, 1),
+        actees=_ragged(RaggedBufferI64, [p.actees for p in parts], np.int64, 1),
+        mask=mask,
+    )
+
+
+def _visible(frames: Sequence[Frame], obs_space: ObsSpace) -> dict[EntityName, RaggedBufferBool]:
+    hiding = [frame for frame in frames if frame.visible]
+    if not hiding:
+        return {}
+    return {
+        name: _ragged(
+            RaggedBufferBool,
+            [f.visible.get(name, np.ones(len(f.features[name]), np.bool_)) for f in frames],
+            np.bool_,
+            1,
+        )
+        for name in obs_space.entities
+        if any(name in f.visible and not f.visible[name].all() for f in hiding)
+    }
+
+
+_NO_ACTORS = np.zeros(0, dtype=np.int64)

@@ -1,0 +1,254 @@
+"""The conformance test for anybody's environment.
+
+from entity_env import check_env
+check_env(MyEnv)
+
+python -m entity_env.check my_pkg.my_env.MyEnv
+python -m entity_env.check minesweeper width=8
+
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from entity_env.batching.vec_obs import VecObs
+from entity_env.checking.check_notes import Seen, notes_of
+from entity_env.checking.check_state import check_state
+from entity_env.checking.check_tools import COPIES, Between, check_spaces, difference, pack_obs
+from entity_env.command_line import environment_from_words, version_text
+from entity_env.environment import Environment
+from entity_env.errors import (
+    DeterminismError,
+    EntityEnvError,
+    EnvironmentFailedError,
+    ObservationError,
+    SettingError,
+    shorten,
+)
+from entity_env.own_methods import OwnMethodWarning
+from entity_env.player.episodes import random_policy
+from entity_env.rows.list_env import ListEnv
+from entity_env.rows.vec_env import VecEnv, check_count
+
+__all__ = ["Checked", "check_env"]
+
+_LEAST_STEPS = 200
+"""Steps of each game: where episodes are short, more of them are played than asked for."""
+_MOST_STEPS = 300
+"""Steps for each episode asked for; games that go on longer are cut off."""
+_LOOK_EVERY = 7
+"""Pictures are slow: not every step is drawn."""
+CreateEnv = Callable[[], Environment]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was played in one of the games of a check that found no mistake.
+
+    Args:
+        episodes: How many ended.
+        steps: How many steps they took.
+        notes: What is no mistake, and yet seldom meant.
+    """
+
+    episodes: int
+    steps: int
+    notes: tuple[str, ...]
+
+
+def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) -> Checked:
+    """Play random episodes and raise the first mistake that they show.
+
+    Spaces are constant; observations and masks are valid; every allowed action is accepted; one
+    seed gives one game; observations share no memory with the environment; a saved state, where
+    there is one, is JSON and continues the same game; pictures have the right shape; drawing
+    changes nothing; closing twice is fine. Returns what was played when all is well.
+
+    Args:
+        env: A class or function that makes one environment, and is called several times; or an
+            environment, which is copied and itself left alone.
+        episodes: The least number of episodes of each game.
+        seed: Seeds the environment and the random actions.
+
+    Raises:
+        EntityEnvError: A subclass of it that names the mistake.
+    """
+    check_count("number of episodes", episodes, error=SettingError)
+    create_env = _copies_of(env) if isinstance(env, Environment) else env
+    made: list[Environment] = []
+
+    def create() -> Environment:
+        made.append(create_env())
+        return made[-1]
+
+    with ListEnv(create, 1, seed) as rows:
+        before = made[0].obs_space(), made[0].action_space()
+        game = _play(rows, episodes, seed)
+        _check_same(game, _play(rows, episodes, seed), "reset with the same seed")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OwnMethodWarning)  # there is a note of it
+            saves = rows.has_state()
+    _check_close(made[0])
+    with ListEnv(create, 1, seed) as rows:
+        check_spaces(before, made[-1])
+        _check_same(game, _play(rows, episodes, seed), "made again with the same seed")
+    if _has_own(made[0], "render") or _has_own(made[0], "render_text"):
+        with ListEnv(create, 1, seed) as rows:
+            drawn = _play(rows, episodes, seed, lambda: _check_pictures(made[-1]))
+            _check_same(game, drawn, "drawn now and then")
+    seen = Seen()
+    _check_memory(create, game, episodes, seed, seen)
+    if saves:
+        for steps in sorted({0, 1, len(game) // 2}):
+            check_state(create, steps, seed)
+    ended = sum(int(obs.done[0]) for obs in game)
+    notes = notes_of(game, seen) + ([] if saves else _notes_of_state(made[0]))
+    return Checked(ended, len(game) - 1, tuple(notes))
+
+
+def _notes_of_state(env: Environment) -> list[str]:
+    """What keeps an environment that has both methods from being saved."""
+    if not (_has_own(env, "get_state") and _has_own(env, "set_state")):
+        return []
+    return [
+        "get_state and set_state do not save the environment, so that a resumed run begins new "
+        "episodes: is get_state() a dict, and set_state(state) an Observation?"
+    ]
+
+
+def _copies_of(env: Environment) -> CreateEnv:
+    """Makes environments like ``env``."""
+    try:
+        untouched = copy.deepcopy(env)
+    except Exception as error:
+        raise EnvironmentFailedError(
+            f"{type(env).__name__} cannot be copied: {shorten(error)}",
+            hint="give its class or a function that makes one: check_env(MyEnv)",
+        ) from error
+    return lambda: copy.deepcopy(untouched)
+
+
+def _play(
+    env: VecEnv, episodes: int, seed: int, look: Callable[[], None] | None = None
+) -> list[VecObs]:
+    """The observations of the reset and of each step, for some episodes; ``look`` now and then."""
+    policy = random_policy(seed)
+    game = [env.reset(seed)]
+    ended = 0
+    most = episodes * _MOST_STEPS
+    while (ended < episodes or len(game) <= _LEAST_STEPS) and len(game) <= most:
+        if look is not None and len(game) % _LOOK_EVERY == 1:
+            look()
+        game.append(env.act(policy(game[-1])))
+        ended += int(game[-1].done[0])
+    return game
+
+
+def _check_same(left: list[VecObs], right: list[VecObs], how: str) -> None:
+    for step, (a, b) in enumerate(zip(left, right, strict=False)):
+        part = difference("", pack_obs(a), pack_obs(b))
+        if part is not None:
+            raise DeterminismError(
+                f"an environment that is {how} plays another game: {part} differs",
+                expected="one seed, one game, whatever was played before",
+                hint="draw every random number from self.rng, and start everything in reset",
+                where=f"step {step}",
+            )
+
+
+def _check_memory(
+    create_env: CreateEnv, game: list[VecObs], episodes: int, seed: int, seen: Seen
+) -> None:
+    with ListEnv(lambda: Between(create_env(), damage=False, look=seen.look), 1, seed) as env:
+        _play(env, episodes, seed)
+    wrong = "the environment goes on with memory that it has returned in an observation"
+    try:
+        with ListEnv(lambda: Between(create_env(), damage=True), 1, seed) as env:
+            played = _play(env, episodes, seed)
+        _check_same(game, played, "played beside damaged observations")
+    except EntityEnvError as error:
+        raise ObservationError(
+            wrong, received=error.what, hint=COPIES, where=error.where
+        ) from error
+
+
+def _has_own(env: Environment, method: str) -> bool:
+    """Whether the environment has this method of its own."""
+    # A wrapper has methods to draw whether or not the environment inside has them.
+    kind = type(getattr(env, "unwrapped", env))
+    return getattr(kind, method) is not getattr(Environment, method)
+
+
+def _check_pictures(env: Environment) -> None:
+    """The picture and the text, where the environment draws them."""
+    if _has_own(env, "render"):
+        picture = _call("render", env.render)
+        given = isinstance(picture, np.ndarray) and f"{picture.dtype} {picture.shape}"
+        if not given or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+            raise ObservationError(
+                "render returns no picture",
+                expected="an array of uint8 with shape (H, W, 3)",
+                received=given or shorten(picture),
+            )
+    if _has_own(env, "render_text"):
+        text = _call("render_text", env.render_text)
+        if not isinstance(text, str):
+            raise ObservationError(
+                "render_text returns no text", expected="a string", received=shorten(text)
+            )
+
+
+def _check_close(env: Environment) -> None:
+    """Once more: the ``ListEnv`` around it has closed it already."""
+    _call("a second close", env.close)
+
+
+def _call(what: str, function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except Exception as error:
+        raise EnvironmentFailedError(f"{what} raised {shorten(error)}") from error
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Check the environment named on the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m entity_env.check", description="Check an environment for mistakes."
+    )
+    parser.add_argument("env", help="a name such as minesweeper, or my_pkg.my_env.MyEnv")
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        default=[],  # else argparse calls them required
+        metavar="name=value",
+        help="arguments of its constructor",
+    )
+    parser.add_argument("--episodes", type=int, default=3, help="at least so many in each game")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--version", action="version", version=version_text())
+    given = parser.parse_args(arguments)
+    try:
+        create_env = environment_from_words(given.env, given.settings)
+        checked = check_env(create_env, given.episodes, given.seed)
+    except EntityEnvError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    print(
+        f"{given.env}: no mistakes found in games of {checked.episodes:,} episodes "
+        f"and {checked.steps:,} steps"
+    )
+    for note in checked.notes:
+        print(f"note: {note}")
+    return 0

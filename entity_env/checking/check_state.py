@@ -1,0 +1,76 @@
+"""Whether an environment goes on from a saved state as it would have gone on without."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from entity_env.batching.vec_obs import VecObs
+from entity_env.checking.check_tools import COPIES, difference, pack_obs
+from entity_env.environment import Environment
+from entity_env.errors import StateError, shorten
+from entity_env.own_methods import OwnMethodWarning
+from entity_env.player.episodes import random_policy
+from entity_env.rows.list_env import ListEnv
+from entity_env.rows.vec_env import VecEnv
+
+__all__ = ["check_state"]
+
+_CONTINUED = 20
+"""Steps that a restored game is compared for."""
+_SHOWN = ("features", "global_features", "visible", "masks")
+"""The parts of an observation that ``set_state`` brings back."""
+
+
+def check_state(create_env: Callable[[], Environment], steps: int, seed: int) -> None:
+    """Save a game after so many random steps, go on, and do the same from the saved state."""
+    where = f"saved after step {steps}"
+    with ListEnv(create_env, 1, seed) as env:
+        first = _continue(env, env.reset(seed), steps, seed)[-1]
+        state = env.get_state()
+        try:
+            text = json.dumps(state, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise StateError(f"the state is not JSON: {error}", received=shorten(state)) from error
+        expected = _continue(env, first, _CONTINUED, seed + 1)
+        if json.dumps(state) != text:
+            raise StateError("a saved state changes while the game goes on", hint=COPIES)
+    with ListEnv(create_env, 1, seed + 1) as env:
+        restored = _restored(env, json.loads(text), where)
+        part = difference("", *({n: pack_obs(obs)[n] for n in _SHOWN} for obs in (first, restored)))
+        if part is not None:
+            raise StateError(f"set_state returns another observation: {part} differs", where=where)
+        received = _continue(env, restored, _CONTINUED, seed + 1)
+    for step, (a, b) in enumerate(zip(expected[1:], received[1:], strict=True), 1):
+        part = difference("", pack_obs(a), pack_obs(b))
+        if part is not None:
+            raise StateError(
+                f"a restored game goes on differently: {part} differs in step {step}",
+                hint="get_state returns all that reset and act change, but self.rng",
+                where=where,
+            )
+
+
+def _restored(env: VecEnv, state: list[Any], where: str) -> VecObs:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OwnMethodWarning)  # rows themselves begin new episodes
+        try:
+            return env.set_state(state)
+        except OwnMethodWarning as warning:
+            raise StateError(
+                "set_state returns no observation",
+                expected="the Observation of the moment that it goes back to",
+                received=str(warning),
+                where=where,
+            ) from None
+
+
+def _continue(env: VecEnv, obs: VecObs, steps: int, seed: int) -> list[VecObs]:
+    """``obs`` and the observations of so many random steps after it."""
+    policy = random_policy(seed)
+    game = [obs]
+    for _ in range(steps):
+        game.append(env.act(policy(game[-1])))
+    return game

@@ -1,0 +1,208 @@
+"""What ``check_env`` compares and watches with."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action
+from entity_env.batching.features import in_list
+from entity_env.batching.step_results import read_metrics
+from entity_env.batching.vec_obs import VecActionMask, VecObs, VecSelectEntityActionMask, batch_obs
+from entity_env.environment import Environment, seed_environment
+from entity_env.errors import EntityEnvError, ObservationError, SpaceError, shorten
+from entity_env.observation import Observation
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["COPIES", "Between", "check_spaces", "difference", "pack_obs"]
+
+COPIES = "return copies: numpy.array(...) or list(...); tuples and read-only arrays may be shared"
+"""The hint for all mistakes with shared memory."""
+
+
+def pack_obs(obs: VecObs) -> dict[str, Any]:
+    """Everything in ``obs`` as arrays; ragged ones as flat values (N, D) and lengths (B,)."""
+    return {
+        "features": {name: _pack(buffer) for name, buffer in obs.features.items()},
+        "visible": {name: _pack(buffer) for name, buffer in obs.visible.items()},
+        "masks": {name: _pack_mask(mask) for name, mask in obs.action_masks.items()},
+        "global_features": obs.global_features,
+        "reward": obs.reward,
+        "done": obs.done,
+        "truncated": obs.truncated,
+        "metrics": dict(obs.metrics),
+        "final": None if obs.final is None else pack_obs(obs.final),
+    }
+
+
+def difference(where: str, left: Any, right: Any) -> str | None:
+    """The name of the first part in which two packed observations differ."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        if list(left) != list(right):
+            return where or "observation"
+        parts = (difference(f"{where}.{n}".strip("."), left[n], right[n]) for n in left)
+        return next((part for part in parts if part is not None), None)
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        parts = (difference(where, a, b) for a, b in zip(left, right, strict=True))
+        return next((part for part in parts if part is not None), None)
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        same = np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
+    else:
+        same = left is None and right is None
+    return None if same else where
+
+
+def check_spaces(before: tuple[Any, Any], env: Environment) -> None:
+    """Refuse an environment whose spaces are no longer those of ``before``."""
+    after = env.obs_space(), env.action_space()
+    for name, old, new in zip(("obs_space", "action_space"), before, after, strict=True):
+        if old != new:
+            raise SpaceError(
+                f"{name} is not the same at every call",
+                expected=shorten(old),
+                received=shorten(new),
+            )
+
+
+class Between(Environment):
+    """Passes everything on, and looks at the last observation around each call.
+
+    Args:
+        env: The environment.
+        damage: Whether to damage each observation before the next call: then an environment that
+            goes on with what it has returned plays another game. Without it, an environment that
+            changes what it has returned is refused.
+        look: Called with each observation, which is valid.
+    """
+
+    def __init__(
+        self, env: Environment, damage: bool, look: Callable[[Observation], None] | None = None
+    ) -> None:
+        self.env, self.damage, self.look = env, damage, look
+        self.last: Observation | None = None
+        self.repairs: list[Callable[[], None]] = []
+        self.spaces = env.obs_space(), env.action_space()
+
+    def obs_space(self) -> ObsSpace:
+        """The environment's own."""
+        return self.env.obs_space()
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """The environment's own."""
+        return self.env.action_space()
+
+    def seed(self, seed: int) -> None:
+        """Seed the environment."""
+        seed_environment(self.env, seed)
+
+    def reset(self) -> Observation:
+        """Reset the environment."""
+        return self._around(self.env.reset)
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play a step of the environment."""
+        return self._around(self.env.act, actions)
+
+    def close(self) -> None:
+        """Repair what was damaged, which may be shared with the whole program, and close."""
+        while self.repairs:
+            self.repairs.pop()()
+        self.env.close()
+
+    def _around(self, call: Callable[..., Observation], *args: Any) -> Observation:
+        last = self.last
+        if last is None:
+            self.last = call(*args)
+        elif self.damage:
+            self.repairs += _damage(last)
+            self.last = call(*args)
+        else:
+            # The copies of ids may be other ids: of some objects each is only equal to itself.
+            # Keys and values of dicts cannot be copied, but lists of them can stand for them.
+            views = {id(part): in_list(part) for part in _parts(last) if in_list(part) is not part}
+            before, ids = copy.deepcopy(last, views), _ids(last)
+            self.last = call(*args)
+            part = (
+                self._change(before, last)
+                or ("ids" if _ids(last) != ids else None)
+                or ("metrics" if _metrics(before) != _metrics(last) else None)
+            )
+            if part is not None:
+                raise ObservationError(
+                    f"the environment changes {part} of an observation that it has returned",
+                    hint=COPIES,
+                )
+        check_spaces(self.spaces, self.env)
+        if self.look is not None:
+            self.look(self.last)
+        return self.last
+
+    def _change(self, before: Observation, after: Observation) -> str | None:
+        """Which part of an observation is no longer what it was."""
+        packed = pack_obs(batch_obs([before], *self.spaces))
+        try:
+            return difference("", packed, pack_obs(batch_obs([after], *self.spaces)))
+        except EntityEnvError as error:
+            return f"parts ({error.what})"
+
+
+def _id_lists(obs: Observation) -> list[Any]:
+    """All lists of ids and of entity types; None where one is left out."""
+    masks = (obs.actions or {}).values()
+    names = ("actor_ids", "actor_types", "actee_ids", "actee_types")
+    named = [getattr(mask, name, None) for mask in masks for name in names]
+    return [*(obs.ids or {}).values(), *named]
+
+
+def _ids(obs: Observation) -> list[list[Any]]:
+    return [list(ids) for ids in _id_lists(obs) if ids is not None]
+
+
+def _metrics(obs: Observation) -> dict[str, float]:
+    return read_metrics(obs.metrics or {})
+
+
+def _damage(obs: Observation) -> list[Callable[[], None]]:
+    """Overwrite all numbers in an observation and empty all lists; returns what undoes it."""
+    return [repair for part in _parts(obs) for repair in _spoil(part)]
+
+
+def _parts(obs: Observation) -> list[Any]:
+    """All that an observation holds: the parts first, then the dicts that they are in."""
+    masks = [getattr(mask, "mask", None) for mask in (obs.actions or {}).values()]
+    values = [*(obs.features or {}).values(), *(obs.visible or {}).values(), *masks]
+    wholes = [obs.features, obs.ids, obs.actions, obs.visible, obs.metrics]
+    return [*values, *_id_lists(obs), obs.global_features, *wholes]
+
+
+def _spoil(part: Any) -> list[Callable[[], None]]:
+    if isinstance(part, np.ndarray) and part.flags.writeable and part.dtype.kind in "fiub":
+        values = part.copy()
+        part[...] = ~part if part.dtype.kind == "b" else part + 1
+        return [lambda: np.copyto(part, values)]
+    if isinstance(part, list):
+        items = list(part)
+        repairs = [repair for item in items for repair in _spoil(item)]
+        part.clear()
+        return [*repairs, lambda: part.extend(items)]
+    if isinstance(part, dict):
+        entries = dict(part)
+        part.clear()
+        return [lambda: part.update(entries)]
+    return []
+
+
+def _pack(buffer: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    return buffer.as_array(), buffer.size1()
+
+
+def _pack_mask(mask: VecActionMask) -> dict[str, Any]:
+    packed: dict[str, Any] = {"actors": _pack(mask.actors)}
+    if isinstance(mask, VecSelectEntityActionMask):
+        packed["actees"] = _pack(mask.actees)
+    packed["mask"] = None if mask.mask is None else _pack(mask.mask)
+    return packed

@@ -1,0 +1,181 @@
+"""Features of objects: what dataclasses declare, read from whatever has these attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Literal, cast, get_args, get_origin
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.features import feature_rows, shape_of_numbers
+from entity_env.errors import (
+    EntityEnvError,
+    FeatureShapeError,
+    FeatureTypeError,
+    FeatureValueError,
+    ObservationError,
+    UnknownEntityTypeError,
+    nearest,
+    shorten,
+)
+from entity_env.objects.dataclass_spaces import annotations_of
+from entity_env.spaces import Discrete, EntityName, Feature, ObsSpace, feature_name
+
+__all__ = ["extract_features", "extract_global_features"]
+
+Floats = npt.NDArray[np.float32]
+
+
+def extract_features(
+    entities: Mapping[EntityName, Iterable[Any]], obs_space: ObsSpace
+) -> dict[EntityName, Floats]:
+    """The features of objects, read from the attributes of the same names.
+
+    Args:
+        entities: For each entity type its objects. Any objects with these attributes will do; a
+            feature ``position.x`` is the ``x`` of the ``position``. The value of a discrete feature
+            is its number, a member of an Enum, or a string of the Literal in the dataclass.
+        obs_space: The entity types and their features.
+
+    Returns:
+        For each given type an array. Shape: (N, F), float32.
+
+    Raises:
+        EntityEnvError: A subclass that names entity type, row and feature: an unknown type, an
+            object without the attribute, a value that is no number, not finite or out of range.
+    """
+    if not isinstance(entities, Mapping):
+        raise ObservationError(
+            "the entities are not a mapping",
+            expected="a dict from entity type to a list of objects",
+            received=shorten(entities),
+        )
+    for name in entities:
+        if name not in obs_space.entities:
+            raise UnknownEntityTypeError(
+                f"unknown entity type {shorten(name)}",
+                options=obs_space.entities,
+                hint=nearest(name, obs_space.entities),
+            )
+    return {
+        name: _rows(f"entity type {name!r}", objects, obs_space.entities[name].features)
+        for name, objects in entities.items()
+    }
+
+
+def extract_global_features(state: Any, obs_space: ObsSpace) -> Floats:
+    """The global features of ``obs_space``, read from the attributes of one object. Shape: (G,)."""
+    row: Floats = _rows("the global features", [state], obs_space.global_features)[0]
+    return row
+
+
+def _rows(what: str, objects: Any, features: Sequence[Feature]) -> Floats:
+    """One row for each object. Shape: (N, F)."""
+    if isinstance(objects, str | Mapping):
+        raise _not_a_list(what, objects)
+    try:
+        objects = list(objects)
+    except Exception as error:  # no iterable, or an odd one
+        raise _not_a_list(what, objects) from error
+    names = [feature_name(feature) for feature in features]
+    if not objects or not names:
+        return np.zeros((len(objects), len(names)), dtype=np.float32)
+    get = attrgetter(*names)
+    try:
+        rows = [get(thing) for thing in objects]
+    except AttributeError as error:
+        raise _missing(what, objects, names) from error
+    if len(names) == 1:
+        rows = [(value,) for value in rows]
+    for place, feature in enumerate(features):
+        if isinstance(feature, Discrete):
+            rows = _with_codes(what, objects, rows, place, feature.name)
+    try:
+        return feature_rows(what, rows, features)
+    except (FeatureShapeError, FeatureTypeError) as error:
+        raise _not_a_number(what, rows, names) from error
+
+
+def _not_a_list(what: str, objects: Any) -> ObservationError:
+    return ObservationError(
+        f"the objects of {what} are not a list",
+        expected="a list of objects",
+        received=f"{type(objects).__name__}: {shorten(objects)}",
+        hint="give the values() of the dict" if isinstance(objects, Mapping) else None,
+    )
+
+
+def _not_a_number(
+    what: str, rows: Sequence[Sequence[Any]], names: Sequence[str]
+) -> FeatureTypeError:
+    places = ((i, j) for i, row in enumerate(rows) for j in range(len(row)))
+    i, j = next((at for at in places if shape_of_numbers(rows[at[0]][at[1]]) != ()), (0, 0))
+    return FeatureTypeError(
+        f"{what}, row {i}: feature {names[j]!r} is not a number",
+        expected="one real number",
+        received=f"{type(rows[i][j]).__name__}: {shorten(rows[i][j])}",
+    )
+
+
+def _with_codes(
+    what: str, objects: Sequence[Any], rows: list[Any], place: int, name: str
+) -> list[Any]:
+    """The rows with numbers instead of Enum members and strings in one column."""
+    kinds = {type(row[place]) for row in rows}
+    if not any(issubclass(kind, Enum | str) for kind in kinds):
+        return rows
+    coded = []
+    for i, (thing, row) in enumerate(zip(objects, rows, strict=True)):
+        value, known = row[place], None
+        if isinstance(value, Enum):
+            known = _members(type(value))
+        elif isinstance(value, str):
+            known = _literals(cast(Any, type(thing)), name)
+        if known is not None and value not in known:
+            raise FeatureValueError(
+                f"{what}, row {i}: discrete feature {name!r} has an unknown value",
+                received=shorten(value),
+                options=known,
+                hint=nearest(value, known),
+            )
+        code = value if known is None else known[value]
+        coded.append((*row[:place], code, *row[place + 1 :]))
+    return coded
+
+
+@lru_cache(maxsize=256)
+def _members(kind: Any) -> Mapping[Any, int]:
+    return {member: place for place, member in enumerate(kind)}
+
+
+@lru_cache(maxsize=256)
+def _literals(cls: type, path: str) -> Mapping[Any, int] | None:
+    """The strings that the dataclass ``cls`` allows at ``path``; None where it names none."""
+    own, _, rest = path.partition(".")
+    kind = annotations_of(cls).get(own) if is_dataclass(cls) else None
+    if rest:
+        return _literals(kind, rest) if isinstance(kind, type) else None
+    if get_origin(kind) is not Literal:
+        return None
+    return {text: place for place, text in enumerate(get_args(kind))}
+
+
+def _missing(what: str, objects: Sequence[Any], names: Sequence[str]) -> EntityEnvError:
+    for row, thing in enumerate(objects):
+        for name in names:
+            try:
+                attrgetter(name)(thing)
+            except AttributeError as error:
+                public = [own for own in dir(thing) if not own.startswith("_")]
+                return FeatureShapeError(
+                    f"{what}, row {row}: feature {name!r} is missing",
+                    expected=f"an object with the attributes {', '.join(names)}",
+                    received=f"{shorten(thing)}: {error}",
+                    hint=nearest(name.partition(".")[0], public),
+                )
+    return FeatureShapeError(f"{what}: an attribute is sometimes missing")

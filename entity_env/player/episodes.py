@@ -1,0 +1,242 @@
+"""Playing whole episodes, with any policy over a ``VecEnv`` or over single observations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.environment import Environment, begin_episode, seed_environment
+from entity_env.errors import SettingError
+from entity_env.metrics import EpisodeTracker, complete_columns, metric_columns
+from entity_env.observation import Observation
+from entity_env.player.play_budget import PlayBudget
+from entity_env.rows.list_env import ListEnv
+from entity_env.rows.vec_env import VecEnv, check_count
+from entity_env.spaces import ActionName
+from entity_env.wrappers.time_limit import TimeLimit
+
+__all__ = ["Policy", "VecPolicy", "play_episodes", "play_rows", "play_scripted", "random_policy"]
+
+VecPolicy: TypeAlias = Callable[[VecObs], Mapping[ActionName, RaggedBufferI64]]
+Policy: TypeAlias = Callable[[Observation], Mapping[ActionName, Action]]
+
+
+def play_episodes(
+    create_env: Callable[[], Environment],
+    policy: VecPolicy,
+    episodes: int,
+    seed: int,
+    *,
+    rows: int = 128,
+    max_steps: int = 0,
+    budget: PlayBudget | None = None,
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Play ``episodes`` fresh episodes; returns the metrics of each, shape (episodes,).
+
+    Every row plays its own share to the end: counting whatever ends first would favour short
+    episodes. When the time is up, the first episodes of each row count, as many as the slowest row
+    has played. If that is none, the first one of each row counts, cut off where it is.
+
+    Args:
+        create_env: Makes one environment.
+        policy: Acts in all rows.
+        episodes: The number of episodes.
+        seed: Seeds the environments.
+        rows: Environments that play at once.
+        max_steps: Longer episodes are cut off; 0 lets them go on for ever.
+        budget: The time that there is; None sets no limit.
+
+    Raises:
+        SettingError: Fewer than one episode.
+    """
+    limited = functools.partial(_limited, create_env, max_steps)
+    # The environments limit themselves: a row that is cut off goes on with its next episode.
+    make_rows = functools.partial(ListEnv, limited)
+    return play_rows(make_rows, policy, episodes, seed, rows=rows, budget=budget)
+
+
+def play_rows(
+    make_rows: Callable[[int, int], VecEnv],
+    policy: VecPolicy,
+    episodes: int,
+    seed: int,
+    *,
+    rows: int = 128,
+    max_steps: int = 0,
+    budget: PlayBudget | None = None,
+) -> dict[str, npt.NDArray[np.float64]]:
+    """As ``play_episodes``, in any ``VecEnv``: ``make_rows`` takes the number of rows and a seed.
+
+    A row whose episode is cut off counts with its reward so far and without the game's own
+    metrics. Nothing can reset a single row: the rest of its share is played afterwards, in new
+    rows whose seed is drawn from ``seed``.
+    """
+    check_count("number of episodes", episodes, error=SettingError)
+    budget = PlayBudget() if budget is None else budget
+    shares = np.array([len(part) for part in np.array_split(range(episodes), min(episodes, rows))])
+    played: list[_Played] = []
+    left, who, attempt = shares.copy(), np.arange(len(shares)), 0
+    while len(who) and not (played and budget.is_up()):
+        with make_rows(len(who), seed) as env:
+            played += _play_shares(env, policy, left, who, shares, max_steps, budget)
+        who = np.flatnonzero(left)
+        attempt += 1
+        seed = int(np.random.SeedSequence(seed, spawn_key=(attempt,)).generate_state(1)[0])
+    if len(who):
+        played = _first_of_each(played, int((shares - left)[who].min()))
+    return complete_columns(metric_columns([summary for _, summary in played]))
+
+
+_Played: TypeAlias = tuple[int, dict[str, float]]
+"""The row of an episode, and its metrics."""
+
+
+def _play_shares(
+    env: VecEnv,
+    policy: VecPolicy,
+    left: npt.NDArray[np.int64],
+    who: npt.NDArray[np.int64],
+    shares: npt.NDArray[np.int64],
+    max_steps: int,
+    budget: PlayBudget,
+) -> list[_Played]:
+    """Play until the rows ``who`` have nothing ``left`` of their shares, or are cut off."""
+    played: list[_Played] = []
+    rewards, lengths = np.zeros(len(who)), np.zeros(len(who), np.int64)
+    plays = np.ones(len(who), np.bool_)
+    obs = env.reset()
+    is_up = False
+    while plays.any() and not is_up:
+        asked, obs = obs.rows, env.act(policy(obs))
+        rewards += obs.reward
+        lengths[asked] += 1
+        before = len(played)
+        for row in np.flatnonzero(obs.done & plays):
+            own = {name: float(column[row]) for name, column in obs.metrics.items()}
+            played.append((who[row], {name: v for name, v in own.items() if v == v}))
+        left[who] -= plays & obs.done
+        is_cut_off = plays & ~obs.done & (lengths == max_steps)
+        is_up = budget.is_up()
+        if is_up:  # of a row that has not played a single episode, the one in hand
+            unplayed = plays & ~obs.done & ~is_cut_off & (left[who] == shares[who])
+            budget.cut_off += int(unplayed.sum())
+            is_cut_off |= unplayed
+        for row in np.flatnonzero(is_cut_off):
+            played.append((who[row], _so_far(float(rewards[row]), int(lengths[row]))))
+        left[who] -= is_cut_off
+        plays &= (left[who] > 0) & ~is_cut_off
+        rewards[obs.done] = 0.0
+        lengths[obs.done] = 0
+        budget.step(len(played) - before)
+    return played
+
+
+def _first_of_each(played: list[_Played], count: int) -> list[_Played]:
+    """The first ``count`` episodes of each row: which ones count does not depend on lengths."""
+    counted: dict[int, int] = {}
+    kept = []
+    for row, summary in played:
+        counted[row] = counted.get(row, 0) + 1
+        if counted[row] <= count:
+            kept.append((row, summary))
+    return kept
+
+
+def _so_far(reward: float, length: int) -> dict[str, float]:
+    """The metrics of an episode that was cut off."""
+    return {"episodic_reward": reward, "episodic_length": float(length)}
+
+
+def play_scripted(
+    create_env: Callable[[], Environment],
+    policy: Policy,
+    episodes: int,
+    seed: int,
+    *,
+    max_steps: int = 0,
+    budget: PlayBudget | None = None,
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Play episodes one after the other with a function from observation to actions.
+
+    When the time is up, the episode in hand is cut off and counts: without it, long episodes would
+    be missing more often than short ones.
+    """
+    check_count("number of episodes", episodes, error=SettingError)
+    budget = PlayBudget() if budget is None else budget
+    env = _limited(create_env, max_steps)
+    try:
+        seed_environment(env, seed)
+        reader = FrameReader(env.obs_space(), env.action_space())
+        tracker = EpisodeTracker()
+        summaries: list[dict[str, float]] = []
+        is_up = False
+        while len(summaries) < episodes and not is_up:
+            observation = begin_episode(env.reset)
+            frame = reader.read(observation)
+            tracker.begin(frame.metrics)
+            while not frame.done and not is_up:
+                observation = env.act(policy(observation))
+                frame = reader.read(observation)
+                tracker.add(frame.reward, frame.metrics)
+                is_up = budget.is_up()
+                budget.step(int(frame.done))
+            budget.cut_off += not frame.done
+            whole = tracker.summary()
+            summaries.append(whole if frame.done else _so_far(tracker.reward, tracker.length))
+    finally:
+        env.close()
+    return complete_columns(metric_columns(summaries))
+
+
+def _limited(create_env: Callable[[], Environment], max_steps: int) -> Environment:
+    """An environment whose episodes are cut off after ``max_steps`` steps, if that is not 0."""
+    return TimeLimit(create_env(), max_steps) if max_steps else create_env()
+
+
+def random_policy(seed: int) -> VecPolicy:
+    """A policy that picks evenly among the choices that the masks allow."""
+    rng = np.random.default_rng(seed)
+
+    def act(obs: VecObs) -> dict[ActionName, RaggedBufferI64]:
+        return {
+            name: RaggedBufferI64.from_flattened(
+                _random_choices(mask, rng)[:, None], mask.actors.size1()
+            )
+            for name, mask in obs.action_masks.items()
+        }
+
+    return act
+
+
+def _random_choices(mask: Any, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    if isinstance(mask, VecCategoricalActionMask):
+        allowed = mask.mask.as_array()
+        draws = rng.random(allowed.shape)
+        chosen: npt.NDArray[np.int64] = np.where(allowed, draws, -1.0).argmax(axis=1)
+        return chosen
+    return _random_actees(mask, rng)
+
+
+def _random_actees(
+    mask: VecSelectEntityActionMask, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    chosen: list[int] = []
+    actees = mask.actees.as_array()[:, 0]
+    pairs = None if mask.mask is None else mask.mask.as_array()[:, 0]
+    first_actee = first_pair = 0
+    for actors, count in zip(mask.actors.size1(), mask.actees.size1(), strict=True):
+        options = actees[first_actee : first_actee + count]
+        for _ in range(actors):
+            allowed = options if pairs is None else options[pairs[first_pair : first_pair + count]]
+            chosen.append(int(rng.choice(allowed)))
+            first_pair += count
+        first_actee += count
+    return np.array(chosen, dtype=np.int64)

@@ -1,0 +1,242 @@
+"""Play any environment in the terminal, alone or beside an agent.
+
+python -m entity_env.runner minesweeper width=4 nmines=3
+python -m entity_env.runner my_pkg.my_env.MyEnv --agent runs/my_run
+python -m entity_env.runner minesweeper --agent runs/my_run --auto --episodes 10
+
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from entity_env.agent import Agent, RandomAgent, fit_environment, load_agent
+from entity_env.batching.frame import RESERVED_METRICS, Frame, typed_actions
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.vec_obs import batch_frames
+from entity_env.command_line import environment_from_words, version_text
+from entity_env.drawing import entity_table
+from entity_env.environment import (
+    Environment,
+    begin_episode,
+    call_environment,
+    check_seed,
+    seed_environment,
+)
+from entity_env.errors import (
+    EntityEnvError,
+    ObservationError,
+    SettingError,
+    shorten,
+)
+from entity_env.metrics import EpisodeTracker
+from entity_env.player.terminal import Asker, QuitError, ask
+from entity_env.rows.vec_env import check_count
+from entity_env.spaces import SelectEntityActionSpace
+
+__all__ = ["main", "play_in_terminal"]
+
+
+def play_in_terminal(
+    create_env: Callable[[], Environment],
+    agent: str | Agent = "random",
+    *,
+    seed: int | None = None,
+    episodes: int | None = None,
+    auto: bool = False,
+    trust: bool = False,
+) -> None:
+    """Play episodes with whoever types, until they have had enough.
+
+    Args:
+        create_env: Makes the environment.
+        agent: What it does is proposed, and shown with its probabilities: a run folder, an agent,
+            or ``random``.
+        seed: Seeds the environment and the agent; None takes a new one and says which.
+        episodes: Ends after so many; None asks after each, or with ``auto`` plays one.
+        auto: Take every proposal without asking.
+        trust: The consent to import code that the agent's folder names, if it needs any.
+
+    Raises:
+        EntityEnvError: The environment made a mistake, or the agent does not fit it.
+    """
+    seed = secrets.randbelow(10**6) if seed is None else check_seed(seed)
+    if episodes is not None:
+        check_count("number of episodes", episodes, error=SettingError)
+    env = call_environment("its constructor", create_env)
+    if not isinstance(env, Environment):
+        raise ObservationError(
+            "this makes no environment",
+            expected="an instance of a subclass of entity_env.Environment",
+            received=shorten(env),
+        )
+    try:
+        game = _Game(env, agent, seed, auto, trust)
+        game.introduce(seed)
+        game.play(1 if auto and episodes is None else episodes)
+    except (QuitError, KeyboardInterrupt):
+        print("\nThank you for playing.")
+    finally:
+        env.close()
+
+
+class _Game:
+    """An environment, what proposes actions, and who takes them."""
+
+    def __init__(
+        self, env: Environment, agent: str | Agent, seed: int, auto: bool, trust: bool
+    ) -> None:
+        self.name = type(getattr(env, "unwrapped", env)).__name__
+        seed_environment(env, seed)
+        spaces = (
+            call_environment("obs_space", env.obs_space),
+            call_environment("action_space", env.action_space),
+        )
+        self.agent: Agent
+        if agent == "random":
+            self.agent = RandomAgent(*spaces, seed)
+        else:
+            self.agent = load_agent(agent, seed, trust) if isinstance(agent, str) else agent
+            env = fit_environment(env, self.agent)
+        self.env = env
+        self.reader = FrameReader(env.obs_space(), spaces[1])
+        self.asker = Asker(self.reader.obs_space, self.reader.action_space, auto=auto)
+        self.returns: list[float] = []
+
+    def introduce(self, seed: int) -> None:
+        """What the game is about, and how to play it."""
+        print(f"{self.name}, seed {seed}")
+        for name, space in self.reader.action_space.items():
+            is_select = isinstance(space, SelectEntityActionSpace)
+            what = "select an entity" if is_select else ", ".join(_labels(space))
+            print(f"  {name}: {what}")
+        if not self.asker.auto:
+            print("? for help, q to quit")
+
+    def play(self, episodes: int | None) -> None:
+        """So many episodes, or as many as somebody likes."""
+        while True:
+            self.returns.append(self._episode(len(self.returns) + 1))
+            if len(self.returns) == episodes:
+                break
+            if episodes is None and ask("\nagain? [Y/n] ").casefold() in ("n", "no"):
+                break
+        if len(self.returns) > 1:
+            print(f"\n{len(self.returns)} episodes, mean return {np.mean(self.returns):g}")
+
+    def _episode(self, number: int) -> float:
+        """One episode; returns its return."""
+        tracker = EpisodeTracker()
+        frame = self._frame("reset", begin_episode, self.env.reset)
+        tracker.begin(frame.metrics)
+        while True:
+            head = f"episode {number}, step {tracker.length}"
+            if tracker.length:
+                head += f": reward {frame.reward:g}, return {tracker.reward:g}"
+            print(f"\n--- {head}")
+            print(self._state(frame))
+            if frame.done:
+                break
+            decision = self.agent.decide(
+                batch_frames([frame], self.reader.obs_space, self.reader.action_space)
+            )
+            chosen = self.asker.choose(frame, decision)
+            actions = typed_actions(frame, chosen, self.reader.action_space)
+            frame = self._frame("act", self.env.act, actions)
+            tracker.add(frame.reward, frame.metrics)
+        how = "cut off by a limit" if frame.truncated else "over"
+        print(f"\nepisode {number} is {how} after {_plural(tracker.length, 'step')}")
+        print(_summary(tracker.summary()))
+        return tracker.reward
+
+    def _state(self, frame: Frame) -> str:
+        """The environment's own text, if it has one, and the entities."""
+        table = entity_table(frame, self.reader.obs_space)
+        text = call_environment("render_text", _own_text, self.env)
+        return table if text is None else f"{text}\n\n{table}"
+
+    def _frame(self, what: str, function: Callable[..., Any], *args: Any) -> Frame:
+        try:
+            return self.reader.read(call_environment(what, function, *args))
+        except EntityEnvError as error:
+            raise error.located(what) from error.__cause__
+
+
+def _own_text(env: Environment) -> str | None:
+    """How the environment draws itself as text, if it does."""
+    try:
+        return env.render_text()
+    except NotImplementedError:
+        return None
+
+
+def _labels(space: Any) -> list[str]:
+    return list(space.index_to_label)
+
+
+def _summary(metrics: Mapping[str, float]) -> str:
+    """Return and own metrics, one a line; of one given at several steps also its mean and range."""
+    lines = {"return": f"{metrics['episodic_reward']:g}"}
+    several = [name for name in metrics if f"{name}.count" in metrics]
+    parts = {
+        f"{name}.{part}" for name in several for part in ("mean", "min", "max", "sum", "count")
+    }
+    for name, value in metrics.items():
+        if name not in parts and name not in RESERVED_METRICS:
+            lines[name] = f"{value:g}"
+    for name in several:
+        mean, low, high = (metrics[f"{name}.{part}"] for part in ("mean", "min", "max"))
+        lines[name] += f"  (mean {mean:g}, from {low:g} to {high:g})"
+    width = max(map(len, lines))
+    return "\n".join(f"  {name:<{width}}  {text}" for name, text in lines.items())
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m entity_env.runner", description="Play an environment in the terminal."
+    )
+    parser.add_argument("env", help="a name such as minesweeper, or my_pkg.my_env.MyEnv")
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        default=[],  # else argparse calls them required
+        metavar="name=value",
+        help="arguments of its constructor",
+    )
+    parser.add_argument(
+        "--agent", default="random", metavar="RUN", help="a run folder, or random (the default)"
+    )
+    parser.add_argument("--seed", type=int, default=None, help="the same games again")
+    parser.add_argument("--episodes", type=int, default=None, help="end after so many")
+    parser.add_argument("--auto", action="store_true", help="let the agent play, ask nothing")
+    parser.add_argument(
+        "--trust", action="store_true", help="import code that an old run names, whoever made it"
+    )
+    parser.add_argument("--version", action="version", version=version_text())
+    given = parser.parse_intermixed_args(arguments)
+    try:
+        play_in_terminal(
+            environment_from_words(given.env, given.settings),
+            given.agent,
+            seed=given.seed,
+            episodes=given.episodes,
+            auto=given.auto,
+            trust=given.trust,
+        )
+    except EntityEnvError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+        sys.stderr.close()
+    return 0

@@ -1,0 +1,213 @@
+"""The reference ``VecEnv``: environments one after the other, in this process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.arguments import named_arguments
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.row_reader import RowReader, Rows, ended_rows
+from entity_env.batching.vec_obs import VecObs
+from entity_env.environment import Environment, begin_episode
+from entity_env.errors import DAMAGES, EntityEnvError, ObservationError, SettingError
+from entity_env.metrics import EpisodeTrackers, metric_columns
+from entity_env.observation import Observation
+from entity_env.own_methods import returns_state, warn_of_return
+from entity_env.rows.garbage import uncollected
+from entity_env.rows.row_environments import RowEnvironments
+from entity_env.rows.shared_buffers import Watch
+from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["ListEnv"]
+
+
+@named_arguments(SettingError)
+class ListEnv(VecEnv):
+    """Steps a list of environments in a loop.
+
+    Observations are read when all rows have acted. An environment may use its arrays and lists
+    again in its next ``act`` or ``reset``; to change some that others show is an ObservationError.
+    Garbage is collected between steps, not within.
+
+    Args:
+        create_env: Makes one environment; called once for each row.
+        num_envs: The number of rows R.
+        seed: Seeds all rows; row i draws from the i-th stream that is spawned from it.
+        first_row: The number of the first row in errors and seeds, where this is a part of a
+            larger whole.
+        on_row: Called with (row, step) before a row's environment runs.
+    """
+
+    def __init__(
+        self,
+        create_env: Callable[[], Environment],
+        num_envs: int,
+        seed: int = 0,
+        *,
+        first_row: int = 0,
+        on_row: Callable[[int, int], None] | None = None,
+    ) -> None:
+        check_count("number of environments", num_envs)
+        self._rows: Rows = None  # type: ignore[assignment]  # what the next actions answer
+        self._envs = RowEnvironments(first_row, on_row)
+        self._episodes = EpisodeTrackers(num_envs)
+        try:
+            self._reader = RowReader(**self._envs.make(create_env, num_envs))
+            self._envs.seed(seed)
+        except BaseException:
+            with contextlib.suppress(EntityEnvError):  # the first error is the one to tell
+                self._close()
+            raise
+
+    def obs_space(self) -> ObsSpace:
+        """What the rows observe."""
+        return self._reader.obs_space
+
+    def action_space(self) -> dict[ActionName, ActionSpace]:
+        """What the rows can do."""
+        return self._reader.action_space
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self._episodes)
+
+    def has_state(self) -> bool:
+        """Whether every environment saves and restores its state."""
+        if not all(env.has_state() for env in self._envs):
+            return False
+        # All environments have the same class; one that has not begun may have no state yet.
+        return self._rows is None or returns_state(next(iter(self._envs)))
+
+    @uncollected
+    def _reset(self, seed: int | None) -> VecObs:
+        if seed is not None:
+            self._envs.seed(seed)
+        self._envs.step = 0
+        first: list[Observation] = []
+        self._envs.reset(first, range(len(self)))
+        obs = self._begin(first, "reset")
+        for row, metrics in enumerate(self._rows.outcome.metrics):
+            self._episodes.begin(row, metrics)
+        return obs
+
+    @uncollected
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        self._envs.step += 1
+        observations = self._envs.act(self._rows.typed_actions(chosen, self.action_space()))
+        over, cut_off = ended_rows(observations)
+        if over or cut_off:
+            return self._restart(observations, over, cut_off)
+        self._rows = self._reader.read(observations, self._envs.places("act"))
+        self._episodes.add(self._rows.outcome.rewards, self._rows.outcome.metrics)
+        return self._rows.obs
+
+    def _restart(
+        self, observations: list[Observation], over: list[int], cut_off: list[int]
+    ) -> VecObs:
+        """Start new episodes in the rows that are over, and in those that a limit cut off."""
+        # What an episode ended with is read before its environment starts the next one.
+        places = self._envs.places
+        ended, final = dict[int, tuple[float, Mapping[str, float]]](), None
+        if over:
+            own = [observations[row] for row in over]
+            outcome = self._reader.outcome(own, places("act", over))
+            ended.update(zip(over, outcome.results(), strict=True))
+        if cut_off:
+            own = [observations[row] for row in cut_off]
+            last = self._reader.read(own, places("act", cut_off))
+            ended.update(zip(cut_off, last.outcome.results(), strict=True))
+            final = last.obs
+        kept = next((row for row in range(len(self)) if row not in ended), None)
+        watch = Watch(observations, kept, len(self))
+        self._envs.reset(observations, sorted(ended))
+        watch.check(places("act", new=ended))
+        now = self._reader.read(observations, places("act", new=ended))
+        self._check_unfinished(now, "reset")
+        rewards, metrics = now.outcome.rewards.copy(), list(now.outcome.metrics)
+        for row, (reward, last_metrics) in ended.items():
+            rewards[row], metrics[row] = reward, last_metrics
+        self._episodes.add(rewards, metrics)
+        summaries: list[dict[str, float] | None] = [None] * len(metrics)
+        for row in ended:
+            summaries[row] = self._episodes[row].summary()
+            self._episodes.begin(row, now.outcome.metrics[row])
+        done, truncated = np.zeros((2, len(metrics)), np.bool_)
+        done[list(ended)] = True
+        truncated[cut_off] = True
+        self._rows = now
+        return replace(
+            now.obs,
+            reward=rewards.astype(np.float32),
+            done=done,
+            truncated=truncated,
+            metrics=metric_columns(summaries),
+            final=final,
+        )
+
+    def _begin(self, observations: list[Observation], what: str) -> VecObs:
+        """Read what ``reset`` or ``set_state`` returned in all rows."""
+        self._rows = self._reader.read(observations, self._envs.places(what))
+        self._check_unfinished(self._rows, what)
+        return replace(self._rows.obs, reward=np.zeros(len(observations), np.float32))
+
+    def _check_unfinished(self, rows: Rows, what: str) -> None:
+        for row in np.flatnonzero(rows.obs.done).tolist():
+            raise ObservationError(
+                f"{what} returned an observation that is done",
+                expected="done=False: a new episode has at least one step",
+            ).located(self._envs.where(row))
+
+    def _get_state(self) -> list[Any]:
+        return [
+            {
+                "env": self._envs.call(row, "get_state", env.get_state),
+                "rng": env.rng.bit_generator.state,
+                "episode": self._episodes[row].get_state(),
+                "step": self._envs.step,
+            }
+            for row, env in enumerate(self._envs)
+        ]
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        check_saved_rows(state, len(self))
+        observations: list[Observation] = []
+        for row, (saved, env) in enumerate(zip(state, self._envs, strict=True)):
+            try:
+                env.rng.bit_generator.state = saved["rng"]
+                self._episodes.set_state(row, saved["episode"])
+                self._envs.step = int(saved["step"])
+                own = saved["env"]
+            except DAMAGES as error:
+                raise damaged_state(saved, error).located(self._envs.where(row)) from error
+            shown = self._envs.call(row, "set_state", env.set_state, own)
+            if not isinstance(shown, Observation):
+                warn_of_return(env, "set_state", shown)
+                shown = self._envs.call(row, "reset", begin_episode, env.reset)
+                self._episodes.begin(row, {})
+            observations.append(shown)
+            if row == 0:
+                watch = Watch(observations, row, len(self))
+        watch.check(self._envs.places("set_state"))
+        return self._begin(observations, "set_state")
+
+    def _check_wrappable(self) -> None:
+        """Any wrapper fits."""
+
+    def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
+        self._envs.wrap(wrapper)
+
+    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
+        return [
+            self._envs.call(row, "render", env.render, **kwargs)
+            for row, env in enumerate(self._envs)
+        ]
+
+    def _close(self) -> None:
+        self._envs.close()

@@ -1,0 +1,185 @@
+"""The environments behind rows: whatever their own code raises names the row and the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from entity_env.actions import Action
+from entity_env.batching.step_results import is_over
+from entity_env.environment import (
+    MOST_RESETS,
+    Environment,
+    check_seed,
+    environment_failed,
+    never_begins,
+    seed_environment,
+)
+from entity_env.errors import EntityEnvError, ObservationError, shorten
+from entity_env.observation import Observation
+from entity_env.rows.shared_buffers import Watch
+from entity_env.spaces import ActionName, check_same_spaces
+
+__all__ = ["RowEnvironments"]
+
+
+class RowEnvironments:
+    """Makes, seeds, plays and closes the environments of rows.
+
+    Args:
+        first_row: The number of the first row in errors and seeds.
+        on_row: Called with (row, step) before a row's environment runs.
+    """
+
+    def __init__(self, first_row: int, on_row: Callable[[int, int], None] | None) -> None:
+        self.step = 0
+        self._first_row = first_row
+        self._on_row = on_row
+        self._envs: list[Environment] = []
+        self._seed = 0
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self._envs)
+
+    def __iter__(self) -> Iterator[Environment]:
+        """The environments, in row order."""
+        return iter(self._envs)
+
+    def make(self, create_env: Callable[[], Environment], count: int) -> dict[str, Any]:
+        """Make all environments; those of a failed attempt are there to be closed.
+
+        Returns:
+            Their ``obs_space`` and ``action_space``, which must be the same.
+        """
+        for row in range(count):
+            self._envs.append(self._made(row, "create_env", create_env))
+        self._check_apart("create_env", self._envs)
+        spaces = self._spaces(self._envs)
+        check_same_spaces(spaces, self.where)
+        return spaces[0]
+
+    def wrap(self, wrapper: Callable[[Environment], Environment]) -> None:
+        """Put a wrapper that keeps the spaces around each; all of them, or none after an error."""
+        wrapped = [self._made(row, "wrapper", wrapper, env) for row, env in enumerate(self._envs)]
+        self._check_apart("wrapper", wrapped)
+        spaces = [*self._spaces(self._envs[:1]), *self._spaces(wrapped)]
+        check_same_spaces(spaces, lambda i: f"{self.where(max(i - 1, 0))}, wrapper")
+        self._envs = wrapped
+        self.seed(self._seed)  # wrappers may draw numbers of their own
+
+    def seed(self, seed: int) -> None:
+        """Seed all; row i draws from the i-th stream that is spawned from ``seed``."""
+        self._seed = seed = check_seed(seed)
+        for row, env in enumerate(self._envs):
+            stream = np.random.SeedSequence(seed, spawn_key=(self._first_row + row,))
+            # 32 bits: what every seeding function takes, numpy.random.seed included.
+            self.call(row, "seed", seed_environment, env, int(stream.generate_state(1)[0]))
+
+    def reset(self, observations: list[Observation], rows: Sequence[int]) -> None:
+        """Put what ``rows`` show after a reset into ``observations``.
+
+        Those whose episode is over before its first step are reset again.
+        """
+        for _ in range(MOST_RESETS):
+            for row in rows:
+                observations[row : row + 1] = [self.call(row, "reset", self._envs[row].reset)]
+                if row == rows[0]:
+                    watch = Watch(observations, row, len(self))
+            watch.check(self.places("reset"))
+            rows = [row for row in rows if is_over(observations[row])]
+            if not rows:
+                return
+        raise never_begins().located(self.where(rows[0]))
+
+    def act(self, actions: Sequence[dict[ActionName, Action]]) -> list[Observation]:
+        """One step of each environment; as ``call``, without a call more for each row."""
+        observations = []
+        row, note = 0, self._on_row
+        try:
+            for row, (env, own) in enumerate(zip(self._envs, actions, strict=True)):
+                if note is not None:
+                    note(self._first_row + row, self.step)
+                observations.append(env.act(own))
+                if row == 0:
+                    watch = Watch(observations, row, len(self))
+        except Exception as error:
+            self._blame(row, "act", error)
+        watch.check(self.places("act"))
+        return observations
+
+    def close(self) -> None:
+        """Close all, then raise the first error."""
+        self._on_row = None  # the row to report is the one that ran, not the one that closes
+        failed: EntityEnvError | None = None
+        for row, env in enumerate(self._envs):
+            try:
+                self.call(row, "close", env.close)
+            except EntityEnvError as error:  # the others hold something to release, too
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def call(self, row: int, what: str, function: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+        """Run the environment's own code; what it raises names the row and the step."""
+        if self._on_row is not None:
+            self._on_row(self._first_row + row, self.step)
+        try:
+            return function(*args, **kw)
+        except Exception as error:
+            self._blame(row, what, error)
+
+    def where(self, row: int) -> str:
+        """The place of a row, for errors."""
+        return f"environment {self._first_row + row}, step {self.step}"
+
+    def places(
+        self, what: str, rows: Sequence[int] | None = None, new: Container[int] = ()
+    ) -> Callable[[int], str]:
+        """The place of the i-th of ``rows`` (None: of all), for errors; ``new`` ones were reset."""
+
+        def place(i: int) -> str:
+            row = i if rows is None else rows[i]
+            return f"{self.where(row)}, {'reset' if row in new else what}"
+
+        return place
+
+    def _blame(self, row: int, what: str, error: Exception) -> NoReturn:
+        if isinstance(error, EntityEnvError):
+            raise error.located(f"{self.where(row)}, {what}") from error.__cause__
+        raise environment_failed(what, error).located(self.where(row)) from error
+
+    def _made(
+        self, row: int, what: str, make: Callable[..., Environment], *inside: Environment
+    ) -> Environment:
+        env = self.call(row, what, make, *inside) if callable(make) else make
+        if env is make or not isinstance(env, Environment):
+            raise ObservationError(
+                f"{what} did not make an environment",
+                expected="a subclass of entity_env.Environment, or what makes an instance",
+                received=shorten(env),
+                hint="the class itself, MyEnv and not MyEnv(): each row has one of its own"
+                if isinstance(make, Environment)
+                else None,
+            ).located(self.where(row))
+        return env
+
+    def _check_apart(self, what: str, envs: Sequence[Environment]) -> None:
+        seen = dict[int, int]()
+        for row, env in enumerate(envs):
+            if seen.setdefault(id(env), row) != row:
+                raise ObservationError(
+                    f"{what} made environment {self._first_row + seen[id(env)]} again",
+                    expected="an environment of its own for each row",
+                ).located(self.where(row))
+
+    def _spaces(self, envs: Sequence[Environment]) -> list[dict[str, Any]]:
+        return [
+            {
+                "obs_space": self.call(row, "obs_space", env.obs_space),
+                "action_space": self.call(row, "action_space", env.action_space),
+            }
+            for row, env in enumerate(envs)
+        ]

@@ -1,0 +1,103 @@
+"""Actions as bytes, to cross a process boundary."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.spaces import ActionName
+
+__all__ = ["deal_actions", "read_actions", "read_dealt_actions", "split_actions"]
+
+Actions: TypeAlias = Mapping[ActionName, RaggedBufferI64]
+"""One entry for each action of the space, in its order. Shape of each: (R, A, 1)."""
+
+
+def split_actions(actions: Actions, counts: Sequence[int]) -> list[bytes]:
+    """Actions of all rows, cut into consecutive parts of ``counts`` rows, for ``read_actions``."""
+    parts: list[list[bytes]] = [[] for _ in counts]
+    rows = np.cumsum([0, *counts])
+    for buffer in actions.values():
+        values, lengths = buffer.as_array(), buffer.size1()
+        ends = np.concatenate([[0], np.cumsum(lengths)])[rows]
+        for i, part in enumerate(parts):
+            part.append(lengths[rows[i] : rows[i + 1]].tobytes())
+            part.append(values[ends[i] : ends[i + 1]].tobytes())
+    return [b"".join(part) for part in parts]
+
+
+def read_actions(
+    message: bytes, names: Sequence[ActionName], num_rows: int
+) -> dict[ActionName, RaggedBufferI64]:
+    """The actions of one part of ``num_rows`` rows; ``names`` are those of the action space."""
+    numbers = np.frombuffer(message, np.int64)
+    actions = {}
+    for name in names:
+        lengths = numbers[:num_rows]
+        values = numbers[num_rows : num_rows + lengths.sum()]
+        actions[name] = RaggedBufferI64.from_flattened(values[:, None], lengths)
+        numbers = numbers[num_rows + len(values) :]
+    return actions
+
+
+def deal_actions(
+    actions: Actions, rows: npt.NDArray[np.int64], owners: npt.NDArray[np.int64]
+) -> dict[int, bytes]:
+    """Actions of some rows, sorted out by who gets them, for ``read_dealt_actions``.
+
+    Args:
+        actions: Those of the M rows, in the order of ``rows``.
+        rows: The number of each row. Shape: (M,).
+        owners: Who gets the actions of each row. Shape: (M,).
+
+    Returns:
+        A message for each of the owners: its number of rows, the rows, the lengths (rows, actions),
+        the values row by row, all int64.
+    """
+    parts: dict[int, tuple[list[int], list[int], list[bytes]]] = {}
+    dealt = [parts.setdefault(owner, ([], [], [])) for owner in owners.tolist()]
+    cut = [_by_row(buffer) for buffer in actions.values()]
+    for i, row in enumerate(rows.tolist()):
+        numbers, lengths, values = dealt[i]
+        numbers.append(row)
+        lengths += [len(own[i]) // 8 for own in cut]
+        values += [own[i] for own in cut]
+    messages = {}
+    for owner, (numbers, lengths, values) in parts.items():
+        head = [len(numbers), *numbers, *lengths]
+        messages[owner] = struct.pack(f"{len(head)}q", *head) + b"".join(values)
+    return messages
+
+
+def read_dealt_actions(
+    message: bytes, names: Sequence[ActionName]
+) -> list[tuple[int, dict[ActionName, RaggedBufferI64]]]:
+    """Each row of one owner with its actions, all of shape (1, A, 1)."""
+    numbers = memoryview(message).cast("q")
+    end_of_rows = 1 + numbers[0]
+    rows = numbers[1:end_of_rows].tolist()
+    start = end_of_rows + len(rows) * len(names)
+    lengths = iter(numbers[end_of_rows:start].tolist())
+    values = np.frombuffer(message, np.int64)[:, None]
+    dealt = []
+    for row in rows:
+        actions = {}
+        for name in names:
+            end = start + next(lengths)
+            own = np.array([end - start], np.int64)
+            actions[name] = RaggedBufferI64.from_flattened(values[start:end], own)
+            start = end
+        dealt.append((row, actions))
+    return dealt
+
+
+def _by_row(buffer: RaggedBufferI64) -> list[bytes]:
+    """The values of each row."""
+    values = buffer.as_array().tobytes()
+    ends = (8 * buffer.size1().cumsum()).tolist()
+    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]

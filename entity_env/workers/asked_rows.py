@@ -1,0 +1,122 @@
+"""The rows of an ``AsyncEnv`` that wait for actions, and the observations that they answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.vec_obs import VecActionMask, VecCategoricalActionMask, VecObs
+from entity_env.errors import RowsError, shorten
+
+__all__ = ["AskedRows", "Ready"]
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The rows that are ready first, and what they observe.
+
+    Args:
+        rows: The number of each row, in the order in which they became ready. Shape: (M,), int64.
+        obs: Their observations, in the same order: M rows.
+    """
+
+    rows: npt.NDArray[np.int64]
+    obs: VecObs
+
+
+class AskedRows:
+    """Remembers for each row that waits for actions in which batch it was returned, and where.
+
+    Args:
+        num_envs: The number of rows R.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        self._num_envs = num_envs
+        self._places: dict[int, tuple[Ready, int]] = {}
+
+    def __len__(self) -> int:
+        """How many rows wait for actions."""
+        return len(self._places)
+
+    def add(self, ready: Ready) -> None:
+        """Its rows wait for actions from now on."""
+        self._places.update((row, (ready, i)) for i, row in enumerate(ready.rows.tolist()))
+
+    def remove(self, rows: npt.NDArray[np.int64]) -> None:
+        """They have their actions."""
+        for row in rows.tolist():
+            del self._places[row]
+
+    def clear(self) -> None:
+        """No row waits."""
+        self._places.clear()
+
+    def text(self) -> str:
+        """Their numbers, for a message."""
+        return shorten(sorted(self._places)) if self._places else "none"
+
+    def numbers(self, rows: Any) -> npt.NDArray[np.int64]:
+        """``rows`` as an array of distinct rows that wait for actions. Shape: (M,), int64.
+
+        Raises:
+            RowsError: It is something else.
+        """
+        try:
+            numbers = np.asarray(rows)
+        except ValueError:  # lists of different lengths
+            numbers = np.array(None)
+        if numbers.size == 0:
+            return np.zeros(0, np.int64)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise RowsError(
+                "the rows are not numbers of rows",
+                expected=f"whole numbers from 0 to {self._num_envs - 1}, such as Ready.rows",
+                received=shorten(rows),
+            )
+        seen: set[int] = set()
+        for row in numbers.tolist():
+            if row in seen or row not in self._places:
+                known = 0 <= row < self._num_envs
+                problem = "is given twice" if row in seen else "does not wait for actions"
+                raise RowsError(
+                    f"row {row} {problem if known else 'does not exist'}",
+                    expected=f"rows that recv has returned, each once; waiting: {self.text()}",
+                    received=shorten(numbers.tolist()),
+                )
+            seen.add(row)
+        return numbers.astype(np.int64)
+
+    def obs(self, rows: npt.NDArray[np.int64]) -> VecObs:
+        """What was observed by these rows, at least one. Only its action masks are in their order.
+
+        Raises:
+            RowsError: They were returned by different calls of ``recv``.
+        """
+        ready, _ = self._places[int(rows[0])]
+        strangers = [row for row in rows.tolist() if self._places[row][0] is not ready]
+        if strangers:
+            raise RowsError(
+                f"rows {rows[0]} and {strangers[0]} come from different calls of recv",
+                expected="the rows of one Ready, or some of them",
+                received=shorten(rows.tolist()),
+                hint="call send once for each",
+            )
+        if np.array_equal(rows, ready.rows):
+            return ready.obs
+        places = np.array([self._places[row][1] for row in rows.tolist()], np.int64)
+        masks = ready.obs.action_masks
+        return replace(
+            ready.obs, action_masks={name: _chosen(mask, places) for name, mask in masks.items()}
+        )
+
+
+def _chosen(mask: VecActionMask, frames: npt.NDArray[np.int64]) -> VecActionMask:
+    """Some frames of a mask."""
+    if isinstance(mask, VecCategoricalActionMask):
+        return VecCategoricalActionMask(mask.actors[frames], mask.mask[frames])
+    pairs = None if mask.mask is None else mask.mask[frames]
+    return replace(mask, actors=mask.actors[frames], actees=mask.actees[frames], mask=pairs)

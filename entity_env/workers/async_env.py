@@ -1,0 +1,324 @@
+"""Environments in worker processes that do not wait for each other."""
+
+from __future__ import annotations
+
+import pickle
+import selectors
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.arguments import named_arguments
+from entity_env.batching.action_checks import check_actions
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.vec_obs import VecObs, all_rows
+from entity_env.environment import Environment, check_seed
+from entity_env.errors import (
+    ClosedError,
+    NotReadyError,
+    ResetNeededError,
+    RowsError,
+    SettingError,
+    StateError,
+    TimeoutValueError,
+    shorten,
+)
+from entity_env.rows.vec_env import VecEnv, check_count
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.workers.action_format import deal_actions
+from entity_env.workers.asked_rows import AskedRows, Ready
+from entity_env.workers.obs_format import ObsFormat
+from entity_env.workers.row_loop import ROUND
+from entity_env.workers.worker_process import (
+    WorkerProcess,
+    common_spaces,
+    end_workers,
+    start_workers,
+)
+
+__all__ = ["AsyncEnv", "Ready"]
+
+_LONGEST_WAIT = 3600.0
+"""Seconds that one system call waits: what it can take ends at some weeks."""
+_FOR_EVER = 1e12
+"""Seconds after which nobody asks."""
+
+
+@named_arguments(SettingError)
+class AsyncEnv(VecEnv):
+    """Steps each row as soon as it has its actions, and returns the first M that are ready.
+
+    Where steps take very different times, rows that are done need not wait for slow ones. It is a
+    ``VecEnv`` whose observations ask M rows at a time; what a row got while others were asked comes
+    with the observation that asks it::
+
+        with AsyncEnv(Game, num_envs=32, num_processes=8, batch_size=8) as env:
+            obs = env.reset()
+            while ...:
+                obs = env.act(policy(obs))  # of the rows obs.rows
+
+    Who has something else to do meanwhile sends and receives apart::
+
+            env.async_reset()
+            while ...:
+                ready = env.recv()
+                env.send(policy(ready.obs), ready.rows)
+
+    Row i plays the same episodes as row i of a ``ListEnv`` of the same seed that receives the same
+    actions; which rows come together depends on time. A worker plays its rows one at a time, in the
+    order in which their actions arrive. Rows reset themselves, as in ``VecObs``. Use it from one
+    thread. Needs POSIX.
+
+    Args:
+        create_env: Makes one environment, importable or picklable with cloudpickle.
+        num_envs: The number of rows R.
+        num_processes: The number of workers, at most ``num_envs``. More than there are cores make
+            sense where environments wait for something else than the processor.
+        batch_size: The number of rows M that ``recv`` returns, at most ``num_envs``.
+        seed: Seeds all rows.
+    """
+
+    def __init__(
+        self,
+        create_env: Callable[[], Environment],
+        num_envs: int,
+        num_processes: int,
+        batch_size: int,
+        seed: int = 0,
+    ) -> None:
+        check_count("number of environments", num_envs)
+        self._num_envs = int(num_envs)
+        self._batch_size = check_count("batch size", batch_size, most=num_envs)
+        self._workers = start_workers(create_env, num_envs, num_processes, seed, apart=True)
+        self._selector = selectors.DefaultSelector()
+        self._finalizer = weakref.finalize(self, _end, self._workers, self._selector)
+        try:
+            self._spaces = common_spaces(self._workers)
+        except BaseException:
+            self.close()
+            raise
+        for worker in self._workers:
+            self._selector.register(worker.channel.fileno(), selectors.EVENT_READ, worker)
+        counts = [worker.num_rows for worker in self._workers]
+        self._owners = np.repeat(np.arange(len(counts)), counts)
+        self._format = ObsFormat(self.obs_space(), self.action_space())
+        self._round = 0
+        # A row is ready, with the place of its observation, or asked for actions, or on its way.
+        self._arrived: deque[tuple[int, bytes]] = deque()
+        self._asked = AskedRows(len(self))
+        self._acting = all_rows(0)  # whom the last observation of ``act`` asks
+
+    def obs_space(self) -> ObsSpace:
+        """What the rows observe."""
+        space: ObsSpace = self._spaces["obs_space"]
+        return space
+
+    def action_space(self) -> dict[ActionName, ActionSpace]:
+        """What the rows can do."""
+        space: dict[ActionName, ActionSpace] = self._spaces["action_space"]
+        return space
+
+    @property
+    def batch_size(self) -> int:
+        """The number of rows M that ``recv`` returns."""
+        return self._batch_size
+
+    def __len__(self) -> int:
+        """The number of rows R."""
+        return self._num_envs
+
+    def async_reset(self, seed: int | None = None) -> None:
+        """Start a new episode in each row; with a seed, restart the rows' random numbers first.
+
+        Returns at once; ``recv`` comes next. Steps that run are finished and dropped, as are those
+        that wait.
+        """
+        self._check_open()
+        self._last = None
+        if seed is not None:
+            seed = check_seed(seed)
+        self._round += 1
+        self._arrived.clear()
+        self._asked.clear()
+        order = pickle.dumps((self._round, seed))
+        self._send(b"s", dict.fromkeys(range(len(self._workers)), order))
+
+    def recv(self, timeout: float | None = None) -> Ready:
+        """The M rows that became ready first and have not been returned; waits for them.
+
+        Args:
+            timeout: Seconds to wait at most; None or infinity waits as long as it takes.
+
+        Raises:
+            NotReadyError: The time is over. Nothing is lost: call it again.
+            RowsError: Fewer than M rows are ready or on their way, so that it would wait for ever.
+        """
+        self._check_begun("recv")
+        return self._receive(_end_of(timeout))
+
+    def send(self, actions: Mapping[ActionName, RaggedBufferI64], rows: Any) -> None:
+        """Give rows their actions; returns at once.
+
+        Args:
+            actions: For each action one number for each actor of the rows' observations, as in
+                ``VecEnv.act``. Shape: (M, A, 1), int64.
+            rows: The rows that they are for: ``Ready.rows`` of a ``recv``, or some of them in any
+                order, each once. Shape: (M,).
+
+        Raises:
+            RowsError: Rows that do not wait for actions, or that come from different ``recv``.
+        """
+        self._check_begun("send")
+        numbers = self._asked.numbers(rows)
+        if not len(numbers):
+            return
+        obs = self._asked.obs(numbers)
+        chosen = check_actions(actions, obs, self.action_space(), numbers)
+        self._last = None  # ``act`` would answer it again
+        self._deal(chosen, numbers)
+
+    def __enter__(self) -> AsyncEnv:
+        """Use as a context manager that closes at the end."""
+        return self
+
+    def _reset(self, seed: int | None) -> VecObs:
+        self.async_reset(seed)
+        return self._next()
+
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        self._deal(chosen, self._acting)
+        return self._next()
+
+    def _next(self) -> VecObs:
+        """The M rows that are ready first, as an observation of all rows that asks these."""
+        ready = self._receive(None, ascending=True)
+        self._acting = ready.rows
+
+        def of_all(values: npt.NDArray[Any], missing: float) -> npt.NDArray[Any]:
+            column = np.full(len(self), missing, values.dtype)
+            column[ready.rows] = values
+            return column
+
+        return replace(
+            ready.obs,
+            reward=of_all(ready.obs.reward, 0.0),
+            done=of_all(ready.obs.done, False),
+            truncated=of_all(ready.obs.truncated, False),
+            metrics={name: of_all(column, np.nan) for name, column in ready.obs.metrics.items()},
+            rows=ready.rows,
+        )
+
+    def _deal(
+        self, chosen: Mapping[ActionName, RaggedBufferI64], rows: npt.NDArray[np.int64]
+    ) -> None:
+        """Send checked actions to the workers of these rows."""
+        self._asked.remove(rows)
+        self._send(b"a", deal_actions(chosen, rows, self._owners[rows]))
+
+    def _get_state(self) -> list[Any]:
+        raise StateError("the rows of an AsyncEnv do not save their state", expected="a ListEnv")
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        raise StateError("the rows of an AsyncEnv do not restore a state", expected="a ListEnv")
+
+    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
+        raise SettingError(
+            "the rows of an AsyncEnv are not drawn while they play", expected="a ListEnv"
+        )
+
+    def _close(self) -> None:
+        self._finalizer()
+
+    def _check_open(self) -> None:
+        if not self._finalizer.alive:
+            raise ClosedError("this environment is closed", hint="make a new one")
+
+    def _check_begun(self, what: str) -> None:
+        self._check_open()
+        if self._round == 0:
+            raise ResetNeededError(f"{what} was called before async_reset", hint="call it first")
+
+    def _receive(self, end: float | None, ascending: bool = False) -> Ready:
+        """``recv`` until the moment ``end``; the rows in order of arrival, or of their numbers."""
+        there = self._num_envs - len(self._asked)
+        if there < self._batch_size:
+            raise RowsError(
+                f"recv would wait for ever: it returns {self._batch_size} rows, "
+                f"and {there} are ready or on their way",
+                expected=f"at most {self._num_envs - self._batch_size} rows that wait for actions",
+                received=f"{len(self._asked)}: {self._asked.text()}",
+                hint="send them their actions first",
+            )
+        try:
+            while len(self._arrived) < self._batch_size:
+                self._wait(end)
+            return self._take(ascending)
+        except NotReadyError:
+            raise
+        except BaseException:  # Ctrl-C too may have come in the middle of a message
+            self.close()
+            raise
+
+    def _send(self, kind: bytes, messages: Mapping[int, bytes]) -> None:
+        """Send some of the workers a message each."""
+        try:
+            for i, message in messages.items():
+                self._workers[i].send(kind, message)
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait(self, end: float | None) -> None:
+        """Note the rows that have become ready; waits for some of them."""
+        left = _LONGEST_WAIT if end is None else max(0.0, end - time.monotonic())
+        events = self._selector.select(min(left, _LONGEST_WAIT))
+        if not events and end is not None and time.monotonic() >= end:
+            raise NotReadyError(
+                "the time for recv is over",
+                expected=f"{self._batch_size} rows that are ready",
+                received=f"{len(self._arrived)} rows",
+                hint="nothing is lost: call recv again",
+            )
+        for key, _ in events:
+            worker: WorkerProcess = key.data
+            for report in worker.take():
+                number, row = ROUND.unpack_from(report)
+                if number == self._round:
+                    self._arrived.append((row, report[ROUND.size :]))
+
+    def _take(self, ascending: bool) -> Ready:
+        first = [self._arrived.popleft() for _ in range(self._batch_size)]
+        if ascending:
+            first.sort()  # no row is there twice
+        rows = np.array([row for row, _ in first], np.int64)
+        parts = [
+            self._workers[owner].block.read(place)
+            for owner, (_, place) in zip(self._owners[rows].tolist(), first, strict=True)
+        ]
+        ready = Ready(rows, self._format.join(parts))
+        self._asked.add(ready)
+        return ready
+
+
+def _end_of(timeout: float | None) -> float | None:
+    """The moment at which a call that begins now has to be over."""
+    if timeout is None:
+        return None
+    is_number = isinstance(timeout, int | float | np.integer | np.floating)
+    if isinstance(timeout, bool) or not is_number or not timeout >= 0:
+        raise TimeoutValueError(
+            "invalid timeout", expected="seconds >= 0, or None", received=shorten(timeout)
+        )
+    # Also infinity, and whole numbers that no float holds.
+    return None if timeout > _FOR_EVER else time.monotonic() + float(timeout)
+
+
+def _end(workers: list[WorkerProcess], selector: selectors.BaseSelector) -> None:
+    selector.close()
+    end_workers(workers)

@@ -1,0 +1,224 @@
+"""``VecObs`` as one string of bytes, to cross a process boundary, and several of them as one."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.vec_obs import (
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+    all_rows,
+)
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace, SelectEntityActionSpace
+
+__all__ = ["ObsFormat"]
+
+Column: TypeAlias = Sequence[Any]
+"""For each part that is joined its values of one column, or None where it leaves that out."""
+
+
+class ObsFormat:
+    """The columns of a ``VecObs`` of given spaces, one after the other in memory.
+
+    A message is the number of values of each column (int64, -1 for a column that is left out),
+    then the values. The order is that of the size of a value, which keeps them aligned::
+
+        int64    lengths of each entity type; actors, their lengths, actees, theirs of each action;
+                 the rows of the frames, left out where they are all
+        float64  metrics (K, R)
+        float32  features of each entity type, rewards, global features
+        bool     visible of each entity type, mask of each action, done, truncated
+        uint8    names of the metrics as JSON; the final observation, again such a message
+
+    Writer and reader need equal spaces whose names come in the same order.
+    """
+
+    def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
+        self._widths = {name: len(entity.names) for name, entity in obs_space.entities.items()}
+        self._globals = len(obs_space.global_names)
+        # The number of choices, or None where entities are selected.
+        self._choices = {
+            name: None if isinstance(space, SelectEntityActionSpace) else len(space)
+            for name, space in action_space.items()
+        }
+        types, actions = len(self._widths), len(self._choices)
+        selects = sum(choices is None for choices in self._choices.values())
+        self._ints = types + 2 * actions + 2 * selects + 1
+        # Of each column what its values are, as in ``struct``, and the bytes of one.
+        kinds = "q" * self._ints + "d" + "f" * (types + 2) + "?" * (types + actions + 2) + "BB"
+        self._kinds: list[tuple[Any, int]] = [(kind, struct.calcsize(kind)) for kind in kinds]
+        self._counts = struct.Struct(f"{len(kinds)}q")
+
+    def pack(self, obs: VecObs) -> bytes:
+        """The message that says all that ``obs`` says."""
+        ints: list[Any] = [obs.features[name].size1() for name in self._widths]
+        bools: list[Any] = [_flat(obs.visible.get(name)) for name in self._widths]
+        for name in self._choices:
+            mask = obs.action_masks[name]
+            ints += [mask.actors.size1(), mask.actors.as_array()]
+            if isinstance(mask, VecSelectEntityActionMask):
+                ints += [mask.actees.size1(), mask.actees.as_array()]
+            bools.append(_flat(mask.mask))
+        columns = [
+            *ints,
+            None if obs.num_frames == len(obs) else obs.rows,
+            np.stack(list(obs.metrics.values())) if obs.metrics else None,
+            *(obs.features[name].as_array() for name in self._widths),
+            obs.reward,
+            obs.global_features,
+            *bools,
+            obs.done,
+            obs.truncated,
+            np.frombuffer(json.dumps(list(obs.metrics)).encode(), np.uint8)
+            if obs.metrics
+            else None,
+            None if obs.final is None else np.frombuffer(self.pack(obs.final), np.uint8),
+        ]
+        counts = [-1 if column is None else column.size for column in columns]
+        there = [column for column in columns if column is not None]
+        return self._counts.pack(*counts) + b"".join(there)
+
+    def join(self, parts: Sequence[tuple[Any, int]]) -> VecObs:
+        """The rows of several messages, in order, as one observation that shares no memory.
+
+        Args:
+            parts: For each message the memory in which it lies, and its first byte.
+        """
+        columns: list[Column] = list(zip(*(self._read(*part) for part in parts), strict=True))
+        types = len(self._widths)
+        ints, rest = columns[: self._ints], columns[self._ints :]
+        metrics, floats = rest[0], rest[1 : types + 3]
+        bools, (metric_names, finals) = rest[types + 3 : -2], rest[-2:]
+        lengths = [_joined(column, np.int64) for column in ints[:types]]
+        counts = [len(part) for part in floats[types]]
+        rows = _rows(ints[-1], counts)
+        final_parts = [(final, 0) for final in finals if final is not None]
+        return VecObs(
+            features={
+                name: _features(column, own, width)
+                for (name, width), column, own in zip(
+                    self._widths.items(), floats[:types], lengths, strict=True
+                )
+            },
+            action_masks=self._masks(ints[types:-1], bools[types:-2]),
+            reward=_joined(floats[types], np.float32),
+            done=_joined(bools[-2], np.bool_),
+            truncated=_joined(bools[-1], np.bool_),
+            global_features=_joined(floats[-1], np.float32).reshape(len(rows), self._globals),
+            visible={
+                name: _bools(shown, [int(np.sum(part)) for part in own_counts], own)
+                for name, shown, own_counts, own in zip(
+                    self._widths, bools[:types], ints[:types], lengths, strict=True
+                )
+                if any(part is not None for part in shown)
+            },
+            metrics=_metrics(metrics, metric_names, counts),
+            final=self.join(final_parts) if final_parts else None,
+            rows=rows,
+        )
+
+    def _read(self, memory: Any, start: int) -> list[Any]:
+        """The columns of one message, as they lie in memory."""
+        view = memoryview(memory)
+        counts = self._counts.unpack_from(view, start)
+        start += self._counts.size
+        columns: list[Any] = []
+        for (kind, size), count in zip(self._kinds, counts, strict=True):
+            if count < 0:
+                columns.append(None)
+            else:
+                end = start + count * size
+                columns.append(view[start:end].cast(kind))
+                start = end
+        return columns
+
+    def _masks(self, ints: Sequence[Column], bools: Sequence[Column]) -> dict[str, VecActionMask]:
+        masks: dict[str, VecActionMask] = {}
+        columns = iter(ints)
+        for (name, choices), column in zip(self._choices.items(), bools, strict=True):
+            counts = next(columns)
+            lengths = _joined(counts, np.int64)
+            actors = _indices(next(columns), lengths)
+            if choices is not None:
+                values = _joined(column, np.bool_).reshape(-1, choices)
+                mask = RaggedBufferBool.from_flattened(values, lengths)
+                masks[name] = VecCategoricalActionMask(actors, mask)
+                continue
+            actee_counts = next(columns)
+            actee_lengths = _joined(actee_counts, np.int64)
+            actees = _indices(next(columns), actee_lengths)
+            pairs = None
+            if any(part is not None for part in column):
+                both = zip(counts, actee_counts, strict=True)
+                sizes = [int(np.dot(a, b)) for a, b in both]
+                pairs = _bools(column, sizes, lengths * actee_lengths)
+            masks[name] = VecSelectEntityActionMask(actors, actees, pairs)
+        return masks
+
+
+def _rows(column: Column, counts: Sequence[int]) -> npt.NDArray[np.int64]:
+    """The rows of the frames of all parts, each of which has so many rows."""
+    if all(part is None for part in column):
+        return all_rows(sum(counts))
+    starts = np.cumsum([0, *counts])
+    return np.concatenate(
+        [
+            start + (all_rows(count) if part is None else np.asarray(part, np.int64))
+            for part, start, count in zip(column, starts, counts, strict=False)
+        ]
+    )
+
+
+def _flat(buffer: RaggedBufferBool | None) -> npt.NDArray[np.bool_] | None:
+    return None if buffer is None else buffer.as_array()
+
+
+def _joined(column: Column, dtype: type) -> npt.NDArray[Any]:
+    """The values of a column that no part leaves out, in memory of their own."""
+    return np.frombuffer(bytearray().join(column), dtype)
+
+
+def _features(column: Column, lengths: npt.NDArray[np.int64], width: int) -> RaggedBufferF32:
+    # The number of rows is given: without features it cannot be had from the values.
+    values = _joined(column, np.float32).reshape(int(lengths.sum()), width)
+    return RaggedBufferF32.from_flattened(values, lengths)
+
+
+def _indices(column: Column, lengths: npt.NDArray[np.int64]) -> RaggedBufferI64:
+    return RaggedBufferI64.from_flattened(_joined(column, np.int64)[:, None], lengths)
+
+
+def _bools(
+    column: Column, sizes: Sequence[int], lengths: npt.NDArray[np.int64]
+) -> RaggedBufferBool:
+    """One value a row of the buffer; a part without the column says True everywhere."""
+    parts = [
+        b"\1" * size if part is None else part for part, size in zip(column, sizes, strict=True)
+    ]
+    return RaggedBufferBool.from_flattened(_joined(parts, np.bool_)[:, None], lengths)
+
+
+def _metrics(
+    column: Column, names: Column, counts: Sequence[int]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """A part without a metric has NaN in its rows."""
+    joined: dict[str, npt.NDArray[np.float64]] = {}
+    ends = np.cumsum(counts).tolist()
+    for values, own, end, count in zip(column, names, ends, counts, strict=True):
+        if values is None:
+            continue
+        lines = np.asarray(values).reshape(-1, count)
+        for name, line in zip(json.loads(bytes(own)), lines, strict=True):
+            if name not in joined:
+                joined[name] = np.full(ends[-1], np.nan)
+            joined[name][end - count : end] = line
+    return dict(sorted(joined.items()))

@@ -1,0 +1,146 @@
+"""The process behind ``ParallelEnv`` and ``AsyncEnv``: environments at the other end of a socket.
+
+Started with the numbers of two inherited file descriptors as arguments: the socket, and the shared
+memory into which observations go. It is not a fork: it shares no locks or threads with its parent,
+does not import the parent's main module, and ends when the parent's end of the socket closes,
+however the parent ended and whatever an environment does at that moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pickle
+import select
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+from entity_env import errors
+from entity_env.errors import EntityEnvError
+from entity_env.rows.list_env import ListEnv
+from entity_env.spaces import check_same_spaces
+from entity_env.workers.action_format import read_actions
+from entity_env.workers.channel import Channel
+from entity_env.workers.interpreter import leave_signals_to_parent
+from entity_env.workers.obs_format import ObsFormat
+from entity_env.workers.pickles import loaded, pickled
+from entity_env.workers.row_loop import play_rows
+from entity_env.workers.shared_block import SharedBlock
+
+__all__ = ["main", "revive"]
+
+SECONDS_TO_CLOSE = 5.0
+"""How long environments may take to close once the parent is gone."""
+
+
+def main() -> None:
+    """Answer requests until the parent closes its end."""
+    leave_signals_to_parent()  # which closes its end when it is done
+    for descriptor in map(int, sys.argv[1:]):  # not for programs that an environment starts
+        os.set_inheritable(descriptor, False)
+    connected = socket.socket(fileno=int(sys.argv[1]))
+    threading.Thread(target=_end_with_parent, args=(connected.fileno(),), daemon=True).start()
+    channel = Channel(connected)
+    block = SharedBlock(int(sys.argv[2]))
+    with (
+        contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError),
+        contextlib.closing(channel),  # now, not when the last thread of an environment ends
+        contextlib.ExitStack() as at_end,
+    ):
+        try:
+            _serve(channel, block, at_end)
+        except EntityEnvError as error:
+            kind = type(error)
+            fields = (kind.__module__, kind.__qualname__, error.fields())
+            channel.send(b"e", pickle.dumps(fields))
+
+
+def revive(module: str, name: str, fields: dict[str, Any]) -> EntityEnvError:
+    """The error that a worker sent, as its own class where this process can import it."""
+    try:
+        kind = getattr(importlib.import_module(module), name)
+        revived: EntityEnvError = kind.from_fields(fields)
+    except Exception:  # the class lives in a function, or its constructor wants other arguments
+        return EntityEnvError.from_fields(fields)
+    return revived
+
+
+def _end_with_parent(descriptor: int) -> None:
+    """Wait until the parent is gone, then end this process even if an environment never returns."""
+    hang_up = select.poll()
+    hang_up.register(descriptor, 0)
+    hang_up.poll()
+    time.sleep(SECONDS_TO_CLOSE)
+    os._exit(1)
+
+
+def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -> None:
+    """Make the environments that the first message asks for, and play them."""
+    # The parent wrote these pickles a moment ago, in the same program: they are not foreign data.
+    start = pickle.loads(channel.receive()[1])
+    create_env = loaded("create_env", start["create_env"])
+    first, count = start["first_row"], start["num_rows"]
+    parts = [(first + i, 1) for i in range(count)] if start["apart"] else [(first, count)]
+    envs = []
+    for row, rows in parts:
+        env = ListEnv(create_env, rows, start["seed"], first_row=row, on_row=block.note)
+        at_end.callback(env.close)
+        envs.append(env)
+    spaces = [{"obs_space": env.obs_space(), "action_space": env.action_space()} for env in envs]
+    check_same_spaces(spaces, lambda i: f"environment {parts[i][0]}, step 0")
+    has_state = all(env.has_state() for env in envs)
+    # The first row's: all of them are packed in its order. Labels may be of classes of a script.
+    channel.send(b"p", pickled("the spaces", {**spaces[0], "has_state": has_state}))
+    if start["apart"]:
+        play_rows(channel, block, {row: env for (row, _), env in zip(parts, envs, strict=True)})
+    else:
+        _play_together(channel, block, envs[0])
+
+
+def _play_together(channel: Channel, block: SharedBlock, env: ListEnv) -> None:
+    """Answer every request with the observation of all rows, or with what else it asks for."""
+    obs_format = ObsFormat(env.obs_space(), env.action_space())
+    names = list(env.action_space())
+    while True:
+        kind, content = channel.receive()
+        if kind == b"a":
+            # Past the checks of ``act``: the parent has made them, for the same observation.
+            obs = env._act(read_actions(content, names, len(env)))
+        else:
+            request, argument = pickle.loads(content)
+            if request == "reset":
+                obs = env.reset(argument)
+            elif request == "set_state":
+                obs = env.set_state(argument)
+            else:
+                answer = _answer(env, request, argument)
+                channel.send(b"p", _pickled(request, answer))
+                continue
+        channel.send(b"o", block.write(0, obs_format.pack(obs)))
+
+
+def _answer(env: ListEnv, request: str, argument: Any) -> Any:
+    """The answer to a request that leads to no observation."""
+    if request == "get_state":
+        return env.get_state()
+    if request == "has_state":
+        return env.has_state()
+    if request == "render":
+        return env.render(**argument)
+    assert request == "wrap_each", request
+    env.wrap_each(loaded("the wrapper", argument))
+    return env.has_state()
+
+
+def _pickled(request: str, answer: Any) -> bytes:
+    try:
+        return pickle.dumps(answer)
+    except Exception as error:  # a state may hold whatever its environment put into it
+        raise errors.StateError(
+            f"what {request} returned cannot be sent to the main process: {error}",
+            expected="plain values: numbers, strings, lists and dicts",
+        ) from error

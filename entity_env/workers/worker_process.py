@@ -1,0 +1,165 @@
+"""The parent's side of worker processes: start them, talk to them, find out how they ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from entity_env.environment import Environment, check_seed
+from entity_env.errors import (
+    NumEnvsError,
+    WorkerDiedError,
+)
+from entity_env.rows.vec_env import check_count
+from entity_env.spaces import check_same_spaces
+from entity_env.workers.channel import Channel
+from entity_env.workers.interpreter import start_python
+from entity_env.workers.pickles import pickled
+from entity_env.workers.shared_block import SharedBlock
+from entity_env.workers.worker import SECONDS_TO_CLOSE, revive
+
+__all__ = ["WorkerProcess", "common_spaces", "end_workers", "start_workers"]
+
+_START = "from entity_env.workers.worker import main; main()"
+_SECONDS_TO_DIE = 2 * SECONDS_TO_CLOSE
+"""A worker whose socket is closed ends itself sooner, unless the system has stopped it."""
+
+
+class WorkerProcess:
+    """One process with its socket, and the memory that it shares."""
+
+    def __init__(self, first_row: int, num_rows: int) -> None:
+        self.first_row = first_row
+        self.num_rows = num_rows
+        near, far = socket.socketpair()
+        self.channel = Channel(near)
+        self.block = SharedBlock.create()
+        descriptors = (far.fileno(), self.block.fileno())
+        try:
+            self._process = start_python(
+                _START, *map(str, descriptors), pass_fds=descriptors, stdin=subprocess.DEVNULL
+            )
+        except BaseException:  # no process, no memory, Ctrl-C
+            self.channel.close()
+            self.block.close()
+            raise
+        finally:
+            far.close()
+
+    def send(self, kind: bytes, content: bytes) -> None:
+        """Send a message."""
+        # A worker that is gone is reported by receive, which knows how it ended.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.channel.send(kind, content)
+
+    def receive(self) -> Any:
+        """The next answer, unpickled, or the bytes of a report; raises the error that is one."""
+        try:
+            return self._understood(*self.channel.receive())
+        except (EOFError, ConnectionError):  # not each OSError: a signal's handler may raise others
+            raise self._death() from None
+
+    def take(self) -> list[Any]:
+        """All answers that have arrived, at least one."""
+        try:
+            messages = self.channel.take()
+        except (EOFError, ConnectionError):
+            raise self._death() from None
+        return [self._understood(*message) for message in messages]
+
+    def end(self, seconds: float) -> None:
+        """Wait for the process, whose channel is closed, then insist."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=seconds)
+        self._process.kill()
+        self._process.wait()
+        self.block.close()
+
+    @staticmethod
+    def _understood(kind: bytes, content: bytes) -> Any:
+        if kind == b"o":
+            return content
+        answer = pickle.loads(content)
+        if kind == b"e":
+            raise revive(*answer)
+        return answer
+
+    def _death(self) -> WorkerDiedError:
+        try:
+            code = self._process.wait(_SECONDS_TO_DIE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = self._process.wait()
+        row, step = self.block.noted()
+        row = max(row, self.first_row)  # nothing is noted before the first row runs
+        cause = f"signal {-code}" if code < 0 else f"exit status {code}"
+        return WorkerDiedError(
+            f"the worker of environments {self.first_row} to "
+            f"{self.first_row + self.num_rows - 1} died ({cause})",
+            received=f"it last ran environment {row} in step {step}",
+            hint="signal 9 is often the system running out of memory" if code == -9 else None,
+            where=f"environment {row}, step {step}",
+        )
+
+
+def start_workers(
+    create_env: Callable[[], Environment],
+    num_envs: int,
+    num_processes: int,
+    seed: int,
+    *,
+    apart: bool,
+) -> list[WorkerProcess]:
+    """Start the processes; each makes its environments and answers with their spaces.
+
+    Args:
+        create_env: Makes one environment; importable, or picklable with cloudpickle.
+        num_envs: The number of rows R, cut into consecutive parts.
+        num_processes: The number of workers, at most ``num_envs``.
+        seed: Seeds all rows.
+        apart: Whether each row is stepped for itself.
+    """
+    if os.name != "posix":
+        raise NumEnvsError("worker processes need Linux or macOS", hint="use ListEnv")
+    check_count("number of environments", num_envs)
+    check_count("number of processes", num_processes, most=num_envs)
+    check_seed(seed)
+    start = {"create_env": pickled("create_env", create_env), "seed": seed, "apart": apart}
+    workers: list[WorkerProcess] = []
+    try:
+        for part in np.array_split(np.arange(num_envs), num_processes):
+            workers.append(WorkerProcess(int(part[0]), len(part)))
+            own = {"first_row": workers[-1].first_row, "num_rows": len(part)}
+            workers[-1].send(b"p", pickle.dumps({**start, **own}))
+    except BaseException:
+        end_workers(workers)
+        raise
+    return workers
+
+
+def common_spaces(workers: Sequence[WorkerProcess]) -> dict[str, Any]:
+    """What the workers answer to their start, if they agree.
+
+    Raises:
+        SpaceError: Their environments have different spaces.
+    """
+    answers: list[dict[str, Any]] = [worker.receive() for worker in workers]
+    check_same_spaces(answers, lambda i: f"environment {workers[i].first_row}, step 0")
+    return answers[0]
+
+
+def end_workers(workers: Sequence[WorkerProcess]) -> None:
+    """End all of them: healthy ones close their environments, the others are killed."""
+    for worker in workers:
+        worker.channel.close()
+    last = time.monotonic() + SECONDS_TO_CLOSE
+    for worker in workers:
+        worker.end(max(0.0, last - time.monotonic()))

@@ -1,0 +1,105 @@
+"""Advantages and returns of decisions, along each row's own sequence of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ppo_trainer.config import PPOConfig
+from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.trajectories import Trajectories
+
+__all__ = ["estimate", "explained_variance", "gae"]
+
+Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+
+
+def estimate(trajectories: Trajectories, config: PPOConfig) -> Rollout:
+    """What an update learns from: the decisions with their advantages and returns.
+
+    Where a limit cut an episode off, the discounted value of its final observation joins the
+    reward.
+    """
+    decisions = trajectories.decisions
+    device = decisions.values.device
+    values = decisions.values.float().cpu().numpy()
+    advantages = gae(
+        decisions.rewards + config.gamma * trajectories.final_values,
+        values,
+        trajectories.ends,
+        decisions.rows,
+        trajectories.next_values,
+        config.gamma,
+        config.gae_lambda,
+    ).astype(np.float32)
+    return Rollout(
+        batch=decisions.batch,
+        chosen=decisions.chosen,
+        log_probs=decisions.log_probs,
+        values=decisions.values,
+        advantages=torch.from_numpy(advantages).to(device),
+        returns=torch.from_numpy(advantages + values).to(device),
+    )
+
+
+def gae(
+    rewards: Floats,
+    values: Floats,
+    ends: npt.NDArray[np.bool_],
+    rows: npt.NDArray[np.int64],
+    next_values: Floats,
+    gamma: float,
+    gae_lambda: float,
+) -> npt.NDArray[np.float64]:
+    """Generalised advantage estimation (Schulman et al. 2015, arXiv:1506.02438, eq. 16).
+
+    delta_k = r_k + gamma * V(s_k+1) * (1 - end_k) - V(s_k)
+    A_k = delta_k + gamma * lambda * (1 - end_k) * A_k+1
+
+    where k + 1 is the next decision of the same row, however many others decide in between: time is
+    counted in decisions. A decision after which a limit ended the episode must already contain
+    gamma * V(final observation) in its reward: then ``ends`` cuts off the next episode, and the
+    value of the cut-off one is not lost.
+
+    Args:
+        rewards: Of K decisions in order of time. Shape: (K,).
+        values: V(s_k). Shape: (K,).
+        ends: Whether the episode ended after decision k. Shape: (K,), bool.
+        rows: Who decided, 0 to R - 1. Shape: (K,), int64.
+        next_values: The value of what follows the last decision of each row. Shape: (R,).
+        gamma: Discount for each decision.
+        gae_lambda: 0 is one-step, 1 is Monte Carlo.
+
+    Returns:
+        The advantages. Shape: (K,), float64.
+    """
+    advantages = np.zeros(len(rows))
+    goes_on = 1.0 - ends
+    next_value, following = next_values.astype(np.float64), np.zeros(len(next_values))
+    # Backwards in turns: in each turn every row has one decision at most.
+    for turn in _turns_backwards(rows, len(next_values)):
+        own = rows[turn]
+        discount = gamma * goes_on[turn]
+        delta = rewards[turn] + discount * next_value[own] - values[turn]
+        following[own] = advantages[turn] = delta + gae_lambda * discount * following[own]
+        next_value[own] = values[turn]
+    return advantages
+
+
+def _turns_backwards(rows: npt.NDArray[np.int64], num_rows: int) -> list[npt.NDArray[np.int64]]:
+    """The last decision of each row, then the last but one of each that has so many, and so on."""
+    counts = np.bincount(rows, minlength=num_rows)
+    order = np.argsort(rows, kind="stable")  # row by row, in order of time
+    until_last = np.repeat(np.cumsum(counts), counts) - 1 - np.arange(len(rows))
+    by_turn = order[np.argsort(until_last, kind="stable")]
+    return np.split(by_turn, np.cumsum(np.bincount(until_last))[:-1])
+
+
+def explained_variance(values: Tensor, returns: Tensor) -> float:
+    """1 - Var(returns - values) / Var(returns); NaN where the returns do not vary."""
+    variance = returns.var(correction=0)
+    if variance == 0:
+        return float("nan")
+    return float(1 - (returns - values).var(correction=0) / variance)

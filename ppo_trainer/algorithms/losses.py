@@ -1,0 +1,231 @@
+"""The PPO loss of a minibatch whose frames have any number of actors, none included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ppo_trainer.algorithms.fused_losses import compiled_losses
+from ppo_trainer.config import PPOConfig
+from ppo_trainer.experience.rollout import Rollout
+from ragged_net import NetOutput
+from ragged_net.compiled import heads as compiled_heads
+from ragged_net.errors import ShapeError
+from ragged_net.transfer import send
+
+__all__ = [
+    "NAMES",
+    "Losses",
+    "Scale",
+    "loss_weights",
+    "minibatch_scale",
+    "normalized",
+    "ppo_losses",
+]
+
+NAMES = (
+    "loss/policy",
+    "policy/entropy",
+    "loss/value",
+    "policy/kl",
+    "policy/clip_fraction",
+)
+"""What ``Losses.numbers`` are called in the logs."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the sums over a minibatch are divided by; the same for all of its micro-batches.
+
+    Args:
+        frames: B, the weight of the value loss.
+        policy: The total weight of frames with actors, or of actors. At least 1.
+    """
+
+    frames: float
+    policy: float
+
+
+@dataclass(frozen=True)
+class Losses:
+    """This part's share of each number, so that the shares of micro-batches add up.
+
+    Args:
+        numbers: In the order of ``NAMES``. Shape: (5,), float32. Policy loss: the clipped
+            surrogate, negated. Entropy: the mean of an actor's choice. Value loss: half the squared
+            error. KL, without gradient: an estimate of the divergence from the policy that
+            collected (``k3`` of Schulman, "Approximating KL divergence", 2020), the mean of
+            (ratio - 1) - log ratio. Clip fraction, without gradient: the share of ratios outside
+            of 1 +- clip_coef.
+    """
+
+    numbers: Tensor
+
+    def total(self, weights: Tensor) -> Tensor:
+        """The scalar to be minimised, from ``loss_weights``."""
+        return (self.numbers * weights).sum()  # autocast would take a product of matrices
+
+
+def loss_weights(config: PPOConfig, entropy_coef: float, device: torch.device) -> Tensor:
+    """What each of the numbers counts for in the loss. Shape: (5,)."""
+    return send(torch.tensor([1.0, -entropy_coef, config.value_coef, 0.0, 0.0]), device)
+
+
+def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
+    """The weights of a whole minibatch, before it is split."""
+    actors = minibatch.actors_per_frame.numpy()
+    weight = actors.sum() if config.actor_weight == "actor" else np.count_nonzero(actors)
+    return Scale(frames=len(minibatch), policy=max(1.0, float(weight)))
+
+
+def normalized(minibatch: Rollout, least_deviation: float = 0.0) -> Tensor:
+    """Advantages scaled to mean 0, deviation 1 over the frames in which somebody acted. (B,).
+
+    Deviations below ``least_deviation`` are not scaled up to 1. What one frame alone would be
+    scaled to is 0, from which nothing is learnt: it keeps its advantage.
+    """
+    advantages = minibatch.advantages
+    acted = _acted(minibatch.actors_per_frame)
+    if len(acted) < 2:
+        return advantages
+    of_actors = _taken(advantages, acted)
+    deviation, mean = torch.std_mean(of_actors, correction=0)
+    return (advantages - mean) / (deviation.clamp_min(least_deviation) + 1e-8)
+
+
+def ppo_losses(
+    output: NetOutput, part: Rollout, advantages: Tensor, scale: Scale, config: PPOConfig
+) -> Losses:
+    """The losses of a minibatch, or of one of its micro-batches.
+
+    Args:
+        output: What the network says about ``part`` now, given its choices.
+        part: The frames and what was done in them.
+        advantages: Normalised over the whole minibatch. Shape: (B,).
+        scale: Of the whole minibatch.
+        config: Decides ratio, clipping and weights.
+    """
+    actions, every = output.actions, part.log_probs
+    actors = _Actors(
+        log_prob=_cat(actions[name].log_prob for name in every),
+        entropy=_cat(actions[name].entropy for name in every),
+        old=_cat(ragged.values for ragged in every.values()),
+        frame_of=_cat(ragged.frame_ids() for ragged in every.values()),
+    )
+    measure = _in_kernel if compiled_heads.can_run(output.value) else _in_torch
+    return Losses(measure(actors, output.value, part, advantages, scale, config))
+
+
+@dataclass(frozen=True)
+class _Actors:
+    """Those of all actions: log-probabilities now and then, entropies, frames. Shape: (A,)."""
+
+    log_prob: Tensor
+    entropy: Tensor
+    old: Tensor
+    frame_of: Tensor
+
+
+def _in_kernel(
+    actors: _Actors,
+    value: Tensor,
+    part: Rollout,
+    advantages: Tensor,
+    scale: Scale,
+    config: PPOConfig,
+) -> Tensor:
+    from ppo_trainer.algorithms.loss_kernel import Facts  # needs Numba
+
+    _check_shapes((value, part.values, part.returns, advantages), (len(part),))
+    _check_shapes((actors.log_prob, actors.entropy, actors.old), actors.frame_of.shape)
+    facts = Facts(
+        log_prob=actors.old.numpy(),
+        frame_of=actors.frame_of.numpy(),
+        actors=part.actors_per_frame.numpy(),
+        advantages=advantages.numpy(),
+        values=part.values.numpy(),
+        returns=part.returns.numpy(),
+        frames=float(scale.frames),
+        weight=scale.policy,
+        clip=np.float32(config.clip_coef),
+        clip_value=config.clip_value,
+        per_frame=config.ratio == "per_frame",
+        by_actor=config.actor_weight == "actor",
+    )
+    return compiled_losses(actors.log_prob, actors.entropy, value, facts)
+
+
+def _in_torch(
+    actors: _Actors,
+    value: Tensor,
+    part: Rollout,
+    advantages: Tensor,
+    scale: Scale,
+    config: PPOConfig,
+) -> Tensor:
+    log_ratio, frame_of = actors.log_prob - actors.old, actors.frame_of
+    counts = part.actors_per_frame
+    actor_weight = (
+        torch.ones_like(log_ratio)
+        if config.actor_weight == "actor"
+        else 1.0 / send(counts, frame_of.device)[frame_of].to(log_ratio.dtype)
+    ) / scale.policy
+    if config.ratio == "per_frame":
+        acted = _acted(counts)
+        weight = torch.zeros_like(advantages).index_add(0, frame_of, actor_weight)
+        log_ratio = torch.zeros_like(advantages).index_add(0, frame_of, log_ratio)
+        weight, log_ratio = _taken(weight, acted), _taken(log_ratio, acted)
+        advantage = _taken(advantages, acted)
+    else:
+        weight, advantage = actor_weight, advantages[frame_of]
+    ratio = log_ratio.exp()
+    clipped = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
+    surrogate = torch.minimum(ratio * advantage, clipped * advantage)
+    outside = ((ratio - 1).abs() > config.clip_coef).to(weight.dtype)
+    numbers = (
+        -(weight * surrogate).sum(),
+        (actor_weight * actors.entropy).sum(),
+        _value_loss(value, part, config) / scale.frames,
+        (weight * ((ratio - 1) - log_ratio)).sum().detach(),
+        (weight * outside).sum().detach(),
+    )
+    return torch.stack(numbers)
+
+
+def _check_shapes(tensors: Sequence[Tensor], expected: tuple[int, ...]) -> None:
+    """The kernel does not: it would read memory that is not theirs."""
+    received = [tuple(tensor.shape) for tensor in tensors]
+    if any(shape != expected for shape in received):
+        raise ShapeError(
+            "the network's output does not fit the minibatch", expected=expected, received=received
+        )
+
+
+def _value_loss(value: Tensor, part: Rollout, config: PPOConfig) -> Tensor:
+    error = (value - part.returns) ** 2
+    if config.clip_value:
+        change = (value - part.values).clamp(-config.clip_coef, config.clip_coef)
+        error = torch.maximum(error, (part.values + change - part.returns) ** 2)
+    return 0.5 * error.sum()
+
+
+def _acted(actors: Tensor) -> Tensor:
+    """The frames in which somebody acted, of the (B,) numbers of actors. On the CPU."""
+    return actors.nonzero().squeeze(1)
+
+
+def _taken(values: Tensor, frames: Tensor) -> Tensor:
+    """``values`` (B,) of some frames, given on the CPU, where their number is known."""
+    if len(frames) == len(values):
+        return values
+    return values.index_select(0, send(frames, values.device))
+
+
+def _cat(parts: Iterator[Tensor]) -> Tensor:
+    """Values of the actors of all actions, one action after the other. Shape: (A,)."""
+    first, *others = parts
+    return torch.cat([first, *others]) if others else first

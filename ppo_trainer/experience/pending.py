@@ -1,0 +1,124 @@
+"""Decisions whose outcome is still open, as named tensors, to be part of a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ppo_trainer.errors import CheckpointError
+from ppo_trainer.experience.tensors import values_of
+from ppo_trainer.experience.trajectories import Decisions
+from ragged_net import CategoricalActors, EntityBatch, RaggedNet, RaggedTensor, SelectActors
+from ragged_net.errors import RaggedNetError
+
+__all__ = ["pending_from_tensors", "pending_to_tensors"]
+
+
+def pending_to_tensors(pending: Decisions) -> dict[str, Tensor]:
+    """All that is known of the decisions, on the CPU; a name is a JSON list of where it belongs."""
+    tensors: dict[tuple[str, ...], Tensor] = {
+        ("rows",): torch.from_numpy(pending.rows),
+        ("rewards",): torch.from_numpy(pending.rewards),
+        ("values",): pending.values,
+        ("global_features",): pending.batch.global_features,
+    }
+    ragged = {("entities", name): rows for name, rows in pending.batch.entities.items()}
+    for name, actors in pending.batch.actions.items():
+        ragged["actors", name] = actors.actors
+        ragged["chosen", name] = pending.chosen[name]
+        tensors["log_probs", name] = pending.log_probs[name].values
+        if isinstance(actors, CategoricalActors):
+            tensors["choices", name] = actors.mask
+        else:
+            ragged["actees", name] = actors.actees
+            if actors.mask is not None:
+                ragged["pairs", name] = actors.mask
+    for name, shown in pending.batch.visible.items():
+        tensors["visible", name] = shown
+    for where, rows in ragged.items():
+        tensors[*where, "values"] = rows.values
+        tensors[*where, "offsets"] = rows.host_offsets
+    # In memory of their own: some share their offsets, which safetensors refuses.
+    return {json.dumps(where): tensor.detach().cpu().clone() for where, tensor in tensors.items()}
+
+
+def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows: int) -> Decisions:
+    """What ``pending_to_tensors`` was given, on the device of ``net``, which must fit it.
+
+    Raises:
+        CheckpointError: It is something else.
+    """
+    try:
+        pending = _read({tuple(json.loads(name)): tensors[name] for name in tensors})
+        rows = pending.rows
+        if len(rows) and not (rows.min() >= 0 and rows.max() < num_rows):
+            raise ValueError(f"rows beyond {num_rows}")
+        device = next(net.parameters()).device
+        pending = Decisions(
+            batch=pending.batch.to(device),
+            chosen={name: ragged.to(device) for name, ragged in pending.chosen.items()},
+            log_probs={name: ragged.to(device) for name, ragged in pending.log_probs.items()},
+            values=pending.values.to(device),
+            rows=rows,
+            rewards=pending.rewards,
+        )
+        with torch.no_grad():  # which checks every number: updates trust what they are given
+            net(pending.batch, given=values_of(pending.chosen))
+    except (KeyError, TypeError, ValueError, RuntimeError, RaggedNetError) as error:
+        raise CheckpointError(
+            "the decisions that wait for their outcome are damaged: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return pending
+
+
+def _read(tensors: Mapping[tuple[str, ...], Tensor]) -> Decisions:
+    def names(kind: str) -> list[str]:
+        return list(dict.fromkeys(where[1] for where in tensors if where[0] == kind))
+
+    def ragged(kind: str, name: str) -> RaggedTensor:
+        return RaggedTensor(tensors[kind, name, "values"], tensors[kind, name, "offsets"])
+
+    actions: dict[str, CategoricalActors | SelectActors] = {}
+    for name in names("actors"):
+        if ("choices", name) in tensors:
+            actions[name] = CategoricalActors(ragged("actors", name), tensors["choices", name])
+        else:
+            pairs = ragged("pairs", name) if name in names("pairs") else None
+            actions[name] = SelectActors(ragged("actors", name), ragged("actees", name), pairs)
+    chosen = {name: ragged("chosen", name) for name in actions}
+    pending = Decisions(
+        batch=EntityBatch(
+            entities={name: ragged("entities", name) for name in names("entities")},
+            global_features=tensors["global_features",],
+            visible={name: tensors["visible", name] for name in names("visible")},
+            actions=actions,
+        ),
+        chosen=chosen,
+        log_probs={
+            name: own.with_values(tensors["log_probs", name]) for name, own in chosen.items()
+        },
+        values=tensors["values",],
+        rows=tensors["rows",].numpy(),
+        rewards=tensors["rewards",].numpy(),
+    )
+    _check_parts(pending)
+    return pending
+
+
+def _check_parts(pending: Decisions) -> None:
+    sizes = {len(pending), len(pending.rewards), len(pending.values), pending.batch.num_frames}
+    fits = len(sizes) == 1 and pending.rows.dtype == np.int64
+    for name, own in pending.chosen.items():
+        log_probs = pending.log_probs[name].values
+        fits &= torch.equal(own.offsets, pending.batch.actions[name].actors.offsets)
+        fits &= log_probs.shape == own.values.shape and log_probs.dtype == torch.float32
+        fits &= bool(log_probs.isfinite().all())
+    numbers = torch.from_numpy(pending.rewards), pending.values
+    fits &= all(x.dtype == torch.float32 and bool(x.isfinite().all()) for x in numbers)
+    if not fits:
+        raise ValueError("its parts do not belong together")

@@ -1,0 +1,74 @@
+"""What an update learns from: frames, decisions, advantages; a minibatch is one, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ppo_trainer.experience.trajectories import select_choices
+from ragged_net import EntityBatch, RaggedTensor
+from ragged_net.errors import ShapeError
+from ragged_net.ragged import FrameNumbers
+
+__all__ = ["Rollout"]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """B frames with what was done in them and what came of it; a minibatch is one, too.
+
+    Args:
+        batch: The frames.
+        chosen: For each action what its actors chose. Shape: (A,), int64.
+        log_probs: The log-probability of each choice when it was made. Shape: (A,), float32.
+        values: The value of each frame at that time. Shape: (B,), float32.
+        advantages: Shape: (B,), float32.
+        returns: Targets of the value function. Shape: (B,), float32.
+    """
+
+    batch: EntityBatch
+    chosen: Mapping[str, RaggedTensor]
+    log_probs: Mapping[str, RaggedTensor]
+    values: Tensor
+    advantages: Tensor
+    returns: Tensor
+
+    def __post_init__(self) -> None:
+        """Check that each choice has a log-probability."""
+        for name, chosen in self.chosen.items():
+            if self.log_probs[name].num_rows != chosen.num_rows:
+                raise ShapeError(
+                    f"action {name!r} has choices without log-probabilities",
+                    expected=f"{chosen.num_rows} of both",
+                    received=f"{self.log_probs[name].num_rows} log-probabilities",
+                )
+
+    def __len__(self) -> int:
+        """The number of frames."""
+        return self.batch.num_frames
+
+    @cached_property
+    def actors_per_frame(self) -> Tensor:
+        """Actors of all actions in each frame. Shape: (B,), int64, on the CPU."""
+        ends = np.zeros(len(self) + 1, np.int64)
+        for ragged in self.log_probs.values():
+            ends = ends + ragged.host_offsets.numpy()
+        return torch.from_numpy(ends[1:] - ends[:-1])
+
+    def select(self, frames: Tensor | FrameNumbers) -> Rollout:
+        """The given frames (K,) int64, in that order."""
+        frames = FrameNumbers.of(frames, self.values.device)
+        chosen, log_probs = select_choices(self.chosen, self.log_probs, frames)
+        return Rollout(
+            batch=self.batch.select(frames),
+            chosen=chosen,
+            log_probs=log_probs,
+            values=self.values.index_select(0, frames.there),
+            advantages=self.advantages.index_select(0, frames.there),
+            returns=self.returns.index_select(0, frames.there),
+        )

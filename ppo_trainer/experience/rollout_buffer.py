@@ -1,0 +1,118 @@
+"""Experience as it grows, step by step, in memory that the next rollout uses again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from entity_env import VecObs
+from ppo_trainer.experience.ledger import Ledger
+from ppo_trainer.experience.trajectories import Decisions, Trajectories
+from ragged_net import EntityBatch, NetOutput
+from ragged_net.growing import GrowingBatch, GrowingRagged, GrowingTensor
+
+__all__ = ["RolloutBuffer"]
+
+
+class RolloutBuffer:
+    """What the rows decide in a rollout, and what comes of it.
+
+    Args:
+        num_rows: The number of rows R.
+        steps: About how many steps a rollout has.
+    """
+
+    def __init__(self, num_rows: int, steps: int) -> None:
+        self.finals: list[VecObs] = []
+        self._ledger = Ledger(num_rows)
+        self._cut_off: list[npt.NDArray[np.int64]] = []
+        self._batch = GrowingBatch(steps)
+        self._chosen: defaultdict[str, GrowingRagged] = defaultdict(lambda: GrowingRagged(steps))
+        self._log_probs: defaultdict[str, GrowingTensor] = defaultdict(lambda: GrowingTensor(steps))
+        self._values: list[Tensor] = []
+
+    def __len__(self) -> int:
+        """The number of decisions, those whose outcome is open included."""
+        return len(self._ledger)
+
+    def begin(self, pending: Decisions | None = None) -> None:
+        """Forget the last rollout, but for the decisions of it whose outcome was open."""
+        self.finals, self._cut_off = [], []
+        self._ledger.clear()
+        self._batch.clear()
+        for choices in self._chosen.values():
+            choices.clear()
+        for log_probs in self._log_probs.values():
+            log_probs.clear()
+        self._values.clear()
+        if pending is not None:
+            self._ledger.decide(pending.rows, pending.rewards)
+            self._batch.add(pending.batch)
+            for name, chosen in pending.chosen.items():
+                self._chosen[name].add(chosen)
+                self._log_probs[name].add(pending.log_probs[name].values)
+            self._values.append(pending.values)
+
+    def decide(self, rows: npt.NDArray[np.int64], batch: EntityBatch, output: NetOutput) -> None:
+        """Add what these rows observe and decide. Shape of ``rows``: (B,)."""
+        self._ledger.decide(rows)
+        self._batch.add(batch)
+        for name, action in output.actions.items():
+            self._chosen[name].add(action.chosen)
+            self._log_probs[name].add(action.log_prob)
+        self._values.append(output.value)
+
+    def observe(self, obs: VecObs) -> None:
+        """Note what ``obs`` says has happened to each row."""
+        decided = self._ledger.observe(obs.reward, obs.done)
+        if obs.final is not None:
+            self.finals.append(obs.final)
+            self._cut_off.append(decided[obs.truncated])
+
+    def num_complete(self, asked: npt.NDArray[np.int64]) -> int:
+        """How many decisions have an outcome, if these rows are asked now. Shape: (B,)."""
+        return len(self._ledger) - len(self._ledger.waiting(asked))
+
+    def complete(
+        self,
+        final_values: npt.NDArray[np.float32],
+        next_values: npt.NDArray[np.float32],
+        asked: npt.NDArray[np.int64],
+    ) -> tuple[Trajectories, Decisions | None]:
+        """The decisions that have an outcome, and those, if any, whose rows still wait for one.
+
+        Args:
+            final_values: The values of all frames of ``finals``. Shape: (F,).
+            next_values: The values of the frames of the rows that are asked now. Shape: (B,).
+            asked: Those rows. Shape: (B,).
+        """
+        ledger = self._ledger
+        decisions = Decisions(
+            batch=self._batch.all(),
+            chosen=(chosen := {name: ragged.all() for name, ragged in self._chosen.items()}),
+            log_probs={
+                name: ragged.with_values(self._log_probs[name].all())
+                for name, ragged in chosen.items()
+            },
+            values=torch.cat(self._values),
+            rows=ledger.rows,
+            rewards=ledger.rewards,
+        )
+        of_finals = np.zeros(len(ledger), np.float32)
+        if self._cut_off:
+            decided = np.concatenate(self._cut_off)
+            of_finals[decided[decided >= 0]] = final_values[decided >= 0]
+        following = np.zeros(ledger.num_rows, np.float32)
+        following[asked] = next_values
+        waiting = ledger.waiting(asked)
+        if not len(waiting):
+            return Trajectories(decisions, ledger.ends, of_finals, following), None
+        pending = decisions.select(waiting)
+        following[pending.rows] = pending.values.cpu().numpy()
+        kept = np.delete(np.arange(len(ledger)), waiting)
+        complete = decisions.select(kept)
+        return Trajectories(complete, ledger.ends[kept], of_finals[kept], following), pending

@@ -1,0 +1,140 @@
+"""On a new machine another process helps to compile the kernels of a training step.
+
+Each is compiled when it is first called, one after the other, on one core: some 20 seconds. The
+other process compiles them from the last one of a step to the first, and keeps them on disk. Where
+the two meet, this one finds there what it needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from entity_env.errors import EntityEnvError
+from entity_env.spaces import (
+    ActionSpace,
+    GlobalCategoricalActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+from entity_env.workers.interpreter import leave_signals_to_parent, start_python
+from entity_env.workers.pickles import pickled
+from ragged_net import (
+    CategoricalActors,
+    EntityBatch,
+    NetConfig,
+    RaggedNet,
+    RaggedTensor,
+    SelectActors,
+)
+from ragged_net.compiled import kernels
+
+__all__ = ["compiling_ahead", "main"]
+
+_START = "from ppo_trainer.machine.compile_ahead import main; main()"
+_FILLING = ("embed", "layers", "attention", "block", "value", "choose", "select")
+"""Modules whose kernels return nothing, and only fill arrays: a step gets by without them."""
+
+
+@contextlib.contextmanager
+def compiling_ahead(
+    obs_space: ObsSpace,
+    action_space: Mapping[str, ActionSpace],
+    config: NetConfig | None = None,
+    value_config: NetConfig | None = None,
+) -> Iterator[None]:
+    """Within, another process compiles kernels for such a ``RaggedNet``; it takes a second core.
+
+    It changes no result. Where it cannot run, everything is compiled here.
+    """
+    process = None
+    with contextlib.suppress(OSError, EntityEnvError):
+        arguments = obs_space, dict(action_space), config, value_config
+        process = _started(pickled("the network's spaces", arguments))
+    try:
+        yield
+    finally:
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+def main() -> None:
+    """What the other process runs: it reads the arguments of a ``RaggedNet``, and compiles."""
+    leave_signals_to_parent()  # who saves what there is
+    arguments = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    for compile_kernel in reversed(_postponed(lambda: _step(RaggedNet(*arguments)))):
+        compile_kernel()
+
+
+def _started(wanted: bytes) -> subprocess.Popen[bytes]:
+    process = start_python(
+        _START,
+        stdin=subprocess.PIPE,  # open until this process ends, however it does
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with contextlib.suppress(OSError):  # it has died
+        process.stdin.write(wanted)  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+    return process
+
+
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
+def _postponed(step: Callable[[], None]) -> list[Callable[[], object]]:
+    """What compiles the kernels that ``step`` calls, in their order; it runs without them."""
+    is_kept = kernels.load("jit").is_kept
+    compiles: list[Callable[[], object]] = []
+
+    def postpone(compile_kernel: Callable[[Any], object]) -> Callable[[Any], object]:
+        def postponed(signature: Any) -> Callable[..., None]:
+            compiles.append(functools.partial(compile_kernel, signature))
+            return lambda *arguments: None
+
+        return postponed
+
+    for module in map(kernels.load, _FILLING):
+        for kernel in filter(is_kept, vars(module).values()):
+            kernel.compile = postpone(kernel.compile)
+    step()
+    return compiles
+
+
+def _step(net: RaggedNet) -> None:
+    """Evaluate a choice of each action in one frame with an entity of each type, and learn."""
+    once = torch.tensor([0, 1])
+    entities = {
+        name: RaggedTensor(torch.zeros(1, len(entity.features)), once)
+        for name, entity in net.obs_space.entities.items()
+    }
+    first, after_all = (RaggedTensor(torch.tensor([i]), once) for i in (0, len(entities)))
+    actions: dict[str, CategoricalActors | SelectActors] = {}
+    for name, space in net.action_space.items():
+        if isinstance(space, SelectEntityActionSpace):
+            actions[name] = SelectActors(first, first)
+        else:
+            is_global = isinstance(space, GlobalCategoricalActionSpace)
+            mask = torch.ones(1, len(space), dtype=torch.bool)
+            actions[name] = CategoricalActors(after_all if is_global else first, mask)
+    batch = EntityBatch(
+        entities, torch.zeros(1, len(net.obs_space.global_features)), actions=actions
+    )
+    # Trusted: what kernels have not filled is not looked at.
+    output = net(batch, given=dict.fromkeys(actions, first.values), trusted=True)
+    parts = [part for own in output.actions.values() for part in (own.log_prob, own.entropy)]
+    torch.cat([output.value, *parts]).sum().backward()  # type: ignore[no-untyped-call]

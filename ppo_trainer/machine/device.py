@@ -1,0 +1,93 @@
+"""Where the network runs, with how many threads, and what is compiled for it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from entity_env import VecEnv
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.errors import DeviceError
+from ppo_trainer.machine.compile_ahead import compiling_ahead
+from ppo_trainer.machine.device_names import check_device_name, devices_here
+from ppo_trainer.reporting.screen import say
+from ragged_net import set_threads
+from ragged_net.compiled import autograd as compiled
+from ragged_net.compiled import kernels
+
+__all__ = ["choose_device", "compiling", "cores", "use_threads"]
+
+
+def choose_device(name: str) -> torch.device:
+    """``cpu``, ``cuda``, ``cuda:1``, or with ``auto`` a GPU where there is one.
+
+    Raises:
+        DeviceError: No name of a device, or a GPU that this machine does not have.
+    """
+    check_device_name(name, DeviceError, "unknown device")
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise DeviceError(
+            "device=cuda, but torch finds no GPU",
+            received=f"torch {torch.__version__}, built for CUDA {torch.version.cuda}",
+            hint="device=auto takes the CPU where there is no GPU",
+        )
+    number = name.partition(":")[2]
+    if number and int(number) >= (torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        raise DeviceError(
+            f"device={name}, but torch finds no such GPU",
+            expected=devices_here(),
+            received=f"torch {torch.__version__}, built for CUDA {torch.version.cuda}",
+        )
+    return torch.device(name)
+
+
+def use_threads(config: TrainConfig, device: torch.device) -> None:
+    """Give the network ``config.threads`` threads of the CPU: those of the kernels, or of torch.
+
+    Never both, for torch's keep their cores busy while they wait.
+    """
+    threads, are_compiled = config.threads or cores(), _blocks_are_compiled(config, device)
+    set_threads(threads if are_compiled else 1)
+    torch.set_num_threads(1 if are_compiled else threads)
+
+
+def compiling(
+    config: TrainConfig, vec_env: VecEnv, device: torch.device
+) -> AbstractContextManager[None]:
+    """Say so if the first update will compile blocks; within, a second core helps."""
+    if not _blocks_are_compiled(config, device) or not kernels.need_compiling():
+        return nullcontext()
+    if not kernels.are_kept():
+        say(
+            "compiling: 10 to 40 seconds in each run, as no folder can be written to that would"
+            " keep the result; NUMBA_CACHE_DIR may name one",
+        )
+        return nullcontext()
+    say("compiling for this machine, once: 10 to 40 seconds")
+    if cores() == 1:
+        return nullcontext()
+    spaces = vec_env.obs_space(), vec_env.action_space()
+    return compiling_ahead(*spaces, config.net, config.value_net)
+
+
+def _blocks_are_compiled(config: TrainConfig, device: torch.device) -> bool:
+    return (
+        device.type == "cpu"
+        and kernels.available()
+        and config.precision == "float32"
+        and all(
+            net.fused and compiled.widths_fit(net.dim, net.heads)
+            for net in (config.net, config.value_net or config.net)
+        )
+    )
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,229 @@
+"""A trained network as an agent for single observations: to play beside, and to use elsewhere.
+
+agent = load_agent("runs/minesweeper")
+actions = agent.act(env.reset())  # as env.act takes them, with probabilities
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from entity_env import Action, ActionSpace, Observation, ObsSpace, VecObs
+from entity_env.agent import Decision, decided_actions
+from entity_env.batching.frame import Frame
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.vec_obs import batch_frames
+from entity_env.errors import EntityEnvError, ObservationError, shorten
+from entity_env.registry import Factory
+from entity_env.wrappers.feature_filter import ObservationFilter
+from ppo_trainer.errors import RunFolderError
+from ppo_trainer.experience.collect import autocast, check_output
+from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.runs.checkpoint import locate_checkpoint
+from ppo_trainer.runs.load_run import LoadedNet, load_net, load_policy
+from ragged_net import ActionOutput
+
+__all__ = ["RunAgent", "load", "load_agent"]
+
+
+@usual_torch()
+def load_agent(
+    run: str | Path,
+    env: Factory | None = None,
+    *,
+    greedy: bool = False,
+    seed: int | None = None,
+    device: str = "auto",
+    trust: bool = False,
+) -> RunAgent:
+    """The network of a run's newest checkpoint, ready to act; safe with a run of anybody's.
+
+    No environment is imported, but where ``trust`` allows it and the run is an old one that does
+    not know its spaces.
+
+    Args:
+        run: The run folder; ``<run>/best`` for its best network.
+        env: What makes the environment whose observations come, where it shows more than the
+            network knows, or is not the one that the run names.
+        greedy: Take the likeliest choice. Unasked, the agent draws as in training, so that it may
+            act differently in the same observation, and about as well as the evaluation's
+            ``agent, sampled``; ``act(observation, greedy=True)`` asks for one decision.
+        seed: Seeds the draws; None derives a seed from that of the run, so that two agents of one
+            run draw alike.
+        device: Where the network runs: ``auto``, ``cpu``, ``cuda``.
+        trust: The consent to import the environment that an old run names.
+
+    Raises:
+        RunFolderError: No run folder; or an old one, which only knows its environment's name.
+        CheckpointError: No checkpoint, or one that does not fit the environment.
+    """
+    loaded = load_net(run, device) if env is None else None
+    if loaded is not None:
+        return RunAgent(loaded, greedy=greedy, seed=seed)
+    if env is None and not trust:
+        locate_checkpoint(run)  # without one, that is what is wrong
+        raise RunFolderError(
+            f"the run {str(run)!r} has no spaces.json: only its environment can say what its "
+            "network reads",
+            expected="load_agent(run, env=MyEnv)",
+            hint="to import the environment that the run names, if you trust whoever made it: "
+            "load_agent(run, trust=True), or --trust",
+        )
+    with_env = load_policy(run, env, device, trust=trust)
+    return RunAgent(with_env, shown=with_env.fitted.whole, greedy=greedy, seed=seed)
+
+
+def load(path: str, seed: int, trust: bool = False) -> RunAgent:
+    """What ``entity_env.agent.load_agent`` finds as a plug-in."""
+    return load_agent(path, seed=seed, trust=trust)
+
+
+class RunAgent:
+    """Decides with a network, one frame at a time.
+
+    Args:
+        loaded: The network and where it comes from.
+        shown: What the observations contain; None for just what the network knows.
+        greedy: Take the likeliest choice instead of drawing.
+        seed: Seeds the draws; None derives a seed from that of the run.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedNet,
+        *,
+        shown: ObsSpace | None = None,
+        greedy: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        self.loaded = loaded
+        self.greedy = greedy
+        if seed is None:
+            seed = derived_seed(loaded.config.seed, "agent")
+        self._generator = torch.Generator(loaded.device).manual_seed(seed)
+        spaces = loaded.net.obs_space, loaded.net.action_space
+        self._reader = FrameReader(*spaces)
+        self._filter = ObservationFilter(shown or spaces[0], spaces[1], spaces[0])
+
+    def __repr__(self) -> str:
+        """Which run it plays, and whether it draws."""
+        how = "greedy" if self.greedy else "draws its choices"
+        return f"RunAgent({str(self.loaded.run.path)!r}, {how}, {self.loaded.device})"
+
+    @property
+    def obs_space(self) -> ObsSpace:
+        """What the network can see."""
+        return self._reader.obs_space
+
+    @property
+    def action_space(self) -> Mapping[str, ActionSpace]:
+        """What the network can do."""
+        return self._reader.action_space
+
+    def act(self, observation: Observation, *, greedy: bool | None = None) -> dict[str, Action]:
+        """What to do: actions as the environment takes them, with ``probs``.
+
+        Args:
+            observation: What the environment shows.
+            greedy: Take the likeliest choice, or draw; None does as the agent was made to.
+
+        Raises:
+            EntityEnvError: The observation does not fit the spaces of the run.
+        """
+        return self._act([self._frame(observation)], greedy)[0]
+
+    def act_many(
+        self, observations: Iterable[Observation], *, greedy: bool | None = None
+    ) -> list[dict[str, Action]]:
+        """What to do in each of several observations, in one pass of the network.
+
+        The same as ``act`` for one after the other, but for what is drawn, and much faster.
+
+        Args:
+            observations: Of one environment or of several, in any number.
+            greedy: As for ``act``.
+
+        Raises:
+            EntityEnvError: An observation does not fit the spaces of the run.
+        """
+        if isinstance(observations, Observation):
+            raise ObservationError(
+                "act_many takes several observations",
+                expected="a list of them",
+                received=shorten(observations),
+                hint="act takes one",
+            )
+        frames = [
+            self._frame(observation, f"observation {index}")
+            for index, observation in enumerate(observations)
+        ]
+        return self._act(frames, greedy) if frames else []
+
+    @torch.no_grad()
+    def value(self, observation: Observation) -> float:
+        """The return that the network expects from this observation on."""
+        obs = batch_frames([self._frame(observation)], self.obs_space, self.action_space)
+        batch = to_batch(obs, self.loaded.device)
+        with autocast(self.loaded.device, self.loaded.config):
+            return float(self.loaded.net.value(batch)[0])
+
+    def decide(self, obs: VecObs) -> Decision:
+        """What to do in the one row of ``obs``, with all probabilities and the value."""
+        return self._decide(obs, self.greedy)[0]
+
+    def _act(self, frames: list[Frame], greedy: bool | None) -> list[dict[str, Action]]:
+        obs = batch_frames(frames, self.obs_space, self.action_space)
+        decisions = self._decide(obs, self.greedy if greedy is None else greedy)
+        return [
+            self._filter.own_actions(decided_actions(frame, decision, self.action_space))
+            for frame, decision in zip(frames, decisions, strict=True)
+        ]
+
+    @torch.no_grad()
+    def _decide(self, obs: VecObs, greedy: bool) -> list[Decision]:
+        with autocast(self.loaded.device, self.loaded.config):
+            batch = to_batch(obs, self.loaded.device)
+            output = self.loaded.net(batch, generator=self._generator, greedy=greedy)
+        actions = check_output(output).actions
+        chosen = {name: _chosen(own) for name, own in actions.items()}
+        probs = {name: _probs(own) for name, own in actions.items()}
+        return [
+            Decision(
+                chosen={name: parts[frame] for name, parts in chosen.items()},
+                probs={name: parts[frame] for name, parts in probs.items()},
+                value=value,
+            )
+            for frame, value in enumerate(output.value.tolist())
+        ]
+
+    def _frame(self, observation: Observation, where: str | None = None) -> Frame:
+        try:
+            return self._reader.read(self._filter.show(observation))
+        except EntityEnvError as error:
+            located = error if where is None else error.located(where)
+            run = f"run {str(self.loaded.run.path)!r}"
+            raise located.located(run) from error.__cause__
+
+
+def _chosen(action: ActionOutput) -> list[npt.NDArray[np.int64]]:
+    """The choices of each frame. Shape of each: (A,)."""
+    offsets = action.chosen.offsets.cpu().numpy()
+    return np.split(action.chosen.values.cpu().numpy(), offsets[1:-1])
+
+
+def _probs(action: ActionOutput) -> list[npt.NDArray[np.float32]]:
+    """The probabilities of each frame. Shape of each: (A, C), or (A, E) for a selection."""
+    if isinstance(action.probs, torch.Tensor):
+        offsets = action.chosen.offsets.cpu().numpy()
+        return np.split(action.probs.cpu().numpy(), offsets[1:-1])
+    pairs = np.split(action.probs.values.cpu().numpy(), action.probs.offsets.cpu().numpy()[1:-1])
+    actors = action.chosen.lengths.tolist()
+    return [p.reshape(count, -1 if count else 0) for p, count in zip(pairs, actors, strict=True)]

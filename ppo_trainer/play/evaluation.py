@@ -1,0 +1,279 @@
+"""How good is a network? Fresh episodes, beside a scripted player and random play."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from entity_env import VecObs
+from entity_env.batching.frame import RESERVED_METRICS
+from entity_env.errors import shorten
+from entity_env.player.episodes import (
+    Policy,
+    VecPolicy,
+    play_episodes,
+    play_rows,
+    play_scripted,
+    random_policy,
+)
+from entity_env.player.play_budget import PlayBudget
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.experience.collect import autocast, check_output
+from ppo_trainer.experience.tensors import to_actions, to_batch
+from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.play.evaluation_progress import EvaluationProgress
+from ppo_trainer.reporting.screen import complain
+from ragged_net import RaggedNet
+
+__all__ = [
+    "Evaluation",
+    "evaluate",
+    "evaluate_all",
+    "load_scripted",
+    "network_policy",
+]
+
+_Z = 1.959964  # two-sided 95% quantile of the normal distribution
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of every episode that one player played.
+
+    Args:
+        player: Who.
+        metrics: NaN in episodes without one. Shape of each: (episodes,).
+        asked: The number of episodes that were asked for; fewer have been played if the time was
+            up. None: as many as there are.
+        cut_off: Episodes that ended only because the time was up.
+    """
+
+    player: str
+    metrics: Mapping[str, npt.NDArray[np.float64]] = field(repr=False)
+    asked: int | None = None
+    cut_off: int = 0
+
+    def mean(self, name: str) -> float:
+        """The mean of a metric."""
+        return float(np.nanmean(self.metrics[name]))
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """A 95% confidence interval of the mean.
+
+        Wilson's interval (1927) for an environment's own metric that is always 0 or 1: it stays
+        within 0 and 1 and means something even if all episodes are won. The normal one else.
+        """
+        values = self.metrics[name][~np.isnan(self.metrics[name])]
+        n, mean = len(values), float(values.mean())
+        if name not in RESERVED_METRICS and np.isin(values, (0.0, 1.0)).all():
+            centre = (mean + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+            half = _Z / (1 + _Z**2 / n) * math.sqrt(mean * (1 - mean) / n + _Z**2 / (4 * n**2))
+            return max(0.0, centre - half), min(1.0, centre + half)
+        half = _Z * float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+        return mean - half, mean + half
+
+    @property
+    def episodes(self) -> int:
+        """The number of episodes."""
+        return len(self.metrics["episodic_length"])
+
+    def count(self, name: str) -> int:
+        """The number of episodes that have a metric."""
+        return int((~np.isnan(self.metrics[name])).sum()) if name in self.metrics else 0
+
+    def summary(self) -> dict[str, Any]:
+        """Means and intervals as JSON values; the interval of a single number is null."""
+        facts = {
+            "player": self.player,
+            "episodes": self.episodes,
+            "asked": self.episodes if self.asked is None else self.asked,
+            "cut_off": self.cut_off,
+        }
+        return facts | {
+            # An environment may call a metric as we call one of ours.
+            f"env/{name}" if name in facts else name: {
+                "mean": self.mean(name),
+                "interval95": list(self.interval(name)) if self.count(name) > 1 else None,
+                "count": self.count(name),
+            }
+            for name in self.metrics
+            if self.count(name)
+        }
+
+
+def network_policy(
+    net: RaggedNet, config: TrainConfig, generator: torch.Generator, *, greedy: bool
+) -> VecPolicy:
+    """The network as a policy over a ``VecEnv``."""
+
+    @torch.no_grad()
+    def act(obs: VecObs) -> Mapping[str, Any]:
+        with autocast(generator.device, config):
+            output = net(to_batch(obs, generator.device), generator=generator, greedy=greedy)
+        return to_actions(check_output(output))
+
+    return act
+
+
+def evaluate(
+    net: RaggedNet,
+    game: Game,
+    config: TrainConfig,
+    device: torch.device,
+    episodes: int,
+    *,
+    greedy: bool,
+    number: int = 0,
+    budget: PlayBudget | None = None,
+) -> Evaluation:
+    """Play fresh episodes, which the training never sees; ``number`` tells evaluations apart."""
+    seed = derived_seed(config.seed, "evaluation", number)
+    generator = torch.Generator(device).manual_seed(seed)
+    policy = network_policy(net, config, generator, greedy=greedy)
+    budget = PlayBudget() if budget is None else budget
+    metrics = _play(game, policy, config, episodes, seed, budget)
+    return Evaluation(_player(greedy), metrics, episodes, budget.cut_off)
+
+
+def evaluate_all(
+    net: RaggedNet,
+    game: Game,
+    config: TrainConfig,
+    device: torch.device,
+    episodes: int,
+    *,
+    only_greedy: bool = False,
+) -> list[Evaluation]:
+    """The agent greedy and sampled, beside the scripted player, if any, and random play.
+
+    Args:
+        net: The agent.
+        game: What it plays.
+        config: Of ``config.eval`` it takes ``scripted``, ``max_steps`` and ``seconds``.
+        device: Where the network is.
+        episodes: The number of episodes of each player.
+        only_greedy: Leave out sampled and random play.
+    """
+    seed = derived_seed(config.seed, "evaluation")
+    players: dict[str, Callable[..., Evaluation | None]] = {}
+    for greedy in (True,) if only_greedy else (True, False):
+        players[_player(greedy)] = partial(
+            evaluate, net, game, config, device, episodes, greedy=greedy
+        )
+    if config.eval.scripted is not None:
+        scripted = load_scripted(config.eval.scripted)
+        players[_SCRIPT] = partial(_evaluate_script, game, scripted, config, episodes, seed)
+    if not only_greedy:
+        players[_RANDOM] = partial(_evaluate_random, game, config, episodes, seed)
+    results, start = [], time.monotonic()
+    with EvaluationProgress(list(players), episodes, config.eval.seconds) as progress:
+        for number, (name, play) in enumerate(players.items()):
+            left = config.eval.seconds - (time.monotonic() - start)
+            # What one player does not need is left to the others; each plays at least a step.
+            share = max(left / (len(players) - number), 1e-9) if config.eval.seconds else 0.0
+            results.append(play(budget=PlayBudget(share, progress.heard(name))))
+    return [result for result in results if result is not None]
+
+
+_SCRIPT, _RANDOM = "scripted player", "random play"
+
+
+def _player(greedy: bool) -> str:
+    return "agent, greedy" if greedy else "agent, sampled"
+
+
+def _evaluate_script(
+    game: Game,
+    scripted: Policy,
+    config: TrainConfig,
+    episodes: int,
+    seed: int,
+    budget: PlayBudget,
+) -> Evaluation | None:
+    """The scripted player; None if it fails: it is the user's, and comes after all the training."""
+    # A script knows the game, not what the network sees of it.
+    whole = replace(game, shown=None)
+    limit = config.eval.max_steps
+    try:
+        metrics = play_scripted(whole, scripted, episodes, seed, max_steps=limit, budget=budget)
+    except Exception as error:
+        complain("".join(traceback.format_exception(error, limit=-3)).rstrip())
+        complain(f"no scripted player: eval.scripted={config.eval.scripted} failed")
+        return None
+    return Evaluation(_SCRIPT, metrics, episodes, budget.cut_off)
+
+
+def _evaluate_random(
+    game: Game, config: TrainConfig, episodes: int, seed: int, budget: PlayBudget
+) -> Evaluation:
+    metrics = _play(game, random_policy(seed), config, episodes, seed, budget)
+    return Evaluation(_RANDOM, metrics, episodes, budget.cut_off)
+
+
+def _play(
+    game: Game,
+    policy: VecPolicy,
+    config: TrainConfig,
+    episodes: int,
+    seed: int,
+    budget: PlayBudget,
+) -> dict[str, npt.NDArray[np.float64]]:
+    rows, max_steps = config.rollout.num_envs, config.eval.max_steps
+    if game.is_native:
+        return play_rows(
+            game.rows, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
+        )
+    return play_episodes(
+        game.alone, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
+    )
+
+
+def load_scripted(path: str) -> Policy:
+    """The function at a dotted path, from Observation to actions; imports its module."""
+    module_name, _, name = path.rpartition(".")
+    try:
+        if not all(part.isidentifier() for part in path.split(".")):
+            raise ImportError("no dotted path")
+        policy: Policy = getattr(importlib.import_module(module_name), name)
+    except Exception as error:  # a module of the user's may raise anything
+        raise ConfigError(
+            f"eval.scripted: {path!r} cannot be imported: {type(error).__name__}: {error}",
+            expected=_SCRIPTED,
+        ) from error
+    if not callable(policy) or not _takes_an_observation(policy):
+        raise ConfigError(
+            f"eval.scripted: {path!r} is no scripted player",
+            expected=_SCRIPTED,
+            received=shorten(policy),
+        )
+    return policy
+
+
+def _takes_an_observation(policy: Policy) -> bool:
+    """Whether it may be called with one; nothing that comes with Python itself takes any."""
+    if inspect.isclass(policy) or inspect.isbuiltin(policy):
+        return False
+    try:
+        inspect.signature(policy).bind("observation")
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+_SCRIPTED = (
+    "a dotted path such as ragged_envs.minesweeper_script.walk_and_defuse, of a function from "
+    "Observation to actions, or null"
+)

@@ -1,0 +1,72 @@
+"""``evaluation.json``: what an evaluation found, and of what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from entity_env.errors import DAMAGES
+from entity_env.storage.bounded_json import parse_json
+from entity_env.storage.files import read_file, write_file
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.play.evaluation_table import left_out, table
+from ppo_trainer.runs.folder import RunFolder, writing
+
+__all__ = ["describe", "read_same", "write_evaluation"]
+
+_MOST_BYTES, _MOST_VALUES = 1 << 20, 20_000
+
+
+def describe(
+    run: Path, steps: int, config: TrainConfig, episodes: int, results: Sequence[Evaluation]
+) -> dict[str, Any]:
+    """The results and the settings that they depend on, as JSON values.
+
+    Args:
+        run: The run folder.
+        steps: Frames that the network was trained on.
+        config: The settings that were used, which may differ from those of the run.
+        episodes: The number of episodes that were asked for.
+        results: Of each player.
+    """
+    return {
+        "run": run.name,
+        "steps": steps,
+        "settings": {
+            "env": dict(config.env),
+            "seed": config.seed,
+            "episodes": episodes,
+            "max_steps": config.eval.max_steps,
+            "seconds": config.eval.seconds,
+            "scripted": config.eval.scripted,
+            "num_envs": config.rollout.num_envs,
+        },
+        "players": [result.summary() for result in results],
+    }
+
+
+def write_evaluation(run: RunFolder, facts: Mapping[str, Any]) -> None:
+    """Keep what ``describe`` returned in the run folder."""
+    with writing(run.evaluation_file):
+        write_file(run.evaluation_file, f"{json.dumps(facts, indent=1)}\n".encode())
+
+
+def read_same(run: RunFolder, facts: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+    """The players of an evaluation that was made with the steps and settings of ``facts``, if any.
+
+    What cannot be read is none: it is made again.
+    """
+    try:
+        known = parse_json(read_file(run.evaluation_file, _MOST_BYTES), _MOST_VALUES)
+        # As JSON has them: tuples are lists there.
+        wanted = json.loads(json.dumps({name: facts[name] for name in ("steps", "settings")}))
+        if any(known[name] != value for name, value in wanted.items()):
+            return None
+        players: list[Mapping[str, Any]] = known["players"]
+        table(players), left_out(players)  # which finds out whether they can be shown
+        return players
+    except (OSError, OverflowError, *DAMAGES):
+        return None

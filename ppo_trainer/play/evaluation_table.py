@@ -1,0 +1,96 @@
+"""The results of an evaluation as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.reporting.recent_episodes import PER_EPISODE
+from ppo_trainer.reporting.shown_metrics import shown_metrics, unknown_metrics
+
+__all__ = ["Summary", "left_out", "table"]
+
+Summary = Mapping[str, Any]
+"""What ``Evaluation.summary`` returns, and ``evaluation.json`` holds for each player."""
+
+_COLUMNS = (
+    ("win", "win rate", 3),
+    ("episodic_reward", "reward", 3),
+    ("episodic_length", "length", 2),
+)
+_OWN_COLUMNS = 3
+"""Of the environment's own metrics beside each other."""
+
+
+def table(results: Sequence[Evaluation | Summary], shown: Sequence[str] | None = None) -> str:
+    """Win rate, if there is one, reward and length of each player, with intervals.
+
+    The environment's own metrics follow below.
+
+    Args:
+        results: Of each player.
+        shown: Which of these; None for all but derived ones. Those that nobody has are named.
+    """
+    players = _summaries(results)
+    own = list(dict.fromkeys(name for player in players for name in _own_metrics(player)))
+    names = shown_metrics(own, shown)
+    parts = [[column for column in _COLUMNS if any(column[0] in player for player in players)]]
+    for first in range(0, len(names), _OWN_COLUMNS):
+        part = names[first : first + _OWN_COLUMNS]
+        parts.append([(name, name, _digits(players, name)) for name in part])
+    blocks = [_block(players, part) for part in parts]
+    return "\n\n".join(blocks + [text for text in [unknown_metrics(own, shown)] if text])
+
+
+def _own_metrics(player: Summary) -> list[str]:
+    return [
+        name
+        for name, value in player.items()
+        if isinstance(value, Mapping) and name not in PER_EPISODE
+    ]
+
+
+def _digits(players: Sequence[Summary], name: str) -> int:
+    """The digits after the point, fewer of large numbers."""
+    largest = max(abs(player[name]["mean"]) for player in players if name in player)
+    return 3 if largest < 100 else 2 if largest < 1000 else 0
+
+
+def _block(players: Sequence[Summary], columns: Sequence[tuple[str, str, int]]) -> str:
+    rows = [["95% intervals", *(label for _, label, _ in columns)]]
+    for player in players:
+        cells = [_cell(player, name, digits) for name, _, digits in columns]
+        rows.append([player["player"], *cells])
+    widths = [max(24, 2 + max(map(len, column))) for column in zip(*rows, strict=True)][1:]
+    return "\n".join(f"{row[0]:<17}" + "".join(map(str.rjust, row[1:], widths)) for row in rows)
+
+
+def left_out(results: Sequence[Evaluation | Summary]) -> str:
+    """Who has played fewer episodes than were asked for, or episodes without their end."""
+    lines = []
+    for player in _summaries(results):
+        played, asked, cut_off = (player[name] for name in ("episodes", "asked", "cut_off"))
+        parts = [f"{played:,} of {asked:,} episodes"] if played < asked else []
+        if cut_off:
+            whom = "all" if cut_off == played else f"{cut_off:,} of them"
+            parts.append(f"{whom} cut off before their end")
+        if parts:
+            lines.append(f"{player['player']:<17}{', '.join(parts)}")
+    return "\n".join(lines)
+
+
+def _summaries(results: Sequence[Evaluation | Summary]) -> list[Summary]:
+    return [own.summary() if isinstance(own, Evaluation) else own for own in results]
+
+
+def _cell(player: Summary, name: str, digits: int) -> str:
+    """A metric and its interval as text, and the number of episodes where some lack it."""
+    if name not in player:
+        return "-"
+    mean, interval, count = (player[name][key] for key in ("mean", "interval95", "count"))
+    if interval is None:
+        return f"{mean:.{digits}f}"
+    low, high = interval
+    text = f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    return f"{text} of {count:,}" if count < player["episodes"] else text

@@ -1,0 +1,135 @@
+"""Every step of some episodes that a run plays, to be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+from entity_env import Environment
+from entity_env.batching.frame import Frame, typed_actions
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.vec_obs import batch_frames
+from entity_env.drawing import Chosen, choices_of, chosen_lines, entity_table
+from entity_env.drawing.canvas import Picture
+from entity_env.environment import begin_episode, call_environment, seed_environment
+from entity_env.errors import SettingError
+from entity_env.rows.vec_env import check_count
+from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.play.evaluation import network_policy
+from ppo_trainer.runs.load_run import LoadedRun
+
+__all__ = ["Step", "play"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One moment of an episode.
+
+    Args:
+        episode: Counts from 1.
+        step: Steps taken in the episode; 0 is its start.
+        reward: Reward of the step that led here.
+        total: Reward of the episode so far.
+        done: The episode is over.
+        text: The state in lines of text.
+        frame: The observation.
+        picture: The environment's own picture of the state, (H, W, 3) uint8, where it was asked for
+            and there is one.
+        chosen: What the actors choose in this state; nothing at the end.
+        choices: The same in lines of text.
+    """
+
+    episode: int
+    step: int
+    reward: float
+    total: float
+    done: bool
+    text: str
+    frame: Frame
+    picture: Picture | None
+    chosen: Sequence[Chosen] = ()
+    choices: Sequence[str] = ()
+
+    @property
+    def end(self) -> str:
+        """How the episode ended, and with which numbers of its own; empty before its end."""
+        if not self.done:
+            return ""
+        numbers = "".join(f", {name} {v:.4g}" for name, v in self.frame.metrics.items())
+        return f"{'cut off by a limit' if self.frame.truncated else 'the end'}{numbers}"
+
+
+def play(
+    loaded: LoadedRun,
+    *,
+    episodes: int,
+    greedy: bool,
+    seed: int | None = None,
+    draw: bool = False,
+    env: Environment | None = None,
+) -> Iterator[Step]:
+    """Every moment of some fresh episodes, the last one of each included.
+
+    Args:
+        loaded: The run.
+        episodes: How many.
+        greedy: The likeliest choices, not drawn ones.
+        seed: Plays other episodes.
+        draw: Whether steps hold pictures.
+        env: What to play, and to close at the end; None makes one.
+    """
+    count = check_count("number of episodes", episodes, error=SettingError)
+    if seed is None:
+        seed = derived_seed(loaded.config.seed, "watch")
+    generator = torch.Generator(loaded.device).manual_seed(seed)
+    policy = network_policy(loaded.net, loaded.config, generator, greedy=greedy)
+    env = loaded.game() if env is None else env
+    seed_environment(env, seed)
+    reader = FrameReader(env.obs_space(), env.action_space())
+    try:
+        for episode in range(1, count + 1):
+            frame = reader.read(call_environment("reset", begin_episode, env.reset))
+            total, number = 0.0, 0
+            while True:
+                chosen = {}
+                if not frame.done:
+                    actions = policy(batch_frames([frame], reader.obs_space, reader.action_space))
+                    chosen = {name: buffer.as_array()[:, 0] for name, buffer in actions.items()}
+                every = choices_of(frame, reader.obs_space, reader.action_space, chosen)
+                yield Step(
+                    episode=episode,
+                    step=number,
+                    reward=frame.reward,
+                    total=total,
+                    done=frame.done,
+                    text=_text(env, reader, frame),
+                    frame=frame,
+                    picture=call_environment("render", _own, env.render) if draw else None,
+                    chosen=every,
+                    choices=chosen_lines(every, frame, reader.obs_space),
+                )
+                if frame.done:
+                    break
+                typed = typed_actions(frame, chosen, reader.action_space)
+                frame = reader.read(call_environment("act", env.act, typed))
+                total, number = total + frame.reward, number + 1
+    finally:
+        env.close()
+
+
+def _text(env: Environment, reader: FrameReader, frame: Frame) -> str:
+    text = call_environment("render_text", _own, env.render_text)
+    return entity_table(frame, reader.obs_space) if text is None else text
+
+
+def _own(draw: Callable[[], T]) -> T | None:
+    """How the environment draws itself, if it does."""
+    try:
+        return draw()
+    except NotImplementedError:
+        return None

@@ -1,0 +1,148 @@
+"""The learning curves of a run as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from entity_env.storage.files import write_file
+from ppo_trainer.reporting.logger import read_metrics
+from ppo_trainer.reporting.recent_episodes import RecentEpisodes, is_per_episode
+from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics
+from ppo_trainer.runs.folder import RunFolder, writing
+
+__all__ = ["Panel", "draw_curve", "panels"]
+
+_EPISODES = {
+    "win": "win rate",
+    "episodic_reward": "episodic reward",
+    "episodic_length": "episode length (steps)",
+}
+_LEARNING = {
+    "value/explained_variance": "explained variance",
+    "policy/entropy": "entropy (nats)",
+    "policy/kl": "KL divergence (nats)",
+}
+_MOST_OWN = 12
+"""Panels of own metrics where none are asked for."""
+_SAME = 1e-9
+"""Numbers that differ by no more than this part of them are one number."""
+
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What one panel shows.
+
+    Args:
+        name: The metric.
+        label: What it is called.
+        points: Steps and values.
+        evaluated: The same of evaluations while training.
+    """
+
+    name: str
+    label: str
+    points: Points
+    evaluated: Points = ()
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there are several values, and all are one."""
+        values = np.array([value for _, value in (*self.points, *self.evaluated)])
+        return len(values) > 1 and bool(np.ptp(values) <= _SAME * np.abs(values).max())
+
+
+def draw_curve(run: RunFolder) -> Path | None:
+    """Draw ``curve.png``; returns its path, or None where there is nothing to draw.
+
+    What never changes has no panel; a line at the top says what it is.
+    """
+    # It takes half a second to load, which --help and misspelt settings need not wait for.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    config = run.read_config()
+    known = panels(read_metrics(run), config.rollout.num_envs, config.shown_metrics)
+    if not known:
+        return None
+    shown = [panel for panel in known if not panel.is_constant]
+    rest = [f"{p.label} {p.points[0][1]:.4g}" for p in known if p.is_constant]
+    columns = 2 if len(shown) == 4 else min(3, max(1, len(shown)))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(4.2 * columns, 2.9 * rows + 0.7), layout="constrained", dpi=110)
+    FigureCanvasAgg(figure)
+    note = f"\nalways the same: {', '.join(rest)}" if rest else ""
+    figure.suptitle(run.path.name + note, fontsize=10, wrap=True)
+    for index, panel in enumerate(shown):
+        _draw(figure.add_subplot(rows, columns, index + 1), panel, index // columns == rows - 1)
+    picture = BytesIO()
+    figure.savefig(picture, format="png")
+    with writing(run.curve_file):
+        write_file(run.curve_file, picture.getvalue())
+    return run.curve_file
+
+
+def panels(
+    records: Sequence[Mapping[str, Any]], rows: int, wanted: Sequence[str] | None = None
+) -> list[Panel]:
+    """What there is to show, in order: a panel for each metric that some record has.
+
+    Args:
+        records: Of a run, as ``read_metrics`` returns them.
+        rows: The environments that play side by side.
+        wanted: The setting ``shown_metrics``.
+    """
+    recent = RecentEpisodes(rows)
+    means = [recent.add(record) for record in records]
+    own = shown_metrics(own_metrics(sorted(recent.means)), wanted)
+    own = own[: _MOST_OWN if wanted is None else None]
+    labels = _EPISODES | {name: name for name in own} | _LEARNING
+    every = []
+    for name, label in labels.items():
+        points = _points(records, means if is_per_episode(name) else records, name)
+        if points:
+            evaluated = _points(records, records, f"eval/{name}")
+            every.append(Panel(name, label, points, evaluated))
+    return every
+
+
+def _points(
+    records: Sequence[Mapping[str, Any]], sources: Sequence[Mapping[str, Any]], name: str
+) -> Points:
+    return [
+        (record["steps"], source[name])
+        for record, source in zip(records, sources, strict=True)
+        if name in source
+    ]
+
+
+def _draw(axes: Any, panel: Panel, is_lowest: bool) -> None:
+    mark = "." if len(panel.points) < 3 else ""
+    axes.plot(*zip(*panel.points, strict=True), linewidth=1.4, color="#1f5fa8", marker=mark)
+    if panel.evaluated:
+        steps, values = zip(*panel.evaluated, strict=True)
+        axes.plot(steps, values, "o", markersize=3.5, color="#d55e00")
+    dots = " (dots: greedy evaluation)" if panel.evaluated else ""
+    axes.set_title(panel.label + dots, fontsize=10)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+    axes.xaxis.set_major_formatter(lambda steps, _: _short(steps))
+    if is_lowest:
+        axes.set_xlabel("steps", fontsize=9)
+    if panel.name == "win":
+        axes.set_ylim(-0.03, 1.03)
+
+
+def _short(steps: float) -> str:
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(steps) >= limit:
+            return f"{steps / limit:g}{unit}"
+    return f"{steps:g}"

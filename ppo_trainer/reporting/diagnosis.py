@@ -1,0 +1,208 @@
+"""What the numbers of a run that has not learned suggest, and what to try."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ppo_trainer.play.evaluation import Evaluation
+
+__all__ = ["diagnose"]
+
+Records = Sequence[Mapping[str, Any]]
+
+_PARTS = 5
+"""A run is looked at in fifths."""
+_FEWEST_RECORDS = 2 * _PARTS
+_FEWEST_EPISODES = 30
+"""With fewer, an evaluation tells a good player from random play too seldom."""
+_MOST_LINES = 3
+
+
+def diagnose(records: Records, evaluations: Sequence[Evaluation] = (), rows: int = 50) -> list[str]:
+    """Up to three lines about a run; none where it has learned.
+
+    Args:
+        records: The numbers of each update, as ``metrics.jsonl`` has them.
+        evaluations: The players of its evaluation, if there was one.
+        rows: The environments that played side by side. Before each of them has ended an episode
+            or two, those that ended are the short ones, which tell of nothing.
+
+    Returns:
+        What the numbers suggest, the most likely first, and what to try. Of a run that is better
+        than random play, only that it still improves, if it does.
+    """
+    if not records:
+        return []
+    if not any(record.get("episodes") for record in records):
+        return [
+            "no episode has ended: train longer, or end episodes with a limit, such as "
+            "entity_env.wrappers.TimeLimit"
+        ]
+    rising = _rising(records, rows)
+    verdict = _no_better(records, evaluations, rows)
+    if verdict is None:
+        return rising
+    suggestions = _rewards(records) or [
+        *rising,
+        *_truncated(records),
+        *_entropy(records),
+        *_explained(records),
+    ]
+    return [verdict, *suggestions][:_MOST_LINES]
+
+
+def _no_better(records: Records, evaluations: Sequence[Evaluation], rows: int) -> str | None:
+    """That the run plays no better than at random; None where it plays better."""
+    chance = next((e for e in evaluations if e.player == "random play"), None)
+    agents = [e for e in evaluations if e.player.startswith("agent")]
+    if chance is None or not agents or chance.episodes < _FEWEST_EPISODES:
+        return _no_better_than_at_first(_fifths(records, rows))
+    for name in ("win", "episodic_reward"):
+        if any(_better(agent, chance, name) for agent in agents):
+            return None
+    name = "win" if chance.count("win") else "episodic_reward"
+    best = max(agent.mean(name) for agent in agents if agent.count(name))
+    label = "wins" if name == "win" else "a reward of"
+    return (
+        f"it has not learned: {label} {best:.3g}, and random play {chance.mean(name):.3g}; "
+        "does the reward depend on what is done, and can what matters be seen?"
+    )
+
+
+def _no_better_than_at_first(fifths: Sequence[Fifth]) -> str | None:
+    if not fifths:
+        return None
+    first, last = fifths[0], fifths[-1]
+    # A run may have learned most of it within the first fifth.
+    by_parts = last.mean - first.mean > 2 * math.hypot(first.error, last.error)
+    if by_parts or last.mean - first.begin > 3 * last.spread + 1e-9 * abs(last.mean):
+        return None
+    return f"it has not learned: the reward was {first.mean:.3g} at first, and is {last.mean:.3g}"
+
+
+def _better(agent: Evaluation, chance: Evaluation, name: str) -> bool:
+    """Whether two means differ by more than chance would make of them, 19 times of 20."""
+    if min(agent.count(name), chance.count(name)) < 2:
+        return False
+    spread = 0.0
+    for evaluation in (agent, chance):
+        values = evaluation.metrics[name][~np.isnan(evaluation.metrics[name])]
+        spread += float(values.var(ddof=1)) / len(values)
+    return agent.mean(name) - chance.mean(name) > 2 * math.sqrt(spread)
+
+
+def _rising(records: Records, rows: int) -> list[str]:
+    """The last fifth is clearly better than the one before, measured by the whole run."""
+    fifths = _fifths(records, rows)
+    if not fifths:
+        return []
+    before, last = (fifth.mean for fifth in fifths[-2:])
+    whole = max(fifth.mean for fifth in fifths) - min(fifth.mean for fifth in fifths)
+    luck = 2 * math.hypot(*(fifth.error for fifth in fifths[-2:]))
+    if last - before <= max(luck, 0.1 * whole):
+        return []
+    return [
+        f"the reward still rises, from {before:.3g} to {last:.3g} in the last fifth: train longer"
+    ]
+
+
+def _rewards(records: Records) -> list[str]:
+    """All episodes alike leave nothing to tell good from bad by."""
+    rewards = {r["episodic_reward"] for r in records if "episodic_reward" in r}
+    if len(rewards) != 1:
+        return []
+    return [
+        f"all episodes had the same reward, {rewards.pop():.3g}: none tells good from bad; make "
+        "the first rewards easier to find, or give some on the way"
+    ]
+
+
+def _truncated(records: Records) -> list[str]:
+    last = _last(records)
+    episodes = sum(record.get("episodes", 0.0) for record in last)
+    cut = sum(record.get("episodes_truncated", 0.0) for record in last)
+    if not episodes or cut < 0.98 * episodes:
+        return []
+    length = _mean(last, "episodic_length")
+    after = "" if length is None else f", after {length:.0f} steps"
+    return [
+        f"a limit cuts off all episodes{after}: raise the limit, or give rewards on the way to "
+        "what would end them"
+    ]
+
+
+def _entropy(records: Records) -> list[str]:
+    entropies = [r["policy/entropy"] for r in records if "policy/entropy" in r]
+    now = _mean(_last(records), "policy/entropy")
+    if now is None or not entropies[0] > 0:
+        return []
+    if now > 0.95 * entropies[0]:
+        return [
+            f"it acts as randomly as at first (entropy {now:.3g}, then {entropies[0]:.3g}): a "
+            "larger optim.lr, or a smaller ppo.entropy_coef"
+        ]
+    if now < 0.05 * entropies[0]:
+        return [
+            f"it tries nothing new any more (entropy {now:.3g}, at first {entropies[0]:.3g}): a "
+            "larger ppo.entropy_coef, or a smaller optim.lr"
+        ]
+    return []
+
+
+def _explained(records: Records) -> list[str]:
+    explained = _mean(_last(records), "value/explained_variance")
+    if explained is None or explained >= 0.1:
+        return []
+    return [
+        f"the value function explains nothing of the returns (explained variance {explained:.2f}): "
+        "rewards scaled to about 1, larger rollouts, or a value_net of its own"
+    ]
+
+
+def _last(records: Records) -> Records:
+    """The last fifth."""
+    return records[-max(1, len(records) // _PARTS) :]
+
+
+def _mean(records: Records, name: str) -> float | None:
+    values = [record[name] for record in records if name in record]
+    return float(np.mean(values)) if values else None
+
+
+@dataclass(frozen=True)
+class Fifth:
+    """The reward of the episodes that ended in a fifth of the run.
+
+    Args:
+        begin: Its mean in the first update.
+        mean: Its mean.
+        spread: The deviation of the means of single updates.
+        error: The standard error of the mean.
+    """
+
+    begin: float
+    mean: float
+    spread: float
+    error: float
+
+
+def _fifths(records: Records, rows: int) -> list[Fifth]:
+    """Five parts of the run; none where one is of too few updates or episodes to mean much."""
+    ended = [r for r in records if r.get("episodes") and "episodic_reward" in r]
+    if len(ended) < _FEWEST_RECORDS:
+        return []
+    fifths = []
+    for part in np.array_split(np.arange(len(ended)), _PARTS):
+        rewards = np.array([ended[index]["episodic_reward"] for index in part])
+        episodes = np.array([ended[index]["episodes"] for index in part])
+        if episodes.sum() < max(100, 2 * rows):
+            return []
+        mean = float(np.average(rewards, weights=episodes))
+        spread = math.sqrt(np.average((rewards - mean) ** 2, weights=episodes))
+        fifths.append(Fifth(float(rewards[0]), mean, spread, spread / math.sqrt(len(part) - 1)))
+    return fifths

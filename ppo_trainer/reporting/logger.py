@@ -1,0 +1,156 @@
+"""Where the numbers of a run go: JSON lines, TensorBoard, and W&B where it is switched on."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import SEEK_END, BufferedWriter
+from typing import Any
+
+from entity_env.storage.files import open_to_append, read_file, write_file
+from ppo_trainer.config import TrainConfig, config_to_dict
+from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.reporting.metrics_file import keep_records, read_metrics
+from ppo_trainer.reporting.recent_episodes import RecentEpisodes
+from ppo_trainer.runs.folder import RunFolder, reading, writing
+
+__all__ = ["RunLogger", "check_wandb", "read_metrics"]
+
+
+class RunLogger:
+    """Writes one record for each update.
+
+    Args:
+        run: The folder to write to.
+        config: The run's settings.
+        update: Updates done before; later records of an interrupted run are dropped, since the
+            resumed run writes them again.
+        recent: Gets the episodes of the records that are kept; None makes a new one.
+
+    Attributes:
+        recent: The last episodes of the records that were kept.
+    """
+
+    def __init__(
+        self, run: RunFolder, config: TrainConfig, update: int, recent: RecentEpisodes | None = None
+    ) -> None:
+        self.recent = RecentEpisodes(config.rollout.num_envs) if recent is None else recent
+        kept = keep_records(run, update)
+        for record in kept:
+            self.recent.add(record)
+        # Half a second of imports that a reader of this module does not need.
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._file, last_step = run.metrics_file, kept[-1]["steps"] + 1 if kept else None
+        with writing(self._file):
+            self._lines = BufferedWriter(open_to_append(self._file))
+            self._lines.seek(0, SEEK_END)
+            # A name that nobody can have foreseen, and put a link there.
+            suffix = f".{secrets.token_hex(8)}"
+            self._board = SummaryWriter(str(run.path), purge_step=last_step, filename_suffix=suffix)
+        self._wandb = _start_wandb(run, config)
+
+    def __enter__(self) -> RunLogger:
+        """Use as a context manager that closes the files."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        try:
+            with writing(self._file):
+                self._lines.close()
+                self._board.close()
+        finally:
+            if self._wandb is not None:
+                self._wandb.finish()
+
+    def write(self, update: int, steps: int, metrics: Mapping[str, float]) -> None:
+        """Write the numbers of one update; what is not finite is left out."""
+        finite = {name: value for name, value in sorted(metrics.items()) if math.isfinite(value)}
+        with writing(self._file):
+            record = json.dumps({"update": update, "steps": steps} | finite)
+            self._lines.write(f"{record}\n".encode())
+            self._lines.flush()
+            board: Any = self._board.file_writer
+            board.add_summary(_summary(finite), steps)
+        if self._wandb is not None:
+            self._wandb.log({"update": update, **finite}, step=steps)
+
+
+def _summary(metrics: Mapping[str, float]) -> Any:
+    """One event for all numbers: ``add_scalar`` for each of thirty takes three times as long."""
+    from tensorboard.compat.proto.summary_pb2 import Summary  # loaded with the writer
+
+    values = [Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
+    return Summary(value=values)
+
+
+def _wandb_id(run: RunFolder) -> str:
+    """One id for all parts of a run, and another for a run of the same name elsewhere."""
+    file = run.path / "wandb_id"
+    with writing(file):
+        if not os.path.lexists(file):
+            write_file(file, secrets.token_hex(8).encode())
+    with reading(file):
+        return read_file(file, 64).decode("ascii").strip()
+
+
+def check_wandb(config: TrainConfig) -> None:
+    """Log in to W&B where it will be needed: a run that cannot would leave its folder behind.
+
+    Raises:
+        ConfigError: W&B is switched on, and is not installed or lets nobody in.
+    """
+    if config.wandb.mode == "disabled":
+        return
+    try:
+        import wandb
+    except ImportError as error:
+        raise ConfigError(
+            "wandb.mode is on, but wandb is not installed", hint="pip install wandb"
+        ) from error
+    if config.wandb.mode == "online":
+        with _explained():
+            wandb.login()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    import wandb
+
+    try:
+        yield
+    except wandb.errors.Error as error:
+        raise ConfigError(
+            f"W&B cannot be reached: {error}",
+            hint="type `wandb login` first, or set WANDB_API_KEY; wandb.mode=offline needs neither",
+        ) from error
+
+
+def _start_wandb(run: RunFolder, config: TrainConfig) -> Any:
+    if config.wandb.mode == "disabled":
+        return None
+    import wandb
+
+    folder = run.path / "wandb"
+    if folder.is_symlink():
+        raise RunFolderError(
+            f"{folder} is a link, and nothing is written through links within a run folder",
+            hint="link the run's folder itself, or remove the link",
+        )
+    with _explained():
+        return wandb.init(
+            mode=config.wandb.mode,
+            project=config.wandb.project,
+            entity=config.wandb.entity,
+            group=config.wandb.group,
+            dir=str(run.path),
+            name=run.path.name,
+            id=_wandb_id(run),
+            resume="allow",
+            config=config_to_dict(config),
+        )

@@ -1,0 +1,119 @@
+"""``metrics.jsonl``: one record a line, and what becomes of lines that are none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from entity_env.storage.bounded_json import parse_json
+from entity_env.storage.files import UnfitFileError, new_file, open_file
+from ppo_trainer.reporting.screen import complain
+from ppo_trainer.runs.folder import RunFolder, reading, writing
+
+__all__ = ["keep_records", "read_metrics"]
+
+_MOST_BYTES = 1 << 20  # in a line
+_MOST_VALUES = 20_000
+_LARGEST = 1e300
+
+
+@dataclass(frozen=True)
+class _Line:
+    number: int
+    text: bytes
+    record: dict[str, Any] | None
+    """None for a damaged line."""
+
+
+def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
+    """All whole records of a run.
+
+    A last line that a kill has cut short is left out; other lines that are no records are, too, and
+    stderr says which.
+
+    Raises:
+        RunFolderError: The file cannot be read.
+    """
+    records, damaged = [], []
+    for line in _lines(run):
+        if line.record is None:
+            damaged.append(line.number)
+        else:
+            records.append(line.record)
+    if damaged:
+        complain(f"{run.metrics_file}: {_named(damaged)} no record, and left out")
+    return records
+
+
+def keep_records(run: RunFolder, update: int) -> list[dict[str, Any]]:
+    """Drop the records after ``update``, which a resumed run writes again; returns the others.
+
+    A file with damaged lines stays beside the new one, and stderr says so.
+
+    Raises:
+        RunFolderError: The file cannot be read or written.
+    """
+    kept, damaged = [], []
+    with writing(run.metrics_file), new_file(run.metrics_file) as file:
+        for line in _lines(run):
+            if line.record is None:
+                damaged.append(line.number)
+            elif line.record["update"] <= update:
+                kept.append(line.record)
+                file.write(line.text + b"\n")
+        if damaged:
+            aside = _put_aside(run.metrics_file)
+            complain(f"{run.metrics_file}: {_named(damaged)} no record; the file is kept: {aside}")
+    return kept
+
+
+def _lines(run: RunFolder) -> Iterator[_Line]:
+    """The lines of the file, if there is one, but for one that a kill has cut short."""
+    if not os.path.lexists(run.metrics_file):
+        return
+    with reading(run.metrics_file):
+        file = open_file(run.metrics_file)
+    number = 0
+    with file, reading(run.metrics_file, "move it away to go on: the curves then begin anew"):
+        while text := file.readline(_MOST_BYTES + 1):
+            number += 1
+            if len(text) > _MOST_BYTES:
+                raise UnfitFileError(f"line {number} has more than {_MOST_BYTES:,} bytes")
+            record = _record(text)
+            if record is not None or text.endswith(b"\n"):
+                yield _Line(number, text.rstrip(b"\r\n"), record)
+
+
+def _record(text: bytes) -> dict[str, Any] | None:
+    try:
+        record = parse_json(text, _MOST_VALUES)
+    except ValueError:
+        return None
+    if not isinstance(record, dict) or not {"update", "steps"} <= record.keys():
+        return None
+    whole = all(type(record[name]) is int and record[name] >= 0 for name in ("update", "steps"))
+    numbers = all(type(value) in (int, float) for value in record.values())
+    if not (whole and numbers and all(abs(value) <= _LARGEST for value in record.values())):
+        return None
+    return record
+
+
+def _put_aside(path: Path) -> Path:
+    """Give a file another name beside its own, which the next file takes."""
+    number, aside = 1, path.with_name(f"{path.stem}.damaged{path.suffix}")
+    while os.path.lexists(aside):
+        number += 1
+        aside = path.with_name(f"{path.stem}.damaged-{number}{path.suffix}")
+    try:
+        os.link(path, aside, follow_symlinks=False)
+    except OSError:  # not every file system has several names for a file
+        path.rename(aside)
+    return aside
+
+
+def _named(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5])) + (" and others" if len(numbers) > 5 else "")
+    return f"line {shown} is" if len(numbers) == 1 else f"lines {shown} are"

@@ -1,0 +1,119 @@
+"""What a run shows while it works: a bar in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import IO, cast
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from ppo_trainer.reporting.recent_episodes import RecentEpisodes
+from ppo_trainer.reporting.screen import Screen, say
+from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics
+
+__all__ = ["RunProgress", "clock"]
+
+_SHOWN = (
+    ("reward", "episodic_reward"),
+    ("win", "win"),
+    ("explained var", "value/explained_variance"),
+    ("entropy", "policy/entropy"),
+)
+_MOST_OWN = 5
+"""Own metrics that are shown where none are asked for."""
+_LINES = 20
+_RECENT = 100
+"""Updates from which the speed is taken."""
+
+
+class RunProgress:
+    """Shows steps, speed, time left and the figures that tell whether a run learns.
+
+    Args:
+        done: Steps done before, in a resumed run.
+        total: Steps at the end.
+        recent: Holds the episodes of those steps.
+        shown: Which of the environment's own metrics to show; None for all but derived ones.
+    """
+
+    def __init__(
+        self,
+        done: int,
+        total: int,
+        recent: RecentEpisodes,
+        shown: Sequence[str] | None = None,
+    ) -> None:
+        self._recent, self._shown = recent, shown
+        self._first = self._next_line = done
+        self._total = total
+        # Not from the start on: the first update also compiles, and would spoil the speed for long.
+        self._updates: deque[tuple[float, int]] = deque(maxlen=_RECENT)
+        self._last: dict[str, float] = {}
+        self._bar: Progress | None = None
+        screen = Screen(sys.stdout)
+        if screen.isatty():
+            self._bar = Progress(
+                BarColumn(bar_width=24),
+                TextColumn("{task.percentage:>3.0f}%  {task.fields[text]}"),
+                console=Console(file=cast(IO[str], screen), highlight=False),
+            )
+            text = f"{self._steps(done)}  first update"
+            self._task = self._bar.add_task("", total=total, completed=done, text=text)
+
+    def __enter__(self) -> RunProgress:
+        """Start the bar."""
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the last state of the bar on the screen."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, steps: int, metrics: Mapping[str, float]) -> None:
+        """Show the state after an update."""
+        self._updates.append((time.perf_counter(), steps))
+        self._last.update({name: v for name, v in metrics.items() if math.isfinite(v)})
+        self._last.update(self._recent.add(metrics))
+        if self._bar is not None:
+            # Side by side they would not fit into a terminal of 80 columns.
+            text = "\n".join([self._text(), *self._own()])
+            self._bar.update(self._task, completed=steps, text=text)
+        elif steps >= self._next_line or steps >= self._total:
+            self._next_line = steps + max(1, (self._total - self._first) // _LINES)
+            say("  ".join([self._text(), *self._own()]), is_read=True)
+
+    def _text(self) -> str:
+        (before, first), (now, done) = self._updates[0], self._updates[-1]
+        parts = [self._steps(done)]
+        if done > first:
+            speed = (done - first) / max(now - before, 1e-9)
+            left = max(self._total - done, 0) / speed
+            parts += [f"{speed:,.0f} steps/s", f"{clock(left)} left"]
+        parts += [f"{label} {self._last[n]:.3f}" for label, n in _SHOWN if n in self._last]
+        return "  ".join(parts)
+
+    def _own(self) -> list[str]:
+        """The environment's own metrics in one part, if there are any."""
+        names = shown_metrics(own_metrics(self._recent.means), self._shown)
+        most = _MOST_OWN if self._shown is None else len(names)
+        parts = [f"{name} {self._recent.means[name]:.4g}" for name in names[:most]]
+        if len(names) > most:
+            parts.append(f"... {len(names) - most} more")
+        return ["  ".join(parts)] if parts else []
+
+    def _steps(self, done: int) -> str:
+        return f"{done:>9,} / {self._total:,} steps"
+
+
+def clock(seconds: float) -> str:
+    """Seconds as minutes and seconds, and hours if there are any."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,142 @@
+"""How good a run is: now and then while it trains, and in words when it ends."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from ppo_trainer.environments import UNIMPORTABLE, name_in_script
+from ppo_trainer.errors import RunFolderError
+from ppo_trainer.play.evaluation import Evaluation, evaluate, evaluate_all
+from ppo_trainer.play.evaluation_file import describe, read_same, write_evaluation
+from ppo_trainer.play.evaluation_table import Summary, left_out, table
+from ppo_trainer.reporting.curve import draw_curve
+from ppo_trainer.reporting.diagnosis import diagnose
+from ppo_trainer.reporting.logger import read_metrics
+from ppo_trainer.reporting.screen import complain, say
+from ppo_trainer.runs.best_network import read_best
+from ppo_trainer.runs.checkpoint import latest_checkpoint
+from ppo_trainer.runs.goals import goals_reached
+from ppo_trainer.runs.session import Session
+from ppo_trainer.settings.commands import python_command
+
+__all__ = ["evaluate_now", "finish"]
+
+
+def evaluate_now(session: Session) -> dict[str, float]:
+    """The means of a few greedy episodes, as ``eval/<metric>``."""
+    config, state = session.config, session.state
+    result = evaluate(
+        state.net,
+        session.game,
+        config,
+        session.device,
+        config.eval.every_episodes,
+        greedy=True,
+        number=state.update,
+    )
+    state.evaluations = [result]
+    state.evaluated = {f"eval/{name}": result.mean(name) for name in result.metrics}
+    return state.evaluated
+
+
+def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Evaluation]:
+    """Draw the curves; evaluate a run that is over; say what to type next.
+
+    Where nothing was ``trained``, an evaluation that the run has already is shown again.
+    """
+    run, state, config = session.run, session.state, session.config
+    if interrupted:  # first of all: whoever is impatient may interrupt the drawing, too
+        say(f"stopped at step {state.steps:,}, saved; to go on:")
+        say(f"  {session.resume_command()}")
+    try:
+        curve = draw_curve(run)
+    except RunFolderError as error:  # a picture is not worth an evaluation
+        curve = None
+        complain(f"\nno learning curve: {error}")
+    if interrupted:
+        return []
+    if (reached := goals_reached(session)) is not None:
+        say(f"\nthe training has reached what it should, at step {state.steps:,}: {reached}")
+    say(f"\ncheckpoint      {latest_checkpoint(run)}")
+    if config.checkpoint.best is not None and (best := read_best(run)) is not None:
+        say(f"best            {run.best}: {best.metric} {best.value:.3f} at step {best.steps:,}")
+    if curve is not None:
+        say(f"learning curve  {curve}")
+    results = _evaluate(session, trained) if config.eval.episodes else []
+    if trained and reached is None:
+        lines = diagnose(read_metrics(run), results, config.rollout.num_envs)
+        if lines:
+            say("\n".join(["\nWhat the numbers suggest:", *(f"  {line}" for line in lines)]))
+    say("\nWhat next:")
+    for what, command in _next_steps(session):
+        say(f"  {what:<18}  {command}")
+    return results
+
+
+def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
+    run, state, config = session.run, session.state, session.config
+    episodes, seconds = config.eval.episodes, config.eval.seconds
+    facts = describe(run.path, state.steps, config, episodes, [])
+    known = None if trained else read_same(run, facts)
+    if known is not None:
+        say(f"\nnothing was trained; as evaluated before, after {state.steps:,} steps:")
+        _say_results(session, known)
+        return []
+    if not any(record.get("episodes") for record in read_metrics(run)):
+        limit = f" or {seconds:g} seconds" if seconds else ""
+        say(
+            "\nno episode has ended so far; if the game never ends, what follows plays "
+            f"eval.max_steps={config.eval.max_steps} steps of each{limit} (Ctrl-C skips it)"
+        )
+    say(f"\nplaying {episodes:,} fresh episodes with each player ...")
+    results = evaluate_all(state.net, session.game, config, session.device, episodes)
+    say(f"after {state.steps:,} steps:")
+    _say_results(session, results)
+    write_evaluation(run, describe(run.path, state.steps, config, episodes, results))
+    return results
+
+
+def _say_results(session: Session, results: Sequence[Evaluation | Summary]) -> None:
+    say(table(results, session.config.shown_metrics))
+    if missing := left_out(results):
+        say(f"left out, as eval.seconds={session.config.eval.seconds:g} were over:\n{missing}")
+
+
+def _next_steps(session: Session) -> list[tuple[str, str]]:
+    path, more = str(session.run.path), 2 * session.state.steps
+    python = python_command()
+    goals = [name for name in ("stop_at", "stop_below") if getattr(session.config, name)]
+    if goals_reached(session) is not None:
+        more = max(more, session.config.total_timesteps)
+    else:
+        goals = []
+    if session.config.env["_target_"].startswith(UNIMPORTABLE):
+        # The commands cannot import a class that lives in a script or notebook.
+        env = name_in_script(session.config)
+        moved = env if env.isidentifier() else "MyEnv"
+        free = "".join(f", {name}=None" for name in goals)
+        call = f"resume({path!r}, env={env}, total_timesteps={more}{free})"
+        return [
+            ("watch it play", f"from ppo_trainer.watch import watch; watch({path!r}, env={env})"),
+            (
+                "film it",
+                f"from ppo_trainer.watch import film; film({path!r}, 'game.gif', env={env})",
+            ),
+            ("train it further", f"from ppo_trainer import resume; {call}"),
+            (
+                "from the terminal",
+                f"move it to a module my_env, then {python} -m ppo_trainer "
+                f"resume={shlex.quote(path)} env._target_=my_env.{moved}",
+            ),
+        ]
+    quoted = shlex.quote(path)
+    free = "".join(f" {name}=null" for name in goals)
+    return [
+        ("watch it play", f"{python} -m ppo_trainer.watch {quoted}"),
+        (
+            "train it further",
+            f"{python} -m ppo_trainer resume={quoted} total_timesteps={more}{free}",
+        ),
+        ("your own game", f"{python} -m ppo_trainer env._target_=my_pkg.my_env.MyEnv"),
+    ]

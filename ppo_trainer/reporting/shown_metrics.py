@@ -1,0 +1,41 @@
+"""Which of an environment's own metrics are shown: on the screen, as curves, in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from entity_env.errors import nearest
+from entity_env.metrics import is_derived
+from ppo_trainer.reporting.recent_episodes import PER_EPISODE, is_per_episode
+
+__all__ = ["own_metrics", "shown_metrics", "unknown_metrics"]
+
+
+def own_metrics(names: Iterable[str]) -> list[str]:
+    """Those of the numbers of a record that are the environment's own, but for ``win``."""
+    return [name for name in names if is_per_episode(name) and name not in PER_EPISODE]
+
+
+def shown_metrics(own: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
+    """Those that were asked for, in this order; if none were, all that are not derived ones.
+
+    Args:
+        own: The environment's own metrics.
+        wanted: The setting ``shown_metrics``.
+    """
+    if wanted is None:
+        every = (*own, *PER_EPISODE)
+        return [name for name in own if not is_derived(name, every)]
+    return [name for name in wanted if name in own]
+
+
+def unknown_metrics(own: Sequence[str], wanted: Sequence[str] | None) -> str | None:
+    """What to say of metrics that were asked for and that no episode had, if there are any."""
+    missing = [name for name in wanted or () if name not in (*own, *PER_EPISODE)]
+    if not missing:
+        return None
+    hints = [hint for hint in (nearest(name, own) for name in missing) if hint]
+    known = ", ".join(own) or "none"
+    return f"no episode had {', '.join(missing)}; its own metrics: {known}" + "".join(
+        f"; {hint}" for hint in hints
+    )

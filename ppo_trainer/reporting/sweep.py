@@ -1,0 +1,96 @@
+"""The runs of a sweep (``-m seed=1,2,3``) side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from entity_env.errors import shorten
+from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.train import TrainResult
+
+__all__ = ["SweptRun", "settings_of", "sweep_table"]
+
+_COLUMNS = (("win", "win", 3), ("episodic_reward", "reward", 3), ("episodic_length", "length", 2))
+_LONGEST = 30
+"""Characters of a setting's value."""
+
+
+@dataclass(frozen=True)
+class SweptRun:
+    """One run of a sweep.
+
+    Args:
+        settings: What its command line would have said, by name.
+        result: What it left behind; None where it has failed.
+        failure: The error that ended it, in a word.
+    """
+
+    settings: Mapping[str, str]
+    result: TrainResult | None = None
+    failure: str | None = None
+
+
+def settings_of(overrides: Sequence[str]) -> dict[str, str]:
+    """Hydra's overrides, such as ``++seed=1``, by name."""
+    pairs = (override.lstrip("+").partition("=") for override in overrides)
+    return {name: value for name, _, value in pairs}
+
+
+def sweep_table(runs: Sequence[SweptRun]) -> str:
+    """A line for each run: the settings that differ, how good it is, and its folder.
+
+    The numbers are those of the greedy agent in the evaluation at the end or, where none was
+    evaluated, means over the last episodes of the training.
+    """
+    names = [name for name in _names(runs) if len({run.settings.get(name) for run in runs}) > 1]
+    evaluated = any(run.result is not None and run.result.evaluations for run in runs)
+    means = [_means(run, evaluated) for run in runs]
+    columns = [column for column in _COLUMNS if any(column[0] in own for own in means)]
+    rows = [[*names, *(label for _, label, _ in columns), "steps", "run"]]
+    for run, own in zip(runs, means, strict=True):
+        settings = [_short(run.settings.get(name, "-")) for name in names]
+        numbers = [f"{own[n]:.{digits}f}" if n in own else "-" for n, _, digits in columns]
+        rows.append([*settings, *numbers, *_end(run)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if len(names) <= index < len(row) - 1 else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    whose = (
+        "agent, greedy, in fresh episodes" if evaluated else "over the last episodes of training"
+    )
+    return "\n".join([f"The {len(runs)} runs of this sweep ({whose}):", *lines])
+
+
+def _names(runs: Sequence[SweptRun]) -> list[str]:
+    """All settings, in the order in which they were given."""
+    return list(dict.fromkeys(name for run in runs for name in run.settings))
+
+
+def _means(run: SweptRun, evaluated: bool) -> Mapping[str, float]:
+    if run.result is None:
+        return {}
+    if not evaluated:
+        return run.result.means
+    agent = next((e for e in run.result.evaluations if e.player == "agent, greedy"), None)
+    return {} if agent is None else _known(agent)
+
+
+def _known(evaluation: Evaluation) -> dict[str, float]:
+    return {n: evaluation.mean(n) for n in evaluation.metrics if evaluation.count(n)}
+
+
+def _end(run: SweptRun) -> list[str]:
+    """Steps and folder, or why there are none."""
+    if run.result is None:
+        return ["-", f"failed: {run.failure}"]
+    stopped = " (stopped)" if run.result.interrupted else ""
+    return [f"{run.result.steps:,}", f"{run.result.run}{stopped}"]
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _LONGEST else shorten(value, _LONGEST)

@@ -1,0 +1,100 @@
+"""The best network of a run, in a folder of its own: ``runs/x/best``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from ppo_trainer.config import CheckpointConfig
+from ppo_trainer.errors import CheckpointError
+from ppo_trainer.runs.checkpoint import save_network
+from ppo_trainer.runs.checkpoint_files import SavedFiles
+from ppo_trainer.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from ppo_trainer.runs.session import Session
+
+__all__ = ["Best", "BestNetwork", "read_best"]
+
+
+@dataclass(frozen=True)
+class Best:
+    """What made a network the best.
+
+    Args:
+        metric: The metric that ``checkpoint.best`` names.
+        mode: ``max`` or ``min``.
+        value: Its mean over the last episodes.
+        update: Updates done then.
+        steps: Frames trained on then.
+        is_sure: Whether as many episodes had ended as a mean is taken over.
+    """
+
+    metric: str
+    mode: str
+    value: float
+    update: int
+    steps: int
+    is_sure: bool
+
+
+class BestNetwork:
+    """Remembers the best network, and writes it together with the next checkpoint.
+
+    So a run that is killed and resumed knows as much of it as the checkpoint that it goes on from.
+
+    Args:
+        run: A run that is resumed, whose best network may be better than all that follow.
+        config: The metric, and which of its means are better.
+    """
+
+    def __init__(self, run: RunFolder, config: CheckpointConfig) -> None:
+        self._metric, self._mode = config.best, config.best_mode
+        before = read_best(run)
+        same = before is not None and (before.metric, before.mode) == (
+            config.best,
+            config.best_mode,
+        )
+        self._best = before if same else None
+        self._unwritten: dict[str, Tensor] | None = None
+
+    def compare(self, session: Session) -> None:
+        """Remember the network where its mean is better than all before."""
+        if self._metric not in session.means:
+            return
+        if self._metric.startswith("eval/") and self._metric not in session.metrics:
+            return  # not measured again since
+        value, sure = session.means[self._metric], session.recent.is_full
+        if self._best is not None and self._best.is_sure:
+            worse = value <= self._best.value if self._mode == "max" else value >= self._best.value
+            if worse or not sure:
+                return
+        steps, update = session.steps, session.updates
+        self._best = Best(self._metric, self._mode, value, update, steps, sure)
+        self._unwritten = {name: t.detach().clone() for name, t in session.net.state_dict().items()}
+
+    def write(self, run: RunFolder) -> None:
+        """Write the best network, unless it has been written."""
+        if self._unwritten is not None and self._best is not None:
+            save_network(run.best, self._unwritten, asdict(self._best))
+            self._unwritten = None
+
+
+def read_best(run: RunFolder) -> Best | None:
+    """What is known of a run's best network; None where it has none.
+
+    Raises:
+        CheckpointError: It is damaged.
+    """
+    if not os.path.lexists(run.best):
+        return None
+    try:
+        return Best(**SavedFiles.open(run.best).facts)
+    except TypeError as error:
+        raise CheckpointError(
+            f"{run.best} is damaged: {error}",
+            hint="move it away, and the run looks for its best network again",
+        ) from error

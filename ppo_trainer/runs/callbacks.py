@@ -1,0 +1,125 @@
+"""What is called while a run trains: ``train(..., callbacks=[...])``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from entity_env.errors import nearest, shorten
+from ppo_trainer.errors import CallbackError, ConfigError
+
+if TYPE_CHECKING:
+    from ppo_trainer.runs.session import Session
+
+__all__ = ["Callback", "CallbackLike", "Callbacks"]
+
+
+class Callback:
+    """Called by the training, with the session each time; write those methods that you need.
+
+    A session has ``steps`` and ``updates`` done, ``net``, ``config``, ``run.path`` (its folder),
+    ``metrics`` (the numbers of the last update, as in ``metrics.jsonl``), ``means`` (over the last
+    episodes, as on the screen) and ``evaluations`` (the last one's players). Any method may return
+    False: the training ends there, and the run is saved and evaluated as at its end.
+    """
+
+    def on_start(self, session: Session) -> bool | None:
+        """Before the first update, also of a resumed run."""
+
+    def on_update(self, session: Session) -> bool | None:
+        """After each update; its numbers have been written."""
+
+    def on_evaluation(self, session: Session) -> bool | None:
+        """After each evaluation: every ``eval.every`` updates, before ``on_update``; at the end."""
+
+    def on_checkpoint(self, session: Session) -> bool | None:
+        """After each checkpoint, the last one included."""
+
+    def on_end(self, session: Session) -> bool | None:
+        """When all is saved and evaluated, also after Ctrl-C; not after an error."""
+
+
+CallbackLike: TypeAlias = "Callback | Callable[[Session], Any]"
+"""A plain function is an ``on_update``."""
+
+_EVENTS = tuple(name for name in vars(Callback) if name.startswith("on_"))
+
+
+class Callbacks:
+    """Several callbacks as one.
+
+    Args:
+        callbacks: Called in this order.
+
+    Attributes:
+        ended: Whether one has ended the training.
+
+    Raises:
+        ConfigError: One is neither a ``Callback`` with a method of its own nor a function.
+    """
+
+    def __init__(self, callbacks: Iterable[CallbackLike] | CallbackLike | None) -> None:
+        self.ended = False
+        self._called: dict[str, list[Callable[[Session], Any]]] = {name: [] for name in _EVENTS}
+        if callbacks is None:
+            callbacks = []
+        elif isinstance(callbacks, Callback) or callable(callbacks):
+            callbacks = [callbacks]
+        elif not isinstance(callbacks, Iterable):
+            raise _no_callback("callbacks", callbacks)
+        for index, callback in enumerate(callbacks):
+            self._add(callback, f"callbacks[{index}]")
+
+    def call(self, event: str, session: Session) -> None:
+        """Call all that have a method for this event.
+
+        Raises:
+            CallbackError: One has failed; the run has been saved.
+        """
+        for method in self._called[event]:
+            try:
+                goes_on = method(session)
+            except Exception as error:
+                session.save()
+                raise CallbackError(
+                    f"callback {_name(method)} failed: {type(error).__name__}: {error}",
+                    hint=f"the run is saved at step {session.steps:,}",
+                ) from error
+            # What NumPy compares is no bool.
+            self.ended |= isinstance(goes_on, bool | np.bool_) and not goes_on
+
+    def _add(self, callback: Any, where: str) -> None:
+        if isinstance(callback, type) or not (isinstance(callback, Callback) or callable(callback)):
+            raise _no_callback(where, callback)
+        if not isinstance(callback, Callback):
+            self._called["on_update"].append(callback)
+            return
+        kind = type(callback)
+        for name in dir(kind):
+            if name.startswith("on_") and name not in _EVENTS:
+                raise ConfigError(
+                    f"{where}: {kind.__name__}.{name} would never be called",
+                    options=_EVENTS,
+                    hint=nearest(name, _EVENTS),
+                )
+        own = [name for name in _EVENTS if getattr(kind, name) is not getattr(Callback, name)]
+        if not own:
+            raise ConfigError(f"{where}: {kind.__name__} has no method to call", options=_EVENTS)
+        for name in own:
+            self._called[name].append(getattr(callback, name))
+
+
+def _no_callback(where: str, received: Any) -> ConfigError:
+    made = isinstance(received, type) and issubclass(received, Callback)
+    return ConfigError(
+        f"{where} cannot be called",
+        expected="objects of a subclass of Callback, or functions of the session",
+        received=shorten(received),
+        hint=f"an object of the class: {received.__name__}(...)" if made else None,
+    )
+
+
+def _name(method: Callable[..., Any]) -> str:
+    return getattr(method, "__qualname__", None) or type(method).__name__

@@ -1,0 +1,400 @@
+"""Saving a run and going on with it. Tensors are safetensors, the rest is JSON: no code runs.
+
+A checkpoint is a folder that is written under a temporary name and renamed when it is complete, so
+that a kill at any moment leaves the one before.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from entity_env import ActionSpace, ObsSpace
+from entity_env.storage.files import fresh_name, is_leftover, remove, sync_folder
+from ppo_trainer.algorithms.update import Optimizers
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.errors import CheckpointError, NonFiniteError
+from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
+from ppo_trainer.experience.trajectories import Decisions
+from ppo_trainer.machine.seeding import Generators
+from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.runs.checkpoint_files import SavedFiles, write_checkpoint
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.saved_network import MODEL, check_forms, network_for
+from ppo_trainer.runs.tensor_file import TensorForm
+from ragged_net import RaggedNet
+
+__all__ = [
+    "TrainState",
+    "latest_checkpoint",
+    "load_network",
+    "load_pending",
+    "load_state",
+    "locate_checkpoint",
+    "network_of",
+    "own_checkpoints",
+    "save_network",
+    "save_state",
+    "saved_at",
+    "steps_of",
+]
+
+_OPTIMIZERS = "optimizers.safetensors"
+_PENDING = "pending.safetensors"  # only where decisions wait for their outcome
+_OLD_LEFTOVER = re.compile(r"\.(step_\d{12,}|before_nonfinite_\d{12,})\.\d+\.tmp")
+_OURS = re.compile(r"step_(\d{12}|[1-9]\d{12,17})")
+
+
+@dataclass
+class TrainState:
+    """What changes during a run, apart from the environments.
+
+    Args:
+        net: The network.
+        optimizers: Its optimizers.
+        generators: The random numbers of sampling and shuffling.
+        update: Updates done.
+        steps: Frames trained on.
+        metrics: The numbers of the last update.
+        evaluations: The players of the last evaluation.
+        evaluated: Its means, as ``eval/<metric>``.
+        pending: Decisions whose outcome is still open, if there are any.
+    """
+
+    net: RaggedNet
+    optimizers: Optimizers
+    generators: Generators
+    update: int = 0
+    steps: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    evaluated: dict[str, float] = field(default_factory=dict)
+    pending: Decisions | None = None
+
+
+def save_state(
+    run: RunFolder, state: TrainState, envs: list[Any] | None, keep: int, name: str | None = None
+) -> Path:
+    """Write a checkpoint and remove all but the last ``keep``; returns its folder.
+
+    Args:
+        run: Where to.
+        state: What to save.
+        envs: The state of the VecEnv, where its environments can save theirs.
+        keep: How many to keep.
+        name: A name that keeps it apart from those that a run resumes from.
+
+    Raises:
+        NonFiniteError: A parameter is NaN or infinite, and no ``name`` sets the checkpoint apart.
+        CheckpointError: There is no room for it, or nobody may write there; those before stay.
+    """
+    folder = run.checkpoints / (name or _name_of(state.steps))
+    if name is None:
+        if folder.exists():
+            return folder  # the state between two updates does not change
+        _check_finite(state)
+    tensors, groups = _optimizer_parts(state.optimizers)
+    generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
+    files = {MODEL: state.net.state_dict(), _OPTIMIZERS: tensors | generators}
+    if state.pending is not None:
+        files[_PENDING] = pending_to_tensors(state.pending)
+    facts = {
+        "update": state.update,
+        "steps": state.steps,
+        "device": state.generators.actions.device.type,
+        "groups": groups,
+        "envs": envs,
+    }
+    with _replaced(folder) as temporary:
+        write_checkpoint(temporary, files, facts)
+    if name is None:
+        _clean(run, keep)
+    return folder
+
+
+def saved_at(run: RunFolder, steps: int) -> Path | None:
+    """The checkpoint after ``steps``, if there is one."""
+    folder = run.checkpoints / _name_of(steps)
+    return folder if folder.exists() else None
+
+
+def save_network(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write a network that is only to be played with: its tensors, and facts about it as JSON.
+
+    Raises:
+        CheckpointError: There is no room for it, or nobody may write there.
+    """
+    with _replaced(folder) as temporary:
+        write_checkpoint(temporary, {MODEL: tensors}, facts)
+
+
+@contextmanager
+def _replaced(folder: Path) -> Iterator[Path]:
+    """An empty folder that takes the place of ``folder`` once it is complete."""
+    temporary = fresh_name(folder)
+    try:
+        if folder.parent.is_symlink():
+            raise OSError(f"{folder.parent} is a link: link the run's folder itself instead")
+        temporary.mkdir(parents=True)
+        yield temporary
+        remove(folder)
+        temporary.rename(folder)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {folder} cannot be written: {error}") from error
+    finally:
+        remove(temporary)  # on a full disk it would be in the way
+
+
+def _check_finite(state: TrainState) -> None:
+    """A run must never resume from parameters that can only give NaN."""
+    tensors = state.net.state_dict() | _optimizer_parts(state.optimizers)[0]
+    floats = {name: own for name, own in tensors.items() if own.is_floating_point()}
+    wrong = [name for name, tensor in floats.items() if not tensor.isfinite().all()]
+    if wrong:
+        raise NonFiniteError(
+            "a parameter is not finite", expected="finite parameters", received=", ".join(wrong)
+        )
+
+
+def steps_of(folder: Path) -> int | None:
+    """The steps in the name that ``save_state`` gave a folder; None for names of other people."""
+    found = _OURS.fullmatch(folder.name)
+    return None if found is None else int(found[1])
+
+
+def own_checkpoints(run: RunFolder) -> list[Path]:
+    """The checkpoints that a run can resume from, oldest first; copies beside them are not.
+
+    Raises:
+        CheckpointError: Nobody may look there: that is not the same as none.
+    """
+    try:
+        names = [Path(entry.path) for entry in os.scandir(run.checkpoints) if entry.is_dir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CheckpointError(f"{run.checkpoints} cannot be read: {error}") from error
+    ours = {steps: folder for folder in names if (steps := steps_of(folder)) is not None}
+    return [folder for _, folder in sorted(ours.items())]
+
+
+def latest_checkpoint(run: RunFolder) -> Path:
+    """The folder of the newest complete checkpoint.
+
+    Raises:
+        CheckpointError: There is none, or nobody may look.
+    """
+    found = own_checkpoints(run)
+    if not found:
+        raise CheckpointError(
+            f"run {str(run.path)!r} has no checkpoint yet",
+            expected=f"a folder step_... in {run.checkpoints}",
+            hint="start it again: nothing of it was saved",
+        )
+    return found[-1]
+
+
+def locate_checkpoint(path: str | Path) -> tuple[RunFolder, Path]:
+    """The run that a path means, and its newest checkpoint or, of ``<run>/best``, its best one."""
+    folder = Path(path).absolute()  # a path such as "." has no parent otherwise
+    run = RunFolder(folder.parent)
+    if folder == run.best and (folder / MODEL).is_file():
+        return RunFolder.open(run.path), folder
+    run = RunFolder.open(path)
+    return run, latest_checkpoint(run)
+
+
+def network_of(
+    folder: Path, obs_space: ObsSpace, action_space: Mapping[str, ActionSpace], config: TrainConfig
+) -> RaggedNet:
+    """A fresh network with these spaces and settings, which ``load_network`` can fill.
+
+    Raises:
+        CheckpointError: The checkpoint holds a much smaller one, or is damaged.
+    """
+    with _way_back(folder):
+        return network_for(folder, obs_space, action_space, config)
+
+
+def load_network(folder: Path, net: RaggedNet) -> None:
+    """Fill ``net`` with the parameters and input statistics of a checkpoint.
+
+    Raises:
+        CheckpointError: It is damaged, or belongs to another network.
+    """
+    with _way_back(folder):
+        net.load_state_dict(_network_tensors(SavedFiles.open(folder), net))
+
+
+def _network_tensors(saved: SavedFiles, net: RaggedNet) -> dict[str, Tensor]:
+    expected = {name: TensorForm.of(tensor) for name, tensor in net.state_dict().items()}
+    check_forms(saved.folder / MODEL, saved.forms(MODEL), expected)
+    return saved.tensors(MODEL)
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a checkpoint holds besides a ``TrainState``.
+
+    Args:
+        envs: The state of the VecEnv; None where its environments do not save theirs.
+        other_device: It was saved on another kind of device, whose random numbers mean nothing
+            here; the generators are as fresh ones.
+    """
+
+    envs: list[Any] | None
+    other_device: bool
+
+
+def load_state(folder: Path, state: TrainState) -> Restored:
+    """Fill ``state`` from a checkpoint, and return the rest of it.
+
+    Raises:
+        CheckpointError: It is damaged, or belongs to other settings.
+    """
+    with _way_back(folder):
+        saved = SavedFiles.open(folder)
+        network = _network_tensors(saved, state.net)
+        _check_optimizers(saved, state.optimizers)
+        tensors = saved.tensors(_OPTIMIZERS)
+        try:
+            restored = _restore(saved, state, tensors)
+        except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as error:
+            raise CheckpointError(
+                f"checkpoint {folder} is damaged or belongs to other settings: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        state.net.load_state_dict(network)
+    return restored
+
+
+def load_pending(folder: Path, net: RaggedNet, num_rows: int) -> Decisions | None:
+    """The decisions of ``num_rows`` rows that waited for their outcome; None if there were none.
+
+    They mean something only where the rows go on from the state that was saved with them.
+    """
+    with _way_back(folder):
+        saved = SavedFiles.open(folder)
+        if not saved.has(_PENDING):
+            return None
+        return pending_from_tensors(saved.tensors(_PENDING), net, num_rows)
+
+
+def _restore(saved: SavedFiles, state: TrainState, tensors: Mapping[str, Tensor]) -> Restored:
+    facts, steps = saved.facts, steps_of(saved.folder)
+    state.update, state.steps = int(facts["update"]), int(facts["steps"])
+    if min(state.update, state.steps) < 0 or steps not in (None, state.steps):
+        raise ValueError(f"it was saved at update {state.update}, step {state.steps}")
+    for name, optimizer in state.optimizers.all().items():
+        groups = optimizer.state_dict()["param_groups"]
+        if [own["params"] for own in groups] != [g["params"] for g in facts["groups"][name]]:
+            raise ValueError(f"the optimizer {name!r} has other parameters")
+        # The settings are those of the config, which a resume may change.
+        optimizer.load_state_dict(_optimizer_dict(name, tensors, groups))
+    envs: list[Any] | None = facts["envs"]
+    if envs is not None and not isinstance(envs, list):
+        raise TypeError("the environments are no list")
+    other_device = facts["device"] != state.generators.actions.device.type
+    for name, generator in state.generators.all().items():
+        if not (other_device and generator is state.generators.actions):
+            generator.set_state(tensors[f"generator/{name}"])
+    return Restored(envs, other_device)
+
+
+def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:
+    """Raise CheckpointError unless all moments have the shapes and types of their parameters."""
+    parameters = {name: _parameters(optimizer) for name, optimizer in optimizers.all().items()}
+    forms = saved.forms(_OPTIMIZERS)
+    expected = {name: form for name, form in forms.items() if name.startswith("generator/")}
+    for name in forms.keys() - expected.keys():
+        owner, number = [*name.split("/"), ""][:2]
+        if number.isdecimal() and int(number) < len(parameters.get(owner, [])):
+            moment = TensorForm.of(parameters[owner][int(number)])
+            step = forms.get(f"{owner}/{number}/step")
+            scalar = TensorForm(torch.float32 if step is None else step.dtype, ())
+            for key, form in (("exp_avg", moment), ("exp_avg_sq", moment), ("step", scalar)):
+                expected[f"{owner}/{number}/{key}"] = form
+    check_forms(saved.folder / _OPTIMIZERS, forms, expected)
+
+
+@contextmanager
+def _way_back(folder: Path) -> Iterator[None]:
+    """An error of a checkpoint says which older one is whole, unless it knows better."""
+    try:
+        yield
+    except CheckpointError as error:
+        if error.hint is None:
+            error.hint = _older_whole(folder)
+        raise
+
+
+def _older_whole(folder: Path) -> str:
+    steps, run = steps_of(folder), RunFolder(folder.parent.parent)
+    if steps is None:
+        return "nothing goes on from it: the checkpoints of the run are others"
+    for older in reversed(own_checkpoints(run)):
+        if steps_of(older) < steps and _is_whole(older):  # type: ignore[operator]
+            return (
+                f"{older} is whole: to go on from there, move {folder.name} away, such as by "
+                "adding _damaged to its name, and do the same again"
+            )
+    return "no older checkpoint is whole: begin the run again, or bring this one from a backup"
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        saved = SavedFiles.open(folder)
+        saved.check()
+        return all(saved.forms(name) for name in (MODEL, _OPTIMIZERS))
+    except CheckpointError:
+        return False
+
+
+def _name_of(steps: int) -> str:
+    return f"step_{steps:012d}"
+
+
+def _parameters(optimizer: Optimizer) -> list[Tensor]:
+    """In the order in which an optimizer numbers them."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _optimizer_parts(optimizers: Optimizers) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All tensors by ``name/parameter/key``, and the groups' settings."""
+    tensors, groups = {}, {}
+    for name, optimizer in optimizers.all().items():
+        state = optimizer.state_dict()
+        groups[name] = state["param_groups"]
+        for parameter, values in state["state"].items():
+            for key, value in values.items():
+                tensors[f"{name}/{parameter}/{key}"] = value
+    return tensors, groups
+
+
+def _optimizer_dict(name: str, tensors: Mapping[str, Tensor], groups: list[Any]) -> dict[str, Any]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for path, tensor in tensors.items():
+        owner, *rest = path.split("/")
+        if owner == name:
+            state.setdefault(int(rest[0]), {})[rest[1]] = tensor
+    return {"state": state, "param_groups": groups}
+
+
+def _clean(run: RunFolder, keep: int) -> None:
+    """Remove old checkpoints, and what killed processes left unfinished."""
+    for folder in own_checkpoints(run)[:-keep]:
+        if not folder.is_symlink():
+            remove(folder)
+    for entry in list(os.scandir(run.checkpoints)):
+        if is_leftover(entry.name) or _OLD_LEFTOVER.fullmatch(entry.name):
+            remove(Path(entry.path))

@@ -1,0 +1,195 @@
+"""The files of one checkpoint, and how one sees that they are what was saved together.
+
+``state.json`` holds the size and the SHA-256 digest of every other file, and in its first line the
+digest of all that follows that line. Checkpoints of older versions have no digests: of these
+everything but single numbers is checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from entity_env.errors import StateError
+from entity_env.storage.bounded_json import count_values, parse_json
+from entity_env.storage.files import open_file, read_file, sync_folder, write_file
+from ppo_trainer.errors import CheckpointError
+from ppo_trainer.runs.tensor_file import TensorForm, load_tensors, read_forms, save_tensors
+
+__all__ = ["STATE", "SavedFiles", "write_checkpoint"]
+
+STATE = "state.json"
+_MOST_STATE = 1 << 28  # bytes
+_MOST_VALUES = 4_000_000
+_FIRST_LINE = re.compile(rb'\{"sha256": "([0-9a-f]{64})",')
+_BLOCK = 1 << 20
+
+ReadT = TypeVar("ReadT")
+
+
+def write_checkpoint(
+    folder: Path, tensors: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]
+) -> None:
+    """Write the files of a checkpoint into an empty folder, so that they are on the disk.
+
+    Args:
+        folder: Where to.
+        tensors: For each file its tensors.
+        facts: What goes into ``state.json``.
+
+    Raises:
+        StateError: The facts are no JSON, or too many.
+        OSError: There is no room for them.
+    """
+    files = {}
+    for name, own in tensors.items():
+        data = save_tensors(own)
+        files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        write_file(folder / name, data)
+    rest = _json({"files": files, **facts})[1:]
+    if len(rest) > _MOST_STATE or count_values(rest) > _MOST_VALUES:
+        raise StateError(
+            "what the environments' get_state return is too large for a checkpoint",
+            expected=f"at most {_MOST_STATE:,} bytes and {_MOST_VALUES:,} values in all rows",
+            received=f"{len(rest):,} bytes and up to {count_values(rest):,} values",
+        )
+    first = f'{{"sha256": "{hashlib.sha256(rest).hexdigest()}",\n'
+    write_file(folder / STATE, first.encode() + rest)
+    sync_folder(folder)
+
+
+@dataclass(frozen=True)
+class SavedFiles:
+    """A checkpoint whose ``state.json`` has been read.
+
+    Args:
+        folder: The checkpoint.
+        facts: What ``state.json`` says, without the digests.
+        digests: For each file its size and digest; None where an older version wrote it.
+    """
+
+    folder: Path
+    facts: Mapping[str, Any]
+    digests: Mapping[str, tuple[int, str]] | None
+
+    @classmethod
+    def open(cls, folder: Path) -> SavedFiles:
+        """Read ``state.json``.
+
+        Raises:
+            CheckpointError: It is damaged, or cannot be read.
+        """
+        return _checked(folder / STATE, lambda: cls(folder, *_read_state(folder / STATE)))
+
+    def has(self, name: str) -> bool:
+        """Whether such a file belongs to the checkpoint."""
+        if self.digests is not None:
+            return name in self.digests
+        return os.path.lexists(self.folder / name)
+
+    def check(self) -> None:
+        """Raise CheckpointError unless every file is the one that was saved."""
+        for name in self.digests or ():
+            _checked(self.folder / name, partial(self._check, name))
+
+    def forms(self, name: str) -> dict[str, TensorForm]:
+        """What a file says it holds; its numbers are not read.
+
+        Raises:
+            CheckpointError: It is damaged, or cannot be read.
+        """
+        return _checked(self.folder / name, lambda: self._forms(name))
+
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        """The tensors of a file; whoever does not trust it looks at ``forms`` before.
+
+        Raises:
+            CheckpointError: It is not what was saved, is damaged, or cannot be read.
+        """
+        return _checked(self.folder / name, lambda: self._tensors(name))
+
+    def _forms(self, name: str) -> dict[str, TensorForm]:
+        with open_file(self.folder / name) as file:
+            size = os.fstat(file.fileno()).st_size
+            self._check_size(name, size)
+            return read_forms(file, size)
+
+    def _tensors(self, name: str) -> dict[str, Tensor]:
+        self._forms(name)
+        size = os.stat(self.folder / name).st_size
+        data = read_file(self.folder / name, size)
+        self._check_size(name, len(data))
+        if self.digests is not None:
+            self._check_digest(name, hashlib.sha256(data).hexdigest())
+        tensors = load_tensors(data)
+        for key, tensor in tensors.items():
+            if tensor.is_floating_point() and not tensor.isfinite().all():
+                raise ValueError(f"{key!r} has numbers that are not finite")
+        return tensors
+
+    def _check(self, name: str) -> None:
+        digest = hashlib.sha256()
+        with open_file(self.folder / name) as file:
+            self._check_size(name, os.fstat(file.fileno()).st_size)
+            while block := file.read(_BLOCK):
+                digest.update(block)
+        self._check_digest(name, digest.hexdigest())
+
+    def _check_size(self, name: str, size: int) -> None:
+        if self.digests is not None:
+            if name not in self.digests:
+                raise ValueError("it was not saved with this checkpoint")
+            if size != self.digests[name][0]:
+                raise ValueError(f"it has {size:,} bytes, and had {self.digests[name][0]:,}")
+
+    def _check_digest(self, name: str, digest: str) -> None:
+        if self.digests is not None and digest != self.digests[name][1]:
+            raise ValueError("its bytes are not those that were saved: its digest differs")
+
+
+def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]] | None]:
+    data = read_file(path, _MOST_STATE)
+    first, _, rest = data.partition(b"\n")
+    sealed = _FIRST_LINE.fullmatch(first)
+    if sealed is not None and hashlib.sha256(rest).hexdigest().encode() != sealed[1]:
+        raise ValueError("its digest differs")
+    facts = parse_json(data, _MOST_VALUES)
+    if not isinstance(facts, dict):
+        raise ValueError("it holds no facts")
+    if sealed is None:
+        if {"sha256", "files"} & facts.keys():
+            raise ValueError("its digest is not in its first line")
+        return facts, None
+    del facts["sha256"]
+    files = facts.pop("files")
+    return facts, {name: (int(own["bytes"]), str(own["sha256"])) for name, own in files.items()}
+
+
+def _checked(path: Path, read: Callable[[], ReadT]) -> ReadT:
+    """What ``read`` returns; what it raises is said of the file ``path``."""
+    try:
+        return read()
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+
+
+def _json(facts: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(facts).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StateError(
+            f"what the environment's get_state returns cannot be saved as JSON: {error}",
+            expected="dicts with strings as keys, lists, strings, numbers, booleans and None",
+            hint="array.tolist() turns a NumPy array into a list",
+        ) from error

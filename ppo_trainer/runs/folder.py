@@ -1,0 +1,283 @@
+"""The folder of a run: everything needed to watch, resume or evaluate it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from entity_env import ActionSpace, ObsSpace
+from entity_env.errors import SpaceError, shorten
+from entity_env.storage.bounded_json import count_values, parse_json
+from entity_env.storage.files import lock, read_file, remove_leftovers, write_file
+from entity_env.storage.space_json import spaces_from_json, spaces_to_json
+from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
+from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.reporting.screen import say
+from ppo_trainer.runs.bounded_yaml import check_size, parse_yaml
+from ppo_trainer.runs.drafts import draft_name, remove_drafts
+from ppo_trainer.runs.signature import SIGNATURE_LENGTH, KeyUnavailableError, sign
+
+__all__ = ["RunFolder", "reading", "writing"]
+
+_MOST_CONFIG, _MOST_SPACES = 1 << 20, 1 << 22  # bytes
+_MOST_PARTS = 100_000  # values in the JSON of spaces
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths within a run folder."""
+
+    path: Path
+
+    @property
+    def config_file(self) -> Path:
+        """All settings, as YAML."""
+        return self.path / "config.yaml"
+
+    @property
+    def signature_file(self) -> Path:
+        """Says that this user made these settings on this machine (``signature``)."""
+        return self.path / "config.signature"
+
+    @property
+    def spaces_file(self) -> Path:
+        """The spaces that the network was made for, as JSON; runs of old may lack it."""
+        return self.path / "spaces.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        """One JSON object for each update."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def evaluation_file(self) -> Path:
+        """The evaluation at the end."""
+        return self.path / "evaluation.json"
+
+    @property
+    def curve_file(self) -> Path:
+        """The learning curves."""
+        return self.path / "curve.png"
+
+    @property
+    def checkpoints(self) -> Path:
+        """One folder for each checkpoint."""
+        return self.path / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """The best network, where ``checkpoint.best`` says what is good."""
+        return self.path / "best"
+
+    @classmethod
+    def draft(cls, config: TrainConfig) -> RunFolder:
+        """A new hidden folder that holds the settings; ``publish`` gives it its name.
+
+        What stands under its final name has a checkpoint, however early it is killed.
+        """
+        path = Path(config.run_dir) / draft_name()
+        remove_drafts(path.parent)
+        try:
+            path.mkdir(parents=True)
+        except OSError as error:
+            raise RunFolderError(
+                f"no run folder can be made in {config.run_dir!r}: {error}"
+            ) from error
+        run = cls(path)
+        try:
+            run.write_config(config)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        return run
+
+    def publish(self, config: TrainConfig) -> RunFolder:
+        """Rename a draft; where the name is taken, the next free number goes behind it."""
+        target = re.sub(
+            r"[^a-z0-9_]+", "-", config.env["_target_"].rpartition(".")[2].lower()
+        ).strip("-")
+        moment = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        name = config.run_name or f"{target}-{moment}-seed{config.seed}"
+        number = 1
+        path = self.path.with_name(name)
+        while True:
+            if os.path.lexists(path):
+                number += 1
+                path = self.path.with_name(f"{name}-{number}")
+                continue
+            if config.run_name and number > 1:
+                say(f"{self.path.with_name(name)} exists: this run is {path}")
+            try:
+                return RunFolder(self.path.rename(path))
+            except OSError as error:
+                if not os.path.lexists(path):  # else another run was quicker
+                    raise RunFolderError(
+                        f"the run folder {str(path)!r} cannot be made: {error}"
+                    ) from error
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """An existing run folder."""
+        run = cls(Path(path).expanduser())
+        with reading(run.config_file):
+            found = _exists(run.config_file)
+        if not found:
+            raise RunFolderError(
+                f"{str(path)!r} is not a run folder",
+                expected="a folder that holds config.yaml and checkpoints/",
+                received="no config.yaml" if os.path.exists(run.path) else "nothing there",
+                hint=_meant(run.path),
+            )
+        return run
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training this run; one that is killed lets go of it, too.
+
+        What killed processes left unfinished in it is removed.
+
+        Raises:
+            RunFolderError: Another one trains it.
+        """
+        with ExitStack() as stack, writing(self.path):
+            folder = os.open(self.path, os.O_RDONLY) if os.name == "posix" else None
+            if folder is not None:
+                stack.callback(os.close, folder)
+                try:
+                    is_alone = lock(folder)
+                except BlockingIOError:
+                    raise RunFolderError(
+                        f"the run {str(self.path)!r} is being trained by another process",
+                        hint="wait until it has ended, or stop it: Ctrl-C there saves the run",
+                    ) from None
+                if is_alone:
+                    for place in (self.path, self.checkpoints):
+                        remove_leftovers(place)
+            stack = stack.pop_all()
+        with stack:
+            yield
+
+    def read_values(self) -> dict[str, Any]:
+        """The settings as nested dicts."""
+        with reading(self.config_file):
+            values = parse_yaml(read_file(self.config_file, _MOST_CONFIG))
+        if not isinstance(values, dict):
+            raise RunFolderError(f"{self.config_file} holds no settings", received=shorten(values))
+        return values
+
+    def read_config(self) -> TrainConfig:
+        """The settings."""
+        try:
+            return config_from_dict(self.read_values())
+        except ConfigError as error:
+            raise error.located(str(self.config_file)) from error.__cause__
+
+    def read_signature(self) -> str | None:
+        """What stands beside the settings to say who made them, if anything does."""
+        try:
+            return read_file(self.signature_file, SIGNATURE_LENGTH + 1).decode("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def read_spaces(self) -> tuple[ObsSpace, dict[str, ActionSpace]] | None:
+        """The spaces that the network was made for; None where the run does not know them."""
+        hint = "without this file, the network is made for the spaces of the environment"
+        with reading(self.spaces_file, hint):
+            if not _exists(self.spaces_file):
+                return None
+            text = read_file(self.spaces_file, _MOST_SPACES)
+            return spaces_from_json(parse_json(text, _MOST_PARTS))
+
+    def write_spaces(self, obs_space: ObsSpace, action_space: Mapping[str, ActionSpace]) -> None:
+        """Keep the spaces that the network is made for."""
+        text = (json.dumps(spaces_to_json(obs_space, action_space), indent=1) + "\n").encode()
+        if len(text) > _MOST_SPACES or count_values(text) > _MOST_PARTS:
+            raise RunFolderError(
+                "the spaces are too large to be kept with a network",
+                expected=f"at most {_MOST_PARTS:,} features, entity types, actions and labels",
+                received=f"up to {count_values(text):,}, {len(text):,} bytes",
+            )
+        with writing(self.spaces_file):
+            write_file(self.spaces_file, text)
+
+    def write_config(self, config: TrainConfig) -> None:
+        """Replace the settings in one step, and sign them where this user has a key."""
+        text = yaml.safe_dump(config_to_dict(config), sort_keys=False).encode()
+        try:
+            check_size(text)
+        except ValueError as error:
+            raise ConfigError(f"the settings do not fit into config.yaml: {error}") from error
+        with writing(self.config_file):
+            write_file(self.config_file, text)
+        with suppress(KeyUnavailableError), writing(self.signature_file):
+            # A run without a signature trains all the same.
+            write_file(self.signature_file, f"{sign(config)}\n".encode())
+
+
+def _meant(path: Path) -> str | None:
+    """Which run somebody may have had in mind, and else the newest ones beside it."""
+    with suppress(OSError):  # a hint is not worth an error
+        return _guess(path)
+    return None
+
+
+def _guess(path: Path) -> str | None:
+    if path.parent.name == "checkpoints" and (path.parent.parent / "config.yaml").is_file():
+        return f"that is a checkpoint of the run {str(path.parent.parent)!r}"
+    if (path.parent / "config.yaml").is_file() and (path / "model.safetensors").is_file():
+        return f"that is a network to play with; what goes on is the run {str(path.parent)!r}"
+    if (path.parent / "config.yaml").is_file() and path.name == "best":
+        best = "checkpoint.best=<metric>"
+        return f"the run {str(path.parent)!r} has kept no best network: train it with {best}"
+    if (path.parent / "config.yaml").is_file() and path.is_file():
+        return f"that is a file of the run {str(path.parent)!r}"
+    beside, usual = (p.glob("*/config.yaml") for p in (path.parent, Path(TrainConfig.run_dir)))
+    found = [file.parent for file in beside] or [file.parent for file in usual]
+    found.sort(key=lambda run: run.stat().st_mtime, reverse=True)
+    runs = {run.name: str(run) for run in found}
+    close = [name for name in runs if path.name and name.startswith(path.name)]
+    close += get_close_matches(path.name, runs, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {runs[close[0]]!r}?"
+    newest = ", ".join(map(repr, islice(runs.values(), 5)))
+    return f"the newest runs are {newest}" if runs else None
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Turn what a full disk, or one that cannot be written to, raises into a RunFolderError."""
+    try:
+        yield
+    except OSError as error:
+        raise RunFolderError(f"{file} cannot be written: {error}") from error
+
+
+@contextmanager
+def reading(file: Path, hint: str | None = None) -> Iterator[None]:
+    """Turn what a file raises that cannot be read, or makes no sense, into a RunFolderError."""
+    try:
+        yield
+    except (OSError, ValueError, RecursionError) as error:
+        what = error.what if isinstance(error, SpaceError) else str(error)
+        raise RunFolderError(f"{file} cannot be read: {what}", hint=hint) from error
+
+
+def _exists(path: Path) -> bool:
+    """Whether something is there; one that may not be looked at is an OSError, and not nothing."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

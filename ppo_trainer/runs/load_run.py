@@ -1,0 +1,94 @@
+"""A run's network, ready to act: alone, or with the environment that it was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from entity_env.registry import Factory
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game, make_factory
+from ppo_trainer.machine.device import choose_device
+from ppo_trainer.runs.checkpoint import load_network, locate_checkpoint, network_of
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.saved_spaces import FittedGame, fit_game
+from ppo_trainer.runs.trust import require_trust
+from ppo_trainer.settings.changes import with_changes
+from ragged_net import RaggedNet
+
+__all__ = ["LoadedNet", "LoadedRun", "load_net", "load_policy"]
+
+
+@dataclass(frozen=True)
+class LoadedNet:
+    """A run's network, ready to act."""
+
+    run: RunFolder
+    config: TrainConfig
+    net: RaggedNet
+    device: torch.device
+
+
+@dataclass(frozen=True)
+class LoadedRun(LoadedNet):
+    """A run's network, and its game as the network sees it."""
+
+    fitted: FittedGame
+
+    @property
+    def game(self) -> Game:
+        """The game, which shows what the network knows."""
+        return self.fitted.game
+
+
+def load_policy(
+    path: str | Path,
+    env: Factory | None = None,
+    device: str = "auto",
+    *,
+    trust: bool = False,
+    scripted: bool = False,
+    changes: Mapping[str, Any] | None = None,
+) -> LoadedRun:
+    """Load the newest checkpoint of a run, or its best one.
+
+    Args:
+        path: The run folder; ``<run>/best`` for its best network.
+        env: What makes its environment, where that cannot be imported or is another one.
+        device: Where the network runs.
+        trust: The user's consent to import whatever the run names, whoever made it.
+        scripted: Whether its scripted player will be imported, too.
+        changes: Values by the dotted names of settings, such as ``env.width``, in the place of
+            those that the run was trained with.
+
+    Raises:
+        UntrustedRunError: It names code, and was made by somebody else.
+    """
+    run, folder = locate_checkpoint(path)
+    config = run.read_config()
+    require_trust(run, config, trust=trust, env=env, named=changes or {}, scripted=scripted)
+    config = with_changes(config, changes or {})
+    fitted = fit_game(run, make_factory(config, env))
+    net = network_of(folder, fitted.obs_space, fitted.action_space, config)
+    return LoadedRun(run, config, *_ready(folder, net, device), fitted)
+
+
+def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
+    """The same without any environment; None for a run that does not know its spaces."""
+    run, folder = locate_checkpoint(path)
+    config = run.read_config()
+    saved = run.read_spaces()
+    if saved is None:
+        return None
+    net = network_of(folder, *saved, config)
+    return LoadedNet(run, config, *_ready(folder, net, device))
+
+
+def _ready(folder: Path, net: RaggedNet, device: str) -> tuple[RaggedNet, torch.device]:
+    chosen = choose_device(device)
+    load_network(folder, net)
+    return net.to(chosen), chosen

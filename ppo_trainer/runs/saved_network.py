@@ -1,0 +1,93 @@
+"""Networks in the shape that a checkpoint has: nothing is built that its weights cannot fill.
+
+The settings and the spaces of a run say how large its network is. A single number in them that is
+wrong, or was meant to harm, would take all memory, so the weights' header is asked first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from entity_env import ActionSpace, ObsSpace
+from entity_env.spaces import Discrete, Feature, SelectEntityActionSpace
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.errors import CheckpointError
+from ppo_trainer.runs.checkpoint_files import SavedFiles
+from ppo_trainer.runs.tensor_file import TensorForm
+from ragged_net import NetConfig, RaggedNet
+
+__all__ = ["MODEL", "OTHER_NETWORK", "check_forms", "least_size", "network_for"]
+
+MODEL = "model.safetensors"
+OTHER_NETWORK = "net, value_net and the environment's spaces must be those of the run"
+_TENSORS_OF_BLOCK = 12  # the weights and biases of four Linear layers and two LayerNorms
+
+
+def network_for(
+    folder: Path,
+    obs_space: ObsSpace,
+    action_space: Mapping[str, ActionSpace],
+    config: TrainConfig,
+) -> RaggedNet:
+    """A fresh network with these spaces and settings, if the weights of a checkpoint may fit it.
+
+    Raises:
+        CheckpointError: They cannot; or the checkpoint is damaged.
+    """
+    forms = SavedFiles.open(folder).forms(MODEL)
+    tensors, numbers = least_size(obs_space, action_space, config)
+    found = sum(form.size for form in forms.values())
+    if tensors > len(forms) or numbers > found:
+        raise CheckpointError(
+            f"the settings describe a larger network than {folder / MODEL} holds",
+            expected=f"at least {tensors:,} tensors with {numbers:,} numbers",
+            received=f"{len(forms):,} tensors with {found:,} numbers",
+            hint=OTHER_NETWORK,
+        )
+    return RaggedNet(obs_space, action_space, config.net, config.value_net)
+
+
+def least_size(
+    obs_space: ObsSpace, action_space: Mapping[str, ActionSpace], config: TrainConfig
+) -> tuple[int, int]:
+    """The numbers of tensors, and of numbers in them, that such a network has at least."""
+    encoders = [config.net, *([] if config.value_net is None else [config.value_net])]
+    choices = sum(
+        1 if isinstance(space, SelectEntityActionSpace) else len(space)
+        for space in action_space.values()
+    )
+    numbers = sum(_least_numbers(net, obs_space) for net in encoders) + config.net.dim * choices
+    return sum(net.layers * _TENSORS_OF_BLOCK for net in encoders), numbers
+
+
+def check_forms(
+    path: Path, found: Mapping[str, TensorForm], expected: Mapping[str, TensorForm]
+) -> None:
+    """Raise CheckpointError unless a file holds just the tensors that are expected."""
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in found or name not in expected:
+            raise CheckpointError(
+                f"{path} belongs to another network",
+                expected=f"{name!r} {'not ' if name in found else ''}to be there",
+                hint=OTHER_NETWORK,
+            )
+        if found[name] != expected[name]:
+            what = "shape" if found[name].shape != expected[name].shape else "dtype"
+            raise CheckpointError(
+                f"{path} belongs to another network: {name!r} differs in {what}",
+                expected=expected[name],
+                received=found[name],
+                hint=OTHER_NETWORK,
+            )
+
+
+def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
+    """The weights, without biases, of an encoder's blocks and embeddings."""
+    of_block = (4 + 2 * net.mlp_ratio) * net.dim**2
+    sets = [obs_space.global_features, *(own.features for own in obs_space.entities.values())]
+    return net.layers * of_block + net.dim * sum(map(_columns, sets))
+
+
+def _columns(features: Sequence[Feature]) -> int:
+    return sum(own.n if isinstance(own, Discrete) else 1 for own in features)

@@ -1,0 +1,61 @@
+"""A network reads an environment that shows more than it was trained with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from entity_env import ActionSpace, ObsSpace
+from entity_env.errors import SpaceError
+from entity_env.wrappers.selection import Selection, check_same_actions
+from ppo_trainer.environments import Game
+from ppo_trainer.errors import CheckpointError
+from ppo_trainer.reporting.screen import say
+from ppo_trainer.runs.folder import RunFolder
+
+__all__ = ["FittedGame", "fit_game"]
+
+
+@dataclass(frozen=True)
+class FittedGame:
+    """A game as the network of a run sees it.
+
+    Args:
+        game: The game, which shows what the network knows.
+        obs_space: What the network knows, in its order.
+        action_space: What it can do, in its order.
+        whole: All that the game itself shows.
+    """
+
+    game: Game
+    obs_space: ObsSpace
+    action_space: Mapping[str, ActionSpace]
+    whole: ObsSpace
+
+
+def fit_game(run: RunFolder, game: Game) -> FittedGame:
+    """Leave out what the network of ``run`` does not know; says so where there is such a thing.
+
+    A run that does not know its spaces takes those of the game.
+
+    Raises:
+        CheckpointError: The game lacks something that the network knows, has it of another kind, or
+            has an action that the network does not know.
+    """
+    saved = run.read_spaces()
+    with game.rows(1, seed=0) as example:
+        own_obs_space, own_action_space = example.obs_space(), example.action_space()
+    if saved is None:
+        return FittedGame(game, own_obs_space, own_action_space, own_obs_space)
+    obs_space, action_space = saved
+    try:
+        check_same_actions(action_space, own_action_space)
+        selection = Selection.of(own_obs_space, obs_space)
+    except SpaceError as error:
+        what = f"the network of run {str(run.path)!r} does not fit the environment: {error.what}"
+        raise CheckpointError.from_fields({**error.fields(), "what": what}) from error
+    if selection.is_whole:
+        return FittedGame(game, obs_space, action_space, own_obs_space)
+    if left_out := selection.left_out():
+        say(f"not seen, as the network does not know it: {', '.join(left_out)}")
+    return FittedGame(replace(game, shown=obs_space), obs_space, action_space, own_obs_space)

@@ -1,0 +1,276 @@
+"""A run in progress: begun, or taken up again where a checkpoint left it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from entity_env import EntityEnvError, VecEnv, VecObs
+from ppo_trainer.algorithms.update import make_optimizers
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
+from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
+from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.machine.seeding import derived_seed, make_generators
+from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.reporting.recent_episodes import RecentEpisodes
+from ppo_trainer.reporting.screen import say
+from ppo_trainer.runs.best_network import BestNetwork
+from ppo_trainer.runs.checkpoint import (
+    TrainState,
+    latest_checkpoint,
+    load_pending,
+    load_state,
+    network_of,
+    save_state,
+    saved_at,
+)
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.goals import check_metrics
+from ppo_trainer.runs.trust import why_consent_will_be_needed
+from ppo_trainer.settings.commands import python_command
+from ragged_net import RaggedNet
+
+__all__ = ["Session", "open_session"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything that the training loop works with; what callbacks get.
+
+    Args:
+        config: The settings.
+        game: What is played, for evaluations.
+        vec_env: The rows to train on.
+        device: Where the network is.
+        state: What training changes.
+        run: Where it is kept.
+        recent: Its last episodes.
+        buffer: The memory of its rollouts.
+        best: Its best network, where the settings say what is good.
+    """
+
+    config: TrainConfig
+    game: Game
+    vec_env: VecEnv
+    device: torch.device
+    state: TrainState
+    run: RunFolder
+    recent: RecentEpisodes
+    buffer: RolloutBuffer
+    best: BestNetwork | None = None
+
+    @property
+    def net(self) -> RaggedNet:
+        """The network that is trained."""
+        return self.state.net
+
+    @property
+    def updates(self) -> int:
+        """Updates done."""
+        return self.state.update
+
+    @property
+    def steps(self) -> int:
+        """Frames trained on."""
+        return self.state.steps
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The numbers of the last update, as in ``metrics.jsonl``."""
+        return self.state.metrics
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Means over the last episodes, and those of the last evaluation as ``eval/<metric>``."""
+        return self.recent.means | self.state.evaluated
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """The players of the last evaluation."""
+        return self.state.evaluations
+
+    def note(self, metrics: dict[str, float]) -> None:
+        """Keep the numbers of an update, and its network if it is the best.
+
+        Raises:
+            ConfigError: The settings name a metric that there is not.
+        """
+        self.state.metrics = metrics
+        check_metrics(self)
+        if self.best is not None:
+            self.best.compare(self)
+
+    @contextmanager
+    def explained_errors(self) -> Iterator[None]:
+        """An error that ends the training says how to go on; divergence keeps what it left."""
+        try:
+            yield
+        except BrokenPipeError:  # of our own messages, which come between two updates
+            self.save()
+            raise TrainerError(
+                "the training stops, since nobody reads what it prints; it is saved",
+                hint=f"to go on: {self.resume_command()}; to train unseen, append > log.txt",
+            ) from None
+        except KeyboardInterrupt:
+            folder = latest_checkpoint(self.run)
+            say(f"\nnot saved: what came after {folder}; to go on: {self.resume_command()}")
+            raise
+        except NonFiniteError as error:
+            folder = self.save(f"before_nonfinite_{self.state.steps:012d}")
+            error.hint = (
+                f"the state before it is in {folder}, to look into; rewards far from 1 are better "
+                "scaled in the environment; to go on from the last good checkpoint with smaller "
+                f"steps: {self.resume_command('optim.lr=...')}"
+            )
+            raise
+        except EntityEnvError as error:
+            resume = (
+                f"when it is mended, to go on from the last checkpoint: {self.resume_command()}"
+            )
+            error.hint = f"{error.hint}; {resume}" if error.hint else resume
+            raise
+
+    def resume_command(self, change: str = "") -> str:
+        """What to type to go on, perhaps with a changed setting."""
+        path = str(self.run.path)
+        if self.config.env["_target_"].startswith(UNIMPORTABLE):
+            # A command cannot import a class that lives in a script or notebook.
+            changed = f", {change.partition('.')[0]}=..." if change else ""
+            env = name_in_script(self.config)
+            return f"from ppo_trainer import resume; resume({path!r}, env={env}{changed})"
+        return f"{python_command()} -m ppo_trainer resume={shlex.quote(path)} {change}".rstrip()
+
+    def final_steps(self) -> int:
+        """The steps at the end: ``total_timesteps``, rounded up to whole rollouts."""
+        left = max(self.config.total_timesteps - self.state.steps, 0)
+        return self.state.steps + math.ceil(left / self.config.frames_per_update) * (
+            self.config.frames_per_update
+        )
+
+    def save(self, name: str | None = None, *, midway: bool = False) -> Path:
+        """Write a checkpoint, under a ``name`` of its own if it is not one to resume from.
+
+        In the middle of an update (``midway``) the environments may be in the middle of a step:
+        what was learned is saved, and a resume starts fresh episodes.
+        """
+        if name is None and (folder := saved_at(self.run, self.steps)) is not None:
+            return folder
+        if name is None and self.best is not None:
+            self.best.write(self.run)
+        envs = None
+        if midway:
+            self.state.pending = None
+        elif self.vec_env.has_state():
+            envs = self.vec_env.get_state()
+        return save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
+
+
+@contextmanager
+def open_session(
+    config: TrainConfig, game: Game, vec_env: VecEnv, device: torch.device
+) -> Iterator[tuple[Session, VecObs]]:
+    """Begin a run, or go on with ``config.resume``; also gives the first observation.
+
+    Within, no other process can train the run.
+    """
+    torch.manual_seed(derived_seed(config.seed, "network"))
+    with ExitStack() as stack:
+        if config.resume is None:
+            spaces = vec_env.obs_space(), vec_env.action_space()
+            net = RaggedNet(*spaces, config.net, config.value_net)
+            run = RunFolder.draft(config)
+            stack.enter_context(run.held())
+        else:
+            run = RunFolder.open(config.resume)
+            stack.enter_context(run.held())
+            net = _network_of_run(config, run, vec_env)
+        net.to(device)
+        state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
+        recent = RecentEpisodes(config.rollout.num_envs)
+        best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
+        buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
+        session = Session(config, game, vec_env, device, state, run, recent, buffer, best)
+        yield _resume(session) if config.resume is not None else _begin(session)
+
+
+def _begin(session: Session) -> tuple[Session, VecObs]:
+    """The run folder gets its name once it holds a checkpoint."""
+    try:
+        obs = session.vec_env.reset()
+        # Unscaled features of 1,000 would drown the first rollouts.
+        session.state.net.update_statistics(to_batch(obs, session.device))
+        session.run.write_spaces(session.vec_env.obs_space(), session.vec_env.action_space())
+        session.save()
+        run = session.run.publish(session.config)
+    except BaseException:
+        shutil.rmtree(session.run.path, ignore_errors=True)
+        raise
+    say(f"run folder: {run.path}")
+    if reason := why_consent_will_be_needed(session.config):
+        say(f"whoever opens it will be asked for --trust, since it is not signed: {reason}")
+    return replace(session, run=run), obs
+
+
+def _network_of_run(config: TrainConfig, run: RunFolder, vec_env: VecEnv) -> RaggedNet:
+    """A network for what a resumed run has saved."""
+    _check_same_network(config, run)
+    # The run's spaces come in its own order, which the optimizers number their tensors by.
+    spaces = run.read_spaces() or (vec_env.obs_space(), vec_env.action_space())
+    return network_of(latest_checkpoint(run), *spaces, config)
+
+
+def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
+    """Also where all shapes fit: with other heads the same parameters are another function."""
+    saved = run.read_config()
+    for name in ("net", "value_net"):
+        now, then = (getattr(settings, name) for settings in (config, saved))
+        if now is not None and then is not None:
+            now = replace(now, attention=then.attention)  # only how it is computed
+        if now != then:
+            raise CheckpointError(
+                f"{name} describes another network than that of the run",
+                expected=then,
+                received=now,
+                hint="a run keeps its network; for another one, begin another run",
+            )
+
+
+def _resume(session: Session) -> tuple[Session, VecObs]:
+    run, state, vec_env, config = session.run, session.state, session.vec_env, session.config
+    folder = latest_checkpoint(run)
+    restored = load_state(folder, state)
+    envs, notes = restored.envs, []
+    if envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
+        obs = vec_env.set_state(envs)
+        state.pending = load_pending(folder, state.net, len(vec_env))
+    else:
+        obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
+        notes.append(
+            f"starting fresh episodes: it was saved with {len(envs)} environments"
+            if envs is not None and vec_env.has_state()
+            else "starting fresh episodes: it was stopped in the middle of an update"
+            if vec_env.has_state()
+            else "starting fresh episodes: its environment does not save its state "
+            "(get_state and set_state)"
+        )
+    if restored.other_device:
+        notes.append("drawing fresh random numbers: it was saved on another kind of device")
+    say(f"resuming {run.path} at step {state.steps:,}")
+    if state.steps >= config.total_timesteps:
+        notes = []
+        say(f"it has its {config.total_timesteps:,} steps; to train further, ask for more")
+    else:
+        # Only now: settings that do not fit what was saved must not stay in the folder.
+        run.write_config(replace(config, resume=None))
+    for note in notes:
+        say(f"{note}; from here on the run differs from an unbroken one")
+    return session, obs

@@ -1,0 +1,73 @@
+"""What the commands share: our errors as text without a traceback, and exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from entity_env import EntityEnvError
+from ppo_trainer.reporting.screen import complain
+from ragged_net import RaggedNetError
+
+__all__ = ["INTERRUPTED", "add_trust", "python_command", "run_main"]
+
+INTERRUPTED = 130
+"""The exit code of a program that Ctrl-C ended."""
+
+
+def python_command() -> str:
+    """What to type for the interpreter that runs this: ``python`` only where that is the one."""
+    if shutil.which("python") == sys.executable:
+        return "python"
+    path = Path(sys.executable)
+    if path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return shlex.quote(str(path))
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """The flag of the commands that open a run."""
+    parser.add_argument(
+        "--trust", action="store_true", help="import the code that the run names, whoever made it"
+    )
+
+
+def run_main(main: Callable[[], None]) -> None:
+    """Run a command; a mistake of the user's is explained on stderr and exits with 2."""
+    _open_standard_streams()
+    try:
+        main()
+    except (EntityEnvError, RaggedNetError) as error:
+        complain(f"{type(error).__name__}: {error}")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        complain("stopped")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+        sys.exit(1)
+    finally:
+        _drop_unread()
+
+
+def _drop_unread() -> None:
+    """What nobody can read goes nowhere: else Python complains of it when it ends."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_standard_streams() -> None:
+    """Else the next file would get the number of a closed one, and what is written there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number

@@ -1,0 +1,242 @@
+"""What stands between the command line, Hydra and ``TrainConfig``.
+
+Hydra composes YAML files and sweeps. It does not know which settings exist, so that the one schema
+in ``config.py`` can answer a misspelt name with the nearest valid one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.singleton import Singleton
+from hydra.version import VersionBase
+from omegaconf import OmegaConf
+from omegaconf.basecontainer import BaseContainer
+
+from entity_env.errors import nearest
+from entity_env.nearby import meant_nearby
+from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.trust import require_trust
+
+__all__ = ["hydra_arguments", "recipe", "register_base", "resumed_config"]
+
+_CONF = Path(__file__).parents[1] / "conf"
+_GROUPS = {
+    folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
+    for folder in sorted(_CONF.iterdir())
+    if folder.is_dir()
+}
+_PATHS = ("resume", "run_dir", "run_name")
+_QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
+_SETTING = re.compile(r"^\+{0,2}(?P<name>[A-Za-z_][\w.]*)=")
+
+
+def register_base() -> None:
+    """Give Hydra the defaults of ``TrainConfig``; ``env`` comes from its own group."""
+    values = config_to_dict(TrainConfig())
+    del values["env"]
+    ConfigStore.instance().store(name="base", node=values)
+
+
+def recipe(name: str, *settings: str) -> TrainConfig:
+    """What ``python -m ppo_trainer env=<name> <settings>`` trains with.
+
+    ``train(recipe("xor", "seed=3"))``
+
+    Raises:
+        ConfigError: A name or a setting that does not exist.
+    """
+    with _as_before(), initialize_config_dir(version_base="1.3", config_dir=str(_CONF)):
+        register_base()
+        composed = compose("config", hydra_arguments([f"env={name}", *settings]))
+        values: Any = OmegaConf.to_container(composed, resolve=True)
+    return config_from_dict(values)
+
+
+@contextmanager
+def _as_before() -> Iterator[None]:
+    """Within, Hydra is at its start; then it is what it was, such as in the middle of a program."""
+    singletons, resolvers = dict(Singleton._instances), dict(BaseContainer._resolvers)
+    store = ConfigStore.instance()
+    stored, store.repo = store.repo, dict(store.repo)
+    for kind in (GlobalHydra, HydraConfig, VersionBase):
+        Singleton._instances.pop(kind, None)
+    try:
+        yield
+    finally:
+        store.repo = stored
+        Singleton._instances.clear()
+        Singleton._instances.update(singletons)
+        BaseContainer._resolvers.clear()
+        BaseContainer._resolvers.update(resolvers)
+
+
+def hydra_arguments(arguments: list[str]) -> list[str]:
+    """Command-line arguments as Hydra wants them.
+
+    Settings become ``++name=value``, so that unknown names reach our own check. Naming a target of
+    one's own without ``env=`` starts from an environment without settings. Paths may hold any
+    character.
+
+    Raises:
+        ConfigError: ``env=`` or ``experiment=`` with an option that does not exist; several values
+            without ``-m``; a setting that is written as a flag, or without a value.
+    """
+    names = [match["name"] for text in arguments if (match := _SETTING.match(text))]
+    own = "env._target_" in names and not {"env", "resume"} & set(names)
+    sweep = bool({"-m", "--multirun"} & set(arguments))
+    flags, rewritten = [], []
+    for previous, text in zip(["", *arguments], arguments, strict=False):
+        match = _SETTING.match(text)
+        if text.startswith("-") or not ("=" in text or text.startswith("~")):
+            # Hydra takes settings only in one piece, so that flags go before them.
+            _check_flag(previous, text)
+            flags.append(text)
+            continue
+        if match is not None and not sweep:
+            if match["name"] in _PATHS:
+                text = match[0] + _quoted(text[match.end() :])
+            _check_single(text, text[match.end() :])
+        is_setting = match is not None and match["name"].split(".")[0] != "hydra"
+        if match is not None and match["name"] in _GROUPS:
+            _check_options(match["name"], text[match.end() :])
+            text = text.lstrip("+")
+        elif match is not None and is_setting:
+            text = f"++{text.lstrip('+')}"
+        rewritten.append(text)
+    return flags + (["env=custom"] if own else []) + rewritten
+
+
+def _quoted(path: str) -> str:
+    """A path as one string for Hydra, unless it is written in Hydra's own grammar."""
+    if path in ("", "null") or "${" in path or _QUOTED.fullmatch(path):
+        return path
+    # Backslashes count before a quote only.
+    path = re.sub(r"(\\*)'", r"\1\1\\'", path)
+    return "'" + re.sub(r"(\\+)$", r"\1\1", path) + "'"
+
+
+def _check_flag(previous: str, text: str) -> None:
+    """Catch settings that are written as flags, or without a value."""
+    name = text.lstrip("-").partition("=")[0]
+    if text.startswith("--") and name.partition(".")[0] in {"trust", *get_type_hints(TrainConfig)}:
+        value = "true" if name == "trust" else "<value>"
+        raise ConfigError(f"settings are not flags: {text}", hint=f"write {name}={value}")
+    value_of_flag = previous.startswith("-") and previous not in ("-m", "--multirun")
+    if not text.startswith("-") and not value_of_flag:
+        raise ConfigError(
+            f"{text!r} is not a setting",
+            expected="name=value, such as seed=3",
+            hint=_meant_by_word(text),
+        )
+
+
+def _meant_by_word(text: str) -> str | None:
+    """What a word without ``=`` may be: a game, a run, or an environment of the user's own."""
+    if text in _GROUPS["env"]:
+        return f"did you mean env={text}?"
+    if (Path(text) / "config.yaml").is_file():
+        return f"did you mean resume={text}?"
+    if own := _own_environment(text):
+        return own
+    close = get_close_matches(text, _GROUPS["env"], n=1, cutoff=0.6)
+    return f"did you mean env={close[0]}?" if close else None
+
+
+def _own_environment(text: str) -> str | None:
+    """How to say an environment that comes with a file here, with Gymnasium, or from anywhere."""
+    if path := meant_nearby(text):
+        return f"for the environment in a file here: env._target_={path}"
+    if re.fullmatch(r"[\w./:-]+-v\d+", text):
+        return f"for an environment of Gymnasium: env=gymnasium env.env={text}"
+    return f"for a class of your own: env._target_={text}" if "." in text else None
+
+
+def _check_single(text: str, value: str) -> None:
+    if "," in value and not set("[]{}()\"'") & set(value):
+        raise ConfigError(f"{text} names several values", hint="for one run each, add -m")
+
+
+def _check_options(group: str, options: str) -> None:
+    for option in options.split(","):  # a sweep names several
+        if option.strip() not in _GROUPS[group]:
+            own = _own_environment(option) if group == "env" else None
+            raise ConfigError(
+                f"{group}={option} does not exist",
+                options=_GROUPS[group],
+                hint=own or nearest(option, _GROUPS[group]),
+            )
+
+
+def resumed_config(composed: Any) -> TrainConfig:
+    """The settings of this run.
+
+    With ``resume`` they are those of the resumed run, and on top what the command line says.
+
+    Raises:
+        UntrustedRunError: The resumed run names code, was made by somebody else, and the command
+            line says neither ``trust=true`` nor another environment.
+    """
+    composed = dict(composed)
+    trust = composed.pop("trust", None)
+    if composed.get("resume") is None:
+        if trust is not None:
+            raise ConfigError("trust= is for what a resumed run names", hint="add resume=<run>")
+        return config_from_dict(composed)
+    run = RunFolder.open(composed["resume"])
+    saved = run.read_config()
+    changes = _changes(composed)
+    require_trust(run, saved, trust=trust or False, named=changes, scripted=True)
+    # Plain dicts: text of the run that looks like OmegaConf's ${...} stays text.
+    values = config_to_dict(saved)
+    for name, value in changes.items():
+        _put(values, name.split("."), value)
+    return config_from_dict(values)
+
+
+def _changes(composed: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command line sets beside ``resume``, by dotted name."""
+    changes = {}
+    for override in HydraConfig.get().overrides.task:
+        name, _, _ = override.lstrip("+").partition("=")
+        if name in _GROUPS:
+            raise ConfigError(
+                f"{name}= does not go with resume: a run keeps its environment and recipe",
+                hint="change single settings, such as env.width=8 or optim.lr=1e-4",
+            )
+        if name in ("run_name", "run_dir"):
+            raise ConfigError(
+                f"{name}= does not go with resume: a run keeps its folder",
+                hint="move the folder itself; a run does not mind",
+            )
+        if name != "trust" and not name.startswith("~"):
+            changes[name] = _lookup(composed, name)
+    return changes
+
+
+def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set one value within nested dicts; a dict is merged with what is there."""
+    name, *rest = path
+    if rest or isinstance(value, dict):
+        inner = values[name] = values[name] if isinstance(values.get(name), dict) else {}
+        for key, part in {".".join(rest): value}.items() if rest else value.items():
+            _put(inner, key.split(".") if rest else [key], part)
+    else:
+        values[name] = value
+
+
+def _lookup(values: Any, path: str) -> Any:
+    for name in path.split("."):
+        values = values[name]
+    return values

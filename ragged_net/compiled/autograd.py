@@ -1,0 +1,237 @@
+"""The Numba kernel of attention as an operation of autograd, and what all such operations share.
+
+They run on the CPU in float32. Numba compiles them at the first use on a machine, which takes some
+seconds, and loads them from its cache ever after.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from ragged_net.compiled import kernels
+from ragged_net.compiled.first_order import once_differentiable
+from ragged_net.compiled.threads import together
+from ragged_net.errors import DeviceError, DtypeError, ShapeError
+from ragged_net.model.frames import Frames
+from ragged_net.ragged import check_memory
+
+__all__ = [
+    "HEAD",
+    "Arrays",
+    "WeightArrays",
+    "all_are_watched",
+    "attention",
+    "can_run",
+    "flat",
+    "hidden_rows",
+    "run",
+    "save",
+    "saved",
+    "widths_fit",
+]
+
+Arrays = tuple[npt.NDArray[np.float32], ...]
+
+HEAD = 8
+"""The kernels work on heads whose width is a multiple of this."""
+_DIM = 32
+"""Blocks have a width that is a multiple of this."""
+
+
+def attention(qkv: Tensor, frames: Frames) -> Tensor:
+    """The attention backend "numba": qkv (N, 3, H, D) -> (N, H, D), float32 on the CPU."""
+    if qkv.device.type != "cpu" or qkv.dtype != torch.float32 or not kernels.available():
+        raise DeviceError(
+            "attention backend 'numba' cannot run this batch",
+            expected="float32 on the CPU, and Numba installed",
+            received=f"{qkv.dtype} on {qkv.device}, Numba "
+            + ("installed" if kernels.available() else "missing"),
+            hint="backend 'auto' takes one that can",
+        )
+    width = qkv.shape[3]
+    scale = width**-0.5
+    if width % HEAD:  # zeros change neither products nor, cut off again, the result
+        qkv = pad(qkv, (0, HEAD - width % HEAD))
+    mixed: Tensor = run(_Attention, qkv, frames, scale)
+    return mixed if mixed.shape[2] == width else mixed[:, :, :width]
+
+
+def can_run(x: Tensor) -> bool:
+    """Whether ``compiled_layers`` (a ``Block`` only if its heads fit) take rows ``x`` (N, D)."""
+    return (
+        kernels.available()
+        and x.is_cpu
+        and x.dtype == torch.float32
+        and widths_fit(x.shape[1])
+        and x.shape[0] > 0
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and not all_are_watched()
+    )
+
+
+def all_are_watched() -> bool:
+    """Whether there are hooks on every module."""
+    return any(_ON_EVERY_MODULE)
+
+
+_ON_EVERY_MODULE = [
+    getattr(nn.modules.module, f"_global_{kind}_hooks", {})
+    for kind in ("forward", "forward_pre", "backward", "backward_pre")
+]
+
+
+def widths_fit(dim: int, heads: int = 1) -> bool:
+    """Whether the kernels take layers of width ``dim``, and blocks that many heads."""
+    return dim % _DIM == 0 and dim % (heads * HEAD) == 0
+
+
+def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    """``function.apply``, without autograd's part in it where no gradient is wanted.
+
+    It takes as long as a small layer.
+    """
+    if torch.is_grad_enabled():
+        return function.apply(*arguments)  # type: ignore[no-untyped-call]
+    return function.forward(_Forgetful(), *arguments)
+
+
+def save(ctx: Any, *tensors: Tensor) -> None:
+    """``ctx.save_for_backward``, of what inference mode has made, too."""
+    if isinstance(ctx, _Forgetful):
+        return
+    ctx.save_for_backward(
+        *(tensor.clone() if tensor.is_inference() else tensor for tensor in tensors)
+    )
+    ctx.saved_kinds = [(tensor.numel(), tensor.dtype) for tensor in tensors]
+
+
+def saved(ctx: Any) -> tuple[Tensor, ...]:
+    """What ``save`` has saved.
+
+    Kernels rely on the number of values. Autograd notices operations that change a tensor in place,
+    but not ``tensor.data = another``.
+
+    Raises:
+        ShapeError: Tensors with another number of values, or of another dtype, than they had.
+    """
+    tensors: tuple[Tensor, ...] = ctx.saved_tensors
+    for tensor, kind in zip(tensors, ctx.saved_kinds, strict=True):
+        if (tensor.numel(), tensor.dtype) != kind:
+            raise ShapeError(
+                "a tensor has been replaced between the forward and the backward pass",
+                expected=f"{kind[0]} values of {kind[1]}",
+                received=f"{tuple(tensor.shape)} of {tensor.dtype}",
+            )
+    return tensors
+
+
+class _Forgetful:
+    """Stands for the context of an operation that no backward pass follows."""
+
+
+class _Attention(torch.autograd.Function):
+    """``attention`` for widths that the kernel takes."""
+
+    @staticmethod
+    def forward(ctx: Any, qkv: Tensor, frames: Frames, scale: float) -> Tensor:
+        rows, _, heads, width = qkv.shape
+        qkv = qkv.contiguous()
+        out = qkv.new_empty(rows, heads, width)
+        kept = qkv.new_empty(int(frames.plan.kept[-1]) * heads)
+        work = functools.partial(
+            kernels.load("attention").attend_forward, flat(qkv), heads, width, np.float32(scale),
+            hidden_rows(frames), flat(out), kept.numpy(),
+        )  # fmt: skip
+        together(work, frames.shares(heads * width, 0))
+        save(ctx, qkv, out, kept)
+        ctx.frames, ctx.scale = frames, scale
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
+        (qkv, out, kept), frames = saved(ctx), ctx.frames
+        d_qkv = torch.empty_like(qkv)
+        _, _, heads, width = qkv.shape
+        work = functools.partial(
+            kernels.load("attention").attend_backward, flat(qkv), heads, width,
+            np.float32(ctx.scale), hidden_rows(frames), flat(out), kept.numpy(),
+            flat(d_out.contiguous()), flat(d_qkv),
+        )  # fmt: skip
+        together(work, frames.shares(heads * width, 0))
+        return d_qkv, None, None
+
+
+def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:
+    """``frames.hidden`` as the kernels take it: empty where there is none."""
+    if frames.hidden is None:
+        return np.empty(0, np.bool_)
+    if frames.hidden.shape != (frames.num_rows,) or frames.hidden.dtype != torch.bool:
+        raise ShapeError(
+            "hidden does not have one boolean for each row",
+            expected=f"({frames.num_rows},) bool",
+            received=f"{tuple(frames.hidden.shape)} {frames.hidden.dtype}",
+        )
+    return frames.hidden.contiguous().numpy()
+
+
+def flat(tensor: Tensor) -> npt.NDArray[np.float32]:
+    """A contiguous tensor on the CPU as a flat array over the same memory."""
+    return tensor.numpy(force=True).reshape(-1)
+
+
+class WeightArrays:
+    """Weights as arrays, which are made anew where one of the weights has moved or changed shape.
+
+    Turning a tensor into an array takes two microseconds, and a small network has thirty of them.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[list[tuple[int, torch.Size]], Arrays] = ([], ())
+
+    def of(self, weights: Sequence[Tensor]) -> Arrays:
+        """Arrays over the same memory.
+
+        Raises:
+            DtypeError: One that is not float32 on the CPU.
+        """
+        places, arrays = self._kept
+        # A copy of one that is not contiguous would not follow when the weight is learned.
+        now = [
+            (weight.data_ptr() if weight.is_contiguous() else 0, weight.shape) for weight in weights
+        ]
+        if now == places:
+            return arrays
+        arrays = tuple(map(_weight_array, weights))
+        if all(place for place, _ in now) and sum(array.size for array in arrays) < _MOST_KEPT:
+            self._kept = now, arrays
+        return arrays
+
+    def __reduce__(self) -> tuple[type[WeightArrays], tuple[()]]:
+        """Copies and files begin with nothing."""
+        return WeightArrays, ()
+
+
+_MOST_KEPT = 1_000_000
+"""Numbers: kept arrays keep weights alive that were moved to another device."""
+
+
+def _weight_array(weight: Tensor) -> npt.NDArray[np.float32]:
+    if weight.dtype != torch.float32 or not weight.is_cpu:
+        raise DtypeError(
+            "the weights of a layer do not fit its rows",
+            expected="float32 on the CPU",
+            received=f"{weight.dtype} on {weight.device}",
+        )
+    check_memory("a weight", weight)
+    array: npt.NDArray[np.float32] = weight.contiguous().numpy(force=True)
+    return array

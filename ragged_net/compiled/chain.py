@@ -1,0 +1,121 @@
+"""Compiled layers, one after the other, as one operation of autograd.
+
+Autograd's own part in an operation takes as long as the arithmetic of a small layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeGuard, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ragged_net.compiled.autograd import Arrays, WeightArrays, save, saved
+from ragged_net.compiled.first_order import once_differentiable
+
+__all__ = ["NO_ROWS", "Layer", "chain", "is_plain", "weights_of"]
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class Layer(Protocol):
+    """One link of a chain. Rows are (N, K) float32 on the CPU, and contiguous."""
+
+    @property
+    def weights(self) -> Sequence[Tensor]:
+        """What is learned."""
+
+    def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
+        """The result for rows ``x``, and with ``keep`` what the backward pass needs."""
+
+    def backward(
+        self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
+    ) -> Tensor:
+        """The gradient of x; those of the weights are added to ``gradients``, which are zeros."""
+
+
+def chain(layers: Sequence[Layer], x: Tensor, cache: WeightArrays | None = None) -> Tensor:
+    """Rows ``x`` (N, K) through all ``layers``; ``NO_ROWS`` where the first one makes them.
+
+    The ``cache`` belongs to a caller who comes again with the same weights.
+    """
+    weights = [weight for layer in layers for weight in layer.weights]
+    arrays, x, at = (cache or WeightArrays()).of(weights), x.contiguous(), 0
+    for i, layer in enumerate(layers):
+        end = at + len(layer.weights)
+        learned = (x, *layer.weights) if torch.is_grad_enabled() else ()
+        if any(tensor.requires_grad for tensor in learned):  # as are all layers after this one
+            result: Tensor = _Chain.apply(layers[i:], arrays[at:], x, *weights[at:])  # type: ignore[no-untyped-call]
+            return result
+        x, _ = layer.forward(x, arrays[at:end], False)
+        at = end
+    return x
+
+
+class _Chain(torch.autograd.Function):
+    """``chain``; the weights are those of the layers, once more, for autograd to see."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, layers: Sequence[Layer], arrays: Arrays, x: Tensor, *weights: Tensor
+    ) -> Tensor:
+        ctx.layers, ctx.arrays, ctx.counts = layers, arrays, []
+        keeping = list(weights)
+        for layer in layers:
+            number = len(layer.weights)
+            y, kept = layer.forward(x, arrays[:number], True)
+            keeping += (x, *kept)
+            ctx.counts.append(len(kept))
+            x, arrays = y, arrays[number:]
+        save(ctx, *keeping)
+        return x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+        left, arrays = list(saved(ctx)), ctx.arrays
+        # Contiguous, as the arrays are; ``zeros_like`` would follow a transposed weight.
+        gradients = [weight.new_zeros(weight.shape) for weight in left[: len(arrays)]]
+        into = tuple(gradient.numpy() for gradient in gradients)
+        d = d_y.contiguous()
+        for layer, count in zip(reversed(ctx.layers), reversed(ctx.counts), strict=True):
+            number, (x, *kept) = len(layer.weights), left[-1 - count :]
+            d = layer.backward(d, x, arrays[-number:], kept, into[-number:])
+            left, arrays, into = left[: -1 - count], arrays[:-number], into[:-number]
+        return None, None, d, *gradients
+
+
+NO_ROWS = torch.empty(0, device="cpu")
+
+
+def is_plain(module: nn.Module, kind: type[M]) -> TypeGuard[M]:
+    """Whether calling ``module`` does what ``kind`` does, and nobody looks on or interferes."""
+    return type(module) is kind and not (
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or module._compiled_call_impl
+        or "forward" in module.__dict__
+    )
+
+
+def weights_of(
+    modules: Sequence[nn.Module], kinds: Sequence[type[nn.Module]]
+) -> list[Tensor] | None:
+    """Weight and bias of each module; None unless each is a plain one of its kind with both."""
+    found: list[Tensor] = []
+    for module, kind in zip(modules, kinds, strict=True):
+        if not is_plain(module, kind):
+            return None
+        # Looked up as attributes, they would take a microsecond each.
+        weight, bias = module._parameters.get("weight"), module._parameters.get("bias")
+        if weight is None or bias is None or getattr(module, "eps", _EPSILON) != _EPSILON:
+            return None
+        found += (weight, bias)
+    return found
+
+
+_EPSILON = nn.LayerNorm(1).eps
+"""That of the kernels, too."""

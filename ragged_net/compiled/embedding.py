@@ -1,0 +1,142 @@
+"""The Numba kernels of the embedding as a layer of a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ragged_net.compiled import kernels
+from ragged_net.compiled.autograd import Arrays
+from ragged_net.model.input_norm import CLIP
+
+__all__ = ["EmbeddingLayer", "Part", "can_run"]
+
+MOST_COLUMNS = 16
+"""With more continuous features a matrix product is faster."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The entities of one type, and how they are embedded.
+
+    Args:
+        values: (N, F) float32, their feature rows.
+        places: (N,) int64: their rows of the result.
+        columns: (K,) int64: the continuous features among the F.
+        shift: (K,) float32, taken from them.
+        scale: (K,) float32, by which they are then multiplied.
+        weight: (D, K), which projects them; None if K is 0.
+        vector: (D,), added to each row.
+        discrete: The discrete features among the F.
+        tables: For each of those (n, D), a row for each of its values.
+    """
+
+    values: Tensor
+    places: Tensor
+    columns: Tensor
+    shift: Tensor
+    scale: Tensor
+    weight: Tensor | None
+    vector: Tensor
+    discrete: Sequence[int]
+    tables: Sequence[Tensor]
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """What is learned."""
+        weight = [] if self.weight is None else [self.weight]
+        return [*weight, self.vector, *self.tables]
+
+    @property
+    def facts(self) -> list[Tensor]:
+        """The first five, which are not learned, as the kernels take them."""
+        tensors = (self.values, self.places, self.columns, self.shift, self.scale)
+        return [tensor.contiguous() for tensor in tensors]
+
+
+def can_run(parts: Sequence[Part], dim: int) -> bool:
+    """Whether an ``Embedding`` takes these."""
+    return (
+        kernels.available()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and all(_fits(part, dim) for part in parts)
+    )
+
+
+def _fits(part: Part, dim: int) -> bool:
+    tensors = [part.values, part.shift, part.scale, *part.parameters]
+    return (
+        all(tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
+        and not part.values.requires_grad
+        and part.columns.numel() <= MOST_COLUMNS
+        # What somebody put in the place of a layer may have another width.
+        and (part.weight is None or part.weight.shape == (dim, part.columns.numel()))
+        and part.vector.shape == (dim,)
+        and all(table.shape[1:] == (dim,) for table in part.tables)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingLayer:
+    """For each entity the sum of what its features stand for, as a ``Layer`` that takes no rows.
+
+    Args:
+        parts: At least one, for which ``can_run`` holds; each row is the place of one entity.
+        rows: All entities.
+    """
+
+    parts: Sequence[Part]
+    rows: int
+
+    @cached_property
+    def weights(self) -> list[Tensor]:
+        """See ``Layer``."""
+        return [parameter for part in self.parts for parameter in part.parameters]
+
+    def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
+        """See ``Layer``.
+
+        Raises:
+            RowIndexError: A discrete feature, or a place, that is out of range.
+        """
+        code, dim = kernels.load("embed"), self.parts[0].vector.shape[0]
+        y = torch.empty(self.rows, dim, dtype=torch.float32, device="cpu")
+        result, kept, left = y.numpy(), [], iter(weights)
+        for part in self.parts:
+            facts = part.facts
+            values, places, columns, shift, scale = [fact.numpy() for fact in facts]
+            weight = np.empty((dim, 0), np.float32) if part.weight is None else next(left)
+            code.project(values, columns, shift, scale, _MOST, weight, next(left), places, result)
+            for column in part.discrete:
+                code.add_table(values, column, next(left), places, result)
+            if keep:  # the scaling as a copy, for the statistics may move on meanwhile
+                kept += [*facts[:3], facts[3].clone(), facts[4].clone()]
+        return y, kept
+
+    def backward(
+        self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
+    ) -> Tensor:
+        """See ``Layer``."""
+        code, d_rows = kernels.load("embed"), d_y.numpy()
+        facts, left = iter(fact.numpy() for fact in kept), iter(gradients)
+        for part in self.parts:
+            values, places, columns, shift, scale = islice(facts, 5)
+            d_weight = np.empty((d_rows.shape[1], 0), np.float32)
+            if part.weight is not None:
+                d_weight = next(left)
+            code.project_backward(
+                values, columns, shift, scale, _MOST, places, d_rows, d_weight, next(left)
+            )
+            for column in part.discrete:
+                code.add_table_gradient(values, column, places, d_rows, next(left))
+        return torch.empty_like(x)  # x is everybody's
+
+
+_MOST = np.float32(CLIP)

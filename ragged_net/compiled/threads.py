@@ -1,0 +1,143 @@
+"""The frames of a batch shared among threads, on the CPU.
+
+Kernels give up Python's lock while they run. Torch's own threads are another matter: between two
+operations they wait in busy loops, on the cores that these need.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragged_net.errors import NetConfigError
+
+if TYPE_CHECKING:
+    from ragged_net.compiled.kernels.plan import Plan
+
+__all__ = ["get_threads", "set_threads", "shares", "together"]
+
+LEAST = 20_000_000
+"""Multiplications, less than half a millisecond. A thread takes up to 0.15 ms to wake up: for
+fewer of them it does not pay."""
+_threads = 1
+_Queue = SimpleQueue[Any]
+
+
+def set_threads(number: int) -> None:
+    """Let so many threads work on a batch on the CPU, as far as it is large enough to pay.
+
+    The last digits of weights' gradients depend on the number. ``torch.set_num_threads(1)`` beside
+    it leaves the cores to these threads.
+    """
+    global _threads
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise NetConfigError(
+            "threads for the CPU", expected="a whole number >= 1", received=repr(number)
+        )
+    _threads = number
+
+
+def get_threads() -> int:
+    """What ``set_threads`` has set; 1 before."""
+    return _threads
+
+
+def shares(plan: Plan, dim: int, beside: int) -> list[Plan]:
+    """A plan in consecutive parts of nearly equal work, one for each thread.
+
+    Args:
+        plan: Of the whole batch. The parts know all its frames, but have only some of its groups.
+        dim: D, the width of the rows.
+        beside: What a row costs beside attention, which takes 2 * D multiplications for each row
+            that it attends to: as much as so many rows more.
+    """
+    most = 2 * dim * int(plan.starts[-1]) * (beside + plan.longest)
+    if min(_threads, most // LEAST) <= 1:
+        return [plan]
+    begins = plan.starts[plan.groups]
+    lengths = plan.starts[plan.groups[:-1] + 1] - begins[:-1]
+    work = 2 * dim * np.diff(begins) * (beside + lengths)
+    total = int(work.sum())
+    parts = max(1, min(_threads, total // LEAST))
+    # A group goes where its middle falls.
+    middles = np.cumsum(work) - work // 2
+    cuts = np.searchsorted(middles, total * np.arange(1, parts) // parts)
+    ends = np.unique([0, *cuts, len(work)]).tolist()
+    return [_part(plan, first, end) for first, end in itertools.pairwise(ends)]
+
+
+def _part(plan: Plan, first: int, end: int) -> Plan:
+    return plan._replace(
+        groups=plan.groups[first : end + 1],
+        in_lanes=plan.in_lanes[first:end],
+        kept=plan.kept[first : end + 1],
+    )
+
+
+def together(function: Callable[..., None], *arguments: Sequence[Any]) -> None:
+    """Call ``function`` with the first of all ``arguments``, the second ..., all at the same time.
+
+    The last call is made in this thread. Returns when all are done (but for Ctrl-C, which comes at
+    once), even where one fails; then its error is raised. ``function`` must not come back here.
+    """
+    *others, own = zip(*arguments, strict=True)
+    if not others:
+        function(*own)
+        return
+    tasks, done = _workers.tasks(len(others)), _Queue()
+    for values in others:
+        tasks.put((function, values, done))
+    try:
+        function(*own)
+    finally:
+        errors = [done.get() for _ in others]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+class _Workers:
+    """Threads that end with the program: an executor would refuse work before its end."""
+
+    def __init__(self) -> None:
+        self._tasks, self._threads, self._lock = _Queue(), 0, threading.Lock()
+
+    def tasks(self, threads: int) -> _Queue:
+        """Where at least so many threads take their work from."""
+        with self._lock:
+            while self._threads < threads:
+                work = threading.Thread(target=_serve, args=(self._tasks,), daemon=True)
+                work.start()
+                self._threads += 1
+        return self._tasks
+
+
+def _serve(tasks: _Queue) -> None:
+    while True:
+        function, values, done = tasks.get()
+        error = None
+        try:
+            function(*values)
+        except BaseException as failure:
+            error = failure
+        done.put(error)
+        # Until the next task comes, these would keep its arrays alive.
+        del function, values, done, error
+
+
+_workers = _Workers()
+
+
+def _begin_anew() -> None:
+    global _workers
+    _workers = _Workers()
+
+
+if hasattr(os, "register_at_fork"):  # in which threads do not come along
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -1,0 +1,3 @@
+"""From vectors to distributions over actions, and to values."""
+
+__all__: list[str] = []

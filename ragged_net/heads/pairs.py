@@ -1,0 +1,121 @@
+"""Pairs: every actor of a frame with every actee of the same frame, flat and actor-major."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ragged_net.actors import SelectActors
+from ragged_net.compiled import kernels
+from ragged_net.errors import ShapeError, check_kind
+from ragged_net.ragged import offsets_of
+from ragged_net.transfer import send
+
+__all__ = ["Pairs"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The pairs of a select-entity action. Those of one actor lie side by side: its segment.
+
+    Args:
+        actor: (P,) int64: the position of each pair's actor among all actors, never decreasing.
+        actee: (P,) int64: the position of each pair's actee among all actees.
+        entity: (P,) int64: the entity index of each pair's actee within its frame.
+        frame_offsets: (B + 1,) int64: the pairs of frame b.
+        actor_offsets: (B + 1,) int64: its actors.
+        actee_offsets: (B + 1,) int64: its actees.
+        num_actors: A.
+        mask: (P,) bool, True where the actor may select the actee; None allows all.
+    """
+
+    actor: Tensor
+    actee: Tensor
+    entity: Tensor
+    frame_offsets: Tensor
+    actor_offsets: Tensor
+    actee_offsets: Tensor
+    num_actors: int
+    mask: Tensor | None
+
+    @classmethod
+    def of(cls, action: SelectActors) -> Pairs:
+        """The pairs of ``action``.
+
+        Raises:
+            ShapeError: Offsets, or a mask, that have been changed and no longer fit.
+        """
+        check_kind("a select-entity action", action, SelectActors)
+        pairs = cls._of(action)
+        if pairs.mask is not None and pairs.mask.shape != (pairs.num_pairs,):
+            raise ShapeError(
+                "the mask of a select-entity action does not have one value for each pair",
+                expected=f"({pairs.num_pairs},)",
+                received=tuple(pairs.mask.shape),
+            )
+        return pairs
+
+    @classmethod
+    def _of(cls, action: SelectActors) -> Pairs:
+        actors, actees = action.actors, action.actees
+        mask = None if action.mask is None else action.mask.values
+        if actors.values.device.type == "cpu" and kernels.available():
+            try:
+                found = kernels.load("indices").pair_indices(
+                    actors.offsets.numpy(), actors.num_rows, actees.offsets.numpy(), actees.num_rows
+                )
+            except Exception:
+                for name in ("actors", "actees"):
+                    getattr(action, name).check(f"the {name} of a select-entity action")
+                raise
+            actor, actee, pairs, of_actors, of_actees = map(torch.from_numpy, found)
+            entity = actees.values.index_select(0, actee)
+            return cls(actor, actee, entity, pairs, of_actors, of_actees, actors.num_rows, mask)
+        frames = actors.frame_ids()
+        counts = actees.lengths.index_select(0, frames)  # (A,) actees of each actor
+        ends = counts.cumsum(0)
+        known = offsets_of(action.pair_lengths())
+        total, device = int(known[-1]), actors.values.device
+        positions = torch.arange(actors.num_rows, device=device)
+        actor = positions.repeat_interleave(counts, output_size=total)
+        # Counting on within an actor's segment is counting on within the actees of its frame.
+        shift = actees.offsets.index_select(0, frames) - (ends - counts)
+        actee = shift.index_select(0, actor) + torch.arange(total, device=device)
+        return cls(
+            actor,
+            actee,
+            actees.values.index_select(0, actee),
+            send(known, device),
+            actors.offsets,
+            actees.offsets,
+            actors.num_rows,
+            mask,
+        )
+
+    @property
+    def num_pairs(self) -> int:
+        """P."""
+        return self.actor.shape[0]
+
+    def allowed_counts(self) -> Tensor:
+        """(A,) int64: how many actees each actor may select."""
+        allowed = torch.ones_like(self.actor) if self.mask is None else self.mask.long()
+        return self.sum(allowed)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of ``values`` (P,) over each actor's pairs: (A,)."""
+        return values.new_zeros(self.num_actors).index_add(0, self.actor, values)
+
+    def max(self, values: Tensor) -> Tensor:
+        """The largest of ``values`` (P,) floating among each actor's pairs: (A,)."""
+        start = values.new_full((self.num_actors,), float("-inf"))
+        return start.scatter_reduce(0, self.actor, values, "amax")
+
+    def first(self, where: Tensor) -> Tensor:
+        """(A,) int64: each actor's first pair with ``where`` (P,) True; P if it has none."""
+        places = torch.arange(self.num_pairs, device=where.device)
+        places = places.masked_fill(~where, self.num_pairs)
+        start = places.new_full((self.num_actors,), self.num_pairs)
+        return start.scatter_reduce(0, self.actor, places, "amin")

@@ -1,0 +1,258 @@
+"""Attention within frames of different lengths, without padding: one interface, several backends.
+
+To add a backend, write ``backend(qkv, frames) -> (N, H, D)``, put it in ``BACKENDS`` under a name,
+and teach ``choose_backend`` when it is the best choice.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from ragged_net.compiled import autograd as compiled
+from ragged_net.compiled import kernels
+from ragged_net.errors import (
+    DeviceError,
+    ShapeError,
+    UnknownNameError,
+    check_kind,
+    check_tensor,
+    nearest,
+)
+from ragged_net.model.frames import MOST_FRAMES, Frames
+from ragged_net.ragged import RaggedTensor
+
+__all__ = [
+    "BACKENDS",
+    "AttentionBackend",
+    "Permute",
+    "attend",
+    "check_backend",
+    "choose_backend",
+    "permute",
+    "ragged_attention",
+]
+
+
+AttentionBackend: TypeAlias = Callable[[Tensor, Frames], Tensor]
+
+
+def ragged_attention(
+    qkv: Tensor, offsets: Tensor, hidden: Tensor | None = None, backend: str = "auto"
+) -> Tensor:
+    """Multi-head self-attention within each frame.
+
+    Args:
+        qkv: (N, 3, H, D) floating: queries, keys and values of all rows.
+        offsets: (B + 1,) int64; the rows of frame b are ``offsets[b]:offsets[b + 1]``.
+        hidden: (N,) bool: rows that only hidden rows attend to. None: nothing is hidden.
+        backend: ``auto`` or a name from ``BACKENDS``.
+
+    Returns:
+        (N, H, D): for each row the softmax(q k / sqrt(D))-weighted mean of the values.
+
+    Raises:
+        ShapeError, DtypeError, DeviceError, UnknownNameError: Arguments that do not fit together.
+    """
+    RaggedTensor(qkv, offsets)  # checks that they belong together
+    if hidden is not None:
+        check_tensor("hidden", hidden)
+    if hidden is not None and (hidden.shape != qkv.shape[:1] or hidden.dtype != torch.bool):
+        raise ShapeError(
+            "hidden does not have one boolean for each row",
+            expected=f"({qkv.shape[0]},) bool",
+            received=f"{tuple(hidden.shape)} {hidden.dtype}",
+        )
+    return attend(qkv, Frames(offsets, qkv.shape[0], hidden), backend)
+
+
+def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
+    """``ragged_attention`` for ``frames`` that several layers share."""
+    if qkv.ndim != 4 or qkv.shape[:2] != (frames.num_rows, 3):
+        raise ShapeError(
+            "qkv has the wrong shape",
+            expected=f"({frames.num_rows}, 3, H, D)",
+            received=tuple(qkv.shape),
+        )
+    check_backend(backend)
+    # The only place that cares about empty batches: backends see at least one row.
+    if frames.num_rows == 0:
+        return qkv[:, 2]
+    name = _auto(qkv, frames) if backend == "auto" else backend
+    return BACKENDS[name](qkv, frames)
+
+
+def check_backend(name: str) -> None:
+    """Raise UnknownNameError unless ``name`` is ``auto`` or a backend."""
+    check_kind("the attention backend", name, str)
+    if name != "auto" and name not in BACKENDS:
+        options = ["auto", *BACKENDS]
+        raise UnknownNameError(
+            f"attention backend {name!r} does not exist",
+            options=options,
+            hint=nearest(name, options),
+        )
+
+
+def _auto(qkv: Tensor, frames: Frames) -> str:
+    if kernels.in_forward_mode():
+        return "reference"  # the only one that torch can take derivatives of in that direction
+    return choose_backend(
+        qkv.device.type,
+        qkv.dtype,
+        head_width=qkv.shape[3],
+        hidden=frames.hidden is not None,
+        has_numba=kernels.available(),
+        has_varlen=qkv.device.type == "cuda" and varlen_available(qkv.device),
+    )
+
+
+def choose_backend(
+    device: str,
+    dtype: torch.dtype,
+    *,
+    head_width: int,
+    hidden: bool,
+    has_numba: bool,
+    has_varlen: bool,
+) -> str:
+    """The fastest backend for such a batch, by name.
+
+    Args:
+        device: The type of the device, such as ``cpu``.
+        dtype: Of queries, keys and values.
+        head_width: The width of a head.
+        hidden: Whether some rows are hidden from others.
+        has_numba: Whether Numba can be imported.
+        has_varlen: Whether torch has variable-length attention for this GPU.
+    """
+    if device == "cpu" and dtype == torch.float32 and has_numba:
+        return "numba"
+    half = dtype in (torch.float16, torch.bfloat16)
+    # Flash attention, on which it builds, has no masks and wants widths like these.
+    if device == "cuda" and half and has_varlen and not hidden and head_width in range(8, 257, 8):
+        return "varlen"
+    return "grouped"
+
+
+@functools.cache
+def varlen_available(device: torch.device) -> bool:
+    """Whether ``torch.nn.attention.varlen`` exists and this GPU can run it (Ampere or newer)."""
+    if importlib.util.find_spec("torch.nn.attention.varlen") is None:
+        return False
+    return torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def _reference(qkv: Tensor, frames: Frames) -> Tensor:
+    """One frame at a time, softmax written out: slow, and plain enough to be believed."""
+    outputs = []
+    for start, end in zip(frames.offsets[:-1].tolist(), frames.offsets[1:].tolist(), strict=True):
+        query, key, value = qkv[start:end].permute(1, 2, 0, 3)  # each (H, L, D)
+        scores = query @ key.transpose(1, 2) / query.shape[-1] ** 0.5
+        if frames.hidden is not None:
+            hidden = frames.hidden[start:end]
+            scores = scores.masked_fill(hidden[None, :] & ~hidden[:, None], float("-inf"))
+        outputs.append((scores.softmax(-1) @ value).transpose(0, 1))
+    return torch.cat(outputs)
+
+
+def _grouped(qkv: Tensor, frames: Frames) -> Tensor:
+    """One scaled_dot_product_attention for all frames of one length: any device, any dtype."""
+    groups = frames.groups
+    if groups.order is not None and groups.inverse is not None:
+        qkv = permute(qkv, groups.order, groups.inverse)
+    outputs = []
+    # split, not slices: its backward writes one gradient instead of summing padded ones.
+    parts = torch.split(qkv, [length * count for length, count in groups.sizes])
+    for i, (part, (length, count)) in enumerate(zip(parts, groups.sizes, strict=True)):
+        if length == 1:
+            outputs.append(part[:, 2])  # a row alone attends to itself with weight 1
+            continue
+        heads, dim = part.shape[2:]
+        dense = part.view(count, length, 3, heads, dim)
+        query, key, value = dense.permute(2, 0, 3, 1, 4)  # each (count, H, L, D)
+        mask = None if groups.masks is None else groups.masks[i]
+        mixed = scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        outputs.append(mixed.transpose(1, 2).reshape(count * length, heads, dim))
+    output = torch.cat(outputs)
+    if groups.order is not None and groups.inverse is not None:
+        output = permute(output, groups.inverse, groups.order)
+    return output
+
+
+def _varlen(qkv: Tensor, frames: Frames) -> Tensor:
+    """Flash attention over offsets: CUDA in half precision, without hidden rows."""
+    if _auto(qkv, frames) != "varlen":  # which it is wherever it can be
+        raise DeviceError(
+            "attention backend 'varlen' cannot run this batch",
+            expected="a CUDA device (Ampere or newer, torch.nn.attention.varlen), half precision, "
+            "heads whose width is a multiple of 8 up to 256, no hidden rows",
+            received=f"{qkv.device.type}, {qkv.dtype}, heads of width {qkv.shape[3]}"
+            + (", hidden rows" if frames.hidden is not None else ""),
+            hint="backend 'auto' takes one that can",
+        )
+    return flash(qkv, frames)
+
+
+def flash(qkv: Tensor, frames: Frames) -> Tensor:
+    """``varlen_attn`` of torch, once for every ``MOST_FRAMES`` frames."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    outputs: list[Tensor] = []
+    starts, first = frames.offsets.to(torch.int32), 0
+    parts = torch.split(frames.lengths, MOST_FRAMES)
+    sizes = [int(lengths.sum()) for lengths in parts]
+    for lengths, rows in zip(parts, torch.split(qkv, sizes), strict=True):
+        end = first + len(lengths)
+        if len(rows):
+            own, longest = starts[first : end + 1] - starts[first], int(lengths.max())
+            query, key, value = rows.unbind(1)  # each (N, H, D)
+            mixed = varlen_attn(query, key, value, own, own, longest, longest)
+            outputs.append(cast(Tensor, mixed))
+        first = end
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+def permute(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+    """``x[order]`` for a permutation ``order`` (N,) of the rows of ``x`` (N, ...)."""
+    result: Tensor = Permute.apply(x, order, inverse)  # type: ignore[no-untyped-call]
+    return result
+
+
+class Permute(torch.autograd.Function):
+    """``x[order]``, whose gradient is gathered with the inverse permutation.
+
+    Indexing in general must add up gradients; a permutation need not, and a gather is much faster.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+        """Rows of ``x`` (N, ...) in the given ``order`` (N,)."""
+        return x.index_select(0, order)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        """Keep both orders."""
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        """The gradient in the order of ``x``; differentiable itself."""
+        order, inverse = ctx.saved_tensors
+        return permute(gradient, inverse, order), None, None
+
+
+BACKENDS: dict[str, AttentionBackend] = {
+    "reference": _reference,
+    "grouped": _grouped,
+    "numba": compiled.attention,
+    "varlen": _varlen,
+}

@@ -1,0 +1,197 @@
+"""Embedding: feature rows of all entity types -> vectors of one width, in the flat order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from entity_env.spaces import Discrete, Feature, ObsSpace
+from ragged_net.batch import EntityBatch
+from ragged_net.compiled import embedding as compiled_embedding
+from ragged_net.compiled.autograd import all_are_watched
+from ragged_net.compiled.chain import NO_ROWS, chain, is_plain
+from ragged_net.compiled.embedding import EmbeddingLayer, Part
+from ragged_net.config import whole
+from ragged_net.errors import ShapeError, check_kind
+from ragged_net.model.input_norm import InputNorm
+from ragged_net.model.layout import Layout
+
+__all__ = ["EntityEmbedding", "TypeEmbedding"]
+
+# About the deviation of a Linear layer's output on normalised inputs under torch's default
+# initialisation, 1 / sqrt(3), so that no summand drowns the others.
+INIT_STD = 0.5
+
+
+class TypeEmbedding(nn.Module):
+    """Sums a projection of the continuous features, a table row per discrete one, a type vector.
+
+    Args:
+        features: The features of the entity type; may be empty.
+        dim: D, the width of the result.
+    """
+
+    def __init__(self, features: Sequence[Feature], dim: int) -> None:
+        super().__init__()
+        self.norm = InputNorm(features)
+        # A Linear of width 0 warns about its empty weights, so there is none.
+        columns = self.norm.num_columns
+        self.project = nn.Linear(columns, dim, bias=False) if columns else None
+        self.discrete = [(i, f) for i, f in enumerate(features) if isinstance(f, Discrete)]
+        self.tables = nn.ModuleList(nn.Embedding(feature.n, dim) for _, feature in self.discrete)
+        self.type_vector = nn.Parameter(torch.empty(dim))
+        nn.init.normal_(self.type_vector, std=INIT_STD)
+        for table in self.tables:
+            nn.init.normal_(table.weight, std=INIT_STD)  # type: ignore[arg-type]
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Feature rows (N, F) float32 -> embeddings (N, D)."""
+        project, dtype = self.project, self.type_vector.dtype
+        if project is not None and _only_multiplies(project) and not all_are_watched():
+            total = linear(self.norm(values).to(dtype), project.weight, self.type_vector)
+        elif project is not None:
+            total = project(self.norm(values).to(dtype)) + self.type_vector
+        else:  # the type vector is all there is to say about an entity
+            total = self.type_vector.expand(values.shape[0], -1)
+        for (column, _), table in zip(self.discrete, self.tables, strict=True):
+            total = total + table(values[:, column].long())
+        return total
+
+    def part(self, values: Tensor, places: Tensor) -> Part:
+        """The same of the rows ``values`` (N, F) as a part of a batch, at ``places`` (N,)."""
+        norm = self.norm
+        norm.check_width(values)
+        return Part(
+            values, places, norm.columns, norm.shift, norm.scale,
+            None if self.project is None else self.project.weight, self.type_vector,
+            [column for column, _ in self.discrete],
+            [table.weight for table in self.tables],  # type: ignore[misc]
+        )  # fmt: skip
+
+    def is_whole(self) -> bool:
+        """Whether nobody has changed what it is made of."""
+        project, tables = self.project, self.tables
+        return (
+            is_plain(self.norm, InputNorm)
+            and (project is None or _only_multiplies(project))
+            and all(is_plain(table, nn.Embedding) and _only_looks_up(table) for table in tables)
+        )
+
+
+def _only_multiplies(project: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether a projection is nothing but its weight."""
+    return is_plain(project, nn.Linear) and project.bias is None
+
+
+def _only_looks_up(table: nn.Embedding) -> bool:
+    """Whether a table does nothing that the kernels do not know."""
+    return (
+        table.padding_idx is None
+        and table.max_norm is None
+        and not table.scale_grad_by_freq
+        and not table.sparse
+    )
+
+
+class EntityEmbedding(nn.Module):
+    """Embeds all entities of a batch and puts them in the flat order of its layout.
+
+    Args:
+        obs_space: The entity types and the global features.
+        dim: D, the width of the result.
+        with_global: Whether each frame ends with a global entity, made of the global features.
+    """
+
+    def __init__(self, obs_space: ObsSpace, dim: int, with_global: bool) -> None:
+        super().__init__()
+        check_kind("the observation space", obs_space, ObsSpace)
+        dim = whole("the width of an embedding", dim)
+        # A list, not a ModuleDict: entity types may have names that a ModuleDict refuses.
+        self.names = tuple(obs_space.entities)
+        self.dim = dim
+        self.types = nn.ModuleList(
+            TypeEmbedding(entity.features, dim) for entity in obs_space.entities.values()
+        )
+        features = obs_space.global_features
+        self.global_type = TypeEmbedding(features, dim) if with_global else None
+
+    def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
+        """Returns (N, D) in the flat order of ``layout``."""
+        check_kind("the batch", batch, EntityBatch)
+        check_kind("the layout", layout, Layout, hint="Layout.of(batch)")
+        sources = self._sources(batch, layout)
+        if not sources:
+            return batch.global_features.new_zeros(0, self.dim)
+        layer = None if all_are_watched() else self._layer(sources, layout.num_rows)
+        if layer is not None:
+            return chain([layer], NO_ROWS)
+        rows = [embed(values) for embed, values, _ in sources]
+        return layout.scatter(rows, [places for _, _, places in sources])
+
+    def layer(self, batch: EntityBatch, layout: Layout) -> EmbeddingLayer | None:
+        """``forward`` as the first layer of a chain; None where plain torch must run it."""
+        sources = self._sources(batch, layout)
+        return self._layer(sources, layout.num_rows) if sources else None
+
+    def _sources(
+        self, batch: EntityBatch, layout: Layout
+    ) -> list[tuple[nn.Module, Tensor, Tensor]]:
+        """For each type with entities who embeds it, its feature rows and their places."""
+        sources = [
+            (embed, batch.entities[name].values, layout.dest[name])
+            for name, embed in zip(self.names, self.types, strict=True)
+            if batch.entities[name].num_rows
+        ]
+        if self.global_type is not None:
+            places = layout.offsets[:0] if layout.global_dest is None else layout.global_dest
+            sources.append((self.global_type, batch.global_features, places))
+        counts = [values.shape[0] for _, values, _ in sources]
+        if (
+            counts != [places.shape[0] for _, _, places in sources]
+            or sum(counts) != layout.num_rows
+            or batch.num_frames != layout.num_frames
+        ):
+            raise ShapeError(
+                "the layout is that of another batch, or of one with or without global entities",
+                expected=f"places for {' + '.join(map(str, counts)) or 'no'} entities "
+                f"in {batch.num_frames} frames",
+                received=f"{layout.num_rows} places in {layout.num_frames} frames",
+                hint=f"Layout.of(batch, with_global={self.global_type is not None})",
+            )
+        return sources
+
+    def _layer(
+        self, sources: list[tuple[nn.Module, Tensor, Tensor]], rows: int
+    ) -> EmbeddingLayer | None:
+        parts = [
+            embed.part(values, places)
+            for embed, values, places in sources
+            if is_plain(embed, TypeEmbedding) and embed.is_whole()
+        ]
+        if len(parts) < len(sources) or not compiled_embedding.can_run(parts, self.dim):
+            return None
+        return EmbeddingLayer(parts, rows)
+
+    def check_statistics(self, batch: EntityBatch) -> None:
+        """Raise FeatureValueError if a continuous feature of ``batch`` is not finite."""
+        for norm, values in self._norms(batch):
+            norm.check(values)
+
+    def update_statistics(self, batch: EntityBatch) -> None:
+        """Add the features of ``batch`` to the input statistics."""
+        for norm, values in self._norms(batch):
+            norm.update(values)
+
+    def _norms(self, batch: EntityBatch) -> list[tuple[InputNorm, Tensor]]:
+        pairs = [
+            (embed.norm, batch.entities[name].values)
+            for name, embed in zip(self.names, self.types, strict=True)
+            if isinstance(embed, TypeEmbedding)
+        ]
+        if self.global_type is not None:
+            pairs.append((self.global_type.norm, batch.global_features))
+        return pairs

@@ -1,0 +1,150 @@
+"""The encoder: a batch of entity lists -> a vector for each frame, and for entities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import ObsSpace
+from ragged_net.batch import EntityBatch
+from ragged_net.compiled import autograd as compiled
+from ragged_net.compiled.autograd import WeightArrays, all_are_watched
+from ragged_net.compiled.chain import NO_ROWS, chain, is_plain, weights_of
+from ragged_net.compiled.layers import Norm, ReluLinear
+from ragged_net.config import NetConfig
+from ragged_net.errors import check_kind
+from ragged_net.model.embedding import EntityEmbedding
+from ragged_net.model.frames import Frames
+from ragged_net.model.layout import Layout
+from ragged_net.model.read_rows import Encoded, Reading
+from ragged_net.model.transformer import RaggedTransformer, make_activation
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["Encoder", "Mix", "frame_means"]
+
+_PART_BITS = 6
+_ADDED_AT_ONCE = 1 << _PART_BITS
+"""Rows in one float32 sum."""
+
+
+class Mix(nn.Module):
+    """An activation and a linear layer."""
+
+    def __init__(self, config: NetConfig) -> None:
+        super().__init__()
+        self.activation = make_activation(config.activation)
+        self.linear = nn.Linear(config.dim, config.dim)
+        self.fused = config.fused
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rows (N, D) -> rows (N, D)."""
+        layer = self.layer() if compiled.can_run(x) else None
+        if layer is not None:
+            return chain([layer], x)
+        y: Tensor = self.linear(self.activation(x))
+        return y
+
+    def layer(self) -> ReluLinear | None:
+        """``forward`` as a layer of a chain, for widths that fit; None if torch must run it."""
+        if not (self.fused and is_plain(self.activation, nn.ReLU)):
+            return None
+        weights = weights_of((self.linear,), (nn.Linear,))
+        return ReluLinear(weights) if weights and compiled.widths_fit(weights[1].shape[0]) else None
+
+
+class Encoder(nn.Module):
+    """Embedding and transformer: a batch -> vectors of its frames and entities.
+
+    An activation and a linear layer stand between the two: the first attention can then compare
+    distances, for which products of raw coordinates are not enough.
+
+    Args:
+        obs_space: Entity types and features.
+        with_global: Whether a global entity ends each frame.
+        config: Size and kind of the network.
+        only_means: Nobody will ask for entities, whose LayerNorm is then left out.
+    """
+
+    def __init__(
+        self, obs_space: ObsSpace, with_global: bool, config: NetConfig, only_means: bool = False
+    ) -> None:
+        super().__init__()
+        self.embedding = EntityEmbedding(obs_space, config.dim, with_global)
+        self.mix = Mix(config)
+        self.transformer = RaggedTransformer(config)
+        self.norm = None if only_means else nn.LayerNorm(config.dim)
+        self.fits = compiled.widths_fit(config.dim, config.heads)
+        self._arrays = WeightArrays()
+
+    def forward(
+        self,
+        batch: EntityBatch,
+        layout: Layout,
+        hidden: Tensor | None = None,
+        asked: Sequence[Tensor] = (),
+    ) -> Encoded:
+        """The means of the frames, and the vectors of some entities.
+
+        Args:
+            batch: B frames.
+            layout: The flat order of their entities.
+            hidden: (N,) bool: those of which the others know nothing; None: nobody is hidden.
+            asked: Lists (A,) int64 of the flat rows whose vectors are wanted.
+        """
+        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
+        if self._may_chain(batch, layout):
+            encoded = self._chained(batch, layout, frames, asked)
+            if encoded is not None:
+                return encoded
+        # One expression: a name would keep a layer's input alive for all layers after it.
+        x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
+        means = frame_means(RaggedTensor.unchecked(x, layout.offsets))
+        if not asked:
+            return Encoded(means, ())
+        y = x if self.norm is None else self.norm(x)
+        return Encoded(means, tuple(y.index_select(0, rows) for rows in asked))
+
+    def _may_chain(self, batch: EntityBatch, layout: Layout) -> bool:
+        return (
+            self.fits
+            and layout.num_rows > 0
+            and not all_are_watched()
+            and batch.device.type == "cpu"
+            and is_plain(self.embedding, EntityEmbedding)
+            and is_plain(self.mix, Mix)
+            and is_plain(self.transformer, RaggedTransformer)
+        )
+
+    def _chained(
+        self, batch: EntityBatch, layout: Layout, frames: Frames, asked: Sequence[Tensor]
+    ) -> Encoded | None:
+        """``forward`` as one chain of compiled layers; None if torch must run some of it."""
+        norm = [self.norm] if self.norm is not None and asked else []
+        weights = weights_of(norm, [nn.LayerNorm] * len(norm))
+        first, mix = self.embedding.layer(batch, layout), self.mix.layer()
+        if first is None or mix is None or weights is None:
+            return None
+        reading = Reading.of(layout.num_frames, layout.num_rows, asked)
+        blocks = self.transformer.layers(frames, reading)
+        if blocks is None:
+            return None
+        last = [Norm(weights, reading.num_frames)] if weights else []
+        return reading.split(chain([first, mix, *blocks, *last], NO_ROWS, self._arrays))
+
+
+def frame_means(entities: RaggedTensor) -> Tensor:
+    """The mean (B, D) of each frame's rows (N, D) in float32, zeros for an empty frame."""
+    check_kind("the rows of frames", entities, RaggedTensor)
+    x, frame_ids = entities.values.float(), entities.frame_ids()
+    # In parts: one float32 sum of 10,000 equal rows is off by 0.02%. A part is what one frame has
+    # of one stretch of rows. Both numbers only rise, and so does their sum wherever a part begins;
+    # what it leaps over are empty parts.
+    # Shifted, for torch.compile makes nonsense of an arange // 64 (torch 2.13, dynamic shapes).
+    part_ids = frame_ids + (torch.arange(len(x), device=x.device) >> _PART_BITS)
+    count = entities.num_frames + len(x) // _ADDED_AT_ONCE
+    parts = x.new_zeros(count, x.shape[1]).index_add(0, part_ids, x)
+    frame_of_part = frame_ids.new_zeros(count).scatter(0, part_ids, frame_ids)
+    total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, frame_of_part, parts)
+    return total / entities.lengths.clamp_min(1)[:, None]

@@ -1,0 +1,134 @@
+"""What attention must know about the frames of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ragged_net.compiled.threads import get_threads, shares
+from ragged_net.errors import check_kind, check_tensor
+from ragged_net.model.layout import Layout
+from ragged_net.ragged import offsets_of, shifted_places
+from ragged_net.transfer import send
+
+__all__ = ["MOST_FRAMES", "FrameGroups", "Frames"]
+
+MOST_FRAMES = 65_535
+"""Frames in one launch of a GPU's kernel, at most: CUDA counts them along one axis of its grid."""
+
+
+@dataclass(frozen=True, eq=False)
+class FrameGroups:
+    """The frames of a batch, sorted by length, so that frames of one length form a dense tensor.
+
+    Args:
+        order: (N,) int64: the flat row that comes at each place of the group order, or None where
+            the flat order is the group order already.
+        inverse: (N,) int64: the inverse permutation of ``order``, or None.
+        sizes: (length, number of frames) of each group, in the group order. Lengths are over 0;
+            of more than ``MOST_FRAMES`` frames of one length there are several groups.
+        masks: For each group (count, 1, L, L) bool, True where a query may attend to a key; None
+            where nothing is hidden.
+    """
+
+    order: Tensor | None
+    inverse: Tensor | None
+    sizes: tuple[tuple[int, int], ...]
+    masks: tuple[Tensor, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """What attention must know about the frames of a batch; shared by all layers of a network.
+
+    Args:
+        offsets: (B + 1,) int64.
+        num_rows: N.
+        hidden: (N,) bool: a query that is not hidden attends to keys that are not hidden, a hidden
+            query to all keys of its frame. None: nothing is hidden.
+        known_offsets: The offsets on the CPU, where somebody has them.
+    """
+
+    offsets: Tensor
+    num_rows: int
+    hidden: Tensor | None = None
+    known_offsets: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        """Check classes; sizes and numbers are checked where they are read."""
+        check_tensor("the offsets of frames", self.offsets)
+        check_kind("the number of rows of frames", self.num_rows, int, torch.SymInt)
+        for where, tensor in (("hidden", self.hidden), ("known_offsets", self.known_offsets)):
+            if tensor is not None:
+                check_tensor(f"{where} of frames", tensor)
+
+    @classmethod
+    def of(cls, frames: Frames | Layout) -> Frames:
+        """The frames of a layout, of which nothing is hidden; frames stay as they are."""
+        if isinstance(frames, Frames):
+            return frames
+        check_kind("the frames of a transformer's rows", frames, Layout, Frames)
+        return cls(frames.offsets, frames.num_rows, None, frames.known_offsets)
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """(B,) int64 on the CPU: from a GPU they are waited for, unless somebody had them."""
+        known = self.offsets if self.known_offsets is None else self.known_offsets
+        return known.cpu().diff()
+
+    @cached_property
+    def plan(self) -> Any:
+        """The order in which the CPU kernels work on the frames (``kernels/plan.py``)."""
+        from ragged_net.compiled.kernels.plan import make_plan  # needs Numba
+
+        return make_plan(self.offsets.contiguous().numpy(), self.num_rows, self.hidden is None)
+
+    def shares(self, dim: int, beside: int) -> list[Any]:
+        """The plan in a part for each thread (``threads.py``); all layers ask for the same ones."""
+        key = dim, beside, get_threads()
+        if key not in self._shares:
+            self._shares[key] = shares(self.plan, dim, beside)
+        return self._shares[key]
+
+    @cached_property
+    def _shares(self) -> dict[tuple[int, int, int], list[Any]]:
+        return {}
+
+    @cached_property
+    def groups(self) -> FrameGroups:
+        """The frames grouped by exact length; computed once, when a backend first asks."""
+        ordered, frames = self.lengths.sort(stable=True)
+        values, counts = torch.unique_consecutive(ordered, return_counts=True)
+        sizes = tuple(
+            (length, min(MOST_FRAMES, count - start))
+            for length, count in zip(values.tolist(), counts.tolist(), strict=True)
+            if length > 0
+            for start in range(0, count, MOST_FRAMES)
+        )
+        if len(sizes) <= 1 or bool((self.lengths == ordered).all()):
+            return FrameGroups(None, None, sizes, self._masks(self.hidden, sizes))
+        shift = offsets_of(self.lengths)[:-1].index_select(0, frames) - offsets_of(ordered)[:-1]
+        # Their sizes above are the host's business; the rows themselves are spread on the device.
+        shift, ordered = send(torch.stack([shift, ordered]), self.offsets.device).unbind()
+        order = shifted_places(shift, ordered, self.num_rows)
+        places = torch.arange(self.num_rows, device=shift.device)
+        inverse = torch.empty_like(order).index_copy_(0, order, places)
+        hidden = None if self.hidden is None else self.hidden.index_select(0, order)
+        return FrameGroups(order, inverse, sizes, self._masks(hidden, sizes))
+
+    @staticmethod
+    def _masks(
+        hidden: Tensor | None, sizes: tuple[tuple[int, int], ...]
+    ) -> tuple[Tensor, ...] | None:
+        if hidden is None:
+            return None
+        masks = []
+        rows = torch.split(hidden, [length * count for length, count in sizes])
+        for part, (length, count) in zip(rows, sizes, strict=True):
+            query = part.view(count, 1, length, 1)
+            masks.append(query | ~part.view(count, 1, 1, length))  # (count, 1, L, L)
+        return tuple(masks)

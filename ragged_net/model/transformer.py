@@ -1,0 +1,135 @@
+"""A pre-norm transformer over flat rows: only attention knows about frames."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ragged_net.compiled import autograd as compiled
+from ragged_net.compiled.chain import chain, is_plain, weights_of
+from ragged_net.compiled.layers import Block
+from ragged_net.config import NetConfig, check_activation
+from ragged_net.errors import check_kind, check_rows
+from ragged_net.model.attention import attend
+from ragged_net.model.frames import Frames
+from ragged_net.model.layout import Layout
+from ragged_net.model.read_rows import Reading
+
+__all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
+
+
+def make_activation(name: str) -> nn.Module:
+    """The module of a NetConfig's activation."""
+    check_activation(name)
+    return nn.GELU() if name == "gelu" else nn.ReLU()
+
+
+def _linear(fan_in: int, fan_out: int, gain: float = 1.0) -> nn.Linear:
+    """A Linear layer with weights of deviation ``gain / sqrt(fan_in)`` and no initial bias."""
+    layer = nn.Linear(fan_in, fan_out)
+    nn.init.normal_(layer.weight, std=gain / fan_in**0.5)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class TransformerBlock(nn.Module):
+    """Attention and an MLP, each behind a LayerNorm and around a residual connection.
+
+    Args:
+        config: Width, heads, MLP, activation and attention backend.
+    """
+
+    def __init__(self, config: NetConfig) -> None:
+        super().__init__()
+        dim, hidden = config.dim, config.dim * config.mlp_ratio
+        self.heads, self.backend = config.heads, config.attention
+        self.fused = config.fused
+        # Each block adds two residual branches: scaled so, their sum keeps its size at any depth
+        # (Radford et al. 2019, "Language models are unsupervised multitask learners").
+        gain = (2 * config.layers) ** -0.5
+        self.norm_attention = nn.LayerNorm(dim)
+        self.qkv = _linear(dim, 3 * dim)
+        self.out = _linear(dim, dim, gain)
+        self.norm_mlp = nn.LayerNorm(dim)
+        self.mlp = nn.Sequential(
+            _linear(dim, hidden), make_activation(config.activation), _linear(hidden, dim, gain)
+        )
+
+    def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
+        """Rows (N, D) -> rows (N, D); see ``RaggedTransformer``."""
+        frames = Frames.of(frames)
+        rows, dim = x.shape
+        layer = self.layer(frames) if compiled.can_run(x) else None
+        if layer is not None:
+            return chain([layer], x)
+        qkv = self.qkv(self.norm_attention(x)).view(rows, 3, self.heads, dim // self.heads)
+        mixed: Tensor = attend(qkv, frames, self.backend)
+        x = x + self.out(mixed.reshape(rows, dim))  # (N, H, D / H) -> (N, D)
+        residual: Tensor = self.mlp(self.norm_mlp(x))
+        return x + residual
+
+    def layer(self, frames: Frames, reading: Reading | None = None) -> Block | None:
+        """``forward`` as a layer of a chain, for widths that fit; None if torch must run it.
+
+        With ``reading`` it is the last one, and its results are those.
+        """
+        parts, mlp = self._modules, self.mlp
+        if not (self.fused and is_plain(mlp, nn.Sequential) and len(mlp) == 3):
+            return None
+        up, activation, down = mlp
+        modules = [parts["norm_attention"], parts["qkv"], parts["out"], parts["norm_mlp"], up, down]
+        weights = weights_of(modules, _KINDS)  # type: ignore[arg-type]
+        if weights is None or not is_plain(activation, nn.ReLU):
+            return None
+        dim, hidden = weights[0].shape[0], weights[9].shape[0]
+        if not (compiled.widths_fit(dim, self.heads) and compiled.widths_fit(hidden)):
+            return None
+        return Block(frames, self.heads, weights, reading)
+
+
+_KINDS = (nn.LayerNorm, nn.Linear, nn.Linear, nn.LayerNorm, nn.Linear, nn.Linear)
+"""Of the modules whose weights a block has."""
+
+
+class RaggedTransformer(nn.Module):
+    """Blocks, one after the other; no LayerNorm follows the last one.
+
+    Args:
+        config: Width, layers, heads, MLP, activation and attention backend.
+    """
+
+    def __init__(self, config: NetConfig) -> None:
+        super().__init__()
+        check_kind("the config of a transformer", config, NetConfig)
+        self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.layers))
+
+    def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
+        """Rows (N, D) -> rows (N, D).
+
+        Args:
+            x: The rows of all frames, such as ``EntityEmbedding`` returns them.
+            frames: Which rows belong together: the layout that the rows lie in, or ``Frames``,
+                which can also say who is hidden.
+
+        Raises:
+            ShapeError: Rows that are not those of the frames.
+        """
+        check_rows("the rows of a transformer", x)
+        frames = Frames.of(frames)
+        for block in self.blocks:
+            x = block(x, frames)
+        return x
+
+    def layers(self, frames: Frames, reading: Reading) -> list[Block] | None:
+        """The layers of a chain that ends with ``reading``; None if torch must run some of it.
+
+        Without a block, which would do the reading, torch must.
+        """
+        last = len(self.blocks) - 1
+        found = [
+            block.layer(frames, reading if i == last else None)
+            if is_plain(block, TransformerBlock)
+            else None
+            for i, block in enumerate(self.blocks)
+        ]
+        layers = [layer for layer in found if layer is not None]
+        return layers if 0 < len(layers) == len(found) else None
