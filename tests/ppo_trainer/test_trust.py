@@ -11,10 +11,10 @@ from support.composed import from_command_line
 from support.trainer_envs import SavedForaging
 from support.trainer_runs import small_config
 
-import entity_env.checking.check_env
-import entity_env.player.runner
+from entity_env.checking import check_env
 from entity_env.errors import EntityEnvError, UnknownEnvironmentError
 from entity_env.interop import GymnasiumEnv
+from entity_env.player import runner
 from ppo_trainer import EvalConfig, resume, train
 from ppo_trainer.errors import ConfigError, RunFolderError, UntrustedRunError
 from ppo_trainer.play import evaluate, record, watch
@@ -317,21 +317,21 @@ def test_the_agent_of_any_run_is_loaded_without_importing_anything(own, stranger
     run = download(own, stranger, **HOSTILE[2])
     assert load_agent(run).obs_space.entities
     game = ["support.trainer_envs.SavedForaging", "--agent", str(run), "--auto"]
-    assert entity_env.runner.main(game) == 0
+    assert runner.main(game) == 0
     without_spaces(run)
     with pytest.raises(RunFolderError, match=r"has no spaces\.json") as caught:
         load_agent(run)
     assert "env=MyEnv" in str(caught.value)
-    assert entity_env.runner.main(game) == 1
+    assert runner.main(game) == 1
     assert not harm(stranger)
     assert "spaces.json" in capsys.readouterr().err
     assert load_agent(run, env=SavedForaging).obs_space.entities
     assert not harm(stranger)
-    assert entity_env.runner.main([*game, "--trust"]) == 0
+    assert runner.main([*game, "--trust"]) == 0
     assert harm(stranger) == ["imported"]
 
 
-@pytest.mark.parametrize("program", [entity_env.check, entity_env.runner])
+@pytest.mark.parametrize("program", [check_env, runner])
 def test_what_is_typed_is_imported_but_only_environments_are_called(stranger, program, capsys):
     for words in (["os.system", "command=touch pwned"], ["stranger.unsaid"]):
         assert program.main(words) == 1
