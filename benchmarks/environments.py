@@ -21,7 +21,7 @@ from benchmarks.measure import Row, Times, alternate, print_rows, speed_row
 from entity_env import ListEnv, RaggedBufferI64, VecEnv, VecObs
 from entity_env.player.episodes import random_policy
 
-__all__ = ["rows"]
+__all__ = ["replay", "rows"]
 
 _SEED = 1
 _STEPS = {128: 1000, 1024: 300}
@@ -45,10 +45,10 @@ def rows() -> list[Row]:
     found = []
     for name, settings, targets in _CASES:
         python = ListEnv(functools.partial(MineSweeper, **settings), _PYTHON_ROWS, _SEED)
-        runs = {0: _replay(python, _PYTHON_STEPS)[0]}
+        runs = {0: replay(python, _PYTHON_STEPS)[0]}
         lengths = {}
         for count, steps in _STEPS.items():
-            runs[count], lengths[count] = _replay(MineSweeperVec(count, _SEED, **settings), steps)
+            runs[count], lengths[count] = replay(MineSweeperVec(count, _SEED, **settings), steps)
         times = alternate({str(count): run for count, run in runs.items()}, budget=10)
         baseline = _each(times["0"], _PYTHON_ROWS * _PYTHON_STEPS)
         for count, steps in _STEPS.items():
@@ -71,7 +71,7 @@ def _each(times: Times, steps: int) -> Times:
     return Times(tuple(seconds / steps for seconds in times.seconds))
 
 
-def _replay(env: VecEnv, steps: int) -> tuple[Callable[[], None], float]:
+def replay(env: VecEnv, steps: int) -> tuple[Callable[[], None], float]:
     """A run whose actions are known, and the mean length of the episodes that end in it."""
     policy = random_policy(0)
     known: list[Mapping[str, RaggedBufferI64]] = []

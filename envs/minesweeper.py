@@ -25,7 +25,7 @@ from entity_env.observation import (
 )
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-from .minesweeper_checks import check_state, read_moves, read_shots
+from .minesweeper_actions import read_moves, read_shots
 from .minesweeper_drawing import draw_board, write_board
 from .minesweeper_rules import (
     ACTION_SPACE,
@@ -37,6 +37,7 @@ from .minesweeper_rules import (
     Spanned,
     Tile,
 )
+from .minesweeper_state import check_state
 
 __all__ = ["DEFUSE", "MOVES", "STEPS", "MineSweeper"]
 

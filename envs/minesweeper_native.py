@@ -14,45 +14,35 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.ragged import RaggedBufferI64
-from entity_env.batching.vec_obs import VecObs
-from entity_env.environment import Environment, check_seed
-from entity_env.errors import (
-    DAMAGES,
-    EntityEnvError,
-    ObservationError,
-    ResetNeededError,
-    StateError,
-    shorten,
+from entity_env.environment import Environment
+from entity_env.errors import ObservationError
+from entity_env.rows.compiled import (
+    Actors,
+    CompiledGame,
+    CompiledRows,
+    Entities,
+    Field,
+    compiled,
+    random_int,
 )
-from entity_env.metrics import EpisodeTracker
-from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from .minesweeper import MineSweeper
-from .minesweeper_board import (
-    HEIGHT,
-    LENGTH,
-    MINES,
-    ROBOTS,
-    STEP,
-    WIDTH,
-    restart,
-    rules_of,
-)
-from .minesweeper_checks import Position, check_state
-from .minesweeper_frames import COUNTS, FrameWriter, LastFrames, observe
-from .minesweeper_kernels import advance, is_legal
-from .minesweeper_rules import ACTION_SPACE, OBS_SPACE
+from .minesweeper_rules import ACTION_SPACE, DEFUSE, OBS_SPACE, STEPS, MineSweeperSettings
+from .minesweeper_state import check_state
 
 __all__ = ["MineSweeperVec"]
 
-_RANDOM = "SplitMix64"
-_LONGEST = 2**30  # steps of an episode, which are counted in 32 bits
-_METRICS = ("episodic_length", "episodic_reward", "win")
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_GONE = -(1 << 20)
+"""The x of an entity that was removed in this step: far from every tile."""
+# What a choice adds to x and y. Arrays: a tuple would be copied to the stack at each use.
+_DX = np.array([dx for dx, _ in (*STEPS, (0, 0))])
+_DY = np.array([dy for _, dy in (*STEPS, (0, 0))])
 
 
-class MineSweeperVec(VecEnv):
+class MineSweeperVec(CompiledRows):
     """R rows of MineSweeper, compiled; ``MineSweeper`` says what the game is.
 
     The random numbers are not those of ``MineSweeper``: the same seed gives other boards. Row i
@@ -61,6 +51,7 @@ class MineSweeperVec(VecEnv):
     Args:
         num_envs: The number of rows R.
         seed: Seeds all rows.
+        threads: How many threads share the rows.
         settings: The arguments of ``MineSweeper``.
 
     Raises:
@@ -69,189 +60,189 @@ class MineSweeperVec(VecEnv):
 
     environment: ClassVar[type[Environment]] = MineSweeper
 
-    def __init__(self, num_envs: int, seed: int = 0, **settings: Any) -> None:
-        rows = check_count("number of environments", num_envs)
-        self._game = MineSweeper(**settings)
-        self._settings = own = self._game.settings
-        self._rules = rules_of(own)
-        self._facts = np.zeros((rows, 6), np.int32)
-        self._mines = np.zeros((rows, own.nmines[1], 2), np.int32)
-        self._robots = np.zeros((rows, own.nrobots[1], 2), np.int32)
-        self._cooldowns = np.zeros((rows, own.ncannons), np.int32)
-        self._returns = np.zeros(rows, np.float64)
-        self._board = (self._facts, self._mines, self._robots, self._cooldowns)
-        most = (rows, own.nmines[1], own.nrobots[1], own.ncannons)
-        self._writer, self._last_frames = FrameWriter(*most), LastFrames(*most)
-        self._step = 0
-        self._seed(seed)
+    def __init__(self, num_envs: int, seed: int = 0, *, threads: int = 1, **settings: Any) -> None:
+        self._alone = MineSweeper(**settings)
+        self._settings = self._alone.settings
+        super().__init__(_game(self._settings), num_envs, seed, threads=threads)
 
-    def obs_space(self) -> ObsSpace:
-        """Mines, robots and cannons."""
-        return OBS_SPACE
+    def save_game(self, game: int) -> dict[str, Any]:
+        """The state of a row as ``MineSweeper`` saves it."""
+        saved = super().save_game(game)
+        state = {
+            "mines": saved["mines"][: saved["nmines"]],
+            "robots": saved["robots"][: saved["nrobots"]],
+            "cooldowns": saved["cooldowns"],
+            "steps": saved["steps"],
+        }
+        if self._settings.size_varies:
+            state["size"] = [saved["width"], saved["height"]]
+        return state
 
-    def action_space(self) -> dict[ActionName, ActionSpace]:
-        """``Move`` and ``Fire Orbital Cannon``."""
-        return dict(ACTION_SPACE)
-
-    def __len__(self) -> int:
-        """The number of rows."""
-        return len(self._facts)
-
-    def has_state(self) -> bool:
-        """Whether ``get_state`` works: it does."""
-        return True
-
-    def _seed(self, seed: int) -> None:
-        # The words of a longer state begin with those of a shorter one.
-        words = np.random.SeedSequence(check_seed(seed))
-        self._streams = words.generate_state(len(self), np.uint64).astype(np.uint64, copy=False)
-
-    def _reset(self, seed: int | None) -> VecObs:
-        if seed is not None:
-            self._seed(seed)
-        self._step = 0
-        restart(self._rules, self._board, self._streams, self._returns)
-        return self._first()
-
-    def _check(
-        self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
-    ) -> Mapping[ActionName, RaggedBufferI64]:
-        """A quick yes for what is right; all else goes to the check that knows what is wrong."""
-        if type(actions) is dict and len(actions) == 2 and actions.keys() == ACTION_SPACE.keys():
-            moves, shots = actions["Move"], actions["Fire Orbital Cannon"]
-            if (
-                isinstance(moves, RaggedBufferI64)
-                and isinstance(shots, RaggedBufferI64)
-                and moves.size0() == shots.size0() == len(self)
-                and moves.size2() == shots.size2() == 1
-            ):
-                moves, shots = moves.materialize(), shots.materialize()  # they may be views
-                chosen = moves.as_array(), moves.size1(), shots.as_array(), shots.size1()
-                if is_legal(self._board, *chosen):
-                    return {"Move": moves, "Fire Orbital Cannon": shots}
-        return super()._check(actions, obs)
-
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
-        self._step += 1
-        rows = len(self)
-        reward = np.empty(rows, np.float32)
-        done, truncated = np.empty(rows, np.bool_), np.empty(rows, np.bool_)
-        columns = np.empty((len(_METRICS), rows), np.float64)
-        lengths = np.zeros((COUNTS, rows), np.int64)
-        (ended, cut_off, nmines, nrobots), totals = advance(
-            self._rules,
-            self._board,
-            self._streams,
-            self._returns,
-            chosen["Move"].as_array(),
-            chosen["Fire Orbital Cannon"].as_array(),
-            reward,
-            done,
-            truncated,
-            columns,
-            self._last_frames.arrays,
-            lengths,
-            self._writer.arrays,
-        )
-        final = None
-        if cut_off:
-            final = self._last_frames.read(cut_off, nmines, nrobots)
-        metrics = dict(zip(_METRICS, columns, strict=True)) if ended else {}
-        return self._writer.write(lengths, totals, reward, done, truncated, metrics, final)
-
-    def _first(self) -> VecObs:
-        """The observation of a moment that no step led to."""
-        rows = len(self)
-        reward, done = np.zeros(rows, np.float32), np.zeros(rows, np.bool_)
-        lengths = np.zeros((COUNTS, rows), np.int64)
-        totals = observe(self._board, lengths, self._writer.arrays)
-        return self._writer.write(lengths, totals, reward, done, done.copy(), {}, None)
-
-    def _get_state(self) -> list[Any]:
-        if not self._facts[:, WIDTH].all():  # no board yet
-            raise ResetNeededError("no episode has been started", hint="call reset() first")
-        return [
-            {
-                "env": self._single(row).get_state(),
-                "rng": {"bit_generator": _RANDOM, "state": int(self._streams[row])},
-                "episode": {
-                    "reward": float(self._returns[row]),
-                    "length": int(self._facts[row, LENGTH]),
-                    "metrics": {},
-                },
-                "step": self._step,
-            }
-            for row in range(len(self))
-        ]
-
-    def _set_state(self, state: list[Any]) -> VecObs:
-        check_saved_rows(state, len(self))
-        rows = []
-        for row, saved in enumerate(state):
-            try:
-                rows.append(self._read_row(saved))
-            except EntityEnvError as error:
-                raise error.located(f"environment {row}, set_state") from error.__cause__
-        for row, place in enumerate(rows):
-            self._place(row, *place)
-        self._step = int(state[0]["step"])
-        return self._first()
-
-    def _read_row(self, saved: Any) -> tuple[Position, int, float, int]:
-        """A row's position, random state, reward so far and steps so far."""
-        episode = EpisodeTracker()
-        try:
-            kind, bits = saved["rng"]["bit_generator"], saved["rng"]["state"]
-            episode.set_state(saved["episode"])
-            own, _ = saved["env"], int(saved["step"])
-            if kind == _RANDOM and not 0 <= int(bits) < 2**64:
-                raise ValueError(f"random state {bits}")
-            if episode.length >= _LONGEST:
-                raise ValueError(f"an episode of {episode.length} steps")
-        except DAMAGES as error:
-            raise damaged_state(saved, error) from error
-        if kind != _RANDOM:
-            raise StateError(
-                "the random numbers are those of another kind of environment",
-                expected=_RANDOM,
-                received=shorten(kind),
-                hint="saved by the readable MineSweeper: env._target_=minesweeper_python",
-            )
-        position = check_state(own, self._settings)
-        if not position.mines or not position.robots or position.steps >= self._game.max_steps:
+    def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of what ``save_game`` returned, or StateError; ObservationError if over."""
+        position, most = check_state(saved, self._settings), self._settings
+        mines, robots = position.mines, position.robots
+        if not mines or not robots or position.steps >= most.max_steps:
             raise ObservationError(
                 "set_state led to an observation that is done",
                 expected="done=False: a new episode has at least one step",
             )
-        return position, int(bits), episode.reward, episode.length
+        return {
+            "width": position.size[0],
+            "height": position.size[1],
+            "mines": np.pad(mines, ((0, most.nmines[1] - len(mines)), (0, 0))),
+            "robots": np.pad(robots, ((0, most.nrobots[1] - len(robots)), (0, 0))),
+            "nmines": len(mines),
+            "nrobots": len(robots),
+            "cooldowns": position.cooldowns,
+            "steps": position.steps,
+        }
 
-    def _place(self, row: int, position: Position, bits: int, reward: float, length: int) -> None:
-        mines, robots = position.mines, position.robots
-        self._facts[row, [WIDTH, HEIGHT]] = position.size
-        self._facts[row, [MINES, ROBOTS]] = len(mines), len(robots)
-        self._facts[row, [STEP, LENGTH]] = position.steps, length
-        self._mines[row, : len(mines)] = mines
-        self._robots[row, : len(robots)] = robots
-        self._cooldowns[row] = position.cooldowns
-        self._streams[row] = bits
-        self._returns[row] = reward
+    def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """The board of a row, as ``MineSweeper`` draws it."""
+        self._alone.set_state(self.save_game(row))
+        return self._alone.render(**kwargs)
 
-    def _single(self, row: int) -> MineSweeper:
-        """The game of one row, on its own."""
-        width, height, mines, robots, step, _ = self._facts[row].tolist()
-        self._game.set_state(
-            {
-                "mines": self._mines[row, :mines].tolist(),
-                "robots": self._robots[row, :robots].tolist(),
-                "cooldowns": self._cooldowns[row].tolist(),
-                "steps": step,
-                "size": [width, height],
-            }
-        )
-        return self._game
 
-    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
-        return [self._single(row).render(**kwargs) for row in range(len(self))]
+def _game(settings: MineSweeperSettings) -> CompiledGame:
+    spans = ("width", "height", "nmines", "nrobots")
+    limits = {name: getattr(settings, name) for name in spans}
+    return CompiledGame(
+        obs_space=OBS_SPACE,
+        action_space=ACTION_SPACE,
+        state={
+            "mines": Field((settings.nmines[1], 2)),
+            "robots": Field((settings.nrobots[1], 2)),
+            "cooldowns": Field((settings.ncannons,)),
+            **{name: Field() for name in (*spans, "win")},
+        },
+        settings={f"least_{name}": least for name, (least, _) in limits.items()}
+        | {f"most_{name}": most for name, (_, most) in limits.items()}
+        | {"period": settings.cooldown_period},
+        reset=reset,
+        step=step,
+        entities={
+            "Mine": Entities("mines", count="nmines"),
+            "Robot": Entities("robots", count="nrobots"),
+            "Orbital Cannon": Entities("cooldowns"),
+        },
+        actions={
+            "Move": Actors("Robot", mask=moves_of),
+            "Fire Orbital Cannon": Actors(
+                "Orbital Cannon", when=is_ready, targets=("Mine", "Robot")
+            ),
+        },
+        max_steps=settings.max_steps,
+        metrics={"win": "win"},
+    )
 
-    def _close(self) -> None:
-        """There is nothing to release."""
+
+def moves_of(g: Any, game: int, robot: int, allowed: Bools) -> None:
+    """Forbid a robot to leave the board."""
+    x, y = g.robots[game, robot, 0], g.robots[game, robot, 1]
+    allowed[0], allowed[1] = x < g.width[game] - 1, x > 0
+    allowed[2], allowed[3] = y < g.height[game] - 1, y > 0
+
+
+def is_ready(g: Any, game: int, cannon: int) -> bool:
+    """Whether a cannon must fire."""
+    return bool(g.cooldowns[game, cannon] == 0)
+
+
+def reset(g: Any, game: int) -> None:
+    """Lay out a board."""
+    g.width[game] = width = random_int(g.random, game, g.least_width, g.most_width)
+    g.height[game] = height = random_int(g.random, game, g.least_height, g.most_height)
+    g.nrobots[game] = nrobots = random_int(g.random, game, g.least_nrobots, g.most_nrobots)
+    room = min(g.most_nmines, width * height - nrobots)
+    g.nmines[game] = nmines = random_int(g.random, game, g.least_nmines, room)
+    # The head of a shuffle (Fisher and Yates): every order of different tiles is as likely.
+    tiles = np.arange(width * height)
+    for i in range(nmines + nrobots):
+        other = random_int(g.random, game, i, width * height - 1)
+        tile = tiles[other]
+        tiles[other] = tiles[i]
+        if i < nmines:
+            g.mines[game, i, 0], g.mines[game, i, 1] = tile % width, tile // width
+        else:
+            robot = i - nmines
+            g.robots[game, robot, 0], g.robots[game, robot, 1] = tile % width, tile // width
+    g.cooldowns[game] = g.period
+
+
+def step(g: Any, game: int, moves: I64, shots: I64) -> tuple[float, bool]:
+    """Fire, move and defuse, and lose what stands on a mine."""
+    _fire(g, game, shots)
+    defused = _walk(g, game, moves)
+    if defused or len(shots) > 0:
+        _keep_mines(g, game)
+    _keep_robots(g, game)
+    won = g.nmines[game] == 0
+    g.win[game] = won
+    return 1.0 if won else 0.0, won or g.nrobots[game] == 0
+
+
+# Loops over mines run to the end of the line, not to the last mine that is left: a constant number
+# of rounds is cheaper than a branch that nobody can predict.
+
+
+@compiled
+def _fire(g: Any, game: int, shots: I64) -> None:
+    """Every ready cannon removes what it selected."""
+    fired = 0
+    for cannon in range(g.cooldowns.shape[1]):
+        if g.cooldowns[game, cannon] > 0:
+            g.cooldowns[game, cannon] -= 1
+            continue
+        g.cooldowns[game, cannon] = g.period
+        target = shots[fired]
+        fired += 1
+        if target < g.nmines[game]:
+            g.mines[game, target, 0] = _GONE
+        else:
+            g.robots[game, target - g.nmines[game], 0] = _GONE
+
+
+@compiled
+def _walk(g: Any, game: int, moves: I64) -> bool:
+    """The robots that are left walk, or remove the mines around them; whether one did this."""
+    defused = False
+    for robot in range(len(moves)):
+        choice = moves[robot]
+        x, y = g.robots[game, robot, 0], g.robots[game, robot, 1]
+        if x == _GONE:
+            continue
+        g.robots[game, robot, 0], g.robots[game, robot, 1] = x + _DX[choice], y + _DY[choice]
+        if choice == DEFUSE:
+            defused = True
+            for mine in range(g.mines.shape[1]):
+                there = g.mines[game, mine, 0]
+                near = abs(there - x) + abs(g.mines[game, mine, 1] - y) <= 1
+                g.mines[game, mine, 0] = _GONE if near else there
+    return defused
+
+
+@compiled
+def _keep_mines(g: Any, game: int) -> None:
+    """The mines that are left move up in the list."""
+    left, nmines = 0, g.nmines[game]
+    for mine in range(g.mines.shape[1]):
+        x, y = g.mines[game, mine, 0], g.mines[game, mine, 1]
+        g.mines[game, left, 0], g.mines[game, left, 1] = x, y
+        left += (x != _GONE) & (mine < nmines)
+    g.nmines[game] = left
+
+
+@compiled
+def _keep_robots(g: Any, game: int) -> None:
+    """The robots that are left, and stand on no mine, move up in the list."""
+    left, nmines = 0, g.nmines[game]
+    for robot in range(g.nrobots[game]):
+        x, y = g.robots[game, robot, 0], g.robots[game, robot, 1]
+        lost = x == _GONE
+        for mine in range(g.mines.shape[1]):
+            on_it = (g.mines[game, mine, 0] == x) & (g.mines[game, mine, 1] == y)
+            lost |= on_it & (mine < nmines)
+        g.robots[game, left, 0], g.robots[game, left, 1] = x, y
+        left += not lost
+    g.nrobots[game] = left

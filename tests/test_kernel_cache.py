@@ -10,8 +10,7 @@ import pytest
 
 numba = pytest.importorskip("numba")
 
-from ragged_envs import jit as jit_of_games  # noqa: E402
-
+from entity_env.rows import jit as jit_of_games  # noqa: E402
 from ragged_net.compiled.kernels import jit as jit_of_networks  # noqa: E402
 
 

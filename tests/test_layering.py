@@ -23,6 +23,7 @@ ALLOWED = {
 # What single files, or folders, may import besides.
 ALLOWED_IN = {
     "entity_env/drawing/": {"PIL"},
+    "entity_env/rows/": {"numba"},
     "entity_env/interop/": {"gymnasium", "pettingzoo", "stable_baselines3"},
 }
 # Packages that only one file may import, and nothing else in any package.
@@ -144,6 +145,8 @@ def test_a_module_says_what_it_offers(path):
         ),
         ("entity_env/interop/padding.py", "import gymnasium\nfrom pettingzoo import AECEnv", []),
         ("entity_env/interop/padding.py", "import torch", ["torch"]),
+        ("entity_env/batching/vec_obs.py", "import numba", ["numba"]),
+        ("entity_env/rows/jit.py", "from numba import njit", []),
         ("entity_env/batching/vec_obs.py", "import os, numpy.typing", []),
         ("entity_env/batching/ragged.py", "from ragged_buffer import cat", []),
         ("entity_env/workers/pickles.py", "import cloudpickle", []),

@@ -11,21 +11,18 @@ from pathlib import Path
 TREE = Path(__file__).parents[2]
 PLAY = """
 import sys; sys.path.insert(0, sys.argv[1])
+import ragged_envs.minesweeper_native as native
+from entity_env import RaggedBufferI64
 import numpy as np
-import ragged_envs.minesweeper_kernels as kernels
-from ragged_envs.minesweeper_frames import COUNTS, FrameWriter, LastFrames
-assert kernels.__file__.startswith(sys.argv[1])
-facts = np.array([[6, 6, 1, 1, 0, 0]], np.int32)
-mines, robots = np.array([[[5, 5]]], np.int32), np.array([[[2, 2]]], np.int32)
-reward, ends, metrics = np.zeros(1, np.float32), np.zeros((2, 1), bool), np.zeros((3, 1))
-kernels.advance(
-    np.array([6, 6, 6, 6, 1, 1, 1, 1, 5, 100]),
-    (facts, mines, robots, np.zeros((1, 0), np.int32)), np.zeros(1, np.uint64), np.zeros(1),
-    np.array([[0]]), np.zeros((0, 1), np.int64), reward, *ends, metrics,
-    LastFrames(1, 1, 1, 0).arrays, np.zeros((COUNTS, 1), np.int64), FrameWriter(1, 1, 1, 0).arrays,
-)
-hits = sum(kernels.advance.stats.cache_hits.values()) if len(sys.argv) > 2 else "-"
-print(robots.tolist(), hits)
+assert native.__file__.startswith(sys.argv[1])
+env = native.MineSweeperVec(1, nmines=1, nrobots=1)
+env.reset()
+(saved,) = env.get_state()
+saved["env"] |= {"mines": [[5, 5]], "robots": [[2, 2]]}
+env.set_state([saved])
+obs = env.act({"Move": RaggedBufferI64.from_flattened(np.array([[0]]), np.array([1]))})
+hits = sum(env._parts[0]._kernel.stats.cache_hits.values()) if len(sys.argv) > 2 else "-"
+print(obs.features["Robot"].as_array().astype(int).tolist(), hits)
 """
 
 
@@ -40,7 +37,7 @@ def play(folder, *args, **variables):
     )
     assert done.returncode == 0, done.stderr
     assert "Warning:" not in done.stderr
-    return done.stdout.split("]]] ")[0] + "]]]", done.stdout.split()[-1]
+    return done.stdout.split("]] ")[0] + "]]", done.stdout.split()[-1]
 
 
 def test_a_changed_rule_is_compiled_anew(tmp_path):
@@ -48,13 +45,13 @@ def test_a_changed_rule_is_compiled_anew(tmp_path):
     shutil.copytree(TREE / "envs", tmp_path / "tree" / "ragged_envs", ignore=ignored)
     variables = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     folder = tmp_path / "tree"
-    assert play(folder, "count", **variables) == ("[[[3, 2]]]", "0")
-    assert play(folder, "count", **variables) == ("[[[3, 2]]]", "1")
+    assert play(folder, "count", **variables) == ("[[3, 2]]", "0")
+    assert play(folder, "count", **variables) == ("[[3, 2]]", "1")
     rules = folder / "ragged_envs" / "minesweeper_rules.py"
     text = rules.read_text()
     assert "STEPS = ((1, 0)," in text
     rules.write_text(text.replace("STEPS = ((1, 0),", "STEPS = ((2, 1),"))
-    assert play(folder, "count", **variables) == ("[[[4, 3]]]", "0")
+    assert play(folder, "count", **variables) == ("[[4, 3]]", "0")
 
 
 def test_kernels_work_where_nothing_can_be_cached(tmp_path):
@@ -62,7 +59,7 @@ def test_kernels_work_where_nothing_can_be_cached(tmp_path):
     shutil.copytree(TREE / "envs", tmp_path / "ragged_envs", ignore=ignored)
     # Of the places for a cache only one that needs an interactive session is left.
     variables = {"NUMBA_CACHE_LOCATOR_CLASSES": "IPythonCacheLocator"}
-    assert play(tmp_path, **variables)[0] == "[[[3, 2]]]"
+    assert play(tmp_path, **variables)[0] == "[[3, 2]]"
 
 
 DRAW = """

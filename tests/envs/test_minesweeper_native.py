@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.minesweeper import MineSweeper
-from ragged_envs.minesweeper_board import _between
 from ragged_envs.minesweeper_native import MineSweeperVec
 from support.broken import ragged
 from support.tiny_envs import assert_same_obs, lists, obs_differ
 
 from entity_env import ListEnv, RaggedBufferI64, errors
 from entity_env.player.episodes import random_policy
+from entity_env.rows.compiled import random_int
 from entity_env.wrappers import VecTimeLimit
 
 GAMES = {
@@ -331,15 +331,15 @@ def test_every_layout_is_as_likely():
 def test_numbers_are_drawn_as_published():
     # The first output of SplitMix64 for 1234567, of which 32 bits are used.
     streams = np.array([1234567], np.uint64)
-    assert _between(streams, 0, 0, 2**32 - 1) == 6457827717110365317 >> 32
-    assert _between(streams, 0, 7, 7) == 7
+    assert random_int(streams, 0, 0, 2**32 - 1) == 6457827717110365317 >> 32
+    assert random_int(streams, 0, 7, 7) == 7
     assert int(streams[0]) == 1234567 + 0x9E3779B97F4A7C15, "one choice draws nothing"
 
 
 def test_a_large_range_is_drawn_evenly():
     # 3 * 2**30 of 2**32 numbers: rounding down alone would give 0 modulo 3 half of the time.
     streams = np.array([1], np.uint64)
-    drawn = [_between(streams, 0, 0, 3 * 2**30 - 1) % 3 for _ in range(3000)]
+    drawn = [random_int(streams, 0, 0, 3 * 2**30 - 1) % 3 for _ in range(3000)]
     # 1,000 each, standard deviation 25.8
     assert np.abs(np.bincount(drawn, minlength=3) - 1000).max() < 129
 

@@ -1,4 +1,4 @@
-"""How kernels are compiled: once, and again when any file of this package changes."""
+"""How compiled games are compiled: once, and again when anything that a kernel contains changes."""
 
 from __future__ import annotations
 
@@ -11,45 +11,70 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit as _njit
 
 from entity_env.rows.garbage import uncollected
 
-__all__ = ["kernel"]
+__all__ = ["compiled", "kernel", "with_arrays"]
 
 
-def _sources() -> str:
-    """A digest of everything that a kernel here may contain."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+njit: Any = _njit  # its declaration leaves out an option
+_HERE = Path(__file__).parent
 
 
-_SOURCES = _sources()
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function that a game's ``reset``, ``step`` and the like call: into their kernel.
+
+    As a call with the arrays of a game as arguments it would cost half as much again. With
+    ``NUMBA_DISABLE_JIT=1`` the function stays what it is.
+    """
+    return njit(nogil=True, forceinline=True)(function)
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def with_arrays(function: Callable[..., Any]) -> Any:
+    """Compile a function that kernels call, and that may make arrays of its own."""
+    return njit(nogil=True, _nrt=True)(function)
+
+
+def kernel(function: Callable[..., Any], text: str = "") -> Any:
     """Compile ``function`` with Numba, without the GIL, and keep the result on disk.
 
     Numba's cache notices changes of the function's own file only. A kernel contains the functions
     that it calls and the constants of the rules, from other files: without more it would go on
-    playing by old rules. With ``NUMBA_DISABLE_JIT=1`` the function stays what it is.
+    playing by old rules. Kept code is therefore used only while all Python files in the folder of
+    the function, all in this one, and ``text`` are what they were. With ``NUMBA_DISABLE_JIT=1``
+    the function stays what it is.
+
+    A kernel makes no arrays. Numba then leaves out the counting of references to those that it is
+    given, which took longer than a step of a small game.
+
+    Args:
+        function: What Python calls.
+        text: The function itself, where it stands in no file.
     """
     try:
-        compiled: Any = njit(cache=True, nogil=True)(function)
-        if compiled is function:
+        made: Any = njit(cache=True, nogil=True, _nrt=False)(function)
+        if made is function:
             return _wrapping(function)
-        file = compiled._cache._cache_file
-        file._source_stamp = (*file._source_stamp, _SOURCES)
+        file, folder = made._cache._cache_file, Path(function.__code__.co_filename).parent
+        file._source_stamp = (*file._source_stamp, _sources(folder), _sources(_HERE), text)
         _seal(file)
-        compiled._cache.save_overload = _kept_where_it_can(compiled._cache.save_overload)
+        made._cache.save_overload = _kept_where_it_can(made._cache.save_overload)
         # The collector would look at all that Numba makes, again and again, and find nothing.
-        compiled.compile = uncollected(compiled.compile)
-    except (AttributeError, RuntimeError):
+        made.compile = uncollected(made.compile)
+    except (AttributeError, RuntimeError, OSError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
-        return njit(nogil=True)(function)
-    return compiled
+        return njit(nogil=True, _nrt=False)(function)
+    return made
+
+
+@functools.cache
+def _sources(folder: Path) -> str:
+    """A digest of the Python files in a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _seal(file: Any) -> None:

@@ -1,0 +1,481 @@
+"""Rows that play a game compiled with Numba: everything about them that is not the game.
+
+``envs/README.md`` writes a game for them, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.ragged import RaggedBufferI64, frame
+from entity_env.batching.vec_obs import VecObs
+from entity_env.drawing import draw_observation
+from entity_env.environment import environment_failed
+from entity_env.errors import (
+    DAMAGES,
+    EntityEnvError,
+    ObservationError,
+    ResetNeededError,
+    RewardError,
+    RowsError,
+    SettingError,
+    StateError,
+    shorten,
+)
+from entity_env.metrics import EpisodeTracker
+from entity_env.observation import Observation
+from entity_env.registry import path_of, registered
+from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Field
+from entity_env.rows.game_frames import FrameWriter, Written
+from entity_env.rows.game_kernel import RESET, SHOW, STEP, WRONG_COUNT, Plan, game_kernel
+from entity_env.rows.jit import compiled
+from entity_env.rows.random_numbers import random_float, random_int, seeded_streams
+from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = [
+    "Actors",
+    "CompiledGame",
+    "CompiledRows",
+    "Entities",
+    "Field",
+    "SavedGames",
+    "compiled",
+    "random_float",
+    "random_int",
+]
+
+_RANDOM = "SplitMix64"
+_MOST_STEPS = 2**31 - 1  # of an episode: steps are counted in 32 bits
+
+
+@dataclass(frozen=True)
+class SavedGames:
+    """Some games at a moment: everything about them, in copies.
+
+    Args:
+        fields: The state, and ``random`` and ``steps``. Shape of each: (G, ...).
+        returns: Rewards of the running episodes. Shape: (G, S), float64.
+        taken: Decisions in the running episodes. Shape: (G, S), int32.
+    """
+
+    fields: Mapping[str, npt.NDArray[Any]]
+    returns: npt.NDArray[np.float64]
+    taken: npt.NDArray[np.int32]
+
+
+class CompiledRows(VecEnv):
+    """R rows that play a compiled game, each one of its own, or ``seats`` rows one together.
+
+    A game is the same however many games and threads there are. Games that want another form of
+    their saved state override ``save_game`` and ``load_game``, for pictures ``draw_row``.
+
+    Args:
+        game: What is played.
+        num_envs: The number of rows R, a multiple of the game's seats.
+        seed: Seeds all games.
+        threads: How many threads share the games of a step. One is enough below some ten thousand
+            entities in all rows.
+
+    Raises:
+        NumEnvsError: R is not a whole number >= 1.
+        SeedError: The seed is not a whole number >= 0.
+        SettingError: R does not divide into games, or there is no whole number of threads.
+    """
+
+    def __init__(
+        self, game: CompiledGame, num_envs: int, seed: int = 0, *, threads: int = 1
+    ) -> None:
+        rows = check_count("number of environments", num_envs)
+        self._game, self._seats = game, game.seats or 1
+        if rows % self._seats:
+            raise SettingError(
+                "the rows do not divide into games",
+                expected=f"a multiple of {self._seats} seats",
+                received=rows,
+            )
+        games = rows // self._seats
+        threads = min(check_count("number of threads", threads, error=SettingError), games)
+        self._fields = {
+            name: np.zeros((games, *own.shape), own.dtype) for name, own in game.state.items()
+        }
+        self._fields["random"] = seeded_streams(seed, games)
+        self._fields["steps"] = np.zeros(games, np.int32)
+        self._returns, self._taken = np.zeros(rows, np.float64), np.zeros(rows, np.int32)
+        self._plan = Plan.of(game)
+        self._writer = FrameWriter(game, self._plan, rows)
+        cuts = [games * i // threads for i in range(threads + 1)]
+        self._parts = [_Part(self, first, last) for first, last in pairwise(cuts)]
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        # What the quick check said of actions, and their choices.
+        self._legal: tuple[Mapping[ActionName, RaggedBufferI64], list[Any]] | None = None
+        self._step = 0
+        self._begun = False
+
+    def obs_space(self) -> ObsSpace:
+        """What the rows observe."""
+        return self._game.obs_space
+
+    def action_space(self) -> dict[ActionName, ActionSpace]:
+        """What the rows can do."""
+        return dict(self._game.action_space)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self._returns)
+
+    def has_state(self) -> bool:
+        """Whether ``get_state`` works: it does."""
+        return True
+
+    def copy_games(self, games: Sequence[int]) -> SavedGames:
+        """The state of some games: exact and quick, for a search or a game to go back to.
+
+        Args:
+            games: Their numbers, 0 to R / seats - 1; without seats those of the rows.
+
+        Raises:
+            RowsError: There is no such game.
+            ResetNeededError: No episode has been started.
+        """
+        self._check_begun()
+        chosen = self._numbers(games)
+        return SavedGames(
+            {name: own[chosen] for name, own in self._fields.items()},
+            self._returns.reshape(-1, self._seats)[chosen],
+            self._taken.reshape(-1, self._seats)[chosen],
+        )
+
+    def put_games(self, games: Sequence[int], saved: SavedGames) -> VecObs:
+        """Go back to what ``copy_games`` returned, in these rows or others of the same game.
+
+        Args:
+            games: Where to put the saved games, in their order.
+            saved: As many games.
+
+        Returns:
+            The observation of all rows; rewards are 0.
+
+        Raises:
+            RowsError: There is no such game.
+            StateError: These are games of another kind, or another number of them.
+        """
+        self._check_begun()
+        chosen = self._numbers(games)
+        for name, own in self._fields.items():
+            given = saved.fields.get(name)
+            if given is None or given.dtype != own.dtype or given.shape != own[chosen].shape:
+                raise StateError(
+                    f"the saved games do not fit: field {name!r} is another one",
+                    expected=f"shape {own[chosen].shape}, {own.dtype}",
+                    received=None if given is None else f"shape {given.shape}, {given.dtype}",
+                )
+        for name, own in self._fields.items():
+            own[chosen] = saved.fields[name]
+        self._returns.reshape(-1, self._seats)[chosen] = saved.returns
+        self._taken.reshape(-1, self._seats)[chosen] = saved.taken
+        self._last = None
+        self._last = self._first(SHOW)
+        return self._last
+
+    def save_game(self, game: int) -> dict[str, Any]:
+        """The state of one game as JSON values, without random numbers and rewards so far."""
+        names = [*self._game.state, "steps"]
+        return {name: self._fields[name][game].tolist() for name in names}
+
+    def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields, and ``steps``, of what ``save_game`` returned, or StateError."""
+        fields: dict[str, Any] = {}
+        limit = self._game.max_steps or _MOST_STEPS
+        steps = Field((), np.int32, 0, limit - 1)
+        for name, own in {**self._game.state, "steps": steps}.items():
+            given, dtype = np.asarray(saved[name]), np.dtype(own.dtype)
+            # JSON has no dtypes, and [] is an empty array of any shape.
+            kinds, is_empty = {"b": "b", "f": "biuf"}.get(dtype.kind, "biu"), 0 in own.shape
+            if is_empty and not given.size:
+                given = np.zeros(own.shape, dtype)
+            if given.shape != tuple(own.shape) or given.dtype.kind not in kinds:
+                raise ValueError(f"field {name!r} of shape {given.shape} and type {given.dtype}")
+            fields[name] = value = given.astype(dtype)
+            if not np.array_equal(value, given, equal_nan=dtype.kind == "f"):
+                raise ValueError(f"field {name!r} has numbers that are no {dtype}")
+            low, high = own.least, own.most
+            if (low is not None and not (value >= low).all()) or (
+                high is not None and not (value <= high).all()
+            ):
+                raise StateError(
+                    f"the saved state has a {name} out of range",
+                    expected=f"{low} to {high}",
+                    received=shorten(saved[name]),
+                )
+        return fields
+
+    def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """A picture of a row that is asked, of what it observes. Shape: (H, W, 3).
+
+        Args:
+            row: Its number.
+            kwargs: Those of ``draw_observation``.
+
+        Raises:
+            RowsError: The row is not asked now, so that nobody knows what it observes.
+            ResetNeededError: No episode has been started.
+        """
+        if self._last is None:
+            raise ResetNeededError("no episode has been started", hint="call reset() first")
+        (place,) = np.flatnonzero(self._last.rows == row)[:1].tolist() or [None]
+        if place is None:
+            raise RowsError(f"row {shorten(row)} shows nothing now", options=self._last.rows)
+        features = {name: frame(own, place) for name, own in self._last.features.items()}
+        shown = Observation(
+            features=features, global_features=self._last.global_features[place], reward=0.0
+        )
+        return np.asarray(draw_observation(shown, self.obs_space(), **kwargs))
+
+    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
+        return [self.draw_row(row, **kwargs) for row in range(len(self))]
+
+    def _reset(self, seed: int | None) -> VecObs:
+        if seed is not None:
+            self._fields["random"][:] = seeded_streams(seed, len(self) // self._seats)
+        self._step = 0
+        self._begun = True
+        return self._first(RESET)
+
+    def _check(
+        self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
+    ) -> Mapping[ActionName, RaggedBufferI64]:
+        """A quick yes for what is right; all else goes to the check that knows what is wrong."""
+        self._legal = self._writer.legal(actions)
+        return super()._check(actions, obs) if self._legal is None else self._legal[0]
+
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        self._step += 1
+        if self._legal is not None and chosen is self._legal[0]:
+            return self._play(STEP, self._legal[1])
+        choices = [chosen[name].as_array() for name in self._plan.actors]
+        self._writer.check_lengths(choices)
+        return self._play(STEP, choices)
+
+    def _first(self, mode: int) -> VecObs:
+        """The observation of a moment that no step led to."""
+        return self._play(mode, [_NOTHING] * len(self._plan.actors))
+
+    def _play(self, mode: int, chosen: list[npt.NDArray[np.int64]]) -> VecObs:
+        rows = len(self)
+        made = np.empty if mode == STEP else np.zeros
+        told = made(rows, np.float32), made(rows, np.bool_), made(rows, np.bool_)
+        try:
+            if self._pool is None:
+                written = [self._parts[0].play(mode, chosen, *told)]
+            else:
+                starts = [0] * len(chosen)
+                futures = []
+                for part in self._parts:
+                    ends = part.ends(starts) if mode == STEP else starts
+                    own = [c[a:b] for c, a, b in zip(chosen, starts, ends, strict=True)]
+                    mine = part.rows
+                    pieces = told[0][mine], told[1][mine], told[2][mine]
+                    futures.append(self._pool.submit(part.play, mode, own, *pieces))
+                    starts = ends
+                wait(futures)  # also after an error: nobody plays on then
+                written = [future.result() for future in futures]
+        except EntityEnvError as error:
+            raise error.located(f"step {self._step}") from error.__cause__
+        except Exception as error:
+            raise environment_failed("the compiled game", error).located(
+                f"step {self._step}"
+            ) from error
+        if mode == RESET:
+            told[1][:] = False
+        return self._writer.write(written, *told)
+
+    def _get_state(self) -> list[Any]:
+        self._check_begun()
+        saved: list[Any] = []
+        for row in range(len(self)):
+            game, seat = divmod(row, self._seats)
+            bits = int(self._fields["random"][game])
+            saved.append(
+                {
+                    # The seats of a game have one state.
+                    "env": None if seat else self.save_game(game),
+                    "rng": None if seat else {"bit_generator": _RANDOM, "state": bits},
+                    "episode": {
+                        "reward": float(self._returns[row]),
+                        "length": int(self._taken[row]),
+                        "metrics": {},
+                    },
+                    "step": self._step,
+                }
+            )
+        return saved
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        check_saved_rows(state, len(self))
+        read = []
+        for row, saved in enumerate(state):
+            try:
+                read.append(self._read_row(saved, row % self._seats))
+            except EntityEnvError as error:
+                raise error.located(f"environment {row}, set_state") from error.__cause__
+        for row, (fields, episode) in enumerate(read):
+            for name, value in fields.items():
+                self._fields[name][row // self._seats] = value
+            self._returns[row], self._taken[row] = episode.reward, episode.length
+        self._step, self._begun = int(state[0]["step"]), True
+        return self._first(SHOW)
+
+    def _read_row(self, saved: Any, seat: int) -> tuple[dict[str, Any], EpisodeTracker]:
+        """What a saved row says, checked: the fields of its game, and its running episode."""
+        episode = EpisodeTracker()
+        try:
+            episode.set_state(saved["episode"])
+            int(saved["step"])
+            if episode.length >= _MOST_STEPS:
+                raise ValueError(f"an episode of {episode.length} steps")
+            if seat:
+                return {}, episode
+            kind, bits = saved["rng"]["bit_generator"], saved["rng"]["state"]
+            if kind != _RANDOM:
+                raise StateError(
+                    "the random numbers are those of another kind of environment",
+                    expected=_RANDOM,
+                    received=shorten(kind),
+                    hint=self._who_saves(),
+                )
+            if not 0 <= int(bits) < 2**64:
+                raise ValueError(f"random state {bits}")
+            fields = self.load_game(saved["env"])
+        except EntityEnvError:
+            raise
+        except DAMAGES as error:
+            raise damaged_state(saved, error) from error
+        return {**fields, "random": np.uint64(bits)}, episode
+
+    def _who_saves(self) -> str | None:
+        """A hint at rows of the environment that plays the same game alone."""
+        if self.environment is None:
+            return None
+        path = f"{self.environment.__module__}.{self.environment.__qualname__}"
+        names = [name for name in registered() if path_of(name) == path]
+        return f"saved by rows of the readable game: env._target_={[*names, path][0]}"
+
+    def _check_begun(self) -> None:
+        self._check_open()
+        if not self._begun:
+            raise ResetNeededError("no episode has been started", hint="call reset() first")
+
+    def _numbers(self, games: Sequence[int]) -> npt.NDArray[np.int64]:
+        count = len(self._fields["steps"])
+        numbers = np.asarray(games)
+        if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+            raise RowsError("invalid games", expected="a list of whole numbers", received=games)
+        numbers = numbers.astype(np.int64)
+        if ((numbers < 0) | (numbers >= count)).any():
+            raise RowsError(
+                "there is no such game", expected=f"0 to {count - 1}", received=shorten(games)
+            )
+        return numbers
+
+    def _close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+class _Part:
+    """The games that one thread plays: a view of the state, and room for their frames.
+
+    Args:
+        owner: The rows that it is a part of.
+        first: Its first game.
+        last: The game behind its last one.
+    """
+
+    def __init__(self, owner: CompiledRows, first: int, last: int) -> None:
+        game, seats = owner._game, owner._seats
+        self._first, self._plan = first, owner._plan
+        self._types, self._lists = list(game.obs_space.entities), 7 + owner._plan.lists
+        self.rows = slice(first * seats, last * seats)
+        count = (last - first) * seats
+        limit = game.max_steps or _MOST_STEPS
+        self._kernel = game_kernel(game)
+        self._state = (
+            tuple(own[first:last] for own in owner._fields.values()),
+            (*game.settings.values(), limit),
+            owner._returns[self.rows],
+            owner._taken[self.rows],
+        )
+        types, lists = len(game.entities), self._plan.lists
+        frames, last_frames = owner._writer.room(count)
+        self._asked = np.ones(count, np.bool_)
+        self._written = Written(
+            lengths=np.zeros((lists, count), np.int64),
+            shown=np.empty((lists, count), np.int64),
+            frames=frames,
+            rows=np.zeros(count, np.int64),
+            last_lengths=np.zeros((types, count), np.int64),
+            last=last_frames,
+            metrics=np.empty((len(self._plan.metrics), count), np.float64),
+        )
+        self._shapes = self._written.shown.shape, self._written.metrics.shape
+        self._totals = np.zeros(7 + lists + types, np.int64)
+        self._room = (
+            self._asked,
+            self._written.rows,
+            self._written.lengths,
+            frames,
+            self._written.last_lengths,
+            last_frames,
+            self._totals,
+        )
+
+    def ends(self, starts: list[int]) -> list[int]:
+        """Where the choices for these games end that begin at ``starts``."""
+        totals = self._totals[7:].tolist()
+        return [
+            at + totals[row] for at, row in zip(starts, self._plan.actors.values(), strict=True)
+        ]
+
+    def play(
+        self,
+        mode: int,
+        chosen: list[npt.NDArray[np.int64]],
+        reward: npt.NDArray[np.float32],
+        done: npt.NDArray[np.bool_],
+        truncated: npt.NDArray[np.bool_],
+    ) -> Written:
+        """Call the kernel; the arguments are those of ``kernel_text``."""
+        written = self._written
+        # What is given away is made anew: quicker than a copy.
+        written.shown = shown = np.empty(self._shapes[0], np.int64)
+        written.metrics = metrics = np.empty(self._shapes[1], np.float64)
+        told = reward, done, truncated, metrics
+        self._kernel(mode, *self._state, *told, tuple(chosen), shown, *self._room)
+        totals = self._totals.tolist()
+        if totals[0]:
+            self._refuse(*totals[:4])
+        written.ended, written.cut_off, written.count = totals[4:7]
+        written.totals, written.last_totals = totals[7 : self._lists], totals[self._lists :]
+        if self.rows.start:
+            written.rows[: written.count] += self.rows.start
+        return written
+
+    def _refuse(self, status: int, row: int, kind: int, count: int) -> NoReturn:
+        if status == WRONG_COUNT:
+            raise ObservationError(
+                f"the game has {count} entities of type {self._types[kind]!r}",
+                expected="0 to as many as it declares at most",
+                where=f"environment {self.rows.start + row}",
+            )
+        raise RewardError("the game gave a reward that is not a finite number")
+
+
+_NOTHING = np.zeros((0, 1), np.int64)

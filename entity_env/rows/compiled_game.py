@@ -1,0 +1,310 @@
+"""What the author of a compiled game writes: its state, and functions that Numba compiles."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import SettingError, nearest, shorten
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    EntityName,
+    GlobalCategoricalActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+    check_action_space,
+)
+
+__all__ = ["Actors", "CompiledGame", "Entities", "Field", "Function"]
+
+Function: TypeAlias = Callable[..., Any]
+"""A function at the top level of a module, in the part of Python that Numba compiles."""
+
+_DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+    *("float32", "float64"),
+)
+RESERVED = ("random", "steps", "max_steps")
+"""What the kit itself adds to the fields and settings of a game."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One part of a game's state.
+
+    Args:
+        shape: Of one game; the array of all of them has the games as its first axis.
+        dtype: Of whole numbers up to int64, float32, float64 or bool. Not uint64, half of which
+            would be no whole numbers of NumPy's when a state comes back from JSON.
+        least: What saved states are refused below; None: nothing. Compiled code does not check
+            indices: give both bounds to whatever is one, if states may come from strangers.
+        most: What saved states are refused above; None: nothing.
+    """
+
+    shape: tuple[int, ...] = ()
+    dtype: npt.DTypeLike = np.int32
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True)
+class Entities:
+    """Where the entities of one type come from.
+
+    Args:
+        rows: A field with one row of features for each entity, of shape (most, F), or (most,)
+            for a single feature; or a function ``(g, game, i, out)`` that writes the features of
+            entity ``i`` into ``out`` (F,).
+        count: How many there are now, the first ones: a field of shape (), a function
+            ``(g, game)``, or a number; None: as many as the field has rows.
+        most: The most that a game can have; where ``rows`` is a field, its length.
+    """
+
+    rows: str | Function
+    count: str | Function | int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Actors:
+    """Who can take an action now, and what they can choose.
+
+    Args:
+        of: The entity type that acts; None for a global action.
+        when: A function ``(g, game, i)`` that says whether entity ``i`` acts; ``(g, game)`` for a
+            global action. None: it does.
+        mask: A function ``(g, game, i, out)`` that writes which choices entity ``i`` has into
+            ``out``, which is all True before; ``(g, game, out)`` for a global action. Shape:
+            (C,), or one for each entity that can be selected. None: it has all.
+        targets: The entity types that a select-entity action selects from.
+    """
+
+    of: EntityName | None = None
+    when: Function | None = None
+    mask: Function | None = None
+    targets: tuple[EntityName, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompiledGame:
+    """A game whose functions Numba compiles, for ``CompiledRows`` to play.
+
+    All functions take ``g`` first, which holds fields as arrays of all games, settings as numbers,
+    and ``g.random``, ``g.steps`` (of the running episode) and ``g.max_steps``; then the number of
+    the game. They read and write ``g.hp[game]`` or ``g.tiles[game, i, 0]``, of no other game. What
+    they call is decorated with ``@compiled``; only ``reset`` may make arrays. Indices are not
+    checked: one that is out of range reads or overwrites other numbers, as in C.
+    ``NUMBA_DISABLE_JIT=1`` plays in Python, with checks.
+
+    Args:
+        obs_space: What the rows observe.
+        action_space: What they can do.
+        state: The fields by name.
+        reset: ``(g, game)`` begins an episode. Fields are then what the last one left.
+        step: ``(g, game, chosen...)`` plays one step, and returns the reward and whether the
+            episode is over. ``chosen`` is one int64 array (A,) for each action of the space, in
+            its order, with a legal choice for each actor: a label's or an entity's index.
+            With seats ``(g, game, seat, chosen...)`` notes what a seat that was asked has chosen.
+        entities: Where entities come from, for each type of the space.
+        actions: Who can take each action of the space.
+        settings: Whole numbers and floats that are the same in all games.
+        max_steps: Cuts episodes off after so many steps; None: nothing does.
+        metrics: Numbers about episodes, each the field that holds it when one ends. Its shape is
+            (), or (seats,).
+        global_features: ``(g, game, out)`` writes them into ``out`` (G,).
+        seats: How many rows, one after the other, play one game together. Then the functions of
+            ``entities``, ``actions`` and ``global_features`` take ``(g, game, seat, ...)``.
+        asks: With seats: ``(g, game, seat)`` says whether the seat must decide now; None: it does.
+        resolve: With seats: ``(g, game, reward)`` plays the step that seats have chosen, adds to
+            ``reward`` (seats,), which is 0 before, and returns whether the episode is over.
+    """
+
+    obs_space: ObsSpace
+    action_space: Mapping[ActionName, ActionSpace]
+    state: Mapping[str, Field]
+    reset: Function
+    step: Function
+    entities: Mapping[EntityName, Entities] = field(default_factory=dict)
+    actions: Mapping[ActionName, Actors] = field(default_factory=dict)
+    settings: Mapping[str, float] = field(default_factory=dict)
+    max_steps: int | None = None
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    global_features: Function | None = None
+    seats: int | None = None
+    asks: Function | None = None
+    resolve: Function | None = None
+
+    def __post_init__(self) -> None:
+        """Check that all parts are there and fit together, else SettingError."""
+        check_action_space(self.action_space)
+        _check_names("entities", self.entities, "obs_space", self.obs_space.entities)
+        _check_names("actions", self.actions, "action_space", self.action_space)
+        for name, own in self.state.items():
+            _check_field(name, own)
+        for name, value in self.settings.items():
+            _check_name("setting", name)
+            if name in self.state or not isinstance(value, bool | int | float):
+                raise SettingError(
+                    f"setting {name!r} is no number of its own",
+                    expected="a name that no field has, with an int, a float or a bool",
+                    received=shorten(value),
+                )
+        seats, whole = self.seats, isinstance(self.seats, int)
+        if (seats is not None and not (whole and seats >= 1)) or (seats is None) != (
+            self.resolve is None
+        ):
+            raise SettingError(
+                "seats and resolve do not fit",
+                expected="a whole number of seats >= 1 with a function resolve, or neither",
+                received=f"seats={shorten(seats)}, resolve={shorten(self.resolve)}",
+            )
+        limit = self.max_steps
+        if limit is not None and (type(limit) is not int or not 1 <= limit < 2**31):
+            raise SettingError(
+                "invalid max_steps",
+                expected="a whole number >= 1 and < 2^31, or None",
+                received=shorten(limit),
+            )
+        who = 2 if seats is None else 3
+        _check_function("reset", self.reset, 2)
+        _check_function("step", self.step, who + len(self.action_space))
+        _check_function("resolve", self.resolve, 3)
+        _check_function("asks", self.asks, 3)
+        _check_function("global_features", self.global_features, who + 1)
+        if bool(self.obs_space.global_features) != (self.global_features is not None):
+            raise SettingError(
+                "global_features do not fit the observation space",
+                expected="a function where the space has global features, else None",
+            )
+        for name, source in self.entities.items():
+            self._check_entities(f"entities[{name!r}]", source, name, who)
+        for name, actors in self.actions.items():
+            self._check_actors(f"actions[{name!r}]", actors, self.action_space[name], who)
+        for metric, name in self.metrics.items():
+            shapes = ((), (seats,)) if seats else ((),)
+            self._check_is_field(f"metrics[{metric!r}]", name, shapes)
+
+    def _check_entities(self, what: str, source: Entities, name: str, who: int) -> None:
+        width = len(self.obs_space.entities[name].features)
+        if isinstance(source.rows, str):
+            shape = self._check_is_field(f"{what}.rows", source.rows)
+            if shape[1:] != (width,) and not (len(shape) == 1 and width == 1):
+                raise SettingError(
+                    f"{what}: field {source.rows!r} does not hold rows of {width} features",
+                    expected=f"shape (most, {width})" + (" or (most,)" if width == 1 else ""),
+                    received=f"shape {shape}",
+                )
+        else:
+            _check_function(f"{what}.rows", source.rows, who + 2)
+            if type(source.most) is not int or source.most < 0 or source.count is None:
+                raise SettingError(
+                    f"{what}: rows is a function, and count or most is missing",
+                    expected="count, and the most that a game can have",
+                    received=f"count={shorten(source.count)}, most={shorten(source.most)}",
+                )
+        if isinstance(source.count, str):
+            self._check_is_field(f"{what}.count", source.count, ((),))
+        elif not isinstance(source.count, int | None):
+            _check_function(f"{what}.count", source.count, who)
+
+    def _check_actors(self, what: str, actors: Actors, space: ActionSpace, who: int) -> None:
+        types, is_global = self.obs_space.entities, isinstance(space, GlobalCategoricalActionSpace)
+        selects = isinstance(space, SelectEntityActionSpace)
+        if (actors.of is None) != is_global or (actors.of is not None and actors.of not in types):
+            raise SettingError(
+                f"{what}: {actors.of!r} cannot act",
+                expected="None for a global action" if is_global else "an entity type",
+                options=types,
+                hint=nearest(actors.of, types),
+            )
+        if bool(actors.targets) != selects or not set(actors.targets) <= set(types):
+            raise SettingError(
+                f"{what}: targets do not fit",
+                expected="entity types for a select-entity action, else none",
+                received=shorten(actors.targets),
+                options=types,
+            )
+        _check_function(f"{what}.when", actors.when, who + (not is_global))
+        _check_function(f"{what}.mask", actors.mask, who + 1 + (not is_global))
+
+    def _check_is_field(
+        self, what: str, name: str, shapes: Iterable[tuple[Any, ...]] = ()
+    ) -> tuple[int, ...]:
+        if name not in self.state:
+            raise SettingError(
+                f"{what}: there is no field {name!r}",
+                options=self.state,
+                hint=nearest(name, self.state),
+            )
+        shape = tuple(self.state[name].shape)
+        if shapes and shape not in shapes:
+            raise SettingError(
+                f"{what}: field {name!r} has another shape",
+                expected=" or ".join(map(str, shapes)),
+                received=shape,
+            )
+        return shape
+
+
+def _check_names(what: str, given: Iterable[str], where: str, names: Iterable[str]) -> None:
+    given, names = list(given), list(names)
+    for name in [*given, *names]:
+        if name not in names or name not in given:
+            raise SettingError(
+                f"{what} has no {name!r}" if name in names else f"{where} has no {name!r}",
+                expected=f"{what} for each of {where}",
+                options=names,
+                hint=None if name in names else nearest(name, names),
+            )
+
+
+def _check_name(what: str, name: object) -> None:
+    if not isinstance(name, str) or not name.isidentifier() or name in RESERVED:
+        raise SettingError(
+            f"{what} {shorten(name)} cannot be called that",
+            expected=f"a name of Python's that is not one of {RESERVED}",
+        )
+
+
+def _check_field(name: str, own: object) -> None:
+    _check_name("field", name)
+    if isinstance(own, Field):
+        try:
+            dtype, shape = np.dtype(own.dtype), tuple(own.shape)
+        except TypeError:
+            dtype, shape = np.dtype(object), ()
+        sizes = all(isinstance(n, int | np.integer) and n >= 0 for n in shape)
+        if dtype.name in _DTYPES and sizes:
+            return
+    raise SettingError(
+        f"field {name!r} cannot be an array",
+        expected=f"Field(shape, dtype): whole numbers >= 0, and one of {', '.join(_DTYPES)}",
+        received=shorten(own),
+    )
+
+
+def _check_function(what: str, function: object, parameters: int) -> None:
+    """Raise unless it can be compiled apart from where it stands, with so many arguments."""
+    if function is None:
+        return
+    plain = inspect.unwrap(getattr(function, "py_func", function))  # type: ignore[arg-type]
+    if not inspect.isfunction(plain) or plain.__closure__:
+        raise SettingError(
+            f"{what} is not a function at the top level of a module",
+            expected="def ...: without variables of functions around it",
+            received=shorten(function),
+            hint="numbers that it needs are settings",
+        )
+    given = len(inspect.signature(plain).parameters)
+    if given != parameters:
+        raise SettingError(
+            f"{what} has the wrong number of arguments",
+            expected=f"{parameters}, g and game first",
+            received=f"{given}: {plain.__name__}{inspect.signature(plain)}",
+        )

@@ -1,0 +1,346 @@
+"""From the flat arrays that a compiled game writes to a ``VecObs``, and back to its choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.errors import ActionShapeError
+from entity_env.rows.compiled_game import CompiledGame
+from entity_env.rows.game_kernel import Plan
+from entity_env.rows.jit import kernel
+from entity_env.spaces import ActionName, SelectEntityActionSpace
+
+__all__ = ["FrameWriter", "Written"]
+
+Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
+_Whole: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Written:
+    """What a kernel writes; ``kernel_text`` says what the arrays are.
+
+    All but ``shown`` and ``metrics`` are written over by its next call.
+
+    Args:
+        lengths: Shape: (L, rows), of which the first ``count`` columns are meant.
+        shown: A copy of it.
+        frames: The buffers.
+        rows: Shape: (rows,), of which the first ``count`` are meant.
+        last_lengths: Shape: (K, rows), of which the first ``cut_off`` columns are meant.
+        last: The buffers of last observations.
+        metrics: Shape: (M, rows).
+        totals: How many lines of each buffer are meant, L numbers.
+        last_totals: The same of ``last``, K numbers.
+        count: The number of frames.
+        cut_off: The number of rows that were cut off.
+        ended: The number of episodes that ended.
+    """
+
+    lengths: npt.NDArray[np.int64]
+    shown: npt.NDArray[np.int64]
+    frames: Arrays
+    rows: npt.NDArray[np.int64]
+    last_lengths: npt.NDArray[np.int64]
+    last: Arrays
+    metrics: npt.NDArray[np.float64]
+    totals: Sequence[int] = ()
+    last_totals: Sequence[int] = ()
+    count: int = 0
+    cut_off: int = 0
+    ended: int = 0
+
+
+class FrameWriter:
+    """Makes the ``VecObs`` of what kernels wrote: ragged buffers copy it.
+
+    Args:
+        game: What is played.
+        plan: The lists of its frames.
+        rows: The number of rows R.
+    """
+
+    def __init__(self, game: CompiledGame, plan: Plan, rows: int) -> None:
+        self._game, self._plan = game, plan
+        self._metrics, self._has_values = plan.metrics, game.global_features is not None
+        self._types = [(name, k) for k, name in enumerate(game.obs_space.entities)]
+        self._actions = [
+            (name, row, plan.masks.get(name), plan.pairs.get(name))
+            for name, row in plan.actors.items()
+        ]
+        self._nothing, _ = self.room(0)
+        self._no_values = np.empty((rows, 0), np.float32)
+        self._blanks: dict[int, list[Any]] = {}
+        self._answered: Written | None = None
+
+    def room(self, rows: int) -> tuple[Arrays, Arrays]:
+        """The buffers ``frames`` and ``last`` of so many rows."""
+        game, plan, types = self._game, self._plan, self._game.obs_space.entities
+        most = {
+            name: game.state[own.rows].shape[0] if isinstance(own.rows, str) else own.most or 0
+            for name, own in game.entities.items()
+        }
+
+        def entities() -> list[npt.NDArray[Any]]:
+            return [np.empty((rows * most[n], len(types[n].features)), np.float32) for n in types]
+
+        frames, masks = entities(), []
+        for name, space in game.action_space.items():
+            actors = game.actions[name]
+            acting = 1 if actors.of is None else most[actors.of]
+            frames.append(np.empty((rows * acting, 1), np.int64))
+            if isinstance(space, SelectEntityActionSpace):
+                targets = sum(most[target] for target in actors.targets) if acting else 0
+                frames.append(np.empty((rows * targets, 1), np.int64))
+                if name in plan.pairs:
+                    frames.append(np.empty((rows * acting * targets, 1), np.bool_))
+            else:
+                masks.append(np.empty((rows * acting, len(space)), np.bool_))
+        values = [np.empty((rows, len(game.obs_space.global_features)), np.float32)]
+        return (*frames, *masks, *values), (*entities(), values[0].copy())
+
+    def write(
+        self,
+        parts: Sequence[Written],
+        reward: npt.NDArray[np.float32],
+        done: npt.NDArray[np.bool_],
+        truncated: npt.NDArray[np.bool_],
+    ) -> VecObs:
+        """The observation of all rows. The arrays are those of ``VecObs``."""
+        self._answered = one = parts[0] if len(parts) == 1 else self._joined(parts)
+        count, frames, totals = one.count, one.frames, one.totals
+        lengths = one.shown if count == one.shown.shape[1] else one.shown[:, :count]
+        features: dict[str, Any] = {}
+        masks: dict[str, Any] = {}
+        # Written out for speed: a function for each list would cost a fifth of all this.
+        blanks = self._blanks_of(count)
+        for name, k in self._types:
+            total = totals[k]
+            if total:
+                features[name] = _FLOATS(frames[k][:total], lengths[k])
+            else:
+                features[name] = blanks[k].clone()
+        for name, row, mask, pairs in self._actions:
+            total = totals[row]
+            if mask is not None and total:
+                own = lengths[row]
+                masks[name] = VecCategoricalActionMask(
+                    _WHOLES(frames[row][:total], own), _BOOLS(frames[mask][:total], own)
+                )
+            elif mask is not None:
+                masks[name] = VecCategoricalActionMask(blanks[row].clone(), blanks[mask].clone())
+            elif total:
+                to = row + 1
+                masks[name] = VecSelectEntityActionMask(
+                    _WHOLES(frames[row][:total], lengths[row]),
+                    _WHOLES(frames[to][: totals[to]], lengths[to]),
+                    None
+                    if pairs is None
+                    else _BOOLS(frames[pairs][: totals[pairs]], lengths[pairs]),
+                )
+            else:
+                masks[name] = _nobody_selects(blanks, row, pairs)
+        ended: Mapping[str, npt.NDArray[np.float64]] = {}
+        if one.ended:
+            ended = dict(zip(self._metrics, one.metrics, strict=True))
+        values = frames[-1][:count].copy() if self._has_values else self._no_values
+        if len(values) != count:
+            values = values[:count]
+        return VecObs(
+            features=features,
+            action_masks=masks,
+            reward=reward,
+            done=done,
+            truncated=truncated,
+            global_features=values,
+            metrics=ended,
+            final=self._final(one, reward[truncated]) if one.cut_off else None,
+            rows=one.rows[:count].copy() if self._game.seats else None,
+        )
+
+    def legal(
+        self, actions: Mapping[ActionName, RaggedBufferI64]
+    ) -> tuple[dict[ActionName, RaggedBufferI64], list[npt.NDArray[np.int64]]] | None:
+        """The actions in the order of the space, if they are right for the last frames; or None.
+
+        None says only that this quick check did not see that they are.
+
+        Returns:
+            The actions, and the choices in each of them, (A, 1).
+        """
+        one = self._answered
+        legal: dict[str, RaggedBufferI64] = {}
+        choices: list[npt.NDArray[np.int64]] = []
+        if one is None or type(actions) is not dict or len(actions) != len(self._actions):
+            return None
+        for name, row, mask, pairs in self._actions:
+            chosen = actions.get(name)
+            if not isinstance(chosen, RaggedBufferI64) or chosen.size0() != one.count:
+                return None
+            if chosen.size2() != 1:
+                return None
+            legal[name] = chosen = chosen.materialize()  # it may be a view
+            flat = chosen.as_array()
+            choices.append(flat)
+            if not len(flat) and not one.totals[row]:
+                continue
+            given = flat, chosen.size1(), one.lengths, row
+            if mask is not None:
+                if not _are_allowed(*given, one.frames[mask]):
+                    return None
+            else:
+                allowed = _ALL_PAIRS if pairs is None else one.frames[pairs]
+                if not _are_selectable(*given, one.frames[row + 1], allowed):
+                    return None
+        return legal, choices
+
+    def check_lengths(self, chosen: Sequence[npt.NDArray[np.int64]]) -> None:
+        """Raise ActionShapeError unless there is a choice for each actor of the last frames.
+
+        Choices have been compared with an observation that others could change.
+        """
+        one = self._answered
+        for (name, row), own in zip(self._plan.actors.items(), chosen, strict=True):
+            if one is not None and own.shape != (one.totals[row], 1) and len(own) + one.totals[row]:
+                raise ActionShapeError(
+                    f"action {name!r} does not fit the rows: their observation was changed",
+                    expected=f"{one.totals[row]} choices",
+                    received=f"shape {own.shape}",
+                )
+
+    def _final(self, one: Written, reward: npt.NDArray[np.float32]) -> VecObs:
+        """The last observations of rows that were cut off, in which nobody can act."""
+        count = one.cut_off
+        masks: dict[str, Any] = {}
+        lengths, blanks = one.last_lengths[:, :count].copy(), self._blanks_of(count)
+        for name, row, mask, pairs in self._actions:
+            if mask is None:
+                masks[name] = _nobody_selects(blanks, row, pairs)
+            else:
+                masks[name] = VecCategoricalActionMask(blanks[row].clone(), blanks[mask].clone())
+        return VecObs(
+            features={
+                name: _FLOATS(one.last[k][: one.last_totals[k]], lengths[k])
+                for name, k in self._types
+            },
+            action_masks=masks,
+            reward=reward,
+            done=np.ones(count, np.bool_),
+            truncated=np.ones(count, np.bool_),
+            global_features=one.last[-1][:count].copy(),
+        )
+
+    def _blanks_of(self, frames: int) -> list[Any]:
+        """For each buffer so many empty frames; a copy costs a quarter of new ones."""
+        blanks = self._blanks.get(frames)
+        if blanks is None:
+            if len(self._blanks) > 1000:  # seats that take turns have all numbers of frames
+                self._blanks.clear()
+            none = np.zeros(frames, np.int64)
+            blanks = [_KINDS[own.dtype](own, none.copy()) for own in self._nothing]
+            self._blanks[frames] = blanks
+        return blanks
+
+    def _joined(self, parts: Sequence[Written]) -> Written:
+        """What all parts wrote, as if one had written it."""
+        # Masks are as long as the list of their actors, global features as there are frames.
+        masks = [self._plan.actors[name] for name in self._plan.masks]
+        own = [[*p.totals, *(p.totals[row] for row in masks), p.count] for p in parts]
+        last = [[*p.last_totals, p.cut_off] for p in parts]
+
+        def buffers(name: str, totals: list[list[int]]) -> Arrays:
+            return tuple(
+                np.concatenate([whole[:n] for whole, n in zip(wholes, counts, strict=True)])
+                for wholes, counts in zip(
+                    zip(*(getattr(p, name) for p in parts), strict=True),
+                    zip(*totals, strict=True),
+                    strict=True,
+                )
+            )
+
+        lengths = np.concatenate([p.lengths[:, : p.count] for p in parts], axis=1)
+        return Written(
+            lengths=lengths,
+            shown=lengths.copy(),
+            frames=buffers("frames", own),
+            rows=np.concatenate([p.rows[: p.count] for p in parts]),
+            last_lengths=np.concatenate([p.last_lengths[:, : p.cut_off] for p in parts], axis=1),
+            last=buffers("last", last),
+            metrics=np.concatenate([p.metrics for p in parts], axis=1),
+            totals=[sum(counts) for counts in zip(*(p.totals for p in parts), strict=True)],
+            last_totals=[sum(c) for c in zip(*(p.last_totals for p in parts), strict=True)],
+            count=sum(p.count for p in parts),
+            cut_off=sum(p.cut_off for p in parts),
+            ended=sum(p.ended for p in parts),
+        )
+
+
+def _nobody_selects(blanks: list[Any], row: int, pairs: int | None) -> VecSelectEntityActionMask:
+    allowed = None if pairs is None else blanks[pairs].clone()
+    return VecSelectEntityActionMask(blanks[row].clone(), blanks[row + 1].clone(), allowed)
+
+
+_FLOATS = RaggedBufferF32.from_flattened
+_WHOLES = RaggedBufferI64.from_flattened
+_BOOLS = RaggedBufferBool.from_flattened
+_KINDS: dict[Any, Any] = {
+    np.dtype(np.float32): _FLOATS,
+    np.dtype(np.int64): _WHOLES,
+    np.dtype(np.bool_): _BOOLS,
+}
+_ALL_PAIRS = np.ones((0, 1), np.bool_)
+
+
+@kernel
+def _are_allowed(
+    chosen: _Whole, counts: _Whole, lengths: _Whole, row: int, mask: npt.NDArray[np.bool_]
+) -> bool:
+    """Whether each actor of a categorical action has one choice that its mask allows."""
+    for frame in range(len(counts)):
+        if counts[frame] != lengths[row, frame]:
+            return False
+    legal: Any = True
+    for i in range(len(chosen)):
+        choice = chosen[i, 0]
+        if choice < 0 or choice >= mask.shape[1]:
+            return False
+        legal &= mask[i, choice]
+    return legal  # type: ignore[no-any-return]
+
+
+@kernel
+def _are_selectable(
+    chosen: _Whole,
+    counts: _Whole,
+    lengths: _Whole,
+    row: int,
+    actees: _Whole,
+    pairs: npt.NDArray[np.bool_],
+) -> bool:
+    """Whether each actor has selected an actee of its frame; ``pairs`` is empty where any will do.
+
+    The list of actees, ``row`` + 1, follows that of the actors.
+    """
+    at = first = pair = 0
+    for frame in range(len(counts)):
+        if counts[frame] != lengths[row, frame]:
+            return False
+        many = lengths[row + 1, frame]
+        for _ in range(counts[frame]):
+            found = False
+            for j in range(many):
+                allowed = len(pairs) == 0 or pairs[pair + j, 0]
+                found |= allowed and actees[first + j, 0] == chosen[at, 0]
+            if not found:
+                return False
+            at += 1
+            pair += many
+        first += many
+    return True

@@ -1,0 +1,410 @@
+"""The one kernel that plays a compiled game, written for it as text, as ``dataclass`` does.
+
+Numba calls no functions from a list that it is given, and a call for each part of an observation
+would take longer than the part. So the loops over games are written out with the game's own
+functions in their places, and compiled as one. ``print(kernel_text(game))`` shows them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections import namedtuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Function
+from entity_env.rows.jit import compiled, kernel, with_arrays
+from entity_env.spaces import ActionName, SelectEntityActionSpace
+
+__all__ = ["RESET", "SHOW", "STEP", "Plan", "game_kernel", "kernel_text"]
+
+STEP, RESET, SHOW = range(3)
+"""What a call of the kernel does: play a step, begin all episodes, or only observe."""
+
+WRONG_COUNT, WRONG_REWARD = 1, 2
+"""The first of the kernel's ``totals`` where it is not 0."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which lists a frame has, and where.
+
+    Each list has a row in ``lengths`` and a buffer of the same number; masks of categorical
+    actions, as long as the list of their actors, and global features have the buffers behind.
+
+    Args:
+        actors: The list of each action's actors; entities have the first ones, in their order.
+        actees: The list of what each select-entity action selects from.
+        pairs: The list of its mask, where it has one.
+        masks: The buffer of each categorical action's mask.
+        lists: The number of lists L.
+        metrics: The names of all metrics, in order.
+    """
+
+    actors: Mapping[ActionName, int]
+    actees: Mapping[ActionName, int]
+    pairs: Mapping[ActionName, int]
+    masks: Mapping[ActionName, int]
+    lists: int
+    metrics: tuple[str, ...]
+
+    @property
+    def global_features(self) -> int:
+        """The buffer of global features."""
+        return self.lists + len(self.masks)
+
+    @classmethod
+    def of(cls, game: CompiledGame) -> Plan:
+        """The lists of a game's frames."""
+        lists = len(game.entities)
+        actors, actees, pairs = dict[str, int](), dict[str, int](), dict[str, int]()
+        for name, space in game.action_space.items():
+            actors[name], lists = lists, lists + 1
+            if isinstance(space, SelectEntityActionSpace):
+                actees[name], lists = lists, lists + 1
+                if game.actions[name].mask is not None:
+                    pairs[name], lists = lists, lists + 1
+        categorical = [name for name in game.action_space if name not in actees]
+        masks = {name: lists + i for i, name in enumerate(categorical)}
+        metrics = tuple(sorted(("episodic_length", "episodic_reward", *game.metrics)))
+        return cls(actors, actees, pairs, masks, lists, metrics)
+
+
+def game_kernel(game: CompiledGame) -> Any:
+    """The kernel of a game; see ``kernel_text`` for its arguments."""
+    functions = tuple(_functions(game).items())
+    return _compiled(kernel_text(game), functions, tuple(game.state), tuple(game.settings))
+
+
+@functools.cache
+def _compiled(
+    text: str,
+    functions: tuple[tuple[str, Function], ...],
+    fields: tuple[str, ...],
+    settings: tuple[str, ...],
+) -> Any:
+    first = getattr(functions[0][1], "py_func", functions[0][1])
+    # The cache is kept beside the file of ``reset``, by the name of the function.
+    named = "\n".join(f"{part} {function.__qualname__}" for part, function in functions)
+    name = f"play_{hashlib.sha256((text + named).encode()).hexdigest()[:12]}"
+    names = (*fields, "random", "steps", *settings, "max_steps")
+    scope: dict[str, Any] = {"__name__": first.__module__, "np": np, "G": namedtuple("G", names)}
+    scope |= {part: _prepared(part, function) for part, function in functions}
+    exec(compile(text.replace("def play(", f"def {name}("), inspect.getfile(first), "exec"), scope)
+    return kernel(scope[name], text + named)
+
+
+@functools.cache
+def _prepared(part: str, function: Function) -> Any:
+    """``reset``, which runs rarely, is called and may make arrays; all else is put in its place."""
+    if hasattr(function, "py_func"):
+        return function
+    return with_arrays(function) if part == "reset" else compiled(function)
+
+
+def _functions(game: CompiledGame) -> dict[str, Function]:
+    """The game's own functions by the names that they have in the text."""
+    named: dict[str, Any] = {
+        "reset": game.reset,
+        "step": game.step,
+        "resolve": game.resolve,
+        "asks": game.asks,
+        "global_features": game.global_features,
+    }
+    for k, name in enumerate(game.obs_space.entities):
+        named |= {f"rows{k}": game.entities[name].rows, f"count{k}": game.entities[name].count}
+    for j, name in enumerate(game.action_space):
+        named |= {f"when{j}": game.actions[name].when, f"mask{j}": game.actions[name].mask}
+    return {name: function for name, function in named.items() if callable(function)}
+
+
+def kernel_text(game: CompiledGame) -> str:
+    """The source of ``play(mode, ...)``, which plays G games of S seats, R = G * S rows.
+
+    Arguments of ``play``, filled or changed except where it says otherwise:
+        mode: ``STEP``, ``RESET`` or ``SHOW``; read.
+        fields: The game's state, then ``random`` and ``steps``. Shape of each: (G, ...).
+        settings: The game's, then ``max_steps``; read.
+        returns, taken: Of running episodes: rewards, float64, and decisions, int32. Shape: (R,).
+        reward, done, truncated: As in ``VecObs``. Shape: (R,).
+        metrics: Those of ``Plan``, NaN where no episode ended. Shape: (M, R).
+        chosen: The choices of all actors for each action, int64, (A, 1); read.
+        shown: A copy of ``lengths``, to be given away.
+        asked, rows: Whether a row must decide, and the rows that do. Shape: (R,), bool and int64.
+        lengths: How long the lists of each frame are, see ``Plan``; first those of the frames
+            that ``chosen`` answers. Shape: (L, R), int64.
+        frames: The lists, one frame after the other.
+        last_lengths, last: The same for the entities of truncated rows, (K, R).
+        totals: A status with three numbers about it, how many episodes ended, how many rows were
+            cut off, and frames there are, then the length of each list in all frames and of each
+            in ``last``. Shape: (7 + L + K,), int64.
+    """
+    plan = Plan.of(game)
+    types = range(len(game.entities))
+    lines = [
+        "def play(mode, fields, settings, returns, taken, reward, done, truncated, metrics, "
+        "chosen, shown, asked, rows, lengths, frames, last_lengths, last, totals):",
+        f"    g = G({_items('fields', len(game.state) + 2)}"
+        f"{_items('settings', len(game.settings) + 1)})",
+        "    seats = len(reward) // len(g.steps)" if game.seats else "    seats = 1",
+        "    totals[:] = 0",
+        *[f"    most{k} = frames[{k}].shape[0] // len(reward)" for k in types],
+        "    if mode == 0:",
+        *_indent(8, _step_lines(game, plan)),
+        "    elif mode == 1:",
+        "        done[:] = True",
+        *_indent(4, _end_lines(game, plan)),
+        *_indent(4, _show_lines(game, plan)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _step_lines(game: CompiledGame, plan: Plan) -> list[str]:
+    """Play a step in all games, and note what it led to."""
+    actions = range(len(plan.actors))
+    who = "game" if game.seats is None else "game, seat"
+    # Arrays of choices begin where those of the frame before ended.
+    choices = [
+        line
+        for j, row in zip(actions, plan.actors.values(), strict=True)
+        for line in (
+            f"to{j} = at{j} + lengths[{row}, frame]",
+            f"chosen{j}, at{j} = chosen[{j}][at{j}:to{j}, 0], to{j}",
+        )
+    ]
+    call = f"step(g, {', '.join([who, *(f'chosen{j}' for j in actions)])})"
+    if game.seats is None:
+        play = ["frame = game", *choices, f"gain, over = {call}", "reward[game] = gain"]
+    else:
+        play = [
+            "for seat in range(seats):",
+            "    if asked[game * seats + seat]:",
+            *_indent(8, choices),
+            f"        {call}",
+            "        frame += 1",
+            "        taken[game * seats + seat] += 1",
+            "own = reward[game * seats : (game + 1) * seats]",
+            "own[:] = 0",
+            "over = resolve(g, game, own)",
+        ]
+    numbers = {"episodic_length": "taken[row]", "episodic_reward": "returns[row]"} | {
+        metric: f"g.{name}[game{', seat' if game.state[name].shape else ''}]"
+        for metric, name in game.metrics.items()
+    }
+    return [
+        "metrics[:] = np.nan",
+        "finite = True",
+        "frame = 0",
+        *[f"at{j} = 0" for j in actions],
+        "for game in range(len(g.steps)):",
+        *_indent(4, play),
+        "    g.steps[game] += 1",
+        "    cut = (not over) and g.steps[game] >= g.max_steps",
+        *_indent(4, _each_seat(game)),
+        *([] if game.seats else ["        taken[row] += 1"]),
+        "        returns[row] += reward[row]" if game.seats else "        returns[row] += gain",
+        "        finite &= np.isfinite(returns[row])",
+        "        done[row], truncated[row] = over or cut, cut",
+        "        if over or cut:",
+        "            totals[4] += 1",
+        *[f"            metrics[{m}, row] = {numbers[n]}" for m, n in enumerate(plan.metrics)],
+        "if not finite:",
+        f"    totals[0] = {WRONG_REWARD}",
+        "    return",
+    ]
+
+
+def _end_lines(game: CompiledGame, plan: Plan) -> list[str]:
+    """Note the last entities of what was cut off, and begin anew what is done."""
+    types = range(len(game.entities))
+    return [
+        "cut_off = 0",
+        *[f"a{k} = 0" for k in types],
+        "for game in range(len(g.steps)):",
+        "    if not done[game * seats]:",
+        "        continue",
+        "    if truncated[game * seats]:",
+        *_indent(8, _each_seat(game)),
+        *_indent(12, _entity_lines(game, plan, "last")),
+        "            cut_off += 1",
+        "    reset(g, game)",
+        "    g.steps[game] = 0",
+        *_indent(4, _each_seat(game)),
+        "        returns[row], taken[row] = 0.0, 0",
+        "totals[5] = cut_off",
+        *[f"totals[{7 + plan.lists + k}] = a{k}" for k in types],
+    ]
+
+
+def _show_lines(game: CompiledGame, plan: Plan) -> list[str]:
+    """Write the frames of all rows that must decide."""
+    types, others = range(len(game.entities)), range(len(game.entities), plan.lists)
+    asks = f"asks(g, {_who(game)})" if game.asks else "True"
+    only_asked = [f"asked[row] = {asks}", "if not asked[row]:", "    continue"]
+    return [
+        "frame = 0",
+        *[f"a{k} = 0" for k in (*types, *others)],
+        "for game in range(len(g.steps)):",
+        *_indent(4, _each_seat(game)),
+        *_indent(8, only_asked if game.seats else []),
+        *_indent(8, _entity_lines(game, plan, "frames")),
+        *_indent(8, _action_lines(game, plan)),
+        *(["        rows[frame] = row"] if game.seats else []),
+        "        frame += 1",
+        "totals[6] = frame",
+        *[f"totals[{7 + k}] = a{k}" for k in (*types, *others)],
+    ]
+
+
+def _entity_lines(game: CompiledGame, plan: Plan, buffers: str) -> list[str]:
+    """The entities and global features of one row."""
+    who, lines = _who(game), list[str]()
+    for k, name in enumerate(game.obs_space.entities):
+        source = game.entities[name]
+        lines += [
+            f"n{k} = {_count(game, source, k)}",
+            f"if n{k} < 0 or n{k} > most{k}:",
+            f"    totals[0], totals[1], totals[2], totals[3] = {WRONG_COUNT}, row, {k}, n{k}",
+            "    return",
+            f"for i in range(n{k}):",
+        ]
+        if callable(source.rows):
+            lines.append(f"    rows{k}(g, {who}, i, {buffers}[{k}][a{k} + i])")
+        else:
+            flat = len(game.state[source.rows].shape) == 1
+            lines += [
+                f"    {buffers}[{k}][a{k} + i, {f}] = "
+                f"g.{source.rows}[game, i{'' if flat else f', {f}'}]"
+                for f in range(len(game.obs_space.entities[name].features))
+            ]
+        lengths = _lengths(k) if buffers == "frames" else f"last_lengths[{k}, cut_off]"
+        lines += [f"{lengths} = n{k}", f"a{k} += n{k}"]
+    if game.global_features:
+        last = f"last[{len(game.entities)}][cut_off]"
+        out = f"frames[{plan.global_features}][frame]" if buffers == "frames" else last
+        lines.append(f"global_features(g, {who}, {out})")
+    return lines
+
+
+def _action_lines(game: CompiledGame, plan: Plan) -> list[str]:
+    """The actors of each action in one row, and what they may choose."""
+    types = list(game.obs_space.entities)
+    base = {name: " + ".join(["0", *(f"n{i}" for i in range(k))]) for k, name in enumerate(types)}
+    lines: list[str] = []
+    for j, (name, row) in enumerate(plan.actors.items()):
+        actors = game.actions[name]
+        if name in plan.actees:
+            lines += _select_lines(game, plan, name, j, base)
+            continue
+        every = " + ".join(["0", *(f"n{k}" for k in range(len(types)))])
+        index = f"{base[actors.of]} + i" if actors.of else every
+        act = [
+            f"frames[{row}][a{row} + actors, 0] = {index}",
+            f"allowed = frames[{plan.masks[name]}][a{row} + actors]",
+            f"for c in range({len(game.action_space[name])}):",  # type: ignore[arg-type]
+            "    allowed[c] = True",
+            *_mask(game, actors, j, "allowed"),
+            "actors += 1",
+        ]
+        lines += [
+            "actors = 0",
+            *_each_actor(game, actors, j, types, act),
+            f"{_lengths(row)} = actors",
+            f"a{row} += actors",
+        ]
+    return lines
+
+
+def _select_lines(
+    game: CompiledGame, plan: Plan, name: ActionName, j: int, base: Mapping[str, str]
+) -> list[str]:
+    """A frame without actors has no actees, and one without actees no actors."""
+    row, to, types = plan.actors[name], plan.actees[name], list(base)
+    actors = game.actions[name]
+    targets = [k for k, kind in enumerate(types) if kind in actors.targets]
+    act = [f"frames[{row}][a{row} + actors, 0] = {base[actors.of or '']} + i"]
+    done = [f"{_lengths(row)} = actors", f"{_lengths(to)} = actees"]
+    if name in plan.pairs:
+        pairs = plan.pairs[name]
+        act += [
+            f"allowed = frames[{pairs}][a{pairs} + actors * actees : "
+            f"a{pairs} + (actors + 1) * actees, 0]",
+            "allowed[:] = True",
+            *_mask(game, actors, j, "allowed"),
+        ]
+        done += [f"{_lengths(pairs)} = actors * actees", f"a{pairs} += actors * actees"]
+    return [
+        f"actors, actees = 0, {' + '.join(f'n{k}' for k in targets)}",
+        "if actees > 0:",
+        *_indent(4, _each_actor(game, actors, j, types, [*act, "actors += 1"])),
+        "if actors == 0:",
+        "    actees = 0",
+        "else:",
+        f"    e = a{to}",
+        *[
+            line
+            for k in targets
+            for line in (
+                f"    for i in range(n{k}):",
+                f"        frames[{to}][e + i, 0] = {base[types[k]]} + i",
+                f"    e += n{k}",
+            )
+        ],
+        *done,
+        f"a{row} += actors",
+        f"a{to} += actees",
+    ]
+
+
+def _each_actor(
+    game: CompiledGame, actors: Actors, j: int, types: list[str], act: list[str]
+) -> list[str]:
+    """``act`` for each entity that acts, ``i``; once for a global action."""
+    arguments = f"g, {_who(game)}" + ("" if actors.of is None else ", i")
+    if actors.when is not None:
+        act = [f"if when{j}({arguments}):", *_indent(4, act)]
+    if actors.of is None:
+        return act
+    return [f"for i in range(n{types.index(actors.of)}):", *_indent(4, act)]
+
+
+def _mask(game: CompiledGame, actors: Actors, j: int, out: str) -> list[str]:
+    if actors.mask is None:
+        return []
+    return [f"mask{j}(g, {_who(game)}, {'' if actors.of is None else 'i, '}{out})"]
+
+
+def _count(game: CompiledGame, source: Entities, k: int) -> str:
+    if callable(source.count):
+        return f"count{k}(g, {_who(game)})"
+    if isinstance(source.count, str):
+        return f"g.{source.count}[game]"
+    return f"g.{source.rows}.shape[1]" if source.count is None else str(source.count)
+
+
+def _lengths(row: int) -> str:
+    return f"lengths[{row}, frame] = shown[{row}, frame]"
+
+
+def _each_seat(game: CompiledGame) -> list[str]:
+    """The head of a loop over the rows of a game; without seats it is no loop."""
+    if game.seats is None:
+        return ["if True:", "    row = game"]
+    return ["for seat in range(seats):", "    row = game * seats + seat"]
+
+
+def _who(game: CompiledGame) -> str:
+    return "game" if game.seats is None else "game, seat"
+
+
+def _items(name: str, count: int) -> str:
+    return "".join(f"{name}[{i}], " for i in range(count))
+
+
+def _indent(spaces: int, lines: list[str]) -> list[str]:
+    return [" " * spaces + line for line in lines]

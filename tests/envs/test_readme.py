@@ -1,0 +1,97 @@
+"""The games of ``envs/README.md`` work as they stand there, and are one game in both forms."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from support.tiny_envs import assert_same_obs
+
+from entity_env import ListEnv, check_env
+from entity_env.player.episodes import random_policy
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "envs" / "README.md").read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+NAMES = [re.match(r'"""(\w+)\.py: ', block).group(1) for block in BLOCKS]
+
+
+@pytest.fixture(scope="module")
+def games(tmp_path_factory):
+    """The modules, from files: compiled code is kept beside them."""
+    folder = tmp_path_factory.mktemp("games")
+    for name, block in zip(NAMES, BLOCKS, strict=True):
+        (folder / f"{name}.py").write_text(block)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield [importlib.import_module(name) for name in NAMES]
+    for name in NAMES:
+        del sys.modules[name]
+
+
+def test_both_forms_are_short():
+    assert NAMES == ["gather", "gather_rows"]
+    python, compiled = (len(block.splitlines()) for block in BLOCKS)
+    assert python <= 60
+    assert compiled <= 120
+
+
+def test_every_file_that_is_named_exists():
+    named = re.findall(r"`((?:envs|entity_env|tests|benchmarks)/[\w/.]+)`", README)
+    assert len(named) >= 4
+    for target in named:
+        assert (ROOT / target).exists(), target
+
+
+def test_the_form_in_python_has_no_mistakes(games):
+    check_env(games[0].Gather)
+
+
+SETTINGS = {
+    "as it is": {},
+    "crowded": {"size": 3, "robots": 4, "foods": 8},
+    "short": {"max_steps": 3, "robots": 1},
+}
+
+
+# Whether limits cut episodes off, or all food was eaten.
+ENDS = {"as it is": {True, False}, "crowded": {False}, "short": {True}}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_both_forms_play_the_same_game(games, name):
+    gather, gather_rows = games
+
+    class Told(gather.Gather):
+        """Starts its episodes where it is told to: the two draw other random numbers."""
+
+        def reset(self):
+            super().reset()
+            self.robots = [list(robot) for robot in self.start["robots"]]
+            self.food = [list(food) for food in self.start["food"][: self.start["left"]]]
+            return self.observe(0.0)
+
+    ends = set()
+    for seed in range(20):
+        rows = gather_rows.GatherRows(8, seed, **SETTINGS[name])
+        envs = [Told(**SETTINGS[name]) for _ in range(8)]
+        made = iter(envs)
+        listed = ListEnv(lambda made=made: next(made), 8)
+        policy, obs = random_policy(seed), rows.reset()
+        hand_over(rows, envs)
+        assert_same_obs(obs, listed.reset())
+        for _ in range(45):
+            actions = policy(obs)
+            obs = rows.act(actions)
+            hand_over(rows, envs)
+            assert_same_obs(obs, listed.act(actions))
+            ends |= set(obs.truncated[obs.done].tolist())
+    assert ends == ENDS[name]
+
+
+def hand_over(rows, envs):
+    for env, saved in zip(envs, rows.get_state(), strict=True):
+        env.start = saved["env"]
