@@ -8,13 +8,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from entity_env import AsyncEnv, EntityEnvError, Environment, ListEnv, ObsSpace, ParallelEnv, VecEnv
+from entity_env import (
+    AsyncEnv,
+    EntityEnvError,
+    Environment,
+    ListEnv,
+    ObsSpace,
+    ParallelEnv,
+    SeatRows,
+    VecEnv,
+)
 from entity_env.errors import shorten
 from entity_env.registry import (
     Factory,
     alone,
     check_settings,
     find,
+    has_seats,
     is_rows,
     made_by,
     path_of,
@@ -77,10 +87,13 @@ class Game:
     @property
     def is_native(self) -> bool:
         """Whether the target makes its rows itself: a ``VecEnv`` class, or a function."""
-        return is_rows(self.factory)
+        return is_rows(self.factory) or has_seats(self.factory)
 
     def rows(self, num_envs: int, seed: int) -> VecEnv:
         """Rows in this process."""
+        if has_seats(self.factory):
+            seats = SeatRows(functools.partial(self.factory, **self.settings), num_envs, seed=seed)
+            return seats if self.shown is None else VecFeatureFilter(seats, self.shown)
         if not self.is_native:
             return ListEnv(self.alone, num_envs, seed=seed)
         make: Callable[..., Any] = self.factory
