@@ -77,8 +77,7 @@ class SeatRows(VecEnv):
             below = num_envs - num_envs % len(self._seats)
             raise SettingError(
                 f"{num_envs} rows cannot be shared by games of {len(self._seats)} seats",
-                expected=f"a multiple of {len(self._seats)}, such as {below or len(self._seats)} "
-                f"or {below + len(self._seats)}",
+                expected=f"a multiple of {len(self._seats)}, such as {below + len(self._seats)}",
                 received=num_envs,
             )
         games = num_envs // len(self._seats)
