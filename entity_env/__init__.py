@@ -40,6 +40,9 @@ from entity_env.observation import (
 from entity_env.registry import make, register, registered
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
+from entity_env.seats.masked import MaskedEnvironment
+from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -82,7 +85,9 @@ __all__ = [
     "GlobalCategoricalActionMask",
     "GlobalCategoricalActionSpace",
     "ListEnv",
+    "MaskedEnvironment",
     "Metric",
+    "MultiPlayerEnvironment",
     "ObsSpace",
     "Observation",
     "ParallelEnv",
@@ -90,6 +95,7 @@ __all__ = [
     "RaggedBufferF32",
     "RaggedBufferI64",
     "Ready",
+    "SeatRows",
     "SelectEntityAction",
     "SelectEntityActionMask",
     "SelectEntityActionSpace",

@@ -73,6 +73,10 @@ class RandomAgent:
         self.action_space = action_space
         self._policy = random_policy(seed)
 
+    def seed(self, seed: int) -> None:
+        """Draw anew."""
+        self._policy = random_policy(seed)
+
     def decide(self, obs: VecObs) -> Decision:
         """Evenly among all that is allowed; says no probabilities."""
         return Decision(

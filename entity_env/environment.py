@@ -27,6 +27,7 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 __all__ = [
     "MOST_RESETS",
     "Environment",
+    "Playable",
     "YAxis",
     "begin_episode",
     "call_environment",
@@ -45,16 +46,15 @@ MOST_RESETS = 100
 """So many episodes without a step may not follow each other."""
 
 
-class Environment(ABC):
-    """One game, seen and played through lists of entities.
+class Playable(ABC):
+    """What games for one player and for several have in common.
 
-    A subclass writes ``obs_space``, ``action_space``, ``reset`` and ``act``. All randomness should
-    come from ``self.rng``: then one seed gives one run, and a resumed run goes on exactly where it
-    stopped if ``get_state`` and ``set_state`` are there too.
+    All randomness should come from ``self.rng``: then one seed gives one run, and a resumed run
+    goes on exactly where it stopped if ``get_state`` and ``set_state`` are there too.
 
     Attributes:
-        y_axis: Where greater values of y are when ``entity_env.drawing`` draws the environment;
-            a subclass whose first row is on top writes ``y_axis = "down"``.
+        y_axis: Where greater values of y are when ``entity_env.drawing`` draws the game; a subclass
+            whose first row is on top writes ``y_axis = "down"``.
     """
 
     y_axis: YAxis = "up"
@@ -68,19 +68,6 @@ class Environment(ABC):
     @abstractmethod
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
         """The actions by name; the same at every call."""
-
-    @abstractmethod
-    def reset(self) -> Observation:
-        """Start an episode and return its first observation."""
-
-    @abstractmethod
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Play one step.
-
-        Args:
-            actions: One entry for each action of the action space. Actions that nobody can take
-                this step have no actors; a global action that is not available is left out.
-        """
 
     @property
     def rng(self) -> np.random.Generator:
@@ -110,16 +97,16 @@ class Environment(ABC):
         """
         raise StateError(f"{type(self).__name__} does not save its state", hint=_STATE_HINT)
 
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go back to what ``get_state`` returned, and return the observation of that moment."""
+    def set_state(self, state: Mapping[str, Any]) -> Any:
+        """Go back to what ``get_state`` returned, and return what is seen then."""
         raise StateError(f"{type(self).__name__} does not restore its state", hint=_STATE_HINT)
 
     def has_state(self) -> bool:
         """Whether ``get_state`` and ``set_state`` are there, and ``self.rng`` can be saved."""
         return (
             isinstance(self.rng, np.random.Generator)
-            and type(self).get_state is not Environment.get_state
-            and type(self).set_state is not Environment.set_state
+            and type(self).get_state is not Playable.get_state
+            and type(self).set_state not in (Playable.set_state, Environment.set_state)
             and can_save(self)
         )
 
@@ -136,6 +123,30 @@ class Environment(ABC):
 
     def close(self) -> None:  # noqa: B027  (most environments have nothing to release)
         """Release what the environment holds; a second call does nothing."""
+
+
+class Environment(Playable):
+    """One game, seen and played through lists of entities.
+
+    A subclass writes ``obs_space``, ``action_space``, ``reset`` and ``act``.
+    """
+
+    @abstractmethod
+    def reset(self) -> Observation:
+        """Start an episode and return its first observation."""
+
+    @abstractmethod
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play one step.
+
+        Args:
+            actions: One entry for each action of the action space. Actions that nobody can take
+                this step have no actors; a global action that is not available is left out.
+        """
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go back to what ``get_state`` returned, and return the observation of that moment."""
+        raise StateError(f"{type(self).__name__} does not restore its state", hint=_STATE_HINT)
 
 
 _STATE_HINT = "write get_state and set_state, as envs/minesweeper.py does"

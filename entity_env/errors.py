@@ -40,6 +40,7 @@ __all__ = [
     "ResetNeededError",
     "RewardError",
     "RowsError",
+    "SeatError",
     "SeedError",
     "SettingError",
     "SpaceError",
@@ -201,6 +202,10 @@ class ActionIndexError(EntityEnvError):
 
 class MaskedActionError(EntityEnvError):
     """A choice that the observation's mask forbids."""
+
+
+class SeatError(EntityEnvError):
+    """What a game of several players says of its seats that cannot be so."""
 
 
 class SeedError(EntityEnvError):

@@ -65,10 +65,10 @@ class EpisodeTracker:
         self.reward, self.length, self._values = 0.0, 0, {}
         self._note(metrics)
 
-    def add(self, reward: float, metrics: Mapping[str, float]) -> None:
-        """Add the reward and the metrics of the frame that one step led to."""
+    def add(self, reward: float, metrics: Mapping[str, float], steps: int = 1) -> None:
+        """Add the reward and the metrics of the frame that some ``steps`` led to."""
         self.reward += reward
-        self.length += 1
+        self.length += steps
         if metrics:
             self._note(metrics)
 

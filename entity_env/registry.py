@@ -14,12 +14,15 @@ from entity_env.errors import SettingError, UnknownEnvironmentError, nearest, sh
 from entity_env.nearby import meant_nearby
 from entity_env.plugins import ENVIRONMENTS, load_plugins
 from entity_env.rows.vec_env import VecEnv
+from entity_env.seats.masked import MaskedEnvironment
+from entity_env.seats.multi_player import MultiPlayerEnvironment
 
 __all__ = [
     "Factory",
     "alone",
     "check_settings",
     "find",
+    "has_seats",
     "is_registered",
     "is_rows",
     "made_by",
@@ -31,8 +34,9 @@ __all__ = [
     "resolve",
 ]
 
-Factory: TypeAlias = Callable[..., Environment | VecEnv]
-"""Makes environments; or makes all rows: a subclass of ``VecEnv``, or a function ``-> VecEnv``."""
+Factory: TypeAlias = Callable[..., Environment | MultiPlayerEnvironment | VecEnv]
+"""Makes environments, for one player or several; or makes all rows: a subclass of ``VecEnv``, or a
+function ``-> VecEnv``."""
 
 _FACTORIES: dict[str, str] = {}
 
@@ -170,7 +174,7 @@ def _is_offered(value: Any, name: str, module: ModuleType) -> bool:
 
 
 def made_by(factory: Any) -> type | None:
-    """The subclass of ``Environment`` or ``VecEnv`` that a class, or a function, says it makes.
+    """The class of environments, games or rows that a class, or a function, says it makes.
 
     None for whatever says nothing of the kind, lambdas among it.
     """
@@ -181,7 +185,7 @@ def made_by(factory: Any) -> type | None:
     return factory if inspect.isclass(factory) and issubclass(factory, _MADE) else None
 
 
-_MADE = (Environment, VecEnv)
+_MADE = (Environment, MultiPlayerEnvironment, VecEnv)
 
 
 def _annotation(factory: Any) -> Any:
@@ -219,8 +223,19 @@ def is_rows(factory: Factory) -> TypeGuard[Callable[..., VecEnv]]:
     return made is not None and issubclass(made, VecEnv)
 
 
+def has_seats(factory: Factory) -> TypeGuard[Callable[..., MultiPlayerEnvironment]]:
+    """Whether this makes a game of several players."""
+    made = made_by(factory)
+    return made is not None and issubclass(made, MultiPlayerEnvironment)
+
+
 def alone(factory: Factory) -> Callable[..., Environment]:
-    """What makes one environment: ``factory``, or the ``environment`` of what makes rows."""
+    """What makes one environment: ``factory``, or the ``environment`` of what makes rows.
+
+    Of a game of several players it is one seat among players at random.
+    """
+    if has_seats(factory):
+        return functools.partial(MaskedEnvironment, factory)
     if not is_rows(factory):
         return cast(Callable[..., Environment], factory)
     environment = _environment_of(factory)
@@ -269,6 +284,6 @@ def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
 
 def make(name: str, **settings: Any) -> Environment:
     """One environment by short name or dotted path; ``settings`` go to its constructor."""
-    factory = alone(resolve(name))
+    factory = resolve(name)
     check_settings(factory, settings)
-    return factory(**settings)
+    return alone(factory)(**settings)

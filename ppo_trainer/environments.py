@@ -8,18 +8,29 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from entity_env import AsyncEnv, EntityEnvError, Environment, ListEnv, ObsSpace, ParallelEnv, VecEnv
+from entity_env import (
+    AsyncEnv,
+    EntityEnvError,
+    Environment,
+    ListEnv,
+    ObsSpace,
+    ParallelEnv,
+    SeatRows,
+    VecEnv,
+)
 from entity_env.errors import shorten
 from entity_env.registry import (
     Factory,
     alone,
     check_settings,
     find,
+    has_seats,
     is_rows,
     made_by,
     path_of,
     resolve,
 )
+from entity_env.seats.table import seats_of
 from entity_env.wrappers import VecFeatureFilter
 from entity_env.wrappers.feature_filter import filtered
 from ppo_trainer.config import TrainConfig
@@ -79,8 +90,23 @@ class Game:
         """Whether the target makes its rows itself: a ``VecEnv`` class, or a function."""
         return is_rows(self.factory)
 
+    @property
+    def has_seats(self) -> bool:
+        """Whether several players play it: alone, it is one seat among players at random."""
+        return has_seats(self.factory)
+
+    def whole(self, num_envs: int) -> int:
+        """At least so many rows that games of several players have all of their seats."""
+        if not has_seats(self.factory):
+            return num_envs
+        seats = len(seats_of(self.factory(**self.settings)))
+        return -(-num_envs // seats) * seats
+
     def rows(self, num_envs: int, seed: int) -> VecEnv:
         """Rows in this process."""
+        if has_seats(self.factory):
+            seats = SeatRows(functools.partial(self.factory, **self.settings), num_envs, seed=seed)
+            return seats if self.shown is None else VecFeatureFilter(seats, self.shown)
         if not self.is_native:
             return ListEnv(self.alone, num_envs, seed=seed)
         make: Callable[..., Any] = self.factory
@@ -181,10 +207,11 @@ def _is_importable(path: str, env: Factory) -> bool:
 def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
     """The rows to train on: the game's own, or environments in this process or in workers."""
     rollout = config.rollout
-    if rollout.asynchronous and not game.is_native:
+    in_process = game.is_native or game.has_seats
+    if rollout.asynchronous and not in_process:
         together = rollout.batch_size or max(rollout.num_envs // 2, 1)
         return AsyncEnv(game.alone, rollout.num_envs, rollout.processes, together, seed=seed)
-    if rollout.processes and not game.is_native:
+    if rollout.processes and not in_process:
         return ParallelEnv(game.alone, rollout.num_envs, rollout.processes, seed=seed)
     if rollout.processes:
         # In workers they would be other rows with other random numbers, and slower.

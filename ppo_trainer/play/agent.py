@@ -113,6 +113,10 @@ class RunAgent:
         self._reader = FrameReader(*spaces)
         self._filter = ObservationFilter(shown or spaces[0], spaces[1], spaces[0])
 
+    def seed(self, seed: int) -> None:
+        """Restart what it draws."""
+        self._generator.manual_seed(seed)
+
     def __repr__(self) -> str:
         """Which run it plays, and whether it draws."""
         how = "greedy" if self.greedy else "draws its choices"

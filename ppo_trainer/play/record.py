@@ -104,7 +104,7 @@ def record_run(
     generator = torch.Generator(loaded.device).manual_seed(derived_seed(seed, "actions"))
     share = -(-episodes // rows)
     most_steps = share * loaded.config.eval.max_steps
-    inner = loaded.game.rows(min(rows, episodes), seed)
+    inner = loaded.game.rows(loaded.game.whole(min(rows, episodes)), seed)
     with inner, RecordEpisodes(inner, path, append=append, overwrite=overwrite) as recorder:
         left = np.full(len(recorder), share)
         rewards, steps = Metric(), 0

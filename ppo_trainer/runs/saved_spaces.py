@@ -43,7 +43,7 @@ def fit_game(run: RunFolder, game: Game) -> FittedGame:
             has an action that the network does not know.
     """
     saved = run.read_spaces()
-    with game.rows(1, seed=0) as example:
+    with game.rows(game.whole(1), seed=0) as example:
         own_obs_space, own_action_space = example.obs_space(), example.action_space()
     if saved is None:
         return FittedGame(game, own_obs_space, own_action_space, own_obs_space)

@@ -1,0 +1,3 @@
+"""Games of several players: seats, rows of seats, and one seat alone among opponents."""
+
+__all__: list[str] = []

@@ -1,0 +1,253 @@
+"""One seat of a game of several players as a plain ``Environment``: opponents play the others."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action
+from entity_env.agent import Agent, RandomAgent, load_agent
+from entity_env.arguments import named_arguments
+from entity_env.batching.frame import Frame, typed_actions
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.vec_obs import batch_frames
+from entity_env.environment import Environment
+from entity_env.errors import SeatError, SettingError, nearest, shorten
+from entity_env.observation import Observation
+from entity_env.player.episodes import Policy
+from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
+from entity_env.seats.seat_rows import MOST_IDLE_STEPS
+from entity_env.seats.table import Table, Told
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["MaskedEnvironment", "Opponent"]
+
+Opponent: TypeAlias = str | Agent | Policy
+"""``random``, a run folder, an agent, or a function from an observation to actions."""
+
+
+@named_arguments(SettingError)
+class MaskedEnvironment(Environment):
+    """A game of several players as one of them sees it.
+
+    What the learner sees is what the game shows its seat, and nothing else. Its reward is all that
+    the seat has got since its last action. An episode ends when the seat is out; the others do not
+    play to the end. A game that ends before the learner's first turn is not an episode.
+
+    Args:
+        game: The game, or its class.
+        opponents: Who plays the other seats: one for all, or a list with one for each. They are
+            drawn anew for each episode where they are more than one and seats are shuffled.
+        shuffle_seats: Whether the learner gets another seat in each episode.
+        seat: The learner's seat where seats are not shuffled; the first one if None.
+        **settings: Of the game.
+
+    Raises:
+        SettingError: Opponents that are none, or another number of them than of other seats.
+        SeatError: A seat that does not exist.
+    """
+
+    def __init__(
+        self,
+        game: MultiPlayerEnvironment | Callable[..., MultiPlayerEnvironment],
+        opponents: Opponent | Sequence[Opponent] = "random",
+        shuffle_seats: bool = True,
+        seat: Seat | None = None,
+        trust: bool = False,
+        **settings: Any,
+    ) -> None:
+        self._game = _game(game, settings)
+        self._table = Table(self._game)
+        self._reader = FrameReader(self._game.obs_space(), self._game.action_space())
+        others = len(self._table.seats) - 1
+        each: list[Any] = (
+            list(opponents) if isinstance(opponents, list | tuple) else [opponents] * others
+        )
+        if len(each) != others:
+            raise SettingError(
+                "the number of opponents is not that of the other seats",
+                expected=f"one opponent for all, or a list of {others}",
+                received=len(each),
+            )
+        self._opponents = [_Opponent.of(own, self._reader, trust) for own in each]
+        self._shuffle = shuffle_seats
+        self._learner = self._number_of(seat)
+        self._players: dict[int, _Opponent] = {}
+        self._asked: dict[int, tuple[Observation, Frame]] = {}
+        self.y_axis = self._game.y_axis
+
+    def obs_space(self) -> ObsSpace:
+        """The game's."""
+        return self._reader.obs_space
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """The game's."""
+        return self._reader.action_space
+
+    @property
+    def unwrapped(self) -> MultiPlayerEnvironment:
+        """The game, with all that the learner does not see."""
+        return self._game
+
+    @property
+    def seat(self) -> Seat:
+        """The learner's seat in this episode."""
+        return self._table.seats[self._learner]
+
+    def seed(self, seed: int) -> None:
+        """Seed the seats' order, the game, and what opponents draw."""
+        super().seed(seed)
+        self._game.seed(int(self.rng.integers(2**32)))
+        for opponent in self._opponents:
+            opponent.seed(int(self.rng.integers(2**32)))
+
+    def reset(self) -> Observation:
+        """Deal the seats, and play until the learner is asked."""
+        opponents = list(self._opponents)
+        if self._shuffle:
+            self._learner = int(self.rng.integers(len(self._table.seats)))
+            self.rng.shuffle(opponents)  # type: ignore[arg-type]
+        others = [i for i in range(len(self._table.seats)) if i != self._learner]
+        self._players = dict(zip(others, opponents, strict=True))
+        for opponent in opponents:
+            opponent.reset()
+        self._asked = {}
+        shown = self._play_on(self._table.reset(), 0.0, {})
+        if not shown.done:
+            shown.reward = 0.0
+        return shown
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play until the learner is asked again, or out."""
+        return self._play_on(self._next({self._learner: actions}), 0.0, {})
+
+    def _play_on(self, told: Told, reward: float, metrics: dict[str, float]) -> Observation:
+        for _ in range(MOST_IDLE_STEPS):
+            asked = self._note(told)
+            own = told.get(self._learner)
+            if own is not None:
+                reward += float(own.reward)
+                metrics = {**metrics, **own.metrics}
+                if own.done or own.truncated or asked:
+                    shown = copy.copy(own)
+                    shown.reward, shown.metrics = reward, metrics
+                    return shown
+            if self._table.is_over:
+                # The learner has never been asked, or another end than its own was missed.
+                raise SeatError("the game is over, and the learner was never told")
+            told = self._next({})
+        raise SeatError(
+            f"the learner has not been asked in {MOST_IDLE_STEPS:,} steps",
+            expected="an observation with actors for its seat, or done=True",
+        )
+
+    def _note(self, told: Told) -> bool:
+        """Remember who is asked what; whether the learner is among them."""
+        for seat, observation in told.items():
+            frame = self._reader.read(observation)
+            self._asked.pop(seat, None)
+            if not frame.done and any(len(mask.actors) for mask in frame.actions.values()):
+                self._asked[seat] = observation, frame
+        return self._asked.pop(self._learner, None) is not None
+
+    def _next(self, actions: dict[int, Mapping[ActionName, Action]]) -> Told:
+        """Let all who are asked act, the learner by ``actions``."""
+        for seat, player in self._players.items():
+            if (asked := self._asked.pop(seat, None)) is not None:
+                actions[seat] = player.act(*asked)
+        return self._table.act(actions)
+
+    def has_state(self) -> bool:
+        """Not: opponents may have states of their own."""
+        return False
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """The game's picture, in which hidden things may be seen."""
+        return self._game.render(**kwargs)
+
+    def render_text(self) -> str:
+        """The game as text."""
+        return self._game.render_text()
+
+    def close(self) -> None:
+        """Close the game."""
+        self._game.close()
+
+    def _number_of(self, seat: Seat | None) -> int:
+        seats = self._table.seats
+        if seat is None:
+            return 0
+        if seat not in seats:
+            raise SeatError(
+                f"there is no seat {shorten(seat)}",
+                options=map(str, seats),
+                hint=nearest(seat, [own for own in seats if isinstance(own, str)]),
+            )
+        return seats.index(seat)
+
+
+class _Opponent:
+    """Plays other seats, from checked frames.
+
+    Args:
+        act: From what a seat that is asked sees, as it is and checked, to its actions.
+        agent: What is behind it, if anything is.
+    """
+
+    def __init__(
+        self, act: Callable[[Observation, Frame], Mapping[ActionName, Action]], agent: Any = None
+    ) -> None:
+        self.act = act
+        self._agent = agent
+
+    @classmethod
+    def of(cls, given: Opponent, reader: FrameReader, trust: bool) -> _Opponent:
+        """The opponent that somebody has named."""
+        agent: Any = given
+        spaces = reader.obs_space, reader.action_space
+        if isinstance(given, str):
+            agent = RandomAgent(*spaces, 0) if given == "random" else load_agent(given, 0, trust)
+        if hasattr(agent, "decide"):
+
+            def act(_: Observation, frame: Frame) -> Mapping[ActionName, Action]:
+                chosen = agent.decide(batch_frames([frame], *spaces)).chosen
+                return typed_actions(frame, chosen, spaces[1])
+
+            return cls(act, agent)
+        if callable(agent):
+            return cls(lambda observation, _: agent(observation), agent)
+        raise SettingError(
+            "an opponent cannot play",
+            expected="'random', a run folder, an agent, or a function of an observation",
+            received=shorten(given),
+        )
+
+    def seed(self, seed: int) -> None:
+        """Restart what it draws, where it can."""
+        if callable(seeding := getattr(self._agent, "seed", None)):
+            seeding(seed)
+
+    def reset(self) -> None:
+        """Begin another game, where it remembers anything of the last one."""
+        if callable(forget := getattr(self._agent, "reset", None)):
+            forget()
+
+
+def _game(
+    game: MultiPlayerEnvironment | Callable[..., MultiPlayerEnvironment],
+    settings: Mapping[str, Any],
+) -> MultiPlayerEnvironment:
+    made: Any = game
+    if not isinstance(made, MultiPlayerEnvironment) and callable(made):
+        made = made(**settings)
+    if not isinstance(made, MultiPlayerEnvironment):
+        raise SettingError(
+            "the game of a MaskedEnvironment has no seats",
+            expected="a subclass of MultiPlayerEnvironment, or an instance",
+            received=shorten(game),
+        )
+    return made

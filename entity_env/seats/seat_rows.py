@@ -1,0 +1,325 @@
+"""Games of several players as the rows of a ``VecEnv``: one row for each seat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action
+from entity_env.arguments import named_arguments
+from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.row_reader import RowReader, Rows
+from entity_env.batching.vec_obs import VecObs
+from entity_env.environment import check_seed, environment_failed
+from entity_env.errors import (
+    DAMAGES,
+    EntityEnvError,
+    ObservationError,
+    SeatError,
+    SettingError,
+    shorten,
+)
+from entity_env.metrics import EpisodeTracker, metric_columns
+from entity_env.observation import Observation
+from entity_env.rows.garbage import uncollected
+from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
+from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.seats.table import Table, Told
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
+
+__all__ = ["MOST_IDLE_STEPS", "SeatRows"]
+
+MOST_IDLE_STEPS = 10_000
+"""So many steps in a row may ask nobody in a game; one that never asks again is an error then."""
+
+
+class _Seen(NamedTuple):
+    """What a row has been told, and by which function of its game."""
+
+    row: int
+    observation: Observation
+    what: str
+
+
+@named_arguments(SettingError)
+class SeatRows(VecEnv):
+    """Plays games of several players in a loop; the seats of a game are consecutive rows.
+
+    ``VecObs.rows`` names the seats that are asked. A game goes on when all of its seats that are
+    asked have acted, and in each step where it asks nobody. It begins anew in the step in which it
+    is over. The length of a seat's episode counts its own decisions.
+
+    Args:
+        create_env: Makes one game; called once for each.
+        num_envs: The number of rows R, a multiple of the number of seats.
+        seed: Seeds all games; game i draws from the i-th stream that is spawned from it.
+        first_game: The number of the first game in errors and seeds, where this is a part of a
+            larger whole.
+    """
+
+    def __init__(
+        self,
+        create_env: Callable[[], MultiPlayerEnvironment],
+        num_envs: int,
+        seed: int = 0,
+        *,
+        first_game: int = 0,
+    ) -> None:
+        check_count("number of environments", num_envs)
+        self._first_game = first_game
+        self._tables = [Table(_made(create_env))]
+        self._seats = self._tables[0].seats
+        if num_envs % len(self._seats):
+            below = num_envs - num_envs % len(self._seats)
+            raise SettingError(
+                f"{num_envs} rows cannot be shared by games of {len(self._seats)} seats",
+                expected=f"a multiple of {len(self._seats)}, such as {below + len(self._seats)}",
+                received=num_envs,
+            )
+        games = num_envs // len(self._seats)
+        self._tables += [Table(_made(create_env)) for _ in range(games - 1)]
+        self._check_alike()
+        self._reader = RowReader(**self._spaces(self._tables[0]))
+        self._episodes = [EpisodeTracker() for _ in range(num_envs)]
+        self._rows: Rows = None  # type: ignore[assignment]  # what the next actions answer
+        self._asked = np.zeros(0, np.int64)
+        self._idle = np.zeros(games, np.int64)
+        self._step = 0
+        self._seed_all(seed)
+
+    def obs_space(self) -> ObsSpace:
+        """What each seat observes."""
+        return self._reader.obs_space
+
+    def action_space(self) -> dict[ActionName, ActionSpace]:
+        """What each seat can do."""
+        return self._reader.action_space
+
+    def __len__(self) -> int:
+        """The number of rows: games times seats."""
+        return len(self._episodes)
+
+    def has_state(self) -> bool:
+        """Whether every game saves and restores its state."""
+        return all(table.game.has_state() for table in self._tables)
+
+    @uncollected
+    def _reset(self, seed: int | None) -> VecObs:
+        if seed is not None:
+            self._seed_all(seed)
+        self._step = 0
+        self._idle[:] = 0
+        return self._begun(self._began(range(len(self._tables))))
+
+    @uncollected
+    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+        self._step += 1
+        seen: list[_Seen] = []
+        for game, answers in enumerate(self._answers(chosen)):
+            told = self._call(game, "act", self._tables[game].act, answers)
+            seen += self._seen(game, told, "act")
+        now = self._read(seen)
+        reward = np.zeros(len(self))
+        done, truncated = np.zeros((2, len(self)), np.bool_)
+        rows = [own.row for own in seen]
+        reward[rows], done[rows] = now.outcome.rewards, now.outcome.done
+        truncated[rows] = now.outcome.truncated
+        final = None
+        if truncated.any():
+            final = self._read([own for own in seen if truncated[own.row]]).obs
+        for row in self._asked:
+            self._episodes[row].length += 1
+        for own, metrics in zip(seen, now.outcome.metrics, strict=True):
+            self._episodes[own.row].add(float(reward[own.row]), metrics, steps=0)
+        summaries = [
+            self._episodes[row].summary() if done[row] else None for row in range(len(self))
+        ]
+        for row in np.flatnonzero(done):
+            self._episodes[row].begin({})
+        over = [game for game, table in enumerate(self._tables) if table.is_over]
+        obs = self._ask(seen, now, over)
+        return replace(
+            obs,
+            reward=reward.astype(np.float32),
+            done=done,
+            truncated=truncated,
+            metrics=metric_columns(summaries) if done.any() else {},
+            final=final,
+        )
+
+    def _ask(self, seen: list[_Seen], now: Rows, over: list[int]) -> VecObs:
+        """Start the games that are over anew, and make one batch of those who are asked."""
+        asks = _asks(now)
+        if over:
+            began = self._began(over)
+            first = self._read(began)
+            self._begin_episodes(began, first)
+            both = [*zip(seen, asks, strict=True), *zip(began, _asks(first), strict=True)]
+        else:
+            both = list(zip(seen, asks, strict=True))
+        asked = sorted((own for own, is_asked in both if is_asked), key=lambda own: own.row)
+        self._rows = now if asked == seen else self._read(asked)
+        self._asked = np.array([own.row for own in asked], np.int64)
+        self._count_idle()
+        return replace(self._rows.obs, rows=self._asked, reward=np.zeros(len(self), np.float32))
+
+    def _begun(self, began: list[_Seen]) -> VecObs:
+        """The first observation after a reset or a restored state, in which nothing happened."""
+        now = self._read(began)
+        self._begin_episodes(began, now)
+        nothing = np.zeros(len(self), np.bool_)
+        obs = self._ask(began, now, [])
+        return replace(obs, done=nothing, truncated=nothing)
+
+    def _begin_episodes(self, began: list[_Seen], now: Rows) -> None:
+        """Begin the episodes of seats whose game has begun; those of a restored one go on."""
+        for own, metrics in zip(began, now.outcome.metrics, strict=True):
+            if own.what == "reset":
+                self._episodes[own.row].begin(metrics)
+
+    def _began(self, games: Any) -> list[_Seen]:
+        seen: list[_Seen] = []
+        for game in games:
+            seen += self._seen(game, self._call(game, "reset", self._tables[game].reset), "reset")
+        return seen
+
+    def _answers(
+        self, chosen: Mapping[ActionName, RaggedBufferI64]
+    ) -> list[dict[int, dict[ActionName, Action]]]:
+        """The actions of each seat that was asked, game by game."""
+        answers: list[dict[int, dict[ActionName, Action]]] = [{} for _ in self._tables]
+        typed = self._rows.typed_actions(chosen, self.action_space())
+        for row, own in zip(self._asked.tolist(), typed, strict=True):
+            game, seat = divmod(row, len(self._seats))
+            answers[game][seat] = own
+        return answers
+
+    def _seen(self, game: int, told: Told, what: str) -> list[_Seen]:
+        first = game * len(self._seats)
+        return [_Seen(first + seat, observation, what) for seat, observation in told.items()]
+
+    def _read(self, seen: list[_Seen]) -> Rows:
+        def where(i: int) -> str:
+            game, seat = divmod(seen[i].row, len(self._seats))
+            return f"{self._where(game)}, seat {self._seats[seat]!r}, {seen[i].what}"
+
+        return self._reader.read([own.observation for own in seen], where)
+
+    def _count_idle(self) -> None:
+        self._idle += 1
+        self._idle[self._asked // len(self._seats)] = 0
+        if self._idle.max() > MOST_IDLE_STEPS:
+            raise SeatError(
+                f"the game has asked nobody in {MOST_IDLE_STEPS:,} steps",
+                expected="an observation with actors for a seat, or done=True for each in the game",
+            ).located(self._where(int(self._idle.argmax())))
+
+    def _seed_all(self, seed: int) -> None:
+        seed = check_seed(seed)
+        for game, table in enumerate(self._tables):
+            stream = np.random.SeedSequence(seed, spawn_key=(self._first_game + game,))
+            self._call(game, "seed", table.game.seed, int(stream.generate_state(1)[0]))
+
+    def _get_state(self) -> list[Any]:
+        state: list[Any] = []
+        for game, table in enumerate(self._tables):
+            shared = {
+                "env": self._call(game, "get_state", table.game.get_state),
+                "rng": table.game.rng.bit_generator.state,
+                "step": self._step,
+                "idle": int(self._idle[game]),
+            }
+            for seat in range(len(self._seats)):
+                episode = self._episodes[game * len(self._seats) + seat].get_state()
+                own = {"inside": seat in table.inside, "episode": episode}
+                state.append(own if seat else {**own, "game": shared})
+        return state
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        check_saved_rows(state, len(self))
+        seen: list[_Seen] = []
+        for game, table in enumerate(self._tables):
+            first = game * len(self._seats)
+            saved = state[first : first + len(self._seats)]
+            try:
+                shared = saved[0]["game"]
+                table.game.rng.bit_generator.state = shared["rng"]
+                self._step, self._idle[game] = int(shared["step"]), int(shared["idle"])
+                inside = [seat for seat, own in enumerate(saved) if own["inside"]]
+                for seat, own in enumerate(saved):
+                    self._episodes[first + seat].set_state(own["episode"])
+                own = shared["env"]
+            except DAMAGES as error:
+                raise damaged_state(saved, error).located(self._where(game)) from error
+            told = self._call(game, "set_state", table.set_state, own, inside)
+            seen += self._seen(game, told, "set_state")
+        return self._begun(seen)
+
+    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
+        pictures = [
+            self._call(game, "render", lambda t=table: t.game.render(**kwargs))
+            for game, table in enumerate(self._tables)
+        ]
+        return [picture for picture in pictures for _ in self._seats]
+
+    def _close(self) -> None:
+        failed: EntityEnvError | None = None
+        for game, table in enumerate(self._tables):
+            try:
+                self._call(game, "close", table.game.close)
+            except EntityEnvError as error:  # the others hold something to release, too
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def _call(self, game: int, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except EntityEnvError as error:
+            raise error.located(f"{self._where(game)}, {what}") from error.__cause__
+        except Exception as error:
+            raise environment_failed(what, error).located(self._where(game)) from error
+
+    def _where(self, game: int) -> str:
+        return f"game {self._first_game + game}, step {self._step}"
+
+    def _spaces(self, table: Table) -> dict[str, Any]:
+        return {"obs_space": table.game.obs_space(), "action_space": table.game.action_space()}
+
+    def _check_alike(self) -> None:
+        check_same_spaces([self._spaces(table) for table in self._tables], lambda i: f"game {i}")
+        for game, table in enumerate(self._tables):
+            if table.seats != self._seats:
+                raise SeatError(
+                    "the games have other seats than the first one",
+                    expected=list(self._seats),
+                    received=list(table.seats),
+                ).located(f"game {game}")
+            if any(table.game is other.game for other in self._tables[:game]):
+                raise ObservationError(
+                    "create_env made the same game again", expected="a game of its own at each call"
+                ).located(f"game {game}")
+
+
+def _made(create_env: Callable[[], MultiPlayerEnvironment]) -> MultiPlayerEnvironment:
+    game: Any = create_env() if callable(create_env) else create_env
+    if game is create_env or not isinstance(game, MultiPlayerEnvironment):
+        raise ObservationError(
+            "create_env did not make a game of several players",
+            expected="a subclass of entity_env.MultiPlayerEnvironment, or what makes an instance",
+            received=shorten(game),
+        )
+    return game
+
+
+def _asks(rows: Rows) -> list[bool]:
+    """Whether each observation has something to choose, and is not the last one."""
+    asks = np.zeros(len(rows.obs), np.bool_)
+    for mask in rows.obs.action_masks.values():
+        asks |= np.asarray(mask.actors.size1()) > 0
+    found: list[bool] = (asks & ~rows.obs.done).tolist()
+    return found

@@ -1,0 +1,172 @@
+"""One game and its seats: who is in it, and whether what it says about them can be true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from entity_env.actions import Action
+from entity_env.batching.step_results import is_over
+from entity_env.environment import call_environment
+from entity_env.errors import SeatError, nearest, shorten
+from entity_env.observation import Observation
+from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
+from entity_env.spaces import ActionName
+
+__all__ = ["Table", "seats_of"]
+
+Told = dict[int, Observation]
+"""What seats are told, by their number, ascending."""
+
+
+class Table:
+    """Plays a game by the numbers of its seats, and checks what it returns.
+
+    Args:
+        game: The game.
+    """
+
+    def __init__(self, game: MultiPlayerEnvironment) -> None:
+        self.game = game
+        self.seats = seats_of(game)
+        self.is_over = True
+        self._number = {seat: i for i, seat in enumerate(self.seats)}
+        self.inside: set[int] = set()
+        self._left: set[int] = set()
+
+    def reset(self) -> Told:
+        """Start a game.
+
+        Raises:
+            SeatError: Nobody takes part, or somebody is out from the beginning.
+        """
+        self.inside.clear()
+        self._left.clear()
+        told = self._told("reset", self.game.reset)
+        for seat, observation in told.items():
+            if is_over(observation):
+                raise SeatError(
+                    f"reset returned an observation of seat {self.seats[seat]!r} that is done",
+                    expected="done=False, or no observation of a seat that does not take part",
+                )
+        if not told:
+            raise SeatError(
+                "reset returned no observation",
+                expected="one for each seat that takes part from the beginning",
+            )
+        self.inside.update(told)
+        self.is_over = False
+        return told
+
+    def act(self, actions: Mapping[int, Mapping[ActionName, Action]]) -> Told:
+        """Go on; afterwards ``is_over`` says whether that was the end of the game.
+
+        Raises:
+            SeatError: The game ends without having let everybody go, or lets somebody go twice.
+        """
+        own = {self.seats[seat]: taken for seat, taken in actions.items()}
+        told = self._told("act", self.game.act, own)
+        for seat, observation in told.items():
+            if not is_over(observation):
+                self.inside.add(seat)
+                self._left.discard(seat)
+                continue
+            if seat in self._left:
+                raise SeatError(
+                    f"seat {self.seats[seat]!r} is done, and was so already",
+                    expected="one end; whoever comes back sees something that is not done first",
+                )
+            self.inside.discard(seat)  # where the game ends before its first turn, it was not in
+            self._left.add(seat)
+        said = call_environment("is_over", self.game.is_over)
+        self.is_over = not self.inside if said is None else bool(said)
+        if self.is_over and self.inside:
+            left = [self.seats[seat] for seat in sorted(self.inside)]
+            raise SeatError(
+                "the game is over, and seats are still in it",
+                expected="an observation with done=True for each of them",
+                received=shorten(left),
+            )
+        return told
+
+    def set_state(self, state: Any, inside: Sequence[int]) -> Told:
+        """Go back to a saved game, in which these seats are inside."""
+        told = self._told("set_state", self.game.set_state, state)
+        if not set(told) <= set(inside):
+            raise SeatError(
+                "set_state returned observations of seats that were not in the game",
+                received=shorten([self.seats[i] for i in sorted(set(told) - set(inside))]),
+            )
+        self.inside = set(inside)
+        self._left.clear()
+        self.is_over = False
+        return told
+
+    def _told(self, what: str, function: Any, *arguments: Any) -> Told:
+        returned = call_environment(what, function, *arguments)
+        if not isinstance(returned, Mapping):
+            raise SeatError(
+                f"{what} did not return a dict",
+                expected="{seat: Observation}, for all seats that something has happened to",
+                received=shorten(returned),
+            )
+        told: Told = {}
+        for seat, observation in returned.items():
+            if seat not in self._number:
+                raise SeatError(
+                    f"{what} returned an observation of seat {shorten(seat)}, which does not exist",
+                    options=map(str, self.seats),
+                    hint=nearest(seat, [s for s in self.seats if isinstance(s, str)]),
+                )
+            if not isinstance(observation, Observation):
+                raise SeatError(
+                    f"{what} returned something else than an observation for seat {seat!r}",
+                    expected="Observation(...)",
+                    received=shorten(observation),
+                )
+            told[self._number[seat]] = observation
+        return dict(sorted(told.items()))
+
+
+def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
+    """The seats of a game.
+
+    Raises:
+        SeatError: It has none, or names one twice, or a team has seats that there are not, or
+            shares them with another.
+    """
+    given = game.seats()
+    seats = None if isinstance(given, str) else tuple(given) if _is_listed(given) else None
+    if not seats:
+        raise SeatError("seats() is no list of seats", expected="a list", received=shorten(given))
+    try:
+        known = set(seats)
+    except TypeError as error:
+        raise SeatError(
+            "a seat cannot be looked up",
+            expected="strings, numbers, tuples of them",
+            received=shorten(given),
+        ) from error
+    if len(known) < len(seats):
+        raise SeatError("seats() names a seat twice", received=shorten(list(seats)))
+    of: dict[Seat, str] = {}
+    for team, members in game.teams().items():
+        for seat in members:
+            if seat not in known:
+                raise SeatError(
+                    f"team {team!r} has a seat that does not exist",
+                    received=shorten(seat),
+                    options=map(str, seats),
+                )
+            if seat in of:
+                raise SeatError(f"seat {seat!r} is in two teams", received=[of[seat], team])
+            of[seat] = team
+    return seats
+
+
+def _is_listed(given: object) -> bool:
+    try:
+        iter(given)  # type: ignore[call-overload]
+    except TypeError:
+        return False
+    return True

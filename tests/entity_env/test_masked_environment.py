@@ -1,0 +1,148 @@
+"""One seat of a game of several players as a plain environment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ragged_envs.tic_tac_toe import LINES, TicTacToe
+from support.seat_games import Played, Secrets, asked, told
+
+from entity_env import ListEnv, MaskedEnvironment, SelectEntityAction, check_env, errors, make
+from entity_env.actions import CategoricalAction
+from entity_env.player.episodes import play_episodes, play_scripted, random_policy
+
+GO = {"Go": CategoricalAction(["card"], np.array([1]), ["left", "right"])}
+
+
+def left(observation):
+    return {"Go": CategoricalAction(["card"], np.array([0]), ["left", "right"])}
+
+
+def first_empty(observation):
+    return _mark(observation, observation.actions["Mark"].actee_ids[0])
+
+
+def blocks_and_wins(observation):
+    """Completes a line, its own first, else takes the first empty cell."""
+    marks = [int(row[2]) for row in observation.features["Cell"]]
+    for own in (1, 2):
+        for line in LINES:
+            taken = [marks[cell] for cell in line]
+            if taken.count(own) == 2 and taken.count(0) == 1:
+                return _mark(observation, ("Cell", line[taken.index(0)]))
+    return first_empty(observation)
+
+
+def _mark(observation, cell):
+    return {"Mark": SelectEntityAction(["me"], [cell])}
+
+
+def test_the_learner_gets_what_its_seat_gets_between_two_of_its_decisions():
+    game = Played(
+        {"b": asked(1.0)},
+        {"a": asked(2.0, reward=9.0), "b": told(0.5)},
+        {"b": asked(3.0, reward=1.0)},
+        {"a": told(1.0, True), "b": told(0.25), "c": asked()},
+        {"b": asked(4.0, reward=-1.0)},
+        {"b": told(2.0, True, score=3.0), "c": told(0.0, True)},
+    )
+    env = MaskedEnvironment(game, left, shuffle_seats=False, seat="a")
+    shown = env.reset()
+    assert (shown.features["Card"], shown.reward, shown.done) == ([[2.0]], 0.0, False)
+    assert game.heard == [{"b": "left"}]
+    shown = env.act(GO)
+    assert (shown.reward, shown.done) == (1.0, True)
+    assert game.heard == [{"b": "left"}, {"a": "right"}, {"b": "left"}]
+    env = MaskedEnvironment(game, left, shuffle_seats=False, seat="b")
+    assert env.reset().features["Card"] == [[1.0]]
+    assert env.act(GO).reward == 1.5
+    shown = env.act(GO)
+    assert (shown.features["Card"], shown.reward) == ([[4.0]], -0.75)
+    shown = env.act(GO)
+    assert (shown.reward, shown.done, shown.metrics) == (2.0, True, {"score": 3.0})
+
+
+def test_a_game_that_ends_before_the_learners_turn_is_played_again():
+    class Once(Played):
+        games = 0
+
+        def reset(self):
+            Once.games += 1
+            self.at = 0
+            early = [{"a": asked()}, {"a": told(1.0, True), "b": told(-5.0, True)}]
+            late = [{"a": asked()}, {"a": told(), "b": asked(2.0)}, {"b": told(0.5, True)}]
+            self.script = early if Once.games < 3 else late
+            return self.script[0]
+
+    env = ListEnv(lambda: MaskedEnvironment(Once, left, shuffle_seats=False, seat="b"), 1)
+    obs = env.reset()
+    assert Once.games == 3
+    assert obs.features["Card"].as_array().tolist() == [[2.0]]
+
+
+def test_nothing_of_other_seats_is_seen():
+    """Whoever saw the next seat's bit would always win; of what is seen nothing says it."""
+    env = MaskedEnvironment(lambda: Secrets(3), left)
+    env.seed(1)
+    shown, bits = [], []
+    for _ in range(4000):
+        observation = env.reset()
+        game = env._game
+        assert observation.features == {"Card": [[float(game.bits[env.seat])]]}
+        assert set(observation.actions) == {"Go"}
+        shown.append(observation.features["Card"][0][0])
+        bits.append(game.bits[(env.seat + 1) % 3])
+        env.act(GO)
+    assert abs(np.corrcoef(shown, bits)[0, 1]) < 0.05
+    for policy in (random_policy(0), random_policy(1)):
+        won = play_episodes(lambda: MaskedEnvironment(lambda: Secrets(3), left), policy, 4000, 0)
+        assert abs(won["episodic_reward"].mean()) < 0.06
+
+
+def test_seats_are_shuffled_and_each_opponent_keeps_its_own():
+    env = MaskedEnvironment(lambda: Secrets(4), [left, "random", left])
+    env.seed(3)
+    seats = []
+    for _ in range(400):
+        env.reset()
+        seats.append(env.seat)
+    assert np.bincount(seats).min() > 70
+    fixed = MaskedEnvironment(lambda: Secrets(4), left, shuffle_seats=False, seat=2)
+    assert {(fixed.reset(), fixed.seat)[1] for _ in range(20)} == {2}
+
+
+def test_a_seed_gives_one_run():
+    def play():
+        return play_scripted(lambda: MaskedEnvironment(TicTacToe), first_empty, 30, 5)
+
+    assert {k: v.tolist() for k, v in play().items()} == {k: v.tolist() for k, v in play().items()}
+
+
+def test_a_script_beats_random_players_and_draws_itself():
+    def against(opponent):
+        played = play_scripted(
+            lambda: MaskedEnvironment(TicTacToe, opponent), blocks_and_wins, 400, 0
+        )
+        return played["win"].mean()
+
+    assert against("random") > 0.85
+    assert 0.4 < against(blocks_and_wins) < 0.6
+
+
+def test_it_is_a_sound_environment():
+    check_env(lambda: MaskedEnvironment(TicTacToe))
+    assert isinstance(make("tic_tac_toe"), MaskedEnvironment)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"seat": "Y"}, errors.SeatError, "there is no seat 'Y'"),
+        ({"opponents": [left]}, errors.SettingError, "not that of the other seats"),
+        ({"opponents": 3}, errors.SettingError, "cannot play"),
+        ({"game": dict}, errors.SettingError, "no seats"),
+    ],
+)
+def test_mistakes_are_named(given, error, words):
+    with pytest.raises(error, match=words):
+        MaskedEnvironment(**{"game": lambda: Secrets(3), **given})

@@ -1,0 +1,59 @@
+"""Games of several players in the trainer: every seat is played and trained by one network."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ragged_envs.tic_tac_toe import TicTacToe
+from support.seat_games import Secrets
+from support.trainer_runs import small_config
+
+from ppo_trainer import resume, train
+from ppo_trainer.config import EvalConfig, RolloutConfig
+
+
+def test_both_seats_are_trained_and_random_players_are_the_measure(tmp_path):
+    config = small_config(
+        total_timesteps=4096,
+        rollout=RolloutConfig(num_envs=32, steps=16),
+        run_dir=str(tmp_path),
+        eval=EvalConfig(episodes=40),
+    )
+    result = train(config, env=TicTacToe)
+    assert [e.player for e in result.evaluations][-1] == "random play"
+    lines = [json.loads(line) for line in (result.run / "metrics.jsonl").read_text().splitlines()]
+    # one seat's win is the other's loss
+    assert lines[-1]["episodic_reward"] == pytest.approx(0.0, abs=1e-6)
+    assert result.steps >= 4096
+
+
+def test_a_resumed_run_ends_as_if_it_had_not_stopped(tmp_path):
+    def config(name):
+        return small_config(
+            total_timesteps=2048,
+            rollout=RolloutConfig(num_envs=16, steps=16),
+            run_dir=str(tmp_path),
+            run_name=name,
+            eval=EvalConfig(episodes=0),
+        )
+
+    whole = train(config("whole"), env=TicTacToe)
+    part = train(config("part"), env=TicTacToe, stop=lambda updates: updates == 3)
+    assert part.interrupted
+    rest = resume(part.run, env=TicTacToe)
+    for (name, ours), theirs in zip(
+        whole.net.state_dict().items(), rest.net.state_dict().values(), strict=True
+    ):
+        assert ours.equal(theirs), name
+
+
+def test_what_nobody_can_know_is_not_learned(tmp_path):
+    config = small_config(
+        total_timesteps=8192,
+        rollout=RolloutConfig(num_envs=30, steps=16),
+        run_dir=str(tmp_path),
+        eval=EvalConfig(episodes=600),
+    )
+    result = train(config, env=Secrets)
+    assert abs(result.evaluations[0].mean("episodic_reward")) < 0.15
