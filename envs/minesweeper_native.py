@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import (
@@ -114,8 +114,8 @@ class MineSweeperVec(VecEnv):
         return self._first()
 
     def _check(
-        self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
-    ) -> Mapping[ActionName, RaggedBufferI64]:
+        self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
+    ) -> Mapping[ActionName, ActionBuffer]:
         """A quick yes for what is right; all else goes to the check that knows what is wrong."""
         if type(actions) is dict and len(actions) == 2 and actions.keys() == ACTION_SPACE.keys():
             moves, shots = actions["Move"], actions["Fire Orbital Cannon"]
@@ -131,7 +131,7 @@ class MineSweeperVec(VecEnv):
                     return {"Move": moves, "Fire Orbital Cannon": shots}
         return super()._check(actions, obs)
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._step += 1
         rows = len(self)
         reward = np.empty(rows, np.float32)

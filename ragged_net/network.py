@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
+    GLOBAL_ACTIONS,
     ActionSpace,
-    GlobalCategoricalActionSpace,
     ObsSpace,
     SelectEntityActionSpace,
     check_action_space,
 )
-from ragged_net.actors import CategoricalActors, SelectActors
+from ragged_net.actors import CategoricalActors, ContinuousActors, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.check import (
     Flags,
@@ -26,6 +27,7 @@ from ragged_net.check import (
 )
 from ragged_net.config import NetConfig
 from ragged_net.errors import DeviceError, DtypeError, check_kind
+from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.heads.pairs import Pairs
@@ -90,15 +92,12 @@ class RaggedNet(nn.Module):
         self.obs_space, self.action_space = obs_space, check_action_space(action_space)
         self.config, self.value_config = config or NetConfig(), value_config
         self.with_global = bool(obs_space.global_features) or any(
-            isinstance(space, GlobalCategoricalActionSpace) for space in self.action_space.values()
+            isinstance(space, GLOBAL_ACTIONS) for space in self.action_space.values()
         )
         self.encoder = Encoder(obs_space, self.with_global, self.config)
         # A list in the order of the action space: a ModuleDict refuses some action names.
         self.heads = nn.ModuleList(
-            SelectEntityHead(self.config.dim)
-            if isinstance(space, SelectEntityActionSpace)
-            else CategoricalHead(self.config.dim, len(space))
-            for space in self.action_space.values()
+            _head(self.config.dim, space) for space in self.action_space.values()
         )
         self.value_encoder = (
             None
@@ -122,7 +121,7 @@ class RaggedNet(nn.Module):
         Args:
             batch: B frames.
             given: For each action (A,) int64: evaluate these choices (entity indices for a
-                selection) instead of drawing any.
+                selection) instead of drawing any. For a continuous action (A, K) float32.
             generator: Draws the actions; torch's global one if None. On the batch's device.
             greedy: Take the likeliest choice instead of drawing.
             trusted: These frames, and the choices ``given``, come from earlier passes, which have
@@ -153,16 +152,19 @@ class RaggedNet(nn.Module):
             if isinstance(actors, SelectActors) and actors.actors.num_rows
         }
         if flags is not None:
-            flag_actions(batch, layout, hidden, pairs, given, flags)
+            flag_actions(batch, layout, hidden, pairs, given, self._bounds(), flags)
             flags.check()
         encoded = self.encoder(batch, layout, hidden, self._asked(batch, layout))
         rows, actions = iter(encoded.rows), {}
         for name, head in zip(self.action_space, self.heads, strict=True):
             actors = batch.actions[name]
             if not actors.actors.num_rows:
-                actions[name] = draw.nobody(actors)
+                width = head.low.shape[0] if isinstance(head, ContinuousHead) else 1
+                actions[name] = draw.nobody(actors, width)
                 continue
-            if isinstance(actors, CategoricalActors):
+            if isinstance(actors, ContinuousActors):
+                actions[name] = draw.continuous(name, actors, head(next(rows)))
+            elif isinstance(actors, CategoricalActors):
                 actions[name] = draw.categorical(name, actors, head(next(rows), actors.mask))
             else:
                 actions[name] = draw.select(name, actors, head(next(rows), next(rows), pairs[name]))
@@ -238,6 +240,11 @@ class RaggedNet(nn.Module):
             hidden = hidden.index_copy(0, layout.dest[name], ~visible)
         return layout, hidden
 
+    def _bounds(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """The bounds (K,) of each continuous action."""
+        heads = zip(self.action_space, self.heads, strict=True)
+        return {n: (head.low, head.high) for n, head in heads if isinstance(head, ContinuousHead)}
+
     def _asked(self, batch: EntityBatch, layout: Layout) -> list[Tensor]:
         """The flat rows of those whom the heads read, action by action."""
         asked = []
@@ -248,3 +255,11 @@ class RaggedNet(nn.Module):
                 if isinstance(actors, SelectActors):
                     asked.append(layout.flat_rows(actors.actees))
         return asked
+
+
+def _head(dim: int, space: ActionSpace) -> nn.Module:
+    if isinstance(space, SelectEntityActionSpace):
+        return SelectEntityHead(dim)
+    if isinstance(space, CONTINUOUS_ACTIONS):
+        return ContinuousHead(dim, space)
+    return CategoricalHead(dim, len(space))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -194,12 +195,14 @@ class RunAgent:
             output = self.loaded.net(batch, generator=self._generator, greedy=greedy)
         actions = check_output(output).actions
         chosen = {name: _chosen(own) for name, own in actions.items()}
-        probs = {name: _probs(own) for name, own in actions.items()}
+        probs = {name: _probs(own) for name, own in actions.items() if own.mean is None}
+        normal = {name: _normal(own) for name, own in actions.items() if own.mean is not None}
         return [
             Decision(
                 chosen={name: parts[frame] for name, parts in chosen.items()},
                 probs={name: parts[frame] for name, parts in probs.items()},
                 value=value,
+                normal={name: parts[frame] for name, parts in normal.items()},
             )
             for frame, value in enumerate(output.value.tolist())
         ]
@@ -213,14 +216,26 @@ class RunAgent:
             raise located.located(run) from error.__cause__
 
 
-def _chosen(action: ActionOutput) -> list[npt.NDArray[np.int64]]:
-    """The choices of each frame. Shape of each: (A,)."""
+def _chosen(action: ActionOutput) -> list[npt.NDArray[Any]]:
+    """The choices of each frame, (A,), or of a continuous action its numbers, (A, K)."""
     offsets = action.chosen.offsets.cpu().numpy()
     return np.split(action.chosen.values.cpu().numpy(), offsets[1:-1])
 
 
+def _normal(
+    action: ActionOutput,
+) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+    """The means and deviations of each frame. Shape of each: (A, K)."""
+    ends = action.chosen.offsets.cpu().numpy()[1:-1]
+    assert action.mean is not None
+    assert action.std is not None
+    means, stds = (np.split(part.cpu().numpy(), ends) for part in (action.mean, action.std))
+    return list(zip(means, stds, strict=True))
+
+
 def _probs(action: ActionOutput) -> list[npt.NDArray[np.float32]]:
     """The probabilities of each frame. Shape of each: (A, C), or (A, E) for a selection."""
+    assert action.probs is not None
     if isinstance(action.probs, torch.Tensor):
         offsets = action.chosen.offsets.cpu().numpy()
         return np.split(action.probs.cpu().numpy(), offsets[1:-1])
