@@ -164,7 +164,11 @@ _SMALLEST = 2.0**-149
 
 def _bounds(what: str, given: Any, absent: float) -> tuple[float, ...]:
     items = given
-    if given is None or not isinstance(given, Iterable) or getattr(given, "shape", None) == ():
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or getattr(given, "shape", None) == ()
+    ):
         items = [given]
     bounds = in_order(f"the {what} bounds of an action", items, "a number, or a list of numbers")
     return tuple(absent if bound is None else _bound(what, bound, absent) for bound in bounds)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ragged_net.errors import NetConfigError, nearest
 from ragged_net.model.attention import check_backend
 
-__all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "whole"]
+__all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "check_sharpness", "whole"]
 
 KindT = TypeVar("KindT")
 
@@ -30,6 +31,24 @@ def whole(where: str, value: Any) -> int:
             f"{where} is out of range", expected="a whole number >= 1", received=repr(value)
         )
     return value
+
+
+def check_sharpness(temperature: Any, top_k: Any) -> None:
+    """Raise NetConfigError unless a temperature is above 0 and ``top_k`` a whole number >= 0."""
+    is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if not is_number or not 0 < temperature < math.inf:
+        raise NetConfigError(
+            "temperature is out of range",
+            expected="a finite number > 0",
+            received=repr(temperature),
+            hint="greedy=True takes the likeliest choice" if temperature == 0 else None,
+        )
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
+        raise NetConfigError(
+            "top_k is out of range",
+            expected="a whole number of choices, or 0 for all of them",
+            received=repr(top_k),
+        )
 
 
 def check_activation(name: object) -> None:

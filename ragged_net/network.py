@@ -25,7 +25,7 @@ from ragged_net.check import (
     check_given,
     flag_actions,
 )
-from ragged_net.config import NetConfig
+from ragged_net.config import NetConfig, check_sharpness
 from ragged_net.errors import DeviceError, DtypeError, check_kind
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput, Draw
@@ -115,6 +115,8 @@ class RaggedNet(nn.Module):
         generator: torch.Generator | None = None,
         greedy: bool = False,
         trusted: bool = False,
+        temperature: float = 1.0,
+        top_k: int = 0,
     ) -> NetOutput:
         """Act on ``batch``.
 
@@ -127,9 +129,19 @@ class RaggedNet(nn.Module):
             trusted: These frames, and the choices ``given``, come from earlier passes, which have
                 looked at their numbers. Nothing then waits for the device, but for lengths that
                 the CPU has never known.
+            temperature: Divides the logits, above 0: below 1 for surer choices, above 1 for more
+                even ones. Of a continuous action it multiplies the variance. Log-probabilities,
+                entropies and probabilities are those of the changed distributions.
+            top_k: Only so many of the likeliest choices, and those as likely as the last of them,
+                keep a probability; 0 for all. Means nothing to continuous actions.
+
+        Raises:
+            NetConfigError: A temperature or ``top_k`` out of range.
         """
+        check_sharpness(temperature, top_k)
         with BatchReading(batch):
-            return self._act(batch, Draw(given, generator, greedy, trusted))
+            draw = Draw(given, generator, greedy, trusted, temperature, top_k)
+            return self._act(batch, draw)
 
     def _act(self, batch: EntityBatch, draw: Draw) -> NetOutput:
         given, generator = draw.given, draw.generator

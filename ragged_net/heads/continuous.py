@@ -110,7 +110,9 @@ class ClippedNormal:
 
     def _edge(self, bound: Tensor) -> Tensor:
         """A bound as (A, K) deviations from the mean. Beyond 15 nothing in float32 is left."""
-        return ((self._scaled(bound) - self.mean) / self.std).clamp(-15.0, 15.0)
+        # An infinite one would make NaN of the gradient of the deviation.
+        finite = self._scaled(bound).clamp(-_FAR, _FAR)
+        return ((finite - self.mean) / self.std).clamp(-15.0, 15.0)
 
 
 class ContinuousHead(nn.Module):
@@ -161,4 +163,5 @@ def _phi(x: Tensor) -> Tensor:
     return torch.exp(-0.5 * x * x - _HALF_LOG_2_PI)
 
 
+_FAR = 1e9
 _HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)

@@ -62,13 +62,21 @@ def _cat(parts: Sequence[Tensor | RaggedTensor | None]) -> Tensor | None:
 class Draw:
     """How actions come about: ``given``, or drawn with ``generator``, or ``greedy``.
 
-    Choices that are ``trusted`` are not looked at.
+    Choices that are ``trusted`` are not looked at. With a ``temperature`` or ``top_k``, all is said
+    of the distributions that these make.
     """
 
     given: Mapping[str, Tensor] | None
     generator: torch.Generator | None
     greedy: bool
     trusted: bool
+    temperature: float = 1.0
+    top_k: int = 0
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether actions are drawn from other distributions than the network's."""
+        return self.temperature != 1.0 or self.top_k > 0
 
     def nobody(self, actors: Actors, width: int) -> ActionOutput:
         """What an action without actors does; of a continuous one ``width`` numbers each."""
@@ -89,6 +97,8 @@ class Draw:
     ) -> ActionOutput:
         """The choices of a categorical action."""
         given = None if self.given is None else self.given[name]
+        if self.is_changed:
+            dist = dist.tempered(self.temperature, self.top_k)
         made = dist.choose(given, self.generator, self.greedy)
         chosen = actors.actors.with_values(made.chosen)
         return ActionOutput(chosen, made.log_prob, made.entropy, made.probs)
@@ -96,6 +106,8 @@ class Draw:
     def continuous(self, name: str, actors: ContinuousActors, dist: ClippedNormal) -> ActionOutput:
         """The numbers that a continuous action sets."""
         given = None if self.given is None else self.given[name]
+        if self.is_changed:
+            dist = dist.tempered(self.temperature)
         values = dist.draw(self.generator, self.greedy) if given is None else given
         return ActionOutput(
             actors.actors.with_values(values),
@@ -108,6 +120,8 @@ class Draw:
 
     def select(self, name: str, actors: SelectActors, dist: SelectDist) -> ActionOutput:
         """The entities that a select-entity action selects."""
+        if self.is_changed:
+            dist = dist.tempered(self.temperature, self.top_k)
         if self.given is None:
             positions = dist.draw(self.generator, self.greedy)
         else:
