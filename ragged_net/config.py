@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -94,6 +95,8 @@ class NetConfig:
         mlp_ratio: Width of the hidden layer of a block's MLP, in multiples of ``dim``.
         activation: ``relu`` or ``gelu`` (exact).
         attention: ``auto`` or the name of an attention backend.
+        action_order: Names of actions, each of which is decided given what those before it have
+            become; None decides all of them independently. See ``heads/conditioning.py``.
 
     Raises:
         NetConfigError: A value out of range.
@@ -106,6 +109,7 @@ class NetConfig:
     mlp_ratio: int = 2
     activation: str = "relu"
     attention: str = "auto"
+    action_order: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
@@ -120,11 +124,24 @@ class NetConfig:
             )
         check_activation(self.activation)
         check_backend(self.attention)
+        if self.action_order is not None:
+            object.__setattr__(self, "action_order", _checked_order(self.action_order))
 
     @property
     def fused(self) -> bool:
         """Whether compiled blocks may take over, with their one activation and own attention."""
         return self.activation == "relu" and self.attention == "auto"
+
+
+def _checked_order(order: Any) -> tuple[str, ...]:
+    names = () if isinstance(order, str) or not isinstance(order, Sequence) else tuple(order)
+    if len(names) < 2 or len(set(names)) < len(names) or not all(type(n) is str for n in names):
+        raise NetConfigError(
+            "NetConfig.action_order is no order",
+            expected="the names of two actions or more, each once, or None",
+            received=repr(order),
+        )
+    return names
 
 
 def _neighbours(dim: int, heads: int) -> str:

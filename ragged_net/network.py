@@ -27,6 +27,7 @@ from ragged_net.check import (
 )
 from ragged_net.config import NetConfig, check_sharpness
 from ragged_net.errors import DeviceError, DtypeError, check_kind
+from ragged_net.heads.conditioning import Conditioning, Told
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
@@ -94,10 +95,18 @@ class RaggedNet(nn.Module):
         self.with_global = bool(obs_space.global_features) or any(
             isinstance(space, GLOBAL_ACTIONS) for space in self.action_space.values()
         )
+        first = [n for n in self.action_space if n not in (self.config.action_order or ())]
+        # In the order in which they are decided: those that take no part in it come first.
+        self._order = (*first, *(self.config.action_order or ()))
+        self._places = {name: place for place, name in enumerate(self.action_space)}
         self.encoder = Encoder(obs_space, self.with_global, self.config)
         # A list in the order of the action space: a ModuleDict refuses some action names.
         self.heads = nn.ModuleList(
             _head(self.config.dim, space) for space in self.action_space.values()
+        )
+        order = self.config.action_order
+        self.conditioning = (
+            None if order is None else Conditioning(self.config.dim, order, self.action_space)
         )
         self.value_encoder = (
             None
@@ -167,19 +176,32 @@ class RaggedNet(nn.Module):
             flag_actions(batch, layout, hidden, pairs, given, self._bounds(), flags)
             flags.check()
         encoded = self.encoder(batch, layout, hidden, self._asked(batch, layout))
-        rows, actions = iter(encoded.rows), {}
-        for name, head in zip(self.action_space, self.heads, strict=True):
-            actors = batch.actions[name]
+        rows, actions = self._rows_of(batch, encoded.rows), dict[str, ActionOutput]()
+        told = None
+        if self.conditioning is not None and encoded.rows:
+            told = Told(self.conditioning, layout, encoded.rows[0])
+        for name in self._order:
+            head, actors = self.heads[self._places[name]], batch.actions[name]
             if not actors.actors.num_rows:
                 width = head.low.shape[0] if isinstance(head, ContinuousHead) else 1
                 actions[name] = draw.nobody(actors, width)
                 continue
+            own, *actees = rows[name]
+            if told is not None:
+                own = told.listen(name, actors.actors, own)
             if isinstance(actors, ContinuousActors):
-                actions[name] = draw.continuous(name, actors, head(next(rows)))
+                actions[name] = draw.continuous(name, actors, head(own))
             elif isinstance(actors, CategoricalActors):
-                actions[name] = draw.categorical(name, actors, head(next(rows), actors.mask))
+                actions[name] = draw.categorical(name, actors, head(own, actors.mask))
             else:
-                actions[name] = draw.select(name, actors, head(next(rows), next(rows), pairs[name]))
+                actions[name] = draw.select(name, actors, head(own, *actees, pairs[name]))
+            if told is not None:
+                chosen = actions[name].chosen.values
+                if isinstance(head, ContinuousHead):
+                    chosen = (chosen - head.centre) / head.unit
+                told.tell(name, actors.actors, chosen, pairs.get(name), *actees)
+        if self.conditioning is not None:
+            actions = {name: actions[name] for name in self.action_space}
         if self.value_encoder is not None:
             encoded = self.value_encoder(batch, layout)
         return NetOutput(actions, self.value_head(encoded.means))
@@ -251,6 +273,16 @@ class RaggedNet(nn.Module):
         for name, visible in batch.visible.items():
             hidden = hidden.index_copy(0, layout.dest[name], ~visible)
         return layout, hidden
+
+    def _rows_of(self, batch: EntityBatch, rows: Sequence[Tensor]) -> dict[str, list[Tensor]]:
+        """What ``_asked`` asked for, by action: rows of the actors, and of the actees selected."""
+        left, found = iter(rows), {}
+        for name in self.action_space:
+            actors = batch.actions[name]
+            if actors.actors.num_rows:
+                count = 2 if isinstance(actors, SelectActors) else 1
+                found[name] = [next(left) for _ in range(count)]
+        return found
 
     def _bounds(self) -> dict[str, tuple[Tensor, Tensor]]:
         """The bounds (K,) of each continuous action."""
