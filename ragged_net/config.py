@@ -17,6 +17,7 @@ __all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "check_sharpness", "w
 KindT = TypeVar("KindT")
 
 ACTIVATIONS = ("relu", "gelu")
+VALUE_NORMS = ("none", "popart")
 
 
 def whole(where: str, value: Any) -> int:
@@ -97,6 +98,8 @@ class NetConfig:
         attention: ``auto`` or the name of an attention backend.
         action_order: Names of actions, each of which is decided given what those before it have
             become; None decides all of them independently. See ``heads/conditioning.py``.
+        value_norm: ``popart`` learns values in units of the deviation of past returns, for rewards
+            of any size; ``none`` as they are. See ``heads/popart.py``.
 
     Raises:
         NetConfigError: A value out of range.
@@ -110,6 +113,7 @@ class NetConfig:
     activation: str = "relu"
     attention: str = "auto"
     action_order: Sequence[str] | None = None
+    value_norm: str = "none"
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
@@ -124,6 +128,13 @@ class NetConfig:
             )
         check_activation(self.activation)
         check_backend(self.attention)
+        if not isinstance(self.value_norm, str) or self.value_norm not in VALUE_NORMS:
+            raise NetConfigError(
+                "NetConfig.value_norm does not exist",
+                received=repr(self.value_norm),
+                options=VALUE_NORMS,
+                hint=nearest(self.value_norm, VALUE_NORMS),
+            )
         if self.action_order is not None:
             object.__setattr__(self, "action_order", _checked_order(self.action_order))
 

@@ -114,7 +114,7 @@ class RaggedNet(nn.Module):
             else Encoder(obs_space, self.with_global, value_config, only_means=True)
         )
         sizes = value_config or self.config
-        self.value_head = ValueHead(sizes.dim, sizes.activation)
+        self.value_head = ValueHead(sizes.dim, sizes.activation, sizes.value_norm)
 
     def forward(
         self,
@@ -233,6 +233,23 @@ class RaggedNet(nn.Module):
             for encoder in (self.encoder, self.value_encoder):
                 if encoder is not None:
                     encoder.embedding.update_statistics(batch)
+
+    def update_value_norm(self, returns: Tensor) -> None:
+        """Count ``returns`` (B,) in where values are normalised; no value changes by it.
+
+        Nothing happens without ``value_norm=popart``.
+        """
+        if isinstance(self.value_head, ValueHead):
+            self.value_head.update_norm(returns)
+
+    @property
+    def value_std(self) -> Tensor | None:
+        """() float32: the unit in which value errors are measured; None where they are as they are.
+
+        A value loss divides values and returns by it, so that its size is that of 1.
+        """
+        norm = self.value_head.norm if isinstance(self.value_head, ValueHead) else None
+        return None if norm is None else norm.std
 
     def policy_parameters(self) -> Iterator[nn.Parameter]:
         """All parameters but those of a separate value network."""

@@ -12,6 +12,7 @@ from ragged_net.config import whole
 from ragged_net.errors import check_kind, check_rows, check_tensor
 from ragged_net.heads.distributions import CategoricalDist, SelectDist
 from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.popart import PopArt
 from ragged_net.heads.precision import full_precision, orthogonal
 from ragged_net.model.transformer import make_activation
 
@@ -93,25 +94,33 @@ class ValueHead(nn.Module):
     Args:
         dim: D, the width of an entity's vector.
         activation: ``relu`` or ``gelu``.
+        norm: ``none``, or ``popart`` for values of any size.
     """
 
-    def __init__(self, dim: int, activation: str = "relu") -> None:
+    def __init__(self, dim: int, activation: str = "relu", norm: str = "none") -> None:
         super().__init__()
         dim = whole("the width of a head", dim)
         self.mlp = nn.Sequential(
             orthogonal(dim, dim, 2**0.5), make_activation(activation), orthogonal(dim, 1, 1.0)
         )
+        self.norm = PopArt() if norm == "popart" else None
         self._arrays = compiled.WeightArrays()
+
+    def update_norm(self, returns: Tensor) -> None:
+        """Count ``returns`` (B,) in, if values are normalised."""
+        if self.norm is not None:
+            self.norm.update(returns, self.mlp[-1])
 
     def forward(self, means: Tensor) -> Tensor:
         """The means of the frames' vectors (B, D) -> values (B,) float32."""
         check_rows("the means of the frames", means)
         weights = self._weights() if compiled.can_run(means) else None
         if weights is not None:
-            return chain([Value(weights)], means, self._arrays).squeeze(-1)
-        with full_precision(means):
-            values: Tensor = self.mlp(means.float()).squeeze(-1)
-            return values
+            values = chain([Value(weights)], means, self._arrays).squeeze(-1)
+        else:
+            with full_precision(means):
+                values = self.mlp(means.float()).squeeze(-1)
+        return values if self.norm is None else self.norm(values)
 
     def _weights(self) -> list[Tensor] | None:
         """Those of the kernel, if it does what these modules do."""
