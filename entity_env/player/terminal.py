@@ -32,6 +32,7 @@ _HELP = """
   Enter                what is proposed in brackets; without an agent, a random allowed choice
   .                    the same for all that is still to be decided in this step
   q                    quit
+  Where numbers are set, type them with spaces or commas in between: 0.5 -1
   Where an entity is selected, its number is the one in the table, and its name its type or its id.
 """
 
