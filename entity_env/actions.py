@@ -19,7 +19,9 @@ from entity_env.observation import EntityID
 __all__ = [
     "Action",
     "CategoricalAction",
+    "ContinuousAction",
     "GlobalCategoricalAction",
+    "GlobalContinuousAction",
     "SelectEntityAction",
     "has_id",
     "same_ids",
@@ -164,12 +166,94 @@ class GlobalCategoricalAction:
     __hash__ = None  # type: ignore[assignment]
 
 
-Action: TypeAlias = Union[CategoricalAction, SelectEntityAction, GlobalCategoricalAction]
+@dataclass(slots=True)
+class ContinuousAction:
+    """The numbers that several actors set.
+
+    Args:
+        actors: Ids of the actors.
+        values: What each of them sets. Shape: (A, K), float32, within the bounds of the space.
+        mean: The means of the distributions that these were drawn from, where known. What is drawn
+            beyond a bound becomes the bound. Shape: (A, K).
+        std: Their deviations. Shape: (A, K).
+    """
+
+    actors: Sequence[EntityID]
+    values: npt.NDArray[np.float32]
+    mean: npt.NDArray[np.float32] | None = None
+    std: npt.NDArray[np.float32] | None = None
+
+    def __init__(
+        self,
+        actors: Sequence[EntityID] = _MISSING,
+        values: npt.NDArray[np.float32] = _MISSING,
+        mean: npt.NDArray[np.float32] | None = None,
+        std: npt.NDArray[np.float32] | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown or values is _MISSING or actors is _MISSING:
+            raise _wrong(ContinuousAction, unknown, ("mean", "std"))
+        self.actors = actors
+        self.values = values
+        self.mean = mean
+        self.std = std
+
+    def __eq__(self, other: object) -> bool:
+        """Equal actors and values; distributions do not count."""
+        return (
+            isinstance(other, ContinuousAction)
+            and same_ids(self.actors, other.actors)
+            and np.array_equal(self.values, other.values)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
-def _wrong(cls: Any, unknown: dict[str, Any]) -> ActionShapeError:
+@dataclass(slots=True)
+class GlobalContinuousAction:
+    """The numbers (K,) that the player sets, and where known ``mean`` and ``std`` (K,) of them."""
+
+    values: npt.NDArray[np.float32]
+    mean: npt.NDArray[np.float32] | None = None
+    std: npt.NDArray[np.float32] | None = None
+
+    def __init__(
+        self,
+        values: npt.NDArray[np.float32] = _MISSING,
+        mean: npt.NDArray[np.float32] | None = None,
+        std: npt.NDArray[np.float32] | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown or values is _MISSING:
+            raise _wrong(GlobalContinuousAction, unknown, ("mean", "std"))
+        self.values = values
+        self.mean = mean
+        self.std = std
+
+    def __eq__(self, other: object) -> bool:
+        """Equal values; distributions do not count."""
+        return isinstance(other, GlobalContinuousAction) and np.array_equal(
+            self.values, other.values
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+Action: TypeAlias = Union[
+    CategoricalAction,
+    SelectEntityAction,
+    GlobalCategoricalAction,
+    ContinuousAction,
+    GlobalContinuousAction,
+]
+
+
+def _wrong(
+    cls: Any, unknown: dict[str, Any], optional: Sequence[str] = ("probs",)
+) -> ActionShapeError:
     """The error for an action that is made of other arguments than it has."""
     names = [field.name for field in fields(cls)]
     if unknown:
         return unknown_argument(ActionShapeError, cls.__name__, unknown, names)
-    return ActionShapeError(f"{cls.__name__} is not whole", expected=", ".join(names[:-1]))
+    needed = [name for name in names if name not in optional]
+    return ActionShapeError(f"{cls.__name__} is not whole", expected=", ".join(needed))

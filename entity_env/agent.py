@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from inspect import signature
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.actions import Action, GlobalCategoricalAction
+from entity_env.actions import Action, GlobalCategoricalAction, GlobalContinuousAction
 from entity_env.batching.frame import Frame, typed_actions
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError, SpaceError
+from entity_env.kinds.answers import flat_answers
 from entity_env.player.episodes import random_policy
 from entity_env.plugins import AGENTS, load_plugins
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -37,15 +38,21 @@ class Decision:
 
     Args:
         chosen: For each action one number for each actor: the index of the choice or, for a
-            select-entity action, the index of the entity in its frame. Shape: (A,), int64.
+            select-entity action, the index of the entity in its frame. Shape: (A,), int64. For a
+            continuous action its numbers. Shape: (A, K), float32.
         probs: The probability of each choice, (A, C), or of each actee, (A, E), for the actions of
             which the agent knows it. float32.
         value: The return that the agent expects from here on, where it knows one.
+        normal: For continuous actions the means and deviations, (A, K) both, of the distributions
+            that the numbers were drawn from, where the agent knows them.
     """
 
-    chosen: Mapping[ActionName, npt.NDArray[np.int64]]
+    chosen: Mapping[ActionName, npt.NDArray[Any]]
     probs: Mapping[ActionName, npt.NDArray[np.float32]] = field(default_factory=dict)
     value: float | None = None
+    normal: Mapping[ActionName, tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]] = field(
+        default_factory=dict
+    )
 
 
 class Agent(Protocol):
@@ -79,9 +86,7 @@ class RandomAgent:
 
     def decide(self, obs: VecObs) -> Decision:
         """Evenly among all that is allowed; says no probabilities."""
-        return Decision(
-            {name: buffer.as_array()[:, 0] for name, buffer in self._policy(obs).items()}
-        )
+        return Decision({name: flat_answers(buffer) for name, buffer in self._policy(obs).items()})
 
 
 def load_agent(path: str, seed: int, trust: bool = False) -> Agent:
@@ -142,8 +147,13 @@ def decided_actions(
     """
     actions = typed_actions(frame, decision.chosen, action_space)
     for name, action in actions.items():
-        probs = decision.probs.get(name)
-        if probs is not None:
-            is_global = isinstance(action, GlobalCategoricalAction)
-            actions[name] = replace(action, probs=probs[0] if is_global else probs)
+        is_global = isinstance(action, GlobalCategoricalAction | GlobalContinuousAction)
+        known: dict[str, Any] = {}
+        if name in decision.probs:
+            known = {"probs": decision.probs[name]}
+        elif name in decision.normal:
+            known = dict(zip(("mean", "std"), decision.normal[name], strict=True))
+        if known:
+            own = {part: rows[0] if is_global else rows for part, rows in known.items()}
+            actions[name] = replace(action, **own)
     return actions

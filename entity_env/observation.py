@@ -17,9 +17,11 @@ __all__ = [
     "NO_REWARD",
     "ActionMask",
     "CategoricalActionMask",
+    "ContinuousActionMask",
     "EntityID",
     "Features",
     "GlobalCategoricalActionMask",
+    "GlobalContinuousActionMask",
     "Observation",
     "SelectEntityActionMask",
 ]
@@ -122,8 +124,47 @@ class GlobalCategoricalActionMask:
         self.mask = mask
 
 
+@dataclass(slots=True)
+class ContinuousActionMask:
+    """Which entities set the numbers of a continuous action.
+
+    Args:
+        actor_ids: The actors by id; excludes ``actor_types``.
+        actor_types: The actors by entity type. With neither argument every entity is an actor.
+    """
+
+    actor_ids: Sequence[EntityID] | None = None
+    actor_types: Sequence[EntityName] | None = None
+
+    def __init__(
+        self,
+        actor_ids: Sequence[EntityID] | None = None,
+        actor_types: Sequence[EntityName] | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown:
+            raise _unknown(ContinuousActionMask, unknown, ActionMaskError)
+        if actor_ids is not None and actor_types is not None:
+            raise _named_twice("actor", actor_ids, actor_types)
+        self.actor_ids = actor_ids
+        self.actor_types = actor_types
+
+
+@dataclass(slots=True)
+class GlobalContinuousActionMask:
+    """Says that the player as a whole sets the numbers of a continuous action."""
+
+    def __init__(self, **unknown: Any) -> None:
+        if unknown:
+            raise _unknown(GlobalContinuousActionMask, unknown, ActionMaskError)
+
+
 ActionMask: TypeAlias = Union[
-    CategoricalActionMask, SelectEntityActionMask, GlobalCategoricalActionMask
+    CategoricalActionMask,
+    SelectEntityActionMask,
+    GlobalCategoricalActionMask,
+    ContinuousActionMask,
+    GlobalContinuousActionMask,
 ]
 
 

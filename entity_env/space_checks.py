@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,9 +13,11 @@ from entity_env.errors import SpaceError, shorten
 __all__ = [
     "check_name",
     "check_unique",
+    "checked_bounds",
     "checked_labels",
     "checked_size",
     "in_order",
+    "inner_float32",
     "is_finite_number",
 ]
 
@@ -107,3 +111,84 @@ def checked_size(feature: str, n: Any) -> int:
             hint="make several features of it, or a continuous one",
         )
     return size
+
+
+def checked_bounds(low: object, high: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The bounds of a continuous action: for each of K numbers the least and the greatest value.
+
+    Args:
+        low: One number, or a list of K. None, or an infinite one, where there is no bound.
+        high: As many.
+
+    Raises:
+        SpaceError: Not as many of both, not numbers, or no float32 between two of them.
+    """
+    lows, highs = _bounds("low", low, -math.inf), _bounds("high", high, math.inf)
+    if len(lows) != len(highs) or not lows:
+        raise SpaceError(
+            "a continuous action has another number of low than of high bounds"
+            if lows or highs
+            else "a continuous action has no numbers",
+            expected="as many of both, at least one",
+            received=f"{len(lows)} and {len(highs)}",
+        )
+    for place, (least, greatest) in enumerate(zip(lows, highs, strict=True)):
+        if not inner_float32(least, up=True) < inner_float32(greatest, up=False):
+            raise SpaceError(
+                f"number {place} of a continuous action has no room between its bounds",
+                expected="low < high, and more than one float32 in between",
+                received=f"low={least!r}, high={greatest!r}",
+            )
+    return lows, highs
+
+
+def inner_float32(bound: float, *, up: bool) -> float:
+    """The nearest float32 that is not outside of a bound: not below it (``up``), or not above."""
+    try:
+        near: float = struct.unpack("f", struct.pack("f", bound))[0]
+    except OverflowError:  # beyond all float32
+        return math.copysign(_LARGEST if (bound < 0) == up else math.inf, bound)
+    if near == bound or (near > bound) == up:
+        return near
+    if near == 0.0:  # the bound is smaller than all float32 but 0
+        return _SMALLEST if up else -_SMALLEST
+    # The float32 numbers of one sign are in the order of their bits.
+    bits = struct.unpack("i", struct.pack("f", near))[0] + (1 if (near > 0) == up else -1)
+    inner: float = struct.unpack("f", struct.pack("i", bits))[0]
+    return inner
+
+
+_LARGEST = (2 - 2**-23) * 2.0**127
+_SMALLEST = 2.0**-149
+
+
+def _bounds(what: str, given: Any, absent: float) -> tuple[float, ...]:
+    items = given
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or getattr(given, "shape", None) == ()
+    ):
+        items = [given]
+    bounds = in_order(f"the {what} bounds of an action", items, "a number, or a list of numbers")
+    return tuple(absent if bound is None else _bound(what, bound, absent) for bound in bounds)
+
+
+def _bound(what: str, bound: Any, absent: float) -> float:
+    try:
+        if type(bound).__name__ in ("bool", "bool_") or isinstance(bound, str | bytes):
+            raise TypeError
+        number = float(bound)
+    except Exception as error:  # whatever an odd object raises
+        raise SpaceError(
+            f"a {what} bound of a continuous action is not a number",
+            expected="a number, or None where there is no bound",
+            received=shorten(bound),
+        ) from error
+    if math.isnan(number) or number == -absent:
+        raise SpaceError(
+            f"a {what} bound of a continuous action cannot be {number}",
+            expected="a number, or None where there is no bound",
+            received=shorten(bound),
+        )
+    return number

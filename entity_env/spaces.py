@@ -7,29 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias, Union, get_args
 
 from entity_env.arguments import named_arguments
 from entity_env.errors import SpaceError, shorten
 from entity_env.space_checks import (
     check_name,
     check_unique,
+    checked_bounds,
     checked_labels,
     checked_size,
     in_order,
+    inner_float32,
     is_finite_number,
 )
 
 __all__ = [
+    "CONTINUOUS_ACTIONS",
+    "GLOBAL_ACTIONS",
     "ActionName",
     "ActionSpace",
     "CategoricalActionSpace",
     "Continuous",
+    "ContinuousActionSpace",
     "Discrete",
     "Entity",
     "EntityName",
     "Feature",
     "GlobalCategoricalActionSpace",
+    "GlobalContinuousActionSpace",
     "ObsSpace",
     "SelectEntityActionSpace",
     "check_action_space",
@@ -203,9 +209,65 @@ class SelectEntityActionSpace:
     """Each of several actors selects one of the entities in its frame."""
 
 
+@dataclass(frozen=True)
+class _Bounded:
+    """K numbers between bounds."""
+
+    low: Any
+    high: Any
+
+    def __post_init__(self) -> None:
+        """Check the bounds and make tuples of them."""
+        low, high = checked_bounds(self.low, self.high)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    def __len__(self) -> int:
+        """The number of numbers K."""
+        return len(self.low)
+
+    @property
+    def inner_bounds(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """The outermost float32 within the bounds, as actions are float32: low and high, K each."""
+        return (
+            tuple(inner_float32(bound, up=True) for bound in self.low),
+            tuple(inner_float32(bound, up=False) for bound in self.high),
+        )
+
+
+@named_arguments(SpaceError)
+@dataclass(frozen=True)
+class ContinuousActionSpace(_Bounded):
+    """Each of several actors sets K numbers, such as a force and an angle.
+
+    Args:
+        low: The least value of each, one number or K of them; None where there is none.
+        high: The greatest value of each, as many.
+    """
+
+
+@named_arguments(SpaceError)
+@dataclass(frozen=True)
+class GlobalContinuousActionSpace(_Bounded):
+    """The player as a whole sets K numbers.
+
+    Args:
+        low: The least value of each, one number or K of them; None where there is none.
+        high: The greatest value of each, as many.
+    """
+
+
 ActionSpace: TypeAlias = Union[
-    CategoricalActionSpace, GlobalCategoricalActionSpace, SelectEntityActionSpace
+    CategoricalActionSpace,
+    GlobalCategoricalActionSpace,
+    SelectEntityActionSpace,
+    ContinuousActionSpace,
+    GlobalContinuousActionSpace,
 ]
+GLOBAL_ACTIONS = (GlobalCategoricalActionSpace, GlobalContinuousActionSpace)
+"""The kinds that the player as a whole takes."""
+CONTINUOUS_ACTIONS = (ContinuousActionSpace, GlobalContinuousActionSpace)
+"""The kinds that set numbers."""
 
 
 def check_action_space(action_space: object) -> dict[ActionName, ActionSpace]:
@@ -218,7 +280,7 @@ def check_action_space(action_space: object) -> dict[ActionName, ActionSpace]:
         )
     if not action_space:
         raise SpaceError("the action space is empty", expected="at least one action")
-    kinds = (CategoricalActionSpace, GlobalCategoricalActionSpace, SelectEntityActionSpace)
+    kinds = get_args(ActionSpace)
     for name, space in action_space.items():
         check_name("action", name)
         if not isinstance(space, kinds):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias, Union
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from ragged_net.errors import DeviceError, DtypeError, ShapeError, check_kind, c
 from ragged_net.ragged import FrameNumbers, RaggedTensor
 from ragged_net.transfer import send
 
-__all__ = ["CategoricalActors", "SelectActors", "check_dtype"]
+__all__ = ["Actors", "CategoricalActors", "ContinuousActors", "SelectActors", "check_dtype"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +132,35 @@ class SelectActors:
         return SelectActors(self.actors.to(device), self.actees.to(device), mask)
 
 
+@dataclass(frozen=True, eq=False)
+class ContinuousActors:
+    """Who sets the numbers of a continuous action; of a global one the global entity.
+
+    Args:
+        actors: (A,) int64 entity index within the frame.
+    """
+
+    actors: RaggedTensor
+
+    def __post_init__(self) -> None:
+        """Check shape and dtype."""
+        self.check()
+
+    def check(self, where: str = "a continuous action") -> None:
+        """Check again what may have changed since; an error speaks of ``where``."""
+        _check_indices(f"the actors of {where}", self.actors)
+
+    def select(self, frames: Tensor | FrameNumbers) -> ContinuousActors:
+        """The actors of the given ``frames`` (K,), in that order."""
+        return ContinuousActors(self.actors.select(frames))
+
+    def to(self, device: torch.device | str) -> ContinuousActors:
+        """The same actors on ``device``."""
+        return ContinuousActors(self.actors.to(device))
+
+
+Actors: TypeAlias = Union[CategoricalActors, SelectActors, ContinuousActors]
+"""Who can take an action."""
 _PAIRS = "RaggedTensor.from_lengths(mask, lengths), with actors x actees values in each frame"
 
 

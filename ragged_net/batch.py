@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
+from ragged_net.actors import (
+    Actors,
+    CategoricalActors,
+    ContinuousActors,
+    SelectActors,
+    check_dtype,
+)
 from ragged_net.compiled import kernels
 from ragged_net.errors import DeviceError, ShapeError, check_kind, check_names
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
@@ -37,7 +43,7 @@ class EntityBatch:
     entities: Mapping[str, RaggedTensor]
     global_features: Tensor
     visible: Mapping[str, Tensor] = field(default_factory=dict)
-    actions: Mapping[str, CategoricalActors | SelectActors] = field(default_factory=dict)
+    actions: Mapping[str, Actors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Copy the mappings, and check that all parts speak of the same frames, on one device."""
@@ -78,7 +84,7 @@ class EntityBatch:
             _check_visible(self.visible, self.entities)
         for name, action in self.actions.items():
             where = f"action {name!r}"
-            check_kind(where, action, CategoricalActors, SelectActors)
+            check_kind(where, action, CategoricalActors, SelectActors, ContinuousActors)
             action.check(where)
             _check_frames(where, action.actors, frames, device)
 
@@ -99,6 +105,8 @@ class EntityBatch:
             yield rows.values
         for action in self.actions.values():
             yield action.actors.values
+            if isinstance(action, ContinuousActors):
+                continue
             if isinstance(action, CategoricalActors):
                 yield action.mask
                 continue

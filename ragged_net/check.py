@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
     ActionSpace,
     Discrete,
     Feature,
@@ -22,7 +23,13 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
     feature_name,
 )
-from ragged_net.actors import CategoricalActors, SelectActors, check_dtype
+from ragged_net.actors import (
+    Actors,
+    CategoricalActors,
+    ContinuousActors,
+    SelectActors,
+    check_dtype,
+)
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import kernels
 from ragged_net.errors import (
@@ -169,8 +176,11 @@ def check_actions(batch: EntityBatch, space: Mapping[str, ActionSpace]) -> None:
     check_names("action", "the batch", batch.actions, space)
     for name, action_space in space.items():
         actors = batch.actions[name]
-        selects = isinstance(action_space, SelectEntityActionSpace)
-        kind = SelectActors if selects else CategoricalActors
+        kind: type[Actors] = CategoricalActors
+        if isinstance(action_space, SelectEntityActionSpace):
+            kind = SelectActors
+        elif isinstance(action_space, CONTINUOUS_ACTIONS):
+            kind = ContinuousActors
         if not isinstance(actors, kind):
             raise UnknownNameError(
                 f"action {name!r} has actors of the wrong class",
@@ -192,16 +202,18 @@ def check_actions(batch: EntityBatch, space: Mapping[str, ActionSpace]) -> None:
 def check_given(
     given: Mapping[str, Tensor], batch: EntityBatch, space: Mapping[str, ActionSpace]
 ) -> None:
-    """Check that ``given`` has one int64 choice for each actor of each action."""
+    """Check that ``given`` has an int64 choice, or K float32, for each actor of each action."""
     check_kind("given", given, Mapping, hint="a dict from actions to choices (A,) int64")
     check_names("action", "given", given, space)
     for name, choices in given.items():
-        check_dtype(f"given[{name!r}]", choices, torch.int64)
-        actors = batch.actions[name].actors
-        if choices.shape != (actors.num_rows,):
+        own, actors = space[name], batch.actions[name].actors
+        is_continuous = isinstance(own, CONTINUOUS_ACTIONS)
+        check_dtype(f"given[{name!r}]", choices, torch.float32 if is_continuous else torch.int64)
+        shape = (actors.num_rows, len(own)) if is_continuous else (actors.num_rows,)  # type: ignore[arg-type]
+        if choices.shape != shape:
             raise ShapeError(
                 f"given[{name!r}] has the wrong shape",
-                expected=f"({actors.num_rows},), one choice for each actor",
+                expected=f"{shape}, a {'row' if is_continuous else 'choice'} for each actor",
                 received=tuple(choices.shape),
             )
         if choices.device != batch.device:
@@ -234,6 +246,7 @@ def flag_actions(
     hidden: Tensor | None,
     pairs: Mapping[str, Pairs],
     given: Mapping[str, Tensor] | None,
+    bounds: Mapping[str, tuple[Tensor, Tensor]],
     flags: Flags,
 ) -> None:
     """Flag indices that leave their frame, hidden actors, actors without a choice, bad choices."""
@@ -242,6 +255,10 @@ def flag_actions(
         if not action.actors.num_rows or _are_sound(action, layout, hidden, chosen):
             continue
         _flag_rows(f"the actors of action {name!r}", action.actors, layout, hidden, flags)
+        if isinstance(action, ContinuousActors):
+            if chosen is not None:
+                _flag_numbers(name, chosen, *bounds[name], flags)
+            continue
         if isinstance(action, SelectActors):
             _flag_rows(f"the actees of action {name!r}", action.actees, layout, hidden, flags)
             _flag_repeated(f"the actees of action {name!r}", action.actees, layout, flags)
@@ -253,8 +270,23 @@ def flag_actions(
         flags.add(choices == 0, _mask_error(name, choices))
 
 
+def _flag_numbers(name: str, numbers: Tensor, low: Tensor, high: Tensor, flags: Flags) -> None:
+    bad = ~((numbers >= low) & (numbers <= high) & numbers.isfinite())  # NaN is out of bounds, too
+
+    def error() -> RaggedNetError:
+        actor, place = bad.nonzero()[0].tolist()
+        return ActionChoiceError(
+            f"given[{name!r}] has a number that is out of bounds",
+            expected=f"a finite number from {float(low[place]):g} to {float(high[place]):g}",
+            received=f"{float(numbers[actor, place])} as number {place} of actor {actor} of the "
+            "batch",
+        )
+
+    flags.add(bad, error)
+
+
 def _are_sound(
-    action: CategoricalActors | SelectActors,
+    action: Actors,
     layout: Layout,
     hidden: Tensor | None,
     chosen: Tensor | None,

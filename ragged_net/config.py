@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ragged_net.errors import NetConfigError, nearest
 from ragged_net.model.attention import check_backend
 
-__all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "whole"]
+__all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "check_sharpness", "whole"]
 
 KindT = TypeVar("KindT")
 
 ACTIVATIONS = ("relu", "gelu")
+VALUE_NORMS = ("none", "popart")
 
 
 def whole(where: str, value: Any) -> int:
@@ -30,6 +33,24 @@ def whole(where: str, value: Any) -> int:
             f"{where} is out of range", expected="a whole number >= 1", received=repr(value)
         )
     return value
+
+
+def check_sharpness(temperature: Any, top_k: Any) -> None:
+    """Raise NetConfigError unless a temperature is above 0 and ``top_k`` a whole number >= 0."""
+    is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if not is_number or not 0 < temperature < math.inf:
+        raise NetConfigError(
+            "temperature is out of range",
+            expected="a finite number > 0",
+            received=repr(temperature),
+            hint="greedy=True takes the likeliest choice" if temperature == 0 else None,
+        )
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
+        raise NetConfigError(
+            "top_k is out of range",
+            expected="a whole number of choices, or 0 for all of them",
+            received=repr(top_k),
+        )
 
 
 def check_activation(name: object) -> None:
@@ -75,6 +96,10 @@ class NetConfig:
         mlp_ratio: Width of the hidden layer of a block's MLP, in multiples of ``dim``.
         activation: ``relu`` or ``gelu`` (exact).
         attention: ``auto`` or the name of an attention backend.
+        action_order: Names of actions, each of which is decided given what those before it have
+            become; None decides all of them independently. See ``heads/conditioning.py``.
+        value_norm: ``popart`` learns values in units of the deviation of past returns, for rewards
+            of any size; ``none`` as they are. See ``heads/popart.py``.
 
     Raises:
         NetConfigError: A value out of range.
@@ -87,6 +112,8 @@ class NetConfig:
     mlp_ratio: int = 2
     activation: str = "relu"
     attention: str = "auto"
+    action_order: Sequence[str] | None = None
+    value_norm: str = "none"
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
@@ -101,11 +128,31 @@ class NetConfig:
             )
         check_activation(self.activation)
         check_backend(self.attention)
+        if not isinstance(self.value_norm, str) or self.value_norm not in VALUE_NORMS:
+            raise NetConfigError(
+                "NetConfig.value_norm does not exist",
+                received=repr(self.value_norm),
+                options=VALUE_NORMS,
+                hint=nearest(self.value_norm, VALUE_NORMS),
+            )
+        if self.action_order is not None:
+            object.__setattr__(self, "action_order", _checked_order(self.action_order))
 
     @property
     def fused(self) -> bool:
         """Whether compiled blocks may take over, with their one activation and own attention."""
         return self.activation == "relu" and self.attention == "auto"
+
+
+def _checked_order(order: Any) -> tuple[str, ...]:
+    names = () if isinstance(order, str) or not isinstance(order, Sequence) else tuple(order)
+    if len(names) < 2 or len(set(names)) < len(names) or not all(type(n) is str for n in names):
+        raise NetConfigError(
+            "NetConfig.action_order is no order",
+            expected="the names of two actions or more, each once, or None",
+            received=repr(order),
+        )
+    return names
 
 
 def _neighbours(dim: int, heads: int) -> str:

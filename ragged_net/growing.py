@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from ragged_net.actors import CategoricalActors, SelectActors
+from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.config import whole
 from ragged_net.errors import EmptyBatchError, ShapeError, check_names
@@ -125,7 +127,7 @@ class GrowingBatch:
         self._features = GrowingTensor(parts)
         self._entities: dict[str, GrowingRagged] = {}
         self._visible: dict[str, GrowingTensor] = {}
-        self._actions: dict[str, _GrowingCategorical | _GrowingSelect] = {}
+        self._actions: dict[str, _GrowingCategorical | _GrowingSelect | _GrowingContinuous] = {}
 
     def add(self, batch: EntityBatch) -> None:
         """Append the frames of ``batch``, which has the entity types and actions of the others.
@@ -173,10 +175,7 @@ class GrowingBatch:
         self._started = True
         self._entities = {name: GrowingRagged(self._parts) for name in batch.entities}
         self._actions = {
-            name: _GrowingSelect(self._parts)
-            if isinstance(actors, SelectActors)
-            else _GrowingCategorical(self._parts)
-            for name, actors in batch.actions.items()
+            name: _GROWING[type(actors)](self._parts) for name, actors in batch.actions.items()
         }
 
 
@@ -185,9 +184,9 @@ class _GrowingCategorical:
         self._actors, self._mask = GrowingRagged(parts), GrowingTensor(parts)
         self._width: int | None = None
 
-    def add(self, name: str, part: CategoricalActors | SelectActors) -> None:
+    def add(self, name: str, part: Actors) -> None:
         if not isinstance(part, CategoricalActors):
-            raise _of_two_classes(name)
+            raise _of_two_classes(name, CategoricalActors, part)
         width = part.mask.shape[1]
         if self._width not in (None, width):
             raise ShapeError(
@@ -213,9 +212,9 @@ class _GrowingSelect:
         self._mask: GrowingRagged | None = None
         self._started = False
 
-    def add(self, name: str, part: CategoricalActors | SelectActors) -> None:
+    def add(self, name: str, part: Actors) -> None:
         if not isinstance(part, SelectActors):
-            raise _of_two_classes(name)
+            raise _of_two_classes(name, SelectActors, part)
         if part.mask is not None and self._mask is None:
             self._mask = GrowingRagged(self._parts)
             if self._started:
@@ -236,11 +235,34 @@ class _GrowingSelect:
         self._mask, self._started = None, False
 
 
-def _of_two_classes(name: str) -> ShapeError:
+class _GrowingContinuous:
+    def __init__(self, parts: int) -> None:
+        self._actors = GrowingRagged(parts)
+
+    def add(self, name: str, part: Actors) -> None:
+        if not isinstance(part, ContinuousActors):
+            raise _of_two_classes(name, ContinuousActors, part)
+        self._actors.add(part.actors)
+
+    def all(self) -> ContinuousActors:
+        return ContinuousActors(self._actors.all())
+
+    def clear(self) -> None:
+        self._actors.clear()
+
+
+_GROWING: dict[type[Actors], Any] = {
+    CategoricalActors: _GrowingCategorical,
+    SelectActors: _GrowingSelect,
+    ContinuousActors: _GrowingContinuous,
+}
+
+
+def _of_two_classes(name: str, first: type, part: Actors) -> ShapeError:
     return ShapeError(
         f"action {name!r} cannot be concatenated",
         expected="actors of one class in all batches",
-        received="CategoricalActors and SelectActors",
+        received=f"{first.__name__} and {type(part).__name__}",
     )
 
 

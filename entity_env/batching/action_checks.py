@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.features import every
-from entity_env.batching.ragged import RaggedBufferI64
-from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.vec_obs import (
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecContinuousActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+)
 from entity_env.errors import (
     ActionIndexError,
     ActionShapeError,
@@ -20,6 +26,8 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
+from entity_env.kinds.answers import AnswerForm, answer_forms
+from entity_env.kinds.continuous import check_numbers
 from entity_env.spaces import ActionName, ActionSpace
 
 __all__ = ["check_actions"]
@@ -28,15 +36,16 @@ _Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 
 
 def check_actions(
-    actions: Mapping[ActionName, RaggedBufferI64],
+    actions: Mapping[ActionName, ActionBuffer],
     obs: VecObs,
     action_space: Mapping[ActionName, ActionSpace],
     numbers: _Numbers | None = None,
-) -> dict[ActionName, RaggedBufferI64]:
+) -> dict[ActionName, ActionBuffer]:
     """Return the actions with one entry for each action of the space, or raise.
 
     Args:
-        actions: Indices of choices, or of selected entities. Shape: (B, A, 1), int64.
+        actions: Indices of choices, or of selected entities, (B, A, 1), int64; or the numbers of a
+            continuous action, (B, A, K), float32.
         obs: The observation that they answer.
         action_space: Its action space.
         numbers: Those that errors call the environments by; None: ``obs.rows``. Shape: (B,).
@@ -58,11 +67,11 @@ def check_actions(
 
 
 def _all_checked(
-    actions: Mapping[ActionName, RaggedBufferI64],
+    actions: Mapping[ActionName, ActionBuffer],
     obs: VecObs,
     action_space: Mapping[ActionName, ActionSpace],
     numbers: _Numbers | None,
-) -> dict[ActionName, RaggedBufferI64]:
+) -> dict[ActionName, ActionBuffer]:
     for name in actions:
         if name not in action_space:
             raise UnknownActionError(
@@ -72,37 +81,43 @@ def _all_checked(
             )
     environments = obs.rows if numbers is None else numbers
     return {
-        name: _checked(name, actions.get(name), obs.action_masks[name], environments)
-        for name in action_space
+        name: _checked(name, actions.get(name), obs.action_masks[name], form, environments)
+        for name, form in answer_forms(action_space).items()
     }
 
 
 def _checked(
     name: ActionName,
-    chosen: RaggedBufferI64 | None,
-    mask: VecCategoricalActionMask | VecSelectEntityActionMask,
+    chosen: ActionBuffer | None,
+    mask: VecActionMask,
+    form: AnswerForm,
     environments: _Numbers,
-) -> RaggedBufferI64:
+) -> ActionBuffer:
     counts = mask.actors.size1()
     if chosen is None:
         if counts.sum() == 0:
-            return mask.actors
+            return _nothing(mask, form, counts)
         raise UnknownActionError(
             f"action {name!r} is missing",
             expected=f"choices of {counts.sum()} actors",
             received="nothing",
         )
-    if not isinstance(chosen, RaggedBufferI64):
+    kind = RaggedBufferF32 if form.is_real else RaggedBufferI64
+    if not isinstance(chosen, kind):
         raise ActionShapeError(
             f"action {name!r} has the wrong type",
-            expected="RaggedBufferI64 with shape (rows, actors, 1)",
+            expected=f"{kind.__name__} with shape (rows, actors, {form.width})",
             received=shorten(chosen),
         )
     chosen = chosen.materialize()  # of a view the package refuses size1
-    _check_shape(name, chosen, counts, environments)
+    _check_shape(name, chosen, counts, form.width, environments)
     if chosen.items() == 0:
-        return mask.actors  # as empty, and certainly of width 1
-    flat = chosen.as_array()[:, 0]
+        return _nothing(mask, form, counts)  # which certainly has the right width
+    if isinstance(mask, VecContinuousActionMask):
+        numbers: Any = chosen.as_array()
+        check_numbers(name, numbers, mask, _Place(mask.actors, environments))
+        return chosen
+    flat: Any = chosen.as_array()[:, 0]
     if isinstance(mask, VecCategoricalActionMask):
         _check_choices(name, flat, mask, environments)
     else:
@@ -110,8 +125,19 @@ def _checked(
     return chosen
 
 
+def _nothing(mask: VecActionMask, form: AnswerForm, counts: npt.NDArray[np.int64]) -> ActionBuffer:
+    """The answers of no actors at all."""
+    if form.width == 1 and not form.is_real:
+        return mask.actors  # as empty
+    return form.buffer(np.zeros(0), counts)
+
+
 def _check_shape(
-    name: str, chosen: RaggedBufferI64, counts: npt.NDArray[np.int64], environments: _Numbers
+    name: str,
+    chosen: ActionBuffer,
+    counts: npt.NDArray[np.int64],
+    width: int,
+    environments: _Numbers,
 ) -> None:
     if chosen.size0() != len(counts):
         raise ActionShapeError(
@@ -128,10 +154,10 @@ def _check_shape(
             received=f"{given[row]} choices",
             where=f"environment {environments[row]}",
         )
-    if chosen.items() and chosen.size2() != 1:
+    if chosen.items() and chosen.size2() != width:
         raise ActionShapeError(
             f"action {name!r} has the wrong width",
-            expected="one number for each actor",
+            expected=f"{'one number' if width == 1 else f'{width} numbers'} for each actor",
             received=f"{chosen.size2()} numbers",
         )
 
@@ -193,6 +219,16 @@ def _check_selected(
             received=flat[first],
             where=f"environment {environments[rows[first]]}",
         )
+
+
+class _Place:
+    """The place of an actor, by its place among all actors."""
+
+    def __init__(self, actors: RaggedBufferI64, environments: _Numbers) -> None:
+        self._actors, self._environments = actors, environments
+
+    def __call__(self, actor: int) -> str:
+        return f"environment {self._environments[int(_rows(self._actors)[actor])]}"
 
 
 def _rows(actors: RaggedBufferI64) -> npt.NDArray[np.int64]:

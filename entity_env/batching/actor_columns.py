@@ -28,12 +28,14 @@ from entity_env.batching.feature_tables import (
 from entity_env.batching.features import LISTS, every, is_masked
 from entity_env.observation import (
     CategoricalActionMask,
+    ContinuousActionMask,
     GlobalCategoricalActionMask,
+    GlobalContinuousActionMask,
     SelectEntityActionMask,
 )
 from entity_env.spaces import ActionName, EntityName
 
-__all__ = ["CategoricalColumn", "Layout", "SelectColumn"]
+__all__ = ["CategoricalColumn", "ContinuousColumn", "Layout", "SelectColumn"]
 
 Given = Sequence[Mapping[ActionName, Any]]
 """What each frame gives as its action masks."""
@@ -41,6 +43,8 @@ Given = Sequence[Mapping[ActionName, Any]]
 _NO_ACTOR = CategoricalActionMask(actor_types=())
 _NO_SELECTOR = SelectEntityActionMask(actor_types=(), actee_types=())
 _NO_PLAYER = GlobalCategoricalActionMask()
+_NO_SETTER = ContinuousActionMask(actor_types=())
+_NO_SETTING_PLAYER = GlobalContinuousActionMask()
 
 
 class Layout:
@@ -187,6 +191,40 @@ class CategoricalColumn:
         ]
         actors, lengths = layout.totals[there], there.astype(np.int64)
         return cls(actors, lengths, _choices(rows, len(actors), lengths, choices))
+
+
+@dataclass(slots=True)
+class ContinuousColumn:
+    """Who sets numbers in each frame.
+
+    Args:
+        actors: Entity indices within the frame. Shape: (A,).
+        lengths: The number of actors of each frame. Shape: (B,).
+    """
+
+    actors: Ints
+    lengths: Ints
+
+    @classmethod
+    def of(cls, given: Given, name: ActionName, layout: Layout) -> ContinuousColumn:
+        """Read the masks of a continuous action."""
+        masks = pick(given, name, _NO_SETTER)
+        if set(map(type, masks)) != {ContinuousActionMask}:
+            raise UnusualError
+        return cls(
+            *layout.entities(
+                [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
+            )
+        )
+
+    @classmethod
+    def of_players(cls, given: Given, name: ActionName, layout: Layout) -> ContinuousColumn:
+        """Read the masks of a global one: its actor stands after the entities of the frame."""
+        masks = pick(given, name, _NO_SETTING_PLAYER)
+        if set(map(type, masks)) != {GlobalContinuousActionMask}:
+            raise UnusualError
+        there = np.array([mask is not _NO_SETTING_PLAYER for mask in masks], np.bool_)
+        return cls(layout.totals[there], there.astype(np.int64))
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,11 @@ from entity_env.actions import (
     SelectEntityAction,
 )
 from entity_env.errors import shorten
+from entity_env.kinds.continuous import ContinuousActors, answered
 from entity_env.observation import EntityID
 from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
+    GLOBAL_ACTIONS,
     ActionName,
     ActionSpace,
     EntityName,
@@ -31,6 +35,7 @@ from entity_env.spaces import (
 
 __all__ = [
     "RESERVED_METRICS",
+    "Actors",
     "CategoricalActors",
     "Frame",
     "SelectActors",
@@ -62,6 +67,10 @@ class SelectActors:
     mask: npt.NDArray[np.bool_] | None
 
 
+Actors: TypeAlias = Union[CategoricalActors, SelectActors, ContinuousActors]
+"""Who can take an action in a frame."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One observation that has passed every check.
@@ -82,7 +91,7 @@ class Frame:
     global_features: npt.NDArray[np.float32]
     visible: Mapping[EntityName, npt.NDArray[np.bool_]]
     ids: Sequence[EntityID]
-    actions: Mapping[ActionName, CategoricalActors | SelectActors]
+    actions: Mapping[ActionName, Actors]
     reward: float
     done: bool
     truncated: bool
@@ -91,7 +100,7 @@ class Frame:
 
 def typed_actions(
     frame: Frame,
-    chosen: Mapping[ActionName, npt.NDArray[np.int64]],
+    chosen: Mapping[ActionName, npt.NDArray[Any]],
     action_space: Mapping[ActionName, ActionSpace],
 ) -> dict[ActionName, Action]:
     """The actions of one frame as its environment receives them.
@@ -99,7 +108,8 @@ def typed_actions(
     Args:
         frame: The frame that the actions answer.
         chosen: For each action one number for each actor: the index of the choice, or for a
-            select-entity action the index of the entity. Shape: (A,). Already checked.
+            select-entity action the index of the entity. Shape: (A,). For a continuous action its
+            numbers, (A, K). Already checked.
         action_space: The environment's action space.
     """
     ids = frame.ids
@@ -112,7 +122,16 @@ def typed_actions(
                 index = int(indices[0])
                 actions[name] = GlobalCategoricalAction(index, space.index_to_label[index])
             continue
-        actors = [] if who is None else [ids[actor] for actor in who.actors.tolist()]
+        is_global = isinstance(space, GLOBAL_ACTIONS)
+        # The player, whose index comes after all entities, has no id.
+        acting = [] if who is None or is_global else who.actors.tolist()
+        actors = [ids[actor] for actor in acting]
+        if isinstance(space, CONTINUOUS_ACTIONS):
+            values = indices.reshape(-1, len(space)).astype(np.float32, copy=False)
+            (action,) = answered(is_global, actors, values, np.array([len(values)]))
+            if action is not None:
+                actions[name] = action
+            continue
         if isinstance(space, SelectEntityActionSpace):
             actees = [ids[actee] for actee in indices.tolist()]
             actions[name] = SelectEntityAction(actors, actees)

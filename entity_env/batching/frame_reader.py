@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.features import check_values, feature_rows, is_listed, numbers
-from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
+from entity_env.batching.frame import Actors, Frame
 from entity_env.batching.masks import ONCE_ONLY, MaskReader, bool_array
 from entity_env.batching.step_results import read_end, read_metrics, read_reward
 from entity_env.errors import (
@@ -167,7 +167,7 @@ class FrameReader:
         visible: Mapping[EntityName, npt.NDArray[np.bool_]],
         ids: list[EntityID],
         index_of: dict[EntityID, int],
-    ) -> dict[ActionName, CategoricalActors | SelectActors]:
+    ) -> dict[ActionName, Actors]:
         given = _mapping("actions", observation.actions)
         reader = MaskReader(
             counts={name: len(rows) for name, rows in features.items()},

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.features import every, in_list, is_listed, is_masked, odd_part
-from entity_env.batching.frame import CategoricalActors, SelectActors, entity_name
+from entity_env.batching.frame import Actors, CategoricalActors, SelectActors, entity_name
 from entity_env.errors import (
     ActionMaskError,
     ActorError,
@@ -25,17 +25,23 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
+from entity_env.kinds.continuous import ContinuousActors
 from entity_env.observation import (
     CategoricalActionMask,
+    ContinuousActionMask,
     EntityID,
     GlobalCategoricalActionMask,
+    GlobalContinuousActionMask,
     SelectEntityActionMask,
 )
 from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
     ActionSpace,
     CategoricalActionSpace,
+    ContinuousActionSpace,
     EntityName,
     GlobalCategoricalActionSpace,
+    GlobalContinuousActionSpace,
     SelectEntityActionSpace,
 )
 
@@ -48,6 +54,8 @@ _MASK_OF = {
     CategoricalActionSpace: CategoricalActionMask,
     SelectEntityActionSpace: SelectEntityActionMask,
     GlobalCategoricalActionSpace: GlobalCategoricalActionMask,
+    ContinuousActionSpace: ContinuousActionMask,
+    GlobalContinuousActionSpace: GlobalContinuousActionMask,
 }
 
 
@@ -67,9 +75,7 @@ class MaskReader:
     ids: Sequence[EntityID]
     index_of: Mapping[EntityID, int]
 
-    def read(
-        self, name: str, mask: object, space: ActionSpace
-    ) -> CategoricalActors | SelectActors | None:
+    def read(self, name: str, mask: object, space: ActionSpace) -> Actors | None:
         """The actors of one action, or None where nobody can take it."""
         if not isinstance(mask, _MASK_OF[type(space)]):
             raise ActionMaskError(
@@ -79,6 +85,8 @@ class MaskReader:
             )
         if isinstance(space, SelectEntityActionSpace):
             return self._select(name, mask)
+        if isinstance(space, CONTINUOUS_ACTIONS):
+            return self._continuous(name, mask, space)
         if isinstance(space, GlobalCategoricalActionSpace):
             actors = [len(self.ids)]
             values = mask.mask  # type: ignore[attr-defined]
@@ -104,6 +112,13 @@ class MaskReader:
                 received=f"shape {values.shape}",
             )
         return values.reshape(1, width)
+
+    def _continuous(self, name: str, mask: Any, space: ActionSpace) -> ContinuousActors | None:
+        if isinstance(space, GlobalContinuousActionSpace):
+            actors = [len(self.ids)]
+        else:
+            actors = self._entities(name, "actor", mask.actor_ids, mask.actor_types)
+        return ContinuousActors(np.array(actors, np.int64)) if actors else None
 
     def _select(self, name: str, mask: Any) -> SelectActors | None:
         actors = self._entities(name, "actor", mask.actor_ids, mask.actor_types)

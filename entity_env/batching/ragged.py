@@ -8,7 +8,7 @@ panics (with a ``BaseException``) at an index that does not exist: use ``frame``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ else:
         )
 
 __all__ = [
+    "ActionBuffer",
     "RaggedBufferBool",
     "RaggedBufferF32",
     "RaggedBufferI64",
@@ -41,6 +42,10 @@ __all__ = [
     "lengths",
     "offsets",
 ]
+
+
+ActionBuffer: TypeAlias = Union[RaggedBufferI64, RaggedBufferF32]
+"""What actors answer: indices (B, A, 1), or for a continuous action its numbers (B, A, K)."""
 
 
 def lengths(buffer: RaggedBuffer[Any]) -> npt.NDArray[np.int64]:

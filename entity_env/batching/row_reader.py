@@ -19,7 +19,12 @@ from entity_env.actions import (
     GlobalCategoricalAction,
     SelectEntityAction,
 )
-from entity_env.batching.actor_columns import CategoricalColumn, Layout, SelectColumn
+from entity_env.batching.actor_columns import (
+    CategoricalColumn,
+    ContinuousColumn,
+    Layout,
+    SelectColumn,
+)
 from entity_env.batching.feature_columns import (
     Ids,
     Outcome,
@@ -31,7 +36,12 @@ from entity_env.batching.feature_columns import (
 from entity_env.batching.feature_tables import Bools, Floats, Ints, UnusualError
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.ragged import (
+    ActionBuffer,
+    RaggedBufferBool,
+    RaggedBufferF32,
+    RaggedBufferI64,
+)
 from entity_env.batching.step_results import is_over, is_true
 from entity_env.batching.vec_obs import (
     VecActionMask,
@@ -41,8 +51,11 @@ from entity_env.batching.vec_obs import (
     batch_frames,
 )
 from entity_env.errors import EntityEnvError
+from entity_env.kinds.continuous import VecContinuousActionMask, answered, bounds_of
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
+    GLOBAL_ACTIONS,
     ActionName,
     ActionSpace,
     EntityName,
@@ -72,21 +85,25 @@ class Rows:
 
     def typed_actions(
         self,
-        chosen: Mapping[ActionName, RaggedBufferI64],
+        chosen: Mapping[ActionName, ActionBuffer],
         action_space: Mapping[ActionName, ActionSpace],
     ) -> list[dict[ActionName, Action]]:
         """The actions of each row as its environment receives them.
 
         Args:
             chosen: For each action one number for each actor: the index of the choice, or for a
-                select-entity action the index of the entity. Already checked.
+                select-entity action the index of the entity; or the numbers of a continuous one.
+                Already checked.
             action_space: The environments' action space.
         """
         rows: list[dict[ActionName, Action]] = [{} for _ in range(len(self.obs))]
         for name, space in action_space.items():
             actors = self.obs.action_masks[name].actors
             lengths = actors.size1()
-            indices = chosen[name].as_array()[:, 0]
+            if isinstance(space, CONTINUOUS_ACTIONS):
+                self._set_numbers(rows, name, isinstance(space, GLOBAL_ACTIONS), chosen[name])
+                continue
+            indices: Ints = chosen[name].as_array()[:, 0]  # type: ignore[assignment]
             if isinstance(space, GlobalCategoricalActionSpace):
                 players = np.flatnonzero(lengths).tolist()
                 for row, index in zip(players, indices.tolist(), strict=True):
@@ -105,6 +122,19 @@ class Rows:
                 for own, i, k in zip(rows, begins, ends, strict=False):
                     own[name] = CategoricalAction(names[i:k], indices[i:k], labels)
         return rows
+
+    def _set_numbers(
+        self, rows: list[dict[ActionName, Action]], name: str, is_global: bool, chosen: Any
+    ) -> None:
+        """Add the numbers of a continuous action to the actions of each row."""
+        actors = self.obs.action_masks[name].actors
+        lengths, ids = actors.size1(), list[EntityID]()
+        if not is_global:
+            ids = self._ids_of(actors.as_array()[:, 0] + self.first.repeat(lengths))
+        every = answered(is_global, ids, chosen.as_array(), lengths)
+        for own, action in zip(rows, every, strict=True):
+            if action is not None:
+                own[name] = action
 
     def _ids_of(self, entities: Ints) -> list[EntityID]:
         return list(map(self.ids.__getitem__, entities.tolist()))
@@ -277,6 +307,12 @@ def _mask(
             actees=RaggedBufferI64.from_flattened(who.actees[:, None], who.actee_lengths),
             mask=pairs,
         )
+    if isinstance(space, CONTINUOUS_ACTIONS):
+        is_player = isinstance(space, GLOBAL_ACTIONS)
+        read = ContinuousColumn.of_players if is_player else ContinuousColumn.of
+        setters = read(given, name, layout)
+        buffer = RaggedBufferI64.from_flattened(setters.actors[:, None], setters.lengths)
+        return VecContinuousActionMask(buffer, *bounds_of(space))
     is_global = isinstance(space, GlobalCategoricalActionSpace)
     of = CategoricalColumn.of_players if is_global else CategoricalColumn.of
     column = of(given, name, len(space), layout)

@@ -17,8 +17,10 @@ from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
+from entity_env.kinds.continuous import VecContinuousActionMask, pack_actors
 from entity_env.observation import Observation
 from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
     ActionName,
     ActionSpace,
     EntityName,
@@ -29,6 +31,7 @@ from entity_env.spaces import (
 __all__ = [
     "VecActionMask",
     "VecCategoricalActionMask",
+    "VecContinuousActionMask",
     "VecObs",
     "VecSelectEntityActionMask",
     "all_rows",
@@ -87,7 +90,9 @@ class VecSelectEntityActionMask:
         _set(self, {"actors": actors, "actees": actees, "mask": mask}, unknown)
 
 
-VecActionMask: TypeAlias = Union[VecCategoricalActionMask, VecSelectEntityActionMask]
+VecActionMask: TypeAlias = Union[
+    VecCategoricalActionMask, VecSelectEntityActionMask, VecContinuousActionMask
+]
 
 
 @dataclass(frozen=True)
@@ -239,12 +244,7 @@ def batch_frames(
             )
             for name, entity in obs_space.entities.items()
         },
-        action_masks={
-            name: _select(frames, name)
-            if isinstance(space, SelectEntityActionSpace)
-            else _categorical(frames, name, len(space))
-            for name, space in action_space.items()
-        },
+        action_masks={name: _mask(frames, name, space) for name, space in action_space.items()},
         reward=np.array([f.reward for f in frames], dtype=np.float32),
         done=np.array([f.done for f in frames], dtype=np.bool_),
         truncated=np.array([f.truncated for f in frames], dtype=np.bool_),
@@ -268,6 +268,15 @@ def _ragged(
 
 def _no_rows(width: int) -> npt.NDArray[np.float32]:
     return np.zeros((0, width), dtype=np.float32)
+
+
+def _mask(frames: Sequence[Frame], name: ActionName, space: ActionSpace) -> VecActionMask:
+    if isinstance(space, SelectEntityActionSpace):
+        return _select(frames, name)
+    if isinstance(space, CONTINUOUS_ACTIONS):
+        actors: list[Any] = [frame.actions.get(name) for frame in frames]
+        return pack_actors(actors, space)
+    return _categorical(frames, name, len(space))
 
 
 def _categorical(

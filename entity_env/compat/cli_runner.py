@@ -80,9 +80,9 @@ class _Proposals:
         frame = self._reader.read(self._env.last)
         actions, value = self._agent.act(self._env.last)
         probs = {
-            name: np.atleast_2d(action.probs)
+            name: np.atleast_2d(known)
             for name, action in actions.items()
-            if action.probs is not None
+            if (known := getattr(action, "probs", None)) is not None
         }
         chosen = {
             name: _indices(name, frame, who.actors.tolist(), actions.get(name))

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.actions import Action, GlobalCategoricalAction
+from entity_env.actions import (
+    Action,
+    ContinuousAction,
+    GlobalCategoricalAction,
+    GlobalContinuousAction,
+)
 from entity_env.batching.frame import SelectActors, typed_actions
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import RaggedBufferI64
@@ -102,7 +107,8 @@ def action_index_to_actions(
     typed = typed_actions(frame, chosen, action_spaces)
     named = {name: action for name, action in typed.items() if name in actions}
     for name, known in (probs or {}).items():
-        if name in named:
+        if name in named and not isinstance(named[name], ContinuousAction | GlobalContinuousAction):
             is_global = isinstance(named[name], GlobalCategoricalAction)
-            named[name] = replace(named[name], probs=known.reshape(-1) if is_global else known)
+            action: Any = named[name]
+            named[name] = replace(action, probs=known.reshape(-1) if is_global else known)
     return named

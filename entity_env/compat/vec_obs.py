@@ -13,6 +13,7 @@ from entity_env.batching import vec_obs as batch
 from entity_env.batching.frame import RESERVED_METRICS
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.errors import SpaceError
 from entity_env.metrics import complete_columns
 from entity_env.observation import Observation
 from entity_env.spaces import (
@@ -274,6 +275,11 @@ def _nobody(like: VecActionMask, frames: int) -> VecActionMask:
 
 
 def _mask(mask: batch.VecActionMask) -> VecActionMask:
+    if isinstance(mask, batch.VecContinuousActionMask):
+        raise SpaceError(
+            "a continuous action cannot be shown as Entity Gym did, which had none",
+            expected="actions with choices, or that select an entity",
+        )
     allowed = None if mask.mask is None else mask.mask.clone()
     if isinstance(mask, batch.VecSelectEntityActionMask):
         return VecSelectEntityActionMask(mask.actors.clone(), mask.actees.clone(), allowed)

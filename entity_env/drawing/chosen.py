@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.frame import Frame
 from entity_env.drawing.table_text import entity_name
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace, SelectEntityActionSpace
+from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
+    ActionName,
+    ActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
 
-__all__ = ["Chosen", "choices_of", "chosen_lines", "fold", "name_in_frame"]
+__all__ = ["Chosen", "choices_of", "chosen_lines", "fold", "name_in_frame", "numbers_text"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,7 @@ class Chosen:
     Args:
         action: The action.
         actor: Entity index of the actor; the one after the last entity is the player as a whole.
-        what: The label of the choice, or what the selected entity is called.
+        what: The label of the choice, the numbers, or what the selected entity is called.
         actee: Entity index of the selected entity; None where the choice is no entity.
     """
 
@@ -36,7 +42,7 @@ def choices_of(
     frame: Frame,
     obs_space: ObsSpace,
     action_space: Mapping[ActionName, ActionSpace],
-    indices: Mapping[ActionName, npt.NDArray[np.int64]],
+    indices: Mapping[ActionName, npt.NDArray[Any]],
 ) -> list[Chosen]:
     """What the actors of a frame have chosen, in the order of the action space.
 
@@ -45,7 +51,7 @@ def choices_of(
         obs_space: Its space.
         action_space: What they can do.
         indices: For each action one number for each actor: the index of the choice, or for a
-            select-entity action the index of the entity. Shape: (A,).
+            select-entity action the index of the entity, (A,); or the numbers (A, K).
     """
     every = []
     for name, space in action_space.items():
@@ -53,7 +59,9 @@ def choices_of(
         if who is None:
             continue
         for actor, index in zip(who.actors.tolist(), indices[name].tolist(), strict=True):
-            if isinstance(space, SelectEntityActionSpace):
+            if isinstance(space, CONTINUOUS_ACTIONS):
+                every.append(Chosen(name, actor, numbers_text(index)))
+            elif isinstance(space, SelectEntityActionSpace):
                 every.append(Chosen(name, actor, name_in_frame(frame, obs_space, index), index))
             else:
                 every.append(Chosen(name, actor, space.index_to_label[index]))
@@ -100,6 +108,12 @@ def fold(
             line, count = "  ", 0
         line, count = f"{line}, {cell}" if count else f"{line}{cell}", count + 1
     return [*lines, (line, count)]
+
+
+def numbers_text(numbers: Sequence[float]) -> str:
+    """The numbers of a continuous action: ``0.5``, or ``(0.5, -1)``."""
+    shown = [f"{number:.3g}" for number in numbers]
+    return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
 
 
 def name_in_frame(frame: Frame, obs_space: ObsSpace, index: int) -> str:

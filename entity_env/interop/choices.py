@@ -1,9 +1,10 @@
-"""Gymnasium action spaces with a list of choices: as actions of the player as a whole, and back.
+"""Gymnasium action spaces as actions of the player as a whole, and back.
 
 =================  ================================================================================
 ``Discrete``       one action; its labels are the values that the environment gets
 ``MultiDiscrete``  an action for each number: ``action[0]``, ``action[0,1]``
 ``MultiBinary``    the same, with the labels 0 and 1
+``Box``            one continuous action for all its numbers; see ``boxes.py``
 ``Dict``           its parts, named after their keys: ``move``, ``arm/grip[0]``
 ``Tuple``          its parts, named after their places: ``action/0``
 =================  ================================================================================
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from entity_env.actions import Action, GlobalCategoricalAction
+from entity_env.actions import Action, GlobalCategoricalAction, GlobalContinuousAction
 from entity_env.errors import (
     MaskShapeError,
     MaskTypeError,
@@ -31,9 +32,19 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
+from entity_env.interop.boxes import Numbers
 from entity_env.interop.names import named_parts, names_of
-from entity_env.observation import GlobalCategoricalActionMask
-from entity_env.spaces import ActionName, GlobalCategoricalActionSpace
+from entity_env.observation import (
+    ActionMask,
+    GlobalCategoricalActionMask,
+    GlobalContinuousActionMask,
+)
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    GlobalCategoricalActionSpace,
+    GlobalContinuousActionSpace,
+)
 
 __all__ = ["ChoiceWriter"]
 
@@ -43,34 +54,36 @@ Masks: TypeAlias = dict[ActionName, Union[Array, None]]
 
 
 class ChoiceWriter:
-    """Choices as actions of a Gymnasium space.
+    """Choices and numbers as actions of a Gymnasium space.
 
     Args:
         space: The space.
 
     Raises:
-        SpaceError: A part of the space that is no list of choices, with its name.
+        SpaceError: A part of the space that is neither a list of choices nor numbers, with its
+            name.
     """
 
     def __init__(self, space: spaces.Space[Any]) -> None:
         self._root = _part(space, "", "action")
-        self.action_space: dict[ActionName, GlobalCategoricalActionSpace] = {}
+        self.action_space: dict[ActionName, ActionSpace] = {}
         for leaf in self._root.leaves():
-            for name, count, start in zip(leaf.names, leaf.counts, leaf.first, strict=True):
+            for name, own in leaf.actions():
                 if name in self.action_space:
                     raise SpaceError(f"the action space has two parts that are called {name!r}")
-                labels = [str(start + i) for i in range(count)]
-                self.action_space[name] = GlobalCategoricalActionSpace(labels)
+                self.action_space[name] = own
         if not self.action_space:
             raise SpaceError("the action space holds nothing to choose", received=shorten(space))
-        self._everything = dict.fromkeys(self.action_space, GlobalCategoricalActionMask())
+        self._everything: dict[ActionName, ActionMask] = {
+            name: self._mask(name, None) for name in self.action_space
+        }
         self._unasked: set[ActionName] = set()
 
     def write(self, actions: Mapping[ActionName, Action]) -> Any:
         """The action of the space; where the last mask left nothing, the first value."""
-        return self._root.write({name: self._index(name, actions) for name in self.action_space})
+        return self._root.write({name: self._answer(name, actions) for name in self.action_space})
 
-    def masks(self, mask: Any) -> dict[ActionName, GlobalCategoricalActionMask]:
+    def masks(self, mask: Any) -> dict[ActionName, ActionMask]:
         """The mask of each action; None allows everything.
 
         A part whose choices are all forbidden, while another one has some, has nothing to decide:
@@ -84,23 +97,32 @@ class ChoiceWriter:
             self._unasked = set()
             return dict(self._everything)
         parts = self._root.split(mask)
-        empty = {name for name, part in parts.items() if _is_empty(part)}
+        choices = (n for n, own in self.action_space.items() if n in parts and not _sets(own))
+        empty = {name for name in choices if _is_empty(parts[name])}
         self._unasked = empty if len(empty) < len(parts) else set()
         return {
-            name: GlobalCategoricalActionMask(part)
+            name: self._mask(name, part)
             for name, part in parts.items()
             if name not in self._unasked
         }
 
-    def _index(self, name: ActionName, actions: Mapping[ActionName, Action]) -> int:
+    def _mask(self, name: ActionName, part: Array | None) -> ActionMask:
+        if _sets(self.action_space[name]):
+            return GlobalContinuousActionMask()
+        return GlobalCategoricalActionMask(part)
+
+    def _answer(self, name: ActionName, actions: Mapping[ActionName, Action]) -> Any:
         action = actions.get(name)
-        if isinstance(action, GlobalCategoricalAction):
+        is_continuous = _sets(self.action_space[name])
+        if isinstance(action, GlobalContinuousAction) and is_continuous:
+            return action.values
+        if isinstance(action, GlobalCategoricalAction) and not is_continuous:
             return action.index
         if action is None and name in self._unasked:
             return 0
         raise UnknownActionError(
             f"action {name!r} is missing",
-            expected="a GlobalCategoricalAction",
+            expected=f"a Global{'Continuous' if is_continuous else 'Categorical'}Action",
             received=shorten(action),
         )
 
@@ -127,8 +149,13 @@ class _Numbers:
     dtype: Any
     binary: bool
 
-    def leaves(self) -> Iterator[_Numbers]:
+    def leaves(self) -> Iterator[_Numbers | Numbers]:
         yield self
+
+    def actions(self) -> Iterator[tuple[ActionName, ActionSpace]]:
+        for name, count, start in zip(self.names, self.counts, self.first, strict=True):
+            labels = [str(start + i) for i in range(count)]
+            yield name, GlobalCategoricalActionSpace(labels)
 
     def write(self, chosen: Mapping[ActionName, int]) -> Any:
         """The value: of a ``Discrete`` part a number, as its samples are."""
@@ -166,14 +193,14 @@ class _Group:
     """A ``Dict`` or ``Tuple``: ``parts`` by key or place."""
 
     where: str
-    parts: dict[Any, _Numbers | _Group]
+    parts: dict[Any, _Numbers | Numbers | _Group]
     keyed: bool
 
-    def leaves(self) -> Iterator[_Numbers]:
+    def leaves(self) -> Iterator[_Numbers | Numbers]:
         for part in self.parts.values():
             yield from part.leaves()
 
-    def write(self, chosen: Mapping[ActionName, int]) -> Any:
+    def write(self, chosen: Mapping[ActionName, Any]) -> Any:
         written = {key: part.write(chosen) for key, part in self.parts.items()}
         return written if self.keyed else tuple(written.values())
 
@@ -226,7 +253,12 @@ class _Group:
         return dict(zip((name for leaf in leaves for name in leaf.names), parts, strict=True))
 
 
-def _part(space: spaces.Space[Any], name: str, root: str) -> _Numbers | _Group:
+def _sets(space: ActionSpace) -> bool:
+    """Whether numbers are set, which have no mask."""
+    return isinstance(space, GlobalContinuousActionSpace)
+
+
+def _part(space: spaces.Space[Any], name: str, root: str) -> _Numbers | Numbers | _Group:
     """A space as what is chosen in it. ``root`` stands for the name of what has none."""
     where = name or root
     if isinstance(space, spaces.Dict | spaces.Tuple):
@@ -234,6 +266,8 @@ def _part(space: spaces.Space[Any], name: str, root: str) -> _Numbers | _Group:
             key: _part(inner, part, root) for key, inner, part in named_parts(space, name, root)
         }
         return _Group(name, parts, isinstance(space, spaces.Dict))
+    if isinstance(space, spaces.Box):
+        return Numbers.of(space, where)
     if isinstance(space, spaces.Discrete):
         counts, starts = np.asarray(space.n), np.asarray(space.start)
     elif isinstance(space, spaces.MultiDiscrete):
@@ -243,22 +277,13 @@ def _part(space: spaces.Space[Any], name: str, root: str) -> _Numbers | _Group:
     else:
         raise SpaceError(
             f"the action space {_of(name)}is a {type(space).__name__}",
-            expected="Discrete, MultiDiscrete or MultiBinary, or a Dict or Tuple of them",
+            expected="Box, Discrete, MultiDiscrete or MultiBinary, or a Dict or Tuple of them",
             received=shorten(space),
-            hint=_instead(space, is_whole=not name),
+            hint="put a wrapper around the environment that offers a list of choices",
         )
     binary = isinstance(space, spaces.MultiBinary)
     names, sizes = names_of(where, counts.shape), counts.ravel().tolist()
     return _Numbers(name, names, sizes, starts.ravel().tolist(), counts.shape, space.dtype, binary)
-
-
-def _instead(space: spaces.Space[Any], *, is_whole: bool) -> str:
-    if isinstance(space, spaces.Box) and is_whole:
-        return (
-            "gymnasium.wrappers.DiscretizeAction(env, bins=5, multidiscrete=True) around the "
-            "environment offers a list of choices for each number"
-        )
-    return "put a wrapper around the environment that offers a list of choices"
 
 
 def _nested(mask: Any, shape: tuple[int, ...]) -> list[Array]:

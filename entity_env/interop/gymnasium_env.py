@@ -43,11 +43,12 @@ class GymnasiumEnv(TranslatedEnv):
         global features, a ``Sequence`` becomes an entity type, a ``Graph`` two.
     Actions:
         What ``entity_env.interop.choices`` makes of the action space: ``action`` for a ``Discrete``
-        one; ``action[0]``, ``action[1]``, ... for a ``MultiDiscrete`` or ``MultiBinary`` one; those
-        of the parts for a ``Dict`` or ``Tuple``. All are global, and their labels are the values
-        that the environment gets: "0", "1", ... where they start at 0. A mask is taken from
-        ``info["action_mask"]``, or from the key ``action_mask`` of the observation, or from the
-        environment's method ``action_masks``, as ``sb3_contrib`` has it. It may be what the space's
+        one, and a continuous one for a ``Box`` (see ``entity_env.interop.boxes``); ``action[0]``,
+        ``action[1]``, ... for a ``MultiDiscrete`` or ``MultiBinary`` one; those of the parts for a
+        ``Dict`` or ``Tuple``. All are global, and labels are the values that the environment gets:
+        "0", "1", ... where they start at 0. A mask is taken from ``info["action_mask"]``, or from
+        the key ``action_mask`` of the observation, or from the environment's method
+        ``action_masks``, as ``sb3_contrib`` has it. It may be what the space's
         ``sample(mask=...)`` takes, or hold the masks of all parts one after the other.
     Reward:
         The environment's.

@@ -17,6 +17,7 @@ from gymnasium import spaces
 from entity_env.batching.features import LARGEST
 from entity_env.errors import SettingError, nearest, shorten
 from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
     ActionName,
     ActionSpace,
     Discrete,
@@ -184,6 +185,13 @@ def _all(row: list[float], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
 def _action_slots(
     action_space: Mapping[ActionName, ActionSpace], max_actors: Room | None, entities: int
 ) -> list[ActionSlots]:
+    for name, space in action_space.items():
+        if isinstance(space, CONTINUOUS_ACTIONS):
+            raise SettingError(
+                f"action {name!r} is continuous, which has no place in a MultiDiscrete space",
+                expected="actions with choices, or that select an entity",
+                received=shorten(space),
+            )
     of_entities = [
         name
         for name, space in action_space.items()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.ragged import RaggedBufferI64, lengths
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64, lengths
 from entity_env.batching.vec_obs import VecActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.errors import (
     ActionIndexError,
@@ -95,7 +95,7 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
 
 def choose(
     actions: Any, frames: PaddedFrames, spaces: PaddedSpaces, *, strict: bool
-) -> dict[ActionName, RaggedBufferI64]:
+) -> dict[ActionName, ActionBuffer]:
     """What each actor chose, as a ``VecEnv`` wants it.
 
     Args:
@@ -111,7 +111,7 @@ def choose(
         MaskedActionError: A forbidden choice, with ``strict``.
     """
     numbers = _checked(actions, len(frames.masks), spaces)
-    chosen = {}
+    chosen: dict[ActionName, ActionBuffer] = {}
     for action in spaces.actions:
         taken = frames.taken[action.name]
         allowed = frames.allowed[action.name][taken]  # (actors, C)
@@ -145,7 +145,8 @@ def _allow(
 ) -> None:
     """Write the mask of an action into ``allowed`` (R, K, C)."""
     if not isinstance(mask, VecSelectEntityActionMask):
-        allowed[at] = mask.mask.as_array()
+        # Continuous actions have been refused.
+        allowed[at] = mask.mask.as_array()  # type: ignore[union-attr]
         return
     actees = lengths(mask.actees)
     slots = _slots(places(actees)[0], mask.actees.as_array()[:, 0], starts, spaces)

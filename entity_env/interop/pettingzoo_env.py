@@ -17,7 +17,7 @@ import numpy as np
 import pettingzoo
 from gymnasium import spaces
 
-from entity_env.actions import Action, GlobalCategoricalAction
+from entity_env.actions import Action, GlobalCategoricalAction, GlobalContinuousAction
 from entity_env.arguments import named_arguments
 from entity_env.errors import (
     MaskShapeError,
@@ -32,7 +32,9 @@ from entity_env.interop.pettingzoo_seats import KINDS, take_seat
 from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import TranslatedEnv, make_or_take
 from entity_env.interop.translation import Translation, split_mask
+from entity_env.kinds.continuous import ContinuousActors, pack_actors, random_numbers
 from entity_env.observation import Observation
+from entity_env.spaces import GlobalCategoricalActionSpace, GlobalContinuousActionSpace
 
 __all__ = ["Others", "PettingZooEnv", "any_allowed"]
 
@@ -147,8 +149,14 @@ def _drawn_of_parts(
     writer = ChoiceWriter(action_space)
     actions: dict[str, Action] = {}
     for name, mask in writer.masks(action_mask).items():
-        count = len(writer.action_space[name])
-        allowed = np.arange(count) if mask.mask is None else np.flatnonzero(mask.mask)
+        space = writer.action_space[name]
+        if isinstance(space, GlobalContinuousActionSpace):
+            one = pack_actors([ContinuousActors(np.zeros(1, np.int64))], space)
+            actions[name] = GlobalContinuousAction(random_numbers(one, rng)[0])
+            continue
+        assert isinstance(space, GlobalCategoricalActionSpace)
+        given = getattr(mask, "mask", None)
+        allowed = np.arange(len(space)) if given is None else np.flatnonzero(given)
         if not len(allowed):
             raise MaskShapeError(
                 f"the action mask of agent {agent!r} leaves nothing to draw from",

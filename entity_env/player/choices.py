@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,10 +12,27 @@ import numpy.typing as npt
 from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
 from entity_env.drawing.table_text import entity_name, id_text
 from entity_env.errors import ActionIndexError, MaskedActionError, nearest, shorten
+from entity_env.kinds.continuous import bounds_of, numbers_error
 from entity_env.observation import EntityID
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
+    ActionName,
+    ActionSpace,
+    ContinuousActionSpace,
+    GlobalContinuousActionSpace,
+    ObsSpace,
+)
 
-__all__ = ["Choice", "Question", "percent", "pick", "questions", "write_choices"]
+__all__ = [
+    "Choice",
+    "Question",
+    "percent",
+    "pick",
+    "questions",
+    "range_text",
+    "read_numbers",
+    "write_choices",
+]
 
 _MOST_SHOWN = 60
 _MOST_OPTIONS = 12
@@ -52,6 +70,7 @@ class Question:
         actor: What the actor is called.
         choices: What there is, forbidden choices too, in the order of its probabilities.
         others: Entities of the frame that cannot be selected.
+        numbers: Of a continuous action its space: there are no choices then.
     """
 
     action: ActionName
@@ -59,6 +78,7 @@ class Question:
     actor: str
     choices: Sequence[Choice]
     others: Sequence[Choice] = ()
+    numbers: ContinuousActionSpace | GlobalContinuousActionSpace | None = None
 
 
 def questions(
@@ -68,10 +88,16 @@ def questions(
     actors = frame.actions.get(name)
     if actors is None:
         return []
+    if isinstance(space, CONTINUOUS_ACTIONS):
+        return [
+            Question(name, row, entity_name(frame, obs_space, actor), (), numbers=space)
+            for row, actor in enumerate(actors.actors.tolist())
+        ]
+    others: list[Choice] = []
     if isinstance(actors, CategoricalActors):
         choices = _labels(space, actors.mask)
-        others: list[Choice] = []
     else:
+        assert isinstance(actors, SelectActors)
         choices, others = _actees(frame, obs_space, actors)
     return [
         Question(name, row, entity_name(frame, obs_space, actor), own, others)
@@ -113,6 +139,41 @@ def pick(text: str, question: Question) -> Choice:
         options=_options(question),
         hint=nearest(text.strip(), names),
     )
+
+
+def range_text(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> str:
+    """Between which bounds the numbers of a continuous action lie: ``a number from -2 to 2``."""
+    ends = [
+        "of any size" if -low == high == math.inf else f"from {low:g} to {high:g}"
+        for low, high in zip(space.low, space.high, strict=True)
+    ]
+    if len(set(ends)) == 1:
+        return f"a number {ends[0]}" if len(ends) == 1 else f"{len(ends)} numbers {ends[0]}"
+    return f"{len(ends)} numbers: {', '.join(ends)}"
+
+
+def read_numbers(text: str, question: Question) -> npt.NDArray[np.float32]:
+    """The numbers (K,) that somebody types, with spaces or commas in between.
+
+    Raises:
+        ActionIndexError: Not as many numbers, or one that is out of bounds.
+    """
+    space = question.numbers
+    assert space is not None
+    try:
+        numbers = np.array([float(word) for word in text.replace(",", " ").split()], np.float32)
+    except ValueError:
+        numbers = np.zeros(0, np.float32)
+    if len(numbers) != len(space):
+        raise ActionIndexError(
+            f"{question.action!r} takes other numbers",
+            expected=range_text(space),
+            received=shorten(text.strip(), 60),
+        )
+    low, high = bounds_of(space)
+    if not ((numbers >= low) & (numbers <= high) & np.isfinite(numbers)).all():
+        raise numbers_error(question.action, numbers, low, high)
+    return numbers
 
 
 def write_choices(

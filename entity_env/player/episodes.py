@@ -11,10 +11,17 @@ import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.ragged import RaggedBufferI64
-from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.vec_obs import (
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecContinuousActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+)
 from entity_env.environment import Environment, begin_episode, seed_environment
 from entity_env.errors import SettingError
+from entity_env.kinds.continuous import random_numbers
 from entity_env.metrics import EpisodeTracker, complete_columns, metric_columns
 from entity_env.observation import Observation
 from entity_env.player.play_budget import PlayBudget
@@ -25,7 +32,7 @@ from entity_env.wrappers.time_limit import TimeLimit
 
 __all__ = ["Policy", "VecPolicy", "play_episodes", "play_rows", "play_scripted", "random_policy"]
 
-VecPolicy: TypeAlias = Callable[[VecObs], Mapping[ActionName, RaggedBufferI64]]
+VecPolicy: TypeAlias = Callable[[VecObs], Mapping[ActionName, ActionBuffer]]
 Policy: TypeAlias = Callable[[Observation], Mapping[ActionName, Action]]
 
 
@@ -202,18 +209,19 @@ def _limited(create_env: Callable[[], Environment], max_steps: int) -> Environme
 
 
 def random_policy(seed: int) -> VecPolicy:
-    """A policy that picks evenly among the choices that the masks allow."""
+    """A policy that picks evenly among what is allowed; see ``random_numbers`` for real numbers."""
     rng = np.random.default_rng(seed)
 
-    def act(obs: VecObs) -> dict[ActionName, RaggedBufferI64]:
-        return {
-            name: RaggedBufferI64.from_flattened(
-                _random_choices(mask, rng)[:, None], mask.actors.size1()
-            )
-            for name, mask in obs.action_masks.items()
-        }
+    def act(obs: VecObs) -> dict[ActionName, ActionBuffer]:
+        return {name: _random_answers(mask, rng) for name, mask in obs.action_masks.items()}
 
     return act
+
+
+def _random_answers(mask: VecActionMask, rng: np.random.Generator) -> ActionBuffer:
+    if isinstance(mask, VecContinuousActionMask):
+        return RaggedBufferF32.from_flattened(random_numbers(mask, rng), mask.actors.size1())
+    return RaggedBufferI64.from_flattened(_random_choices(mask, rng)[:, None], mask.actors.size1())
 
 
 def _random_choices(mask: Any, rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -36,9 +36,10 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.metrics import EpisodeTracker
+from entity_env.player.choices import range_text
 from entity_env.player.terminal import Asker, QuitError, ask
 from entity_env.rows.vec_env import check_count
-from entity_env.spaces import SelectEntityActionSpace
+from entity_env.spaces import CONTINUOUS_ACTIONS, ActionSpace, SelectEntityActionSpace
 
 __all__ = ["main", "play_in_terminal"]
 
@@ -113,9 +114,7 @@ class _Game:
         """What the game is about, and how to play it."""
         print(f"{self.name}, seed {seed}")
         for name, space in self.reader.action_space.items():
-            is_select = isinstance(space, SelectEntityActionSpace)
-            what = "select an entity" if is_select else ", ".join(_labels(space))
-            print(f"  {name}: {what}")
+            print(f"  {name}: {_what_to_do(space)}")
         if not self.asker.auto:
             print("? for help, q to quit")
 
@@ -176,8 +175,12 @@ def _own_text(env: Environment) -> str | None:
         return None
 
 
-def _labels(space: Any) -> list[str]:
-    return list(space.index_to_label)
+def _what_to_do(space: ActionSpace) -> str:
+    if isinstance(space, SelectEntityActionSpace):
+        return "select an entity"
+    if isinstance(space, CONTINUOUS_ACTIONS):
+        return f"set {range_text(space)}"
+    return ", ".join(space.index_to_label)
 
 
 def _summary(metrics: Mapping[str, float]) -> str:

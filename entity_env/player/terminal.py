@@ -5,14 +5,24 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
+from entity_env.drawing.chosen import numbers_text
 from entity_env.errors import EntityEnvError
-from entity_env.player.choices import Choice, Question, pick, questions, write_choices
+from entity_env.player.choices import (
+    Choice,
+    Question,
+    pick,
+    questions,
+    range_text,
+    read_numbers,
+    write_choices,
+)
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["Asker", "QuitError", "ask"]
@@ -22,6 +32,7 @@ _HELP = """
   Enter                what is proposed in brackets; without an agent, a random allowed choice
   .                    the same for all that is still to be decided in this step
   q                    quit
+  Where numbers are set, type them with spaces or commas in between: 0.5 -1
   Where an entity is selected, its number is the one in the table, and its name its type or its id.
 """
 
@@ -63,8 +74,8 @@ class Asker:
         self.action_space = action_space
         self.auto = auto
 
-    def choose(self, frame: Frame, decision: Decision) -> dict[ActionName, npt.NDArray[np.int64]]:
-        """What each actor does, (A,) int64 for each action as in ``Decision``."""
+    def choose(self, frame: Frame, decision: Decision) -> dict[ActionName, npt.NDArray[Any]]:
+        """What each actor does, for each action as in ``Decision``."""
         chosen = {name: indices.copy() for name, indices in decision.chosen.items()}
         if decision.value is not None:
             print(f"\nthe agent expects a return of {decision.value:.3g} from here on")
@@ -80,6 +91,9 @@ class Asker:
             indices, probs = chosen[question.action], decision.probs.get(question.action)
             own = None if probs is None else probs[question.row]
             print(f"\n{question.action}, {question.actor}:")
+            if question.numbers is not None:
+                asks = self._set_numbers(question, indices, decision, asks)
+                continue
             if asks or own is not None:
                 print(write_choices(question, own))
             proposed = _choice(question, int(indices[question.row]))
@@ -89,6 +103,32 @@ class Asker:
             indices[question.row] = choice.index
             print(f"  -> {choice.names[0]}")
         return chosen
+
+    @staticmethod
+    def _set_numbers(
+        question: Question, values: npt.NDArray[np.float32], decision: Decision, asks: bool
+    ) -> bool:
+        """Write what an actor sets into ``values`` (A, K); returns whether to go on asking."""
+        known = decision.normal.get(question.action)
+        if known is not None:
+            mean, std = (part[question.row] for part in known)
+            print(f"  drawn around {numbers_text(mean)}, deviation {numbers_text(std)}")
+        while asks:
+            proposed = numbers_text(values[question.row]) if known is not None else "random"
+            text = ask(f"  {range_text(question.numbers)} [{proposed}] > ")  # type: ignore[arg-type]
+            if text == "?":
+                print(_HELP)
+                continue
+            if text == ".":
+                asks = False
+            try:
+                if text not in ("", "."):
+                    values[question.row] = read_numbers(text, question)
+                break
+            except EntityEnvError as error:
+                print(textwrap.indent(str(error), "  "))
+        print(f"  -> {numbers_text(values[question.row])}")
+        return asks
 
 
 def _answer(question: Question, proposed: Choice, is_known: bool) -> Choice | None:

@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs
+from entity_env.batching.vec_obs import (
+    VecCategoricalActionMask,
+    VecContinuousActionMask,
+    VecObs,
+)
 from entity_env.errors import RecordingError, nearest, shorten
 
 __all__ = ["check_noted", "read_notes"]
@@ -85,7 +89,9 @@ def _actors(mask: Any) -> int:
 
 
 def _logits(mask: Any) -> tuple[int, ...]:
-    """(A, C), or (P,) for the pairs of actors and actees."""
+    """(A, C), (P,) for the pairs of actors and actees, or (A, 2 * K) for means and deviations."""
+    if isinstance(mask, VecContinuousActionMask):
+        return _actors(mask), 2 * len(mask.low)
     if isinstance(mask, VecCategoricalActionMask):
         return _actors(mask), mask.mask.size2()
     return (int((mask.actors.size1() * mask.actees.size1()).sum()),)

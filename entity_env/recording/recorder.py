@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from entity_env.arguments import named_arguments
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs, check_all_asked, check_final
 from entity_env.errors import SettingError
 from entity_env.recording.chunk_file import (
@@ -82,7 +82,7 @@ class RecordEpisodes(VecWrapper):
 
     def act(
         self,
-        actions: Mapping[ActionName, RaggedBufferI64],
+        actions: Mapping[ActionName, ActionBuffer],
         *,
         log_probs: Mapping[ActionName, Any] | None = None,
         logits: Mapping[ActionName, Any] | None = None,
@@ -97,7 +97,7 @@ class RecordEpisodes(VecWrapper):
             log_probs: For each action the log-probability of each actor's choice. Shape: (A,).
             logits: For each action the logits of each actor's choices, shape (A, C); for a
                 select-entity action those of all actor-actee pairs, frame by frame and actor by
-                actor, shape (P,).
+                actor, shape (P,); for a continuous one means and deviations, shape (A, 2 * K).
 
         Raises:
             RecordingError: Shapes that do not fit, and nothing is played; or the disk is full: then
@@ -125,7 +125,7 @@ class RecordEpisodes(VecWrapper):
     def _set_state(self, state: list[Any]) -> VecObs:
         return self._begin(super()._set_state(state), 0)
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         obs = super()._act(chosen)
         check_all_asked("RecordEpisodes", obs)
         check_final(obs)

@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64, cat
-from entity_env.batching.vec_obs import VecActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, cat
+from entity_env.batching.vec_obs import (
+    VecActionMask,
+    VecContinuousActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+)
 from entity_env.spaces import ActionName
 from entity_env.workers.obs_format import ObsFormat
 
@@ -24,15 +29,17 @@ class RecordedStep:
     Args:
         obs: What the rows showed, as the ``VecEnv`` returned it: its reward and end belong to the
             step before.
-        actions: For each action of the space what the actors chose. Shape: (R, A, 1).
+        actions: For each action of the space what the actors chose. Shape: (R, A, 1), or of a
+            continuous action (R, A, K).
         log_probs: The log-probabilities of that, or None. Shape: (R, A, 1).
         logits: The logits of all choices, (R, A, C), or of all actor-actee pairs, actor by actor,
-            (R, A * E, 1); or None.
+            (R, A * E, 1); of a continuous action means and then deviations, (R, A, 2 * K); or
+            None.
         next_obs: What the ``VecEnv`` returned then: its reward and end belong to this step.
     """
 
     obs: VecObs
-    actions: Mapping[ActionName, RaggedBufferI64]
+    actions: Mapping[ActionName, ActionBuffer]
     log_probs: Mapping[ActionName, RaggedBufferF32] | None
     logits: Mapping[ActionName, RaggedBufferF32] | None
     next_obs: VecObs
@@ -73,14 +80,15 @@ class RecordedBatch:
         actions: For each action what the actors chose. Shape: (B, A, 1).
         log_probs: The log-probabilities of that, or None. Shape: (B, A, 1).
         logits: The logits of all choices, (B, A, C), or of all actor-actee pairs, actor by actor,
-            (B, A * E, 1); or None.
+            (B, A * E, 1); of a continuous action means and then deviations, (B, A, 2 * K); or
+            None.
         reward: The reward of the actions. Shape: (B,), float32.
         done: The episode ended with them. Shape: (B,), bool.
         truncated: A limit ended it. Shape: (B,), bool.
     """
 
     obs: VecObs
-    actions: Mapping[ActionName, RaggedBufferI64]
+    actions: Mapping[ActionName, ActionBuffer]
     log_probs: Mapping[ActionName, RaggedBufferF32] | None
     logits: Mapping[ActionName, RaggedBufferF32] | None
     reward: npt.NDArray[np.float32]
@@ -173,6 +181,8 @@ def _select(buffers: Mapping[str, Any], frames: npt.NDArray[np.int64]) -> dict[s
 
 
 def _masks(mask: VecActionMask, frames: npt.NDArray[np.int64]) -> VecActionMask:
+    if isinstance(mask, VecContinuousActionMask):
+        return replace(mask, actors=mask.actors[frames])
     if not isinstance(mask, VecSelectEntityActionMask):
         return replace(mask, actors=mask.actors[frames], mask=mask.mask[frames])
     pairs = None if mask.mask is None else mask.mask[frames]

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64, lengths
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, lengths
 from entity_env.batching.vec_obs import VecObs, VecSelectEntityActionMask
+from entity_env.kinds.answers import answer_forms
 from entity_env.recording.arrays import Array
 from entity_env.recording.records import RecordedBatch
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -58,6 +59,7 @@ class StepFormat(ObsFormat):
 
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
         super().__init__(obs_space, action_space)
+        self._answers = answer_forms(action_space)
         self._metrics = self._ints
         self._reward = self._ints + 1 + len(self._widths)
         self._lengths = list(range(len(self._widths)))
@@ -124,13 +126,12 @@ class StepFormat(ObsFormat):
 
     def decided(
         self, obs: VecObs, decisions: Sequence[Columns], kinds: Steps
-    ) -> tuple[dict[str, RaggedBufferI64], Any, Any]:
+    ) -> tuple[dict[str, ActionBuffer], Any, Any]:
         """Choices, log-probabilities and logits (None where there are none) that answer ``obs``."""
         columns = iter([_joined(column) for column in zip(*decisions, strict=True)])
         counts = {name: lengths(mask.actors) for name, mask in obs.action_masks.items()}
         actions = {
-            name: RaggedBufferI64.from_flattened(next(columns)[:, None], counts[name])
-            for name in self._choices
+            name: form.buffer(next(columns), counts[name]) for name, form in self._answers.items()
         }
         log_probs = logits = None
         if kinds.has_log_probs:
@@ -144,7 +145,8 @@ class StepFormat(ObsFormat):
                 mask, rows = obs.action_masks[name], counts[name]
                 if isinstance(mask, VecSelectEntityActionMask):
                     rows = rows * lengths(mask.actees)
-                values = next(columns).reshape(int(rows.sum()), choices or 1)
+                width = 2 * (choices or 0) if name in self._bounds else choices or 1
+                values = next(columns).reshape(int(rows.sum()), width)
                 logits[name] = RaggedBufferF32.from_flattened(values, rows)
         return actions, log_probs, logits
 

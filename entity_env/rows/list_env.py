@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.row_reader import RowReader, Rows, ended_rows
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, begin_episode
@@ -98,7 +98,7 @@ class ListEnv(VecEnv):
         return obs
 
     @uncollected
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._envs.step += 1
         observations = self._envs.act(self._rows.typed_actions(chosen, self.action_space()))
         over, cut_off = ended_rows(observations)

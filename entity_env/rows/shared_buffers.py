@@ -17,7 +17,12 @@ from typing import Any
 import numpy as np
 
 from entity_env.errors import ObservationError
-from entity_env.observation import CategoricalActionMask, Observation, SelectEntityActionMask
+from entity_env.observation import (
+    CategoricalActionMask,
+    ContinuousActionMask,
+    Observation,
+    SelectEntityActionMask,
+)
 
 __all__ = ["Watch"]
 
@@ -131,6 +136,7 @@ _KINDS = ("the features of {!r}", "the ids of {!r}", "the visibility masks of {!
 _ACTION = ("the masks", "the actor ids", "the actor types", "the actee ids", "the actee types")
 _PARTS: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {
     CategoricalActionMask: attrgetter("mask", "actor_ids", "actor_types"),
+    ContinuousActionMask: lambda mask: (None, mask.actor_ids, mask.actor_types),
     SelectEntityActionMask: attrgetter(
         "mask", "actor_ids", "actor_types", "actee_ids", "actee_types"
     ),

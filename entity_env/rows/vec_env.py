@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.action_checks import check_actions
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import (
@@ -64,7 +64,7 @@ class VecEnv(ABC):
         self._last = self._reset(seed)
         return self._last
 
-    def act(self, actions: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def act(self, actions: Mapping[ActionName, ActionBuffer]) -> VecObs:
         """Play one step in each row that must decide.
 
         Args:
@@ -143,8 +143,8 @@ class VecEnv(ABC):
             raise ClosedError("this vector environment is closed", hint="make a new one")
 
     def _check(
-        self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
-    ) -> Mapping[ActionName, RaggedBufferI64]:
+        self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
+    ) -> Mapping[ActionName, ActionBuffer]:
         """The actions for ``_act``, all that the space has, in its order; or an error.
 
         Those that know their rows better may say yes more quickly and leave the rest to this one.
@@ -155,7 +155,7 @@ class VecEnv(ABC):
     def _reset(self, seed: int | None) -> VecObs: ...
 
     @abstractmethod
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs: ...
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs: ...
 
     @abstractmethod
     def _get_state(self) -> list[Any]: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,11 +12,13 @@ from entity_env.spaces import (
     ActionSpace,
     CategoricalActionSpace,
     Continuous,
+    ContinuousActionSpace,
     Discrete,
     Entity,
     EntityName,
     Feature,
     GlobalCategoricalActionSpace,
+    GlobalContinuousActionSpace,
     ObsSpace,
     SelectEntityActionSpace,
     check_action_space,
@@ -81,11 +84,15 @@ _ACTION_KEYS = {
     "categorical": ("kind", "name", "labels"),
     "global_categorical": ("kind", "name", "labels"),
     "select_entity": ("kind", "name"),
+    "continuous": ("kind", "name", "low", "high"),
+    "global_continuous": ("kind", "name", "low", "high"),
 }
 _ACTION_KINDS: dict[str, Callable[..., ActionSpace]] = {
     "categorical": CategoricalActionSpace,
     "global_categorical": GlobalCategoricalActionSpace,
     "select_entity": SelectEntityActionSpace,
+    "continuous": ContinuousActionSpace,
+    "global_continuous": GlobalContinuousActionSpace,
 }
 
 
@@ -105,8 +112,12 @@ def _feature_to_json(feature: Feature) -> str | dict[str, Any]:
 def _action_to_json(name: ActionName, space: ActionSpace) -> dict[str, Any]:
     (kind,) = (kind for kind, own in _ACTION_KINDS.items() if type(space) is own)
     value: dict[str, Any] = {"kind": kind, "name": name}
-    if not isinstance(space, SelectEntityActionSpace):
+    if isinstance(space, CategoricalActionSpace | GlobalCategoricalActionSpace):
         value["labels"] = list(space.index_to_label)
+    if isinstance(space, ContinuousActionSpace | GlobalContinuousActionSpace):
+        # JSON has no infinite numbers.
+        for key, bounds in (("low", space.low), ("high", space.high)):
+            value[key] = [bound if math.isfinite(bound) else None for bound in bounds]
     return value
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
+from entity_env.kinds.answers import AnswerForm
 from entity_env.spaces import ActionName
 
 __all__ = ["deal_actions", "read_actions", "read_dealt_actions", "split_actions"]
 
-Actions: TypeAlias = Mapping[ActionName, RaggedBufferI64]
-"""One entry for each action of the space, in its order. Shape of each: (R, A, 1)."""
+Actions: TypeAlias = Mapping[ActionName, ActionBuffer]
+"""One entry for each action of the space, in its order. Shape of each: (R, A, 1), or (R, A, K).
+
+Numbers cross as eight bytes each: int64, and float32 as float64."""
 
 
 def split_actions(actions: Actions, counts: Sequence[int]) -> list[bytes]:
@@ -23,7 +26,7 @@ def split_actions(actions: Actions, counts: Sequence[int]) -> list[bytes]:
     parts: list[list[bytes]] = [[] for _ in counts]
     rows = np.cumsum([0, *counts])
     for buffer in actions.values():
-        values, lengths = buffer.as_array(), buffer.size1()
+        values, lengths = _eight_bytes(buffer), buffer.size1()
         ends = np.concatenate([[0], np.cumsum(lengths)])[rows]
         for i, part in enumerate(parts):
             part.append(lengths[rows[i] : rows[i + 1]].tobytes())
@@ -32,15 +35,15 @@ def split_actions(actions: Actions, counts: Sequence[int]) -> list[bytes]:
 
 
 def read_actions(
-    message: bytes, names: Sequence[ActionName], num_rows: int
-) -> dict[ActionName, RaggedBufferI64]:
-    """The actions of one part of ``num_rows`` rows; ``names`` are those of the action space."""
+    message: bytes, forms: Mapping[ActionName, AnswerForm], num_rows: int
+) -> dict[ActionName, ActionBuffer]:
+    """The actions of one part of ``num_rows`` rows; ``forms`` are those of the action space."""
     numbers = np.frombuffer(message, np.int64)
     actions = {}
-    for name in names:
+    for name, form in forms.items():
         lengths = numbers[:num_rows]
-        values = numbers[num_rows : num_rows + lengths.sum()]
-        actions[name] = RaggedBufferI64.from_flattened(values[:, None], lengths)
+        values = numbers[num_rows : num_rows + lengths.sum() * form.width]
+        actions[name] = _answers(form, values, lengths)
         numbers = numbers[num_rows + len(values) :]
     return actions
 
@@ -56,8 +59,8 @@ def deal_actions(
         owners: Who gets the actions of each row. Shape: (M,).
 
     Returns:
-        A message for each of the owners: its number of rows, the rows, the lengths (rows, actions),
-        the values row by row, all int64.
+        A message for each of the owners: its number of rows, the rows, the numbers of values
+        (rows, actions), the values row by row, all of eight bytes.
     """
     parts: dict[int, tuple[list[int], list[int], list[bytes]]] = {}
     dealt = [parts.setdefault(owner, ([], [], [])) for owner in owners.tolist()]
@@ -75,29 +78,42 @@ def deal_actions(
 
 
 def read_dealt_actions(
-    message: bytes, names: Sequence[ActionName]
-) -> list[tuple[int, dict[ActionName, RaggedBufferI64]]]:
-    """Each row of one owner with its actions, all of shape (1, A, 1)."""
+    message: bytes, forms: Mapping[ActionName, AnswerForm]
+) -> list[tuple[int, dict[ActionName, ActionBuffer]]]:
+    """Each row of one owner with its actions: all of one frame."""
     numbers = memoryview(message).cast("q")
     end_of_rows = 1 + numbers[0]
     rows = numbers[1:end_of_rows].tolist()
-    start = end_of_rows + len(rows) * len(names)
+    start = end_of_rows + len(rows) * len(forms)
     lengths = iter(numbers[end_of_rows:start].tolist())
-    values = np.frombuffer(message, np.int64)[:, None]
+    values = np.frombuffer(message, np.int64)
     dealt = []
     for row in rows:
         actions = {}
-        for name in names:
+        for name, form in forms.items():
             end = start + next(lengths)
-            own = np.array([end - start], np.int64)
-            actions[name] = RaggedBufferI64.from_flattened(values[start:end], own)
+            own = np.array([(end - start) // form.width], np.int64)
+            actions[name] = _answers(form, values[start:end], own)
             start = end
         dealt.append((row, actions))
     return dealt
 
 
-def _by_row(buffer: RaggedBufferI64) -> list[bytes]:
+def _eight_bytes(buffer: ActionBuffer) -> npt.NDArray[Any]:
+    """The values (A, K) as int64 or float64."""
+    values: npt.NDArray[Any] = buffer.as_array()
+    return values if values.dtype == np.int64 else values.astype(np.float64)
+
+
+def _answers(
+    form: AnswerForm, values: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> ActionBuffer:
+    return form.buffer(values.view(np.float64) if form.is_real else values, lengths)
+
+
+def _by_row(buffer: ActionBuffer) -> list[bytes]:
     """The values of each row."""
-    values = buffer.as_array().tobytes()
-    ends = (8 * buffer.size1().cumsum()).tolist()
-    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    values = _eight_bytes(buffer)
+    ends = (8 * values.shape[1] * buffer.size1().cumsum()).tolist()
+    written = values.tobytes()
+    return [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.vec_obs import VecActionMask, VecCategoricalActionMask, VecObs
+from entity_env.batching.vec_obs import (
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecContinuousActionMask,
+    VecObs,
+)
 from entity_env.errors import RowsError, shorten
 
 __all__ = ["AskedRows", "Ready"]
@@ -116,6 +121,8 @@ class AskedRows:
 
 def _chosen(mask: VecActionMask, frames: npt.NDArray[np.int64]) -> VecActionMask:
     """Some frames of a mask."""
+    if isinstance(mask, VecContinuousActionMask):
+        return replace(mask, actors=mask.actors[frames])
     if isinstance(mask, VecCategoricalActionMask):
         return VecCategoricalActionMask(mask.actors[frames], mask.mask[frames])
     pairs = None if mask.mask is None else mask.mask[frames]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
 from entity_env.batching.action_checks import check_actions
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs, all_rows
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import (
@@ -162,7 +162,7 @@ class AsyncEnv(VecEnv):
         self._check_begun("recv")
         return self._receive(_end_of(timeout))
 
-    def send(self, actions: Mapping[ActionName, RaggedBufferI64], rows: Any) -> None:
+    def send(self, actions: Mapping[ActionName, ActionBuffer], rows: Any) -> None:
         """Give rows their actions; returns at once.
 
         Args:
@@ -191,7 +191,7 @@ class AsyncEnv(VecEnv):
         self.async_reset(seed)
         return self._next()
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._deal(chosen, self._acting)
         return self._next()
 
@@ -214,9 +214,7 @@ class AsyncEnv(VecEnv):
             rows=ready.rows,
         )
 
-    def _deal(
-        self, chosen: Mapping[ActionName, RaggedBufferI64], rows: npt.NDArray[np.int64]
-    ) -> None:
+    def _deal(self, chosen: Mapping[ActionName, ActionBuffer], rows: npt.NDArray[np.int64]) -> None:
         """Send checked actions to the workers of these rows."""
         self._asked.remove(rows)
         self._send(b"a", deal_actions(chosen, rows, self._owners[rows]))

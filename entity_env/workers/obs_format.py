@@ -14,11 +14,19 @@ from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, Ragged
 from entity_env.batching.vec_obs import (
     VecActionMask,
     VecCategoricalActionMask,
+    VecContinuousActionMask,
     VecObs,
     VecSelectEntityActionMask,
     all_rows,
 )
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace, SelectEntityActionSpace
+from entity_env.kinds.continuous import bounds_of
+from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
+    ActionName,
+    ActionSpace,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
 
 __all__ = ["ObsFormat"]
 
@@ -36,7 +44,8 @@ class ObsFormat:
                  the rows of the frames, left out where they are all
         float64  metrics (K, R)
         float32  features of each entity type, rewards, global features
-        bool     visible of each entity type, mask of each action, done, truncated
+        bool     visible of each entity type, mask of each action (left out of continuous ones),
+                 done, truncated
         uint8    names of the metrics as JSON; the final observation, again such a message
 
     Writer and reader need equal spaces whose names come in the same order.
@@ -45,7 +54,12 @@ class ObsFormat:
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
         self._widths = {name: len(entity.names) for name, entity in obs_space.entities.items()}
         self._globals = len(obs_space.global_names)
-        # The number of choices, or None where entities are selected.
+        self._bounds = {
+            name: bounds_of(space)
+            for name, space in action_space.items()
+            if isinstance(space, CONTINUOUS_ACTIONS)
+        }
+        # The number of choices, or of numbers to set, or None where entities are selected.
         self._choices = {
             name: None if isinstance(space, SelectEntityActionSpace) else len(space)
             for name, space in action_space.items()
@@ -67,7 +81,7 @@ class ObsFormat:
             ints += [mask.actors.size1(), mask.actors.as_array()]
             if isinstance(mask, VecSelectEntityActionMask):
                 ints += [mask.actees.size1(), mask.actees.as_array()]
-            bools.append(_flat(mask.mask))
+            bools.append(None if isinstance(mask, VecContinuousActionMask) else _flat(mask.mask))
         columns = [
             *ints,
             None if obs.num_frames == len(obs) else obs.rows,
@@ -148,6 +162,9 @@ class ObsFormat:
             counts = next(columns)
             lengths = _joined(counts, np.int64)
             actors = _indices(next(columns), lengths)
+            if name in self._bounds:
+                masks[name] = VecContinuousActionMask(actors, *self._bounds[name])
+                continue
             if choices is not None:
                 values = _joined(column, np.bool_).reshape(-1, choices)
                 mask = RaggedBufferBool.from_flattened(values, lengths)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import SettingError, StateError, shorten
@@ -84,7 +84,7 @@ class ParallelEnv(VecEnv):
             check_seed(seed)
         return self._joined(self._ask("reset", [seed] * len(self._workers)))
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         try:
             parts = split_actions(chosen, self._counts)
             for worker, part in zip(self._workers, parts, strict=True):

@@ -8,8 +8,9 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
+from entity_env.kinds.answers import answer_forms
 from entity_env.rows.list_env import ListEnv
 from entity_env.spaces import ActionName
 from entity_env.workers.action_format import read_dealt_actions
@@ -54,18 +55,18 @@ class _Rows:
     """The rows that have something to do, and what: their actions, or None for a reset."""
 
     def __init__(self, channel: Channel, envs: Mapping[int, ListEnv]) -> None:
-        self.waiting: deque[tuple[int, dict[ActionName, RaggedBufferI64] | None]] = deque()
+        self.waiting: deque[tuple[int, dict[ActionName, ActionBuffer] | None]] = deque()
         self.round = 0
         self._channel = channel
         self._envs = envs
-        self._names = list(next(iter(envs.values())).action_space())
+        self._forms = answer_forms(next(iter(envs.values())).action_space())
         self._seeds: dict[int, list[int | None]] = {row: [] for row in envs}
 
     def take(self) -> None:
         """Read what the parent has sent; waits for it."""
         for kind, content in self._channel.take():
             if kind == b"a":
-                self.waiting += read_dealt_actions(content, self._names)
+                self.waiting += read_dealt_actions(content, self._forms)
             else:
                 self.round, seed = pickle.loads(content)
                 self.waiting = deque((row, None) for row in self._envs)

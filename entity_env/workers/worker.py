@@ -21,6 +21,7 @@ from typing import Any
 
 from entity_env import errors
 from entity_env.errors import EntityEnvError
+from entity_env.kinds.answers import answer_forms
 from entity_env.rows.list_env import ListEnv
 from entity_env.spaces import check_same_spaces
 from entity_env.workers.action_format import read_actions
@@ -104,12 +105,12 @@ def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -
 def _play_together(channel: Channel, block: SharedBlock, env: ListEnv) -> None:
     """Answer every request with the observation of all rows, or with what else it asks for."""
     obs_format = ObsFormat(env.obs_space(), env.action_space())
-    names = list(env.action_space())
+    forms = answer_forms(env.action_space())
     while True:
         kind, content = channel.receive()
         if kind == b"a":
             # Past the checks of ``act``: the parent has made them, for the same observation.
-            obs = env._act(read_actions(content, names, len(env)))
+            obs = env._act(read_actions(content, forms, len(env)))
         else:
             request, argument = pickle.loads(content)
             if request == "reset":

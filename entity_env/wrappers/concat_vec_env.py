@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import EntityEnvError, SettingError, shorten
+from entity_env.kinds.answers import answer_forms
 from entity_env.rows.vec_env import VecEnv, check_saved_rows
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
 from entity_env.workers.action_format import read_actions, split_actions
@@ -52,6 +53,7 @@ class ConcatVecEnv(VecEnv):
         )
         self._counts = [len(env) for env in self.envs]
         self._format = ObsFormat(self.obs_space(), self.action_space())
+        self._forms = answer_forms(self.action_space())
         self._inner: list[VecObs] = []  # what each part showed last
 
     def obs_space(self) -> ObsSpace:
@@ -81,11 +83,11 @@ class ConcatVecEnv(VecEnv):
                 shown.append(env.reset(own))
         return self._joined(shown)
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
-        names, shown = list(chosen), []
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
+        shown = []
         frames = [obs.num_frames for obs in self._inner]
         for i, message in enumerate(split_actions(chosen, frames)):
-            own = read_actions(message, names, frames[i])
+            own = read_actions(message, self._forms, frames[i])
             with _located(i):
                 shown.append(act_checked(self.envs[i], own, self._inner[i]))
         return self._joined(shown)

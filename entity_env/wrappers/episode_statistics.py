@@ -10,7 +10,7 @@ import numpy as np
 
 from entity_env.actions import Action
 from entity_env.arguments import named_arguments
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.step_results import read_reward
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
@@ -104,7 +104,7 @@ class VecEpisodeStatistics(VecWrapper):
         self.returns: deque[float] = deque(maxlen=size)
         self.lengths: deque[int] = deque(maxlen=size)
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         obs = super()._act(chosen)
         ended = np.flatnonzero(obs.done)
         if len(ended):

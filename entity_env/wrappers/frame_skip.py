@@ -11,12 +11,14 @@ import numpy as np
 from entity_env.actions import (
     Action,
     CategoricalAction,
+    ContinuousAction,
     GlobalCategoricalAction,
+    GlobalContinuousAction,
     SelectEntityAction,
     same_ids,
 )
 from entity_env.arguments import named_arguments
-from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
+from entity_env.batching.frame import Actors, CategoricalActors, Frame, SelectActors
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.step_results import read_metrics, read_reward
 from entity_env.environment import Environment
@@ -99,14 +101,14 @@ class VecFrameSkip(VecWrapper):
         env.wrap_each(partial(FrameSkip, skip=self.skip))
 
 
-def _is_repeatable(
-    frame: Frame, who: CategoricalActors | SelectActors | None, action: Action | None
-) -> bool:
+def _is_repeatable(frame: Frame, who: Actors | None, action: Action | None) -> bool:
     """Whether the actors of ``action`` are asked again and may do the same."""
     if action is None:
         return who is None
     if isinstance(action, GlobalCategoricalAction):
         return isinstance(who, CategoricalActors) and bool(who.mask[0, action.index])
+    if isinstance(action, GlobalContinuousAction):
+        return who is not None
     actors = [] if who is None else [frame.ids[actor] for actor in who.actors.tolist()]
     if not same_ids(action.actors, actors):
         return False
@@ -120,4 +122,4 @@ def _is_repeatable(
             and (who.mask is None or bool(who.mask[actor, place[actee]]))
             for actor, actee in enumerate(action.actees)
         )
-    return who is None
+    return who is None or isinstance(action, ContinuousAction)

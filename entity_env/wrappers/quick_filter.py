@@ -11,6 +11,7 @@ import numpy as np
 from entity_env.observation import (
     EntityID,
     GlobalCategoricalActionMask,
+    GlobalContinuousActionMask,
     Observation,
     SelectEntityActionMask,
 )
@@ -52,7 +53,7 @@ class QuickFilter:
         ids: Mapping[EntityName, Any] = observation.ids or {}
         gone = {one for name in self._left_out if ids.get(name) is not None for one in ids[name]}
         for mask in (observation.actions or {}).values():
-            if isinstance(mask, GlobalCategoricalActionMask):
+            if isinstance(mask, GlobalCategoricalActionMask | GlobalContinuousActionMask):
                 continue
             if not self._stays(mask.actor_ids, mask.actor_types, gone):
                 return False

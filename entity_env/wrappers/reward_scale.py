@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.step_results import read_reward
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
@@ -77,7 +77,7 @@ class VecRewardScale(VecWrapper):
         super().__init__(env)
         self._change = _Change.of("VecRewardScale", scale, low, high)
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         # Not in _show: the zeros of a reset are no rewards.
         return self._scaled(super()._act(chosen))
 

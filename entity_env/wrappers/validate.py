@@ -10,7 +10,9 @@ import numpy as np
 from entity_env.actions import (
     Action,
     CategoricalAction,
+    ContinuousAction,
     GlobalCategoricalAction,
+    GlobalContinuousAction,
     SelectEntityAction,
     has_id,
     same_ids,
@@ -32,12 +34,16 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
+from entity_env.kinds.continuous import as_numbers, bounds_of, numbers_error
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
+    GLOBAL_ACTIONS,
     ActionName,
     ActionSpace,
     CategoricalActionSpace,
+    ContinuousActionSpace,
     GlobalCategoricalActionSpace,
+    GlobalContinuousActionSpace,
     SelectEntityActionSpace,
 )
 from entity_env.wrappers.wrapper import Wrapper
@@ -48,6 +54,8 @@ _ACTION_OF: dict[type, Any] = {
     CategoricalActionSpace: CategoricalAction,
     SelectEntityActionSpace: SelectEntityAction,
     GlobalCategoricalActionSpace: GlobalCategoricalAction,
+    ContinuousActionSpace: ContinuousAction,
+    GlobalContinuousActionSpace: GlobalContinuousAction,
 }
 
 
@@ -124,7 +132,7 @@ def _check_action(name: ActionName, space: ActionSpace, action: Any, frame: Fram
     kind = _ACTION_OF[type(space)]
     who = frame.actions.get(name)
     if action is None:
-        if kind is not GlobalCategoricalAction or who is not None:
+        if not isinstance(space, GLOBAL_ACTIONS) or who is not None:
             raise UnknownActionError(
                 f"action {name!r} is missing",
                 expected=f"a {kind.__name__}, without actors where nobody can take it",
@@ -134,12 +142,15 @@ def _check_action(name: ActionName, space: ActionSpace, action: Any, frame: Fram
         raise ActionShapeError(
             f"action {name!r} has the wrong type", expected=kind.__name__, received=shorten(action)
         )
-    if isinstance(action, GlobalCategoricalAction):
+    if isinstance(space, GLOBAL_ACTIONS):
         if who is None:
             raise UnknownActionError(
                 f"action {name!r} cannot be taken in this step", expected="to be left out"
             )
-        _check_choices(name, space, [action.index], frame)
+        if isinstance(action, GlobalCategoricalAction):
+            _check_choices(name, space, [action.index], frame)
+        else:
+            _check_numbers(name, space, [action.values], frame)
         return
     actors = [] if who is None else [frame.ids[actor] for actor in who.actors.tolist()]
     given = _listed(action.actors)
@@ -151,8 +162,20 @@ def _check_action(name: ActionName, space: ActionSpace, action: Any, frame: Fram
         )
     if isinstance(action, CategoricalAction):
         _check_choices(name, space, action.indices, frame)
+    elif isinstance(action, ContinuousAction):
+        _check_numbers(name, space, action.values, frame)
     else:
         _check_selected(name, action.actees, frame)
+
+
+def _check_numbers(name: ActionName, space: Any, given: Any, frame: Frame) -> None:
+    """Check the numbers that the actors set, or the player."""
+    who: Any = frame.actions.get(name)
+    low, high = bounds_of(space)
+    values = as_numbers(name, given, 0 if who is None else len(who.actors), len(space))
+    for i, own in enumerate(values):
+        if not ((own >= low) & (own <= high) & np.isfinite(own)).all():
+            raise numbers_error(name, own, low, high, _actor_name(frame, who.actors[i]))
 
 
 def _check_choices(name: ActionName, space: Any, indices: Any, frame: Frame) -> None:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
-from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.ragged import (
+    ActionBuffer,
+    RaggedBufferBool,
+    RaggedBufferF32,
+    RaggedBufferI64,
+)
 from entity_env.batching.vec_obs import (
     VecActionMask,
     VecCategoricalActionMask,
+    VecContinuousActionMask,
     VecObs,
     VecSelectEntityActionMask,
 )
 from entity_env.errors import SettingError
+from entity_env.kinds.answers import AnswerForm
 from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName, ObsSpace
 from entity_env.wrappers.entity_order import Bools, EntityOrder, Ints, Pairs, rows_of
@@ -31,7 +40,8 @@ class VecFeatureFilter(VecWrapper):
 
     What is seen is what ``FeatureFilter`` around each single environment would show. Rows need a
     choice for each actor, however: one of a type that is left out, or one that could select nobody
-    else, takes the first choice that its mask allows. Where it must do nothing instead, put
+    else, takes the first choice that its mask allows, or of a continuous action the numbers nearest
+    to 0. Where it must do nothing instead, put
     ``FeatureFilter`` around the single environments.
 
     Args:
@@ -52,11 +62,11 @@ class VecFeatureFilter(VecWrapper):
         return self._selection.part
 
     def _check(
-        self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
-    ) -> Mapping[ActionName, RaggedBufferI64]:
+        self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
+    ) -> Mapping[ActionName, ActionBuffer]:
         return VecEnv._check(self, actions, obs)
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         # Without answers nobody has left, and indices are what they were.
         answers = {name: answer.of(chosen[name]) for name, answer in self._answers.items()}
         return super()._act(answers or chosen)
@@ -95,38 +105,47 @@ class _Answer:
     Args:
         mask: The mask that is shown.
         acts: Which of all actors are left. Shape: (A,).
-        default: What each of all actors does if it is not. Shape: (A,).
+        default: What each of all actors does if it is not. Shape: (A, 1), or (A, K) of a
+            continuous action.
         lengths: The number of actors of each row, of all. Shape: (R,).
+        form: What the answers are made of.
         order: How selected entities are numbered; None where choices are.
     """
 
     mask: VecActionMask
     acts: Bools
-    default: Ints
+    default: npt.NDArray[Any]
     lengths: Ints
+    form: AnswerForm
     order: EntityOrder | None
 
-    def of(self, chosen: RaggedBufferI64) -> RaggedBufferI64:
+    def of(self, chosen: ActionBuffer) -> ActionBuffer:
         """The choices of all actors, given those of the ones that are left."""
-        values = chosen.as_array()[:, 0]
+        values: npt.NDArray[Any] = chosen.as_array()
         if self.order is not None:
-            values = self.order.original(values, rows_of(chosen))
+            values = self.order.original(values[:, 0], rows_of(chosen))[:, None]
         choices = self.default.copy()
         choices[self.acts] = values
-        return RaggedBufferI64.from_flattened(choices[:, None], self.lengths)
+        return self.form.buffer(choices, self.lengths)
 
 
 def _answer(mask: VecActionMask, order: EntityOrder) -> _Answer:
     if isinstance(mask, VecSelectEntityActionMask):
         return _select_answer(mask, order)
-    rows, lengths, allowed = rows_of(mask.actors), mask.actors.size1(), mask.mask.as_array()
+    rows, lengths = rows_of(mask.actors), mask.actors.size1()
     acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
     counts = _counts(rows[acts], len(lengths))
+    left = RaggedBufferI64.from_flattened(actors[acts][:, None], counts)
+    if isinstance(mask, VecContinuousActionMask):
+        # Who is left out does as little as its bounds allow.
+        least = np.clip(np.zeros((len(rows), len(mask.low)), np.float32), mask.low, mask.high)
+        form = AnswerForm(True, len(mask.low))
+        return _Answer(replace(mask, actors=left), acts, least, lengths, form, None)
+    allowed = mask.mask.as_array()
     shown = VecCategoricalActionMask(
-        actors=RaggedBufferI64.from_flattened(actors[acts][:, None], counts),
-        mask=RaggedBufferBool.from_flattened(allowed[acts], counts),
+        actors=left, mask=RaggedBufferBool.from_flattened(allowed[acts], counts)
     )
-    return _Answer(shown, acts, allowed.argmax(axis=1), lengths, None)
+    return _Answer(shown, acts, allowed.argmax(axis=1)[:, None], lengths, AnswerForm(), None)
 
 
 def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answer:
@@ -148,7 +167,8 @@ def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answ
         if left.all()
         else RaggedBufferBool.from_flattened(left[:, None], counts * actee_counts),
     )
-    return _Answer(shown, acts, entities[pairs.first_allowed()], lengths, order)
+    default = entities[pairs.first_allowed()][:, None]
+    return _Answer(shown, acts, default, lengths, AnswerForm(), order)
 
 
 def _counts(numbers: Ints, size: int) -> Ints:

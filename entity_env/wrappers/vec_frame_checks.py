@@ -10,7 +10,12 @@ import numpy.typing as npt
 
 from entity_env.batching.features import check_values
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64, lengths
-from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.batching.vec_obs import (
+    VecCategoricalActionMask,
+    VecContinuousActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+)
 from entity_env.errors import (
     ActionMaskError,
     ActorError,
@@ -21,11 +26,13 @@ from entity_env.errors import (
     VisibilityError,
     shorten,
 )
+from entity_env.kinds.continuous import bounds_of
 from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
+    GLOBAL_ACTIONS,
     ActionName,
     ActionSpace,
     Feature,
-    GlobalCategoricalActionSpace,
     ObsSpace,
     SelectEntityActionSpace,
 )
@@ -146,19 +153,33 @@ def _shown(obs: VecObs, obs_space: ObsSpace, counts: Ints) -> Bools:
 
 
 def _check_mask(name: str, space: ActionSpace, mask: Any, totals: Ints, shown: Bools) -> None:
-    is_select = isinstance(space, SelectEntityActionSpace)
-    kind = VecSelectEntityActionMask if is_select else VecCategoricalActionMask
+    kind: Any = VecCategoricalActionMask
+    if isinstance(space, SelectEntityActionSpace):
+        kind = VecSelectEntityActionMask
+    elif isinstance(space, CONTINUOUS_ACTIONS):
+        kind = VecContinuousActionMask
     if not isinstance(mask, kind):
         raise ActionMaskError(
             f"action {name!r} has a mask of the wrong class",
             expected=kind.__name__,
             received=shorten(mask),
         )
-    is_global = isinstance(space, GlobalCategoricalActionSpace)
+    is_global = isinstance(space, GLOBAL_ACTIONS)
     _check_entities(f"the actors of action {name!r}", mask.actors, totals, shown, is_global)
     if isinstance(mask, VecSelectEntityActionMask):
         _check_entities(f"the actees of action {name!r}", mask.actees, totals, shown, False)
         _check_pairs(name, mask)
+        return
+    if isinstance(space, CONTINUOUS_ACTIONS):
+        for what, given, bound in zip(
+            ("low", "high"), (mask.low, mask.high), bounds_of(space), strict=True
+        ):
+            if not np.array_equal(given, bound):
+                raise ActionMaskError(
+                    f"action {name!r} has other bounds than its space",
+                    expected=f"{what} {bound}",
+                    received=shorten(given),
+                )
         return
     what = f"the mask of action {name!r}"
     _check_buffer(what, mask.mask, RaggedBufferBool, len(totals), len(space))  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ import numpy as np
 
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import RESERVED_METRICS
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import (
     EntityEnvError,
@@ -47,7 +47,7 @@ class VecValidate(VecWrapper):
         self._step = 0
         return self._begun(super()._reset(seed), "reset")
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._step += 1
         return self._checked(super()._act(chosen), "act")
 

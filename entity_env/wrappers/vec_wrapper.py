@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import ResetNeededError, SettingError, shorten
@@ -62,15 +62,15 @@ class VecWrapper(VecEnv):
         return obs
 
     def _check(
-        self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
-    ) -> Mapping[ActionName, RaggedBufferI64]:
+        self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
+    ) -> Mapping[ActionName, ActionBuffer]:
         return self.env._check(actions, obs)
 
     def _reset(self, seed: int | None) -> VecObs:
         self._inner = self.env.reset(seed)
         return self._show(self._inner)
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._inner = act_checked(self.env, chosen, self._inner)
         return self._show(self._inner)
 
@@ -106,7 +106,7 @@ def check_rows(owner: str, env: object) -> VecEnv:
 
 
 def act_checked(
-    env: VecEnv, chosen: Mapping[ActionName, RaggedBufferI64], shown: VecObs | None
+    env: VecEnv, chosen: Mapping[ActionName, ActionBuffer], shown: VecObs | None
 ) -> VecObs:
     """``env.act`` without its check of the actions.
 

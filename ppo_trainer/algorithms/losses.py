@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -98,7 +98,12 @@ def normalized(minibatch: Rollout, least_deviation: float = 0.0) -> Tensor:
 
 
 def ppo_losses(
-    output: NetOutput, part: Rollout, advantages: Tensor, scale: Scale, config: PPOConfig
+    output: NetOutput,
+    part: Rollout,
+    advantages: Tensor,
+    scale: Scale,
+    config: PPOConfig,
+    value_std: Tensor | None = None,
 ) -> Losses:
     """The losses of a minibatch, or of one of its micro-batches.
 
@@ -108,7 +113,12 @@ def ppo_losses(
         advantages: Normalised over the whole minibatch. Shape: (B,).
         scale: Of the whole minibatch.
         config: Decides ratio, clipping and weights.
+        value_std: The unit in which values are compared, (), or None: 1.
     """
+    value = output.value
+    if value_std is not None:
+        value = value / value_std
+        part = replace(part, values=part.values / value_std, returns=part.returns / value_std)
     actions, every = output.actions, part.log_probs
     actors = _Actors(
         log_prob=_cat(actions[name].log_prob for name in every),
@@ -116,8 +126,8 @@ def ppo_losses(
         old=_cat(ragged.values for ragged in every.values()),
         frame_of=_cat(ragged.frame_ids() for ragged in every.values()),
     )
-    measure = _in_kernel if compiled_heads.can_run(output.value) else _in_torch
-    return Losses(measure(actors, output.value, part, advantages, scale, config))
+    measure = _in_kernel if compiled_heads.can_run(value) else _in_torch
+    return Losses(measure(actors, value, part, advantages, scale, config))
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ def update(
     device = rollout.values.device
     weights = loss_weights(config.ppo, entropy_coef, device)
     readings, stopped = Readings(device), False
+    net.update_value_norm(rollout.returns)
     for frames in _minibatches(len(rollout), config, generator):
         with clock("gather"):
             minibatch = rollout.select(frames)
@@ -141,7 +142,7 @@ def _backward(
         with clock("forward"):
             with autocast(advantages.device, config):
                 output = net(part.batch, given=values_of(part.chosen), trusted=True)
-            losses = ppo_losses(output, part, own_advantages, scale, ppo)
+            losses = ppo_losses(output, part, own_advantages, scale, ppo, net.value_std)
             loss = losses.total(weights)
         with clock("backward"):
             loss.backward()  # type: ignore[no-untyped-call]

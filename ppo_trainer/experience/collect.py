@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from entity_env import Metric, RaggedBufferI64, VecEnv, VecObs
+from entity_env import Metric, VecEnv, VecObs
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import check_final
 from entity_env.metrics import merge_columns
 from ppo_trainer.config import TrainConfig
@@ -106,7 +107,7 @@ def _step(
     buffer: RolloutBuffer,
 ) -> VecObs:
     """Decide in the rows that are asked, and play until the next observation."""
-    actions: dict[str, RaggedBufferI64] = {}
+    actions: dict[str, ActionBuffer] = {}
     if obs.num_frames:
         with clock("batch"):
             batch = to_batch(obs, generator.device)

@@ -12,7 +12,15 @@ from torch import Tensor
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.experience.tensors import values_of
 from ppo_trainer.experience.trajectories import Decisions
-from ragged_net import CategoricalActors, EntityBatch, RaggedNet, RaggedTensor, SelectActors
+from ragged_net import (
+    CategoricalActors,
+    ContinuousActors,
+    EntityBatch,
+    RaggedNet,
+    RaggedTensor,
+    SelectActors,
+)
+from ragged_net.actors import Actors
 from ragged_net.errors import RaggedNetError
 
 __all__ = ["pending_from_tensors", "pending_to_tensors"]
@@ -33,7 +41,7 @@ def pending_to_tensors(pending: Decisions) -> dict[str, Tensor]:
         tensors["log_probs", name] = pending.log_probs[name].values
         if isinstance(actors, CategoricalActors):
             tensors["choices", name] = actors.mask
-        else:
+        elif isinstance(actors, SelectActors):
             ragged["actees", name] = actors.actees
             if actors.mask is not None:
                 ragged["pairs", name] = actors.mask
@@ -83,9 +91,11 @@ def _read(tensors: Mapping[tuple[str, ...], Tensor]) -> Decisions:
     def ragged(kind: str, name: str) -> RaggedTensor:
         return RaggedTensor(tensors[kind, name, "values"], tensors[kind, name, "offsets"])
 
-    actions: dict[str, CategoricalActors | SelectActors] = {}
+    actions: dict[str, Actors] = {}
     for name in names("actors"):
-        if ("choices", name) in tensors:
+        if name not in (*names("choices"), *names("actees")):
+            actions[name] = ContinuousActors(ragged("actors", name))
+        elif ("choices", name) in tensors:
             actions[name] = CategoricalActors(ragged("actors", name), tensors["choices", name])
         else:
             pairs = ragged("pairs", name) if name in names("pairs") else None
@@ -116,7 +126,7 @@ def _check_parts(pending: Decisions) -> None:
     for name, own in pending.chosen.items():
         log_probs = pending.log_probs[name].values
         fits &= torch.equal(own.offsets, pending.batch.actions[name].actors.offsets)
-        fits &= log_probs.shape == own.values.shape and log_probs.dtype == torch.float32
+        fits &= log_probs.shape == own.values.shape[:1] and log_probs.dtype == torch.float32
         fits &= bool(log_probs.isfinite().all())
     numbers = torch.from_numpy(pending.rewards), pending.values
     fits &= all(x.dtype == torch.float32 and bool(x.isfinite().all()) for x in numbers)

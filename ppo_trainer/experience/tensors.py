@@ -10,8 +10,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from entity_env import RaggedBufferI64, VecObs, VecSelectEntityActionMask
-from ragged_net import CategoricalActors, EntityBatch, NetOutput, RaggedTensor, SelectActors
+from entity_env import (
+    RaggedBufferF32,
+    RaggedBufferI64,
+    VecContinuousActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+)
+from entity_env.batching.ragged import ActionBuffer
+from ragged_net import (
+    CategoricalActors,
+    ContinuousActors,
+    EntityBatch,
+    NetOutput,
+    RaggedTensor,
+    SelectActors,
+)
+from ragged_net.actors import Actors
 from ragged_net.ragged import offsets_of
 
 __all__ = ["to_actions", "to_batch", "to_value_batch", "values_of"]
@@ -45,14 +60,16 @@ def to_value_batch(observations: Sequence[VecObs], device: torch.device) -> Enti
     return EntityBatch(entities, torch.from_numpy(global_features), visible).to(device)
 
 
-def to_actions(output: NetOutput) -> dict[str, RaggedBufferI64]:
+def to_actions(output: NetOutput) -> dict[str, ActionBuffer]:
     """The network's choices as ``VecEnv.act`` takes them."""
-    return {
-        name: RaggedBufferI64.from_flattened(
-            action.chosen.values.cpu().numpy()[:, None], action.chosen.host_offsets.diff().numpy()
-        )
-        for name, action in output.actions.items()
-    }
+    return {name: _answers(action.chosen) for name, action in output.actions.items()}
+
+
+def _answers(chosen: RaggedTensor) -> ActionBuffer:
+    values, lengths = chosen.values.cpu().numpy(), chosen.host_offsets.diff().numpy()
+    if values.ndim == 2:
+        return RaggedBufferF32.from_flattened(values, lengths)
+    return RaggedBufferI64.from_flattened(values[:, None], lengths)
 
 
 def _shown(obs: VecObs, name: str) -> npt.NDArray[np.bool_]:
@@ -63,8 +80,10 @@ def _shown(obs: VecObs, name: str) -> npt.NDArray[np.bool_]:
     return shown
 
 
-def _actors(mask: Any) -> CategoricalActors | SelectActors:
+def _actors(mask: Any) -> Actors:
     actors = _column(mask.actors)
+    if isinstance(mask, VecContinuousActionMask):
+        return ContinuousActors(actors)
     if isinstance(mask, VecSelectEntityActionMask):
         pairs = None if mask.mask is None else _column(mask.mask)
         return SelectActors(actors, _column(mask.actees), pairs)

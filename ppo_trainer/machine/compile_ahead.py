@@ -21,8 +21,9 @@ import torch
 
 from entity_env.errors import EntityEnvError
 from entity_env.spaces import (
+    CONTINUOUS_ACTIONS,
+    GLOBAL_ACTIONS,
     ActionSpace,
-    GlobalCategoricalActionSpace,
     ObsSpace,
     SelectEntityActionSpace,
 )
@@ -30,12 +31,14 @@ from entity_env.workers.interpreter import leave_signals_to_parent, start_python
 from entity_env.workers.pickles import pickled
 from ragged_net import (
     CategoricalActors,
+    ContinuousActors,
     EntityBatch,
     NetConfig,
     RaggedNet,
     RaggedTensor,
     SelectActors,
 )
+from ragged_net.actors import Actors
 from ragged_net.compiled import kernels
 
 __all__ = ["compiling_ahead", "main"]
@@ -123,18 +126,23 @@ def _step(net: RaggedNet) -> None:
         for name, entity in net.obs_space.entities.items()
     }
     first, after_all = (RaggedTensor(torch.tensor([i]), once) for i in (0, len(entities)))
-    actions: dict[str, CategoricalActors | SelectActors] = {}
+    actions: dict[str, Actors] = {}
+    given: dict[str, torch.Tensor] = {}
     for name, space in net.action_space.items():
-        if isinstance(space, SelectEntityActionSpace):
+        given[name] = first.values
+        actor = after_all if isinstance(space, GLOBAL_ACTIONS) else first
+        if isinstance(space, CONTINUOUS_ACTIONS):
+            actions[name] = ContinuousActors(actor)
+            given[name] = torch.zeros(1, len(space))
+        elif isinstance(space, SelectEntityActionSpace):
             actions[name] = SelectActors(first, first)
         else:
-            is_global = isinstance(space, GlobalCategoricalActionSpace)
             mask = torch.ones(1, len(space), dtype=torch.bool)
-            actions[name] = CategoricalActors(after_all if is_global else first, mask)
+            actions[name] = CategoricalActors(actor, mask)
     batch = EntityBatch(
         entities, torch.zeros(1, len(net.obs_space.global_features)), actions=actions
     )
     # Trusted: what kernels have not filled is not looked at.
-    output = net(batch, given=dict.fromkeys(actions, first.values), trusted=True)
+    output = net(batch, given=given, trusted=True)
     parts = [part for own in output.actions.values() for part in (own.log_prob, own.entropy)]
     torch.cat([output.value, *parts]).sum().backward()  # type: ignore[no-untyped-call]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.runs.checkpoint import locate_checkpoint
 from ppo_trainer.runs.load_run import LoadedNet, load_net, load_policy
 from ragged_net import ActionOutput
+from ragged_net.config import check_sharpness
 
 __all__ = ["RunAgent", "load", "load_agent"]
 
@@ -43,6 +45,8 @@ def load_agent(
     seed: int | None = None,
     device: str = "auto",
     trust: bool = False,
+    temperature: float = 1.0,
+    top_k: int = 0,
 ) -> RunAgent:
     """The network of a run's newest checkpoint, ready to act; safe with a run of anybody's.
 
@@ -60,14 +64,18 @@ def load_agent(
             run draw alike.
         device: Where the network runs: ``auto``, ``cpu``, ``cuda``.
         trust: The consent to import the environment that an old run names.
+        temperature: Divides the logits before anything is drawn: below 1 for surer choices, above 1
+            for more even ones. Of continuous actions it multiplies the variance.
+        top_k: Draw among so many of the likeliest choices only; 0 for all of them.
 
     Raises:
+        NetConfigError: A temperature or ``top_k`` out of range.
         RunFolderError: No run folder; or an old one, which only knows its environment's name.
         CheckpointError: No checkpoint, or one that does not fit the environment.
     """
     loaded = load_net(run, device) if env is None else None
     if loaded is not None:
-        return RunAgent(loaded, greedy=greedy, seed=seed)
+        return RunAgent(loaded, greedy=greedy, seed=seed, temperature=temperature, top_k=top_k)
     if env is None and not trust:
         locate_checkpoint(run)  # without one, that is what is wrong
         raise RunFolderError(
@@ -78,7 +86,14 @@ def load_agent(
             "load_agent(run, trust=True), or --trust",
         )
     with_env = load_policy(run, env, device, trust=trust)
-    return RunAgent(with_env, shown=with_env.fitted.whole, greedy=greedy, seed=seed)
+    return RunAgent(
+        with_env,
+        shown=with_env.fitted.whole,
+        greedy=greedy,
+        seed=seed,
+        temperature=temperature,
+        top_k=top_k,
+    )
 
 
 def load(path: str, seed: int, trust: bool = False) -> RunAgent:
@@ -94,6 +109,8 @@ class RunAgent:
         shown: What the observations contain; None for just what the network knows.
         greedy: Take the likeliest choice instead of drawing.
         seed: Seeds the draws; None derives a seed from that of the run.
+        temperature: See ``load_agent``.
+        top_k: See ``load_agent``.
     """
 
     def __init__(
@@ -103,9 +120,13 @@ class RunAgent:
         shown: ObsSpace | None = None,
         greedy: bool = False,
         seed: int | None = None,
+        temperature: float = 1.0,
+        top_k: int = 0,
     ) -> None:
+        check_sharpness(temperature, top_k)
         self.loaded = loaded
         self.greedy = greedy
+        self.temperature, self.top_k = temperature, top_k
         if seed is None:
             seed = derived_seed(loaded.config.seed, "agent")
         self._generator = torch.Generator(loaded.device).manual_seed(seed)
@@ -120,6 +141,10 @@ class RunAgent:
     def __repr__(self) -> str:
         """Which run it plays, and whether it draws."""
         how = "greedy" if self.greedy else "draws its choices"
+        if self.temperature != 1.0:
+            how += f", temperature {self.temperature:g}"
+        if self.top_k:
+            how += f", top_k {self.top_k}"
         return f"RunAgent({str(self.loaded.run.path)!r}, {how}, {self.loaded.device})"
 
     @property
@@ -132,20 +157,38 @@ class RunAgent:
         """What the network can do."""
         return self._reader.action_space
 
-    def act(self, observation: Observation, *, greedy: bool | None = None) -> dict[str, Action]:
-        """What to do: actions as the environment takes them, with ``probs``.
+    def act(
+        self,
+        observation: Observation,
+        *,
+        greedy: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, Action]:
+        """What to do: actions as the environment takes them, each with its whole distribution.
+
+        That is ``probs``, or ``mean`` and ``std`` of a continuous action, after temperature and
+        ``top_k``.
 
         Args:
             observation: What the environment shows.
             greedy: Take the likeliest choice, or draw; None does as the agent was made to.
+            temperature: As for ``load_agent``; None does as the agent was made to.
+            top_k: As ``temperature``.
 
         Raises:
             EntityEnvError: The observation does not fit the spaces of the run.
+            NetConfigError: A temperature or ``top_k`` out of range.
         """
-        return self._act([self._frame(observation)], greedy)[0]
+        return self._act([self._frame(observation)], greedy, temperature, top_k)[0]
 
     def act_many(
-        self, observations: Iterable[Observation], *, greedy: bool | None = None
+        self,
+        observations: Iterable[Observation],
+        *,
+        greedy: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
     ) -> list[dict[str, Action]]:
         """What to do in each of several observations, in one pass of the network.
 
@@ -154,6 +197,8 @@ class RunAgent:
         Args:
             observations: Of one environment or of several, in any number.
             greedy: As for ``act``.
+            temperature: As for ``act``.
+            top_k: As for ``act``.
 
         Raises:
             EntityEnvError: An observation does not fit the spaces of the run.
@@ -169,7 +214,7 @@ class RunAgent:
             self._frame(observation, f"observation {index}")
             for index, observation in enumerate(observations)
         ]
-        return self._act(frames, greedy) if frames else []
+        return self._act(frames, greedy, temperature, top_k) if frames else []
 
     @torch.no_grad()
     def value(self, observation: Observation) -> float:
@@ -181,29 +226,49 @@ class RunAgent:
 
     def decide(self, obs: VecObs) -> Decision:
         """What to do in the one row of ``obs``, with all probabilities and the value."""
-        return self._decide(obs, self.greedy)[0]
+        return self._decide(obs)[0]
 
-    def _act(self, frames: list[Frame], greedy: bool | None) -> list[dict[str, Action]]:
+    def _act(
+        self,
+        frames: list[Frame],
+        greedy: bool | None,
+        temperature: float | None,
+        top_k: int | None,
+    ) -> list[dict[str, Action]]:
         obs = batch_frames(frames, self.obs_space, self.action_space)
-        decisions = self._decide(obs, self.greedy if greedy is None else greedy)
+        decisions = self._decide(obs, greedy, temperature, top_k)
         return [
             self._filter.own_actions(decided_actions(frame, decision, self.action_space))
             for frame, decision in zip(frames, decisions, strict=True)
         ]
 
     @torch.no_grad()
-    def _decide(self, obs: VecObs, greedy: bool) -> list[Decision]:
+    def _decide(
+        self,
+        obs: VecObs,
+        greedy: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+    ) -> list[Decision]:
         with autocast(self.loaded.device, self.loaded.config):
             batch = to_batch(obs, self.loaded.device)
-            output = self.loaded.net(batch, generator=self._generator, greedy=greedy)
+            output = self.loaded.net(
+                batch,
+                generator=self._generator,
+                greedy=self.greedy if greedy is None else greedy,
+                temperature=self.temperature if temperature is None else temperature,
+                top_k=self.top_k if top_k is None else top_k,
+            )
         actions = check_output(output).actions
         chosen = {name: _chosen(own) for name, own in actions.items()}
-        probs = {name: _probs(own) for name, own in actions.items()}
+        probs = {name: _probs(own) for name, own in actions.items() if own.mean is None}
+        normal = {name: _normal(own) for name, own in actions.items() if own.mean is not None}
         return [
             Decision(
                 chosen={name: parts[frame] for name, parts in chosen.items()},
                 probs={name: parts[frame] for name, parts in probs.items()},
                 value=value,
+                normal={name: parts[frame] for name, parts in normal.items()},
             )
             for frame, value in enumerate(output.value.tolist())
         ]
@@ -217,14 +282,26 @@ class RunAgent:
             raise located.located(run) from error.__cause__
 
 
-def _chosen(action: ActionOutput) -> list[npt.NDArray[np.int64]]:
-    """The choices of each frame. Shape of each: (A,)."""
+def _chosen(action: ActionOutput) -> list[npt.NDArray[Any]]:
+    """The choices of each frame, (A,), or of a continuous action its numbers, (A, K)."""
     offsets = action.chosen.offsets.cpu().numpy()
     return np.split(action.chosen.values.cpu().numpy(), offsets[1:-1])
 
 
+def _normal(
+    action: ActionOutput,
+) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+    """The means and deviations of each frame. Shape of each: (A, K)."""
+    ends = action.chosen.offsets.cpu().numpy()[1:-1]
+    assert action.mean is not None
+    assert action.std is not None
+    means, stds = (np.split(part.cpu().numpy(), ends) for part in (action.mean, action.std))
+    return list(zip(means, stds, strict=True))
+
+
 def _probs(action: ActionOutput) -> list[npt.NDArray[np.float32]]:
     """The probabilities of each frame. Shape of each: (A, C), or (A, E) for a selection."""
+    assert action.probs is not None
     if isinstance(action.probs, torch.Tensor):
         offsets = action.chosen.offsets.cpu().numpy()
         return np.split(action.probs.cpu().numpy(), offsets[1:-1])

@@ -16,6 +16,7 @@ from entity_env.drawing import Chosen, choices_of, chosen_lines, entity_table
 from entity_env.drawing.canvas import Picture
 from entity_env.environment import begin_episode, call_environment, seed_environment
 from entity_env.errors import SettingError
+from entity_env.kinds.answers import flat_answers
 from entity_env.rows.vec_env import check_count
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.evaluation import network_policy
@@ -99,7 +100,7 @@ def play(
                 chosen = {}
                 if not frame.done:
                     actions = policy(batch_frames([frame], reader.obs_space, reader.action_space))
-                    chosen = {name: buffer.as_array()[:, 0] for name, buffer in actions.items()}
+                    chosen = {name: flat_answers(buffer) for name, buffer in actions.items()}
                 every = choices_of(frame, reader.obs_space, reader.action_space, chosen)
                 yield Step(
                     episode=episode,

@@ -30,7 +30,8 @@ from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.reporting.screen import say
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.settings.commands import add_trust
-from ragged_net import ActionOutput, CategoricalActors, NetOutput, SelectActors
+from ragged_net import ActionOutput, ContinuousActors, NetOutput, RaggedTensor
+from ragged_net.actors import Actors
 
 __all__ = ["Recorded", "main", "record_run"]
 
@@ -125,15 +126,21 @@ def record_run(
     return Recorded(Path(path), steps * len(left), rewards, Path(path).stat().st_size)
 
 
-def _logits(
-    output: NetOutput, actors: Mapping[str, CategoricalActors | SelectActors]
-) -> dict[str, npt.NDArray[np.float32]]:
+def _logits(output: NetOutput, actors: Mapping[str, Actors]) -> dict[str, npt.NDArray[np.float32]]:
     return {name: _array(_log(own, actors[name])) for name, own in output.actions.items()}
 
 
-def _log(action: ActionOutput, actors: CategoricalActors | SelectActors) -> Tensor:
-    """Log-probabilities (A, C) or (P,); -inf only where a choice is forbidden."""
-    probs = action.probs if isinstance(action.probs, Tensor) else action.probs.values
+def _log(action: ActionOutput, actors: Actors) -> Tensor:
+    """Log-probabilities (A, C) or (P,); -inf only where a choice is forbidden.
+
+    Of a continuous action means and deviations, (A, 2 * K).
+    """
+    if isinstance(actors, ContinuousActors):
+        assert action.mean is not None
+        assert action.std is not None
+        return torch.cat([action.mean, action.std], dim=1)
+    probs = action.probs.values if isinstance(action.probs, RaggedTensor) else action.probs
+    assert probs is not None
     log_probs = probs.clamp_min(torch.finfo(probs.dtype).tiny).log()
     mask = actors.mask if isinstance(actors.mask, Tensor | None) else actors.mask.values
     return log_probs if mask is None else log_probs.masked_fill(~mask, float("-inf"))

@@ -6,7 +6,7 @@ out of every sum, so that neither values nor gradients become NaN.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -50,6 +50,17 @@ class CategoricalDist:
             return compiled_heads.choose(self.logits, self.mask, given, generator, greedy)
         chosen = self.draw(generator, greedy) if given is None else given
         return Choices(chosen, self.log_prob(chosen), self.entropy(), self.probs)
+
+    def tempered(self, temperature: float, top_k: int) -> CategoricalDist:
+        """The same with logits divided by ``temperature``, of only the ``top_k`` likeliest.
+
+        Choices as likely as the last of them stay, too; with 0 all do.
+        """
+        logits, mask = self.logits / temperature, self.mask
+        if 0 < top_k < logits.shape[1]:
+            scores = logits.masked_fill(~mask, float("-inf"))
+            mask = mask & (scores >= scores.topk(top_k, -1).values[:, -1:])
+        return CategoricalDist(logits, mask)
 
     @cached_property
     def log_probs(self) -> Tensor:
@@ -111,6 +122,28 @@ class SelectDist:
         # NaN equals nothing: let such an actor take its first pair, whose log-probability shows it.
         scores = scores.masked_fill(scores.isnan(), float("inf"))
         return self.pairs.first(scores == self.pairs.max(scores).index_select(0, self.pairs.actor))
+
+    def tempered(self, temperature: float, top_k: int) -> SelectDist:
+        """The same with logits divided by ``temperature``, of only the ``top_k`` likeliest.
+
+        Actees as likely as the last of them stay, too; with 0 all do.
+        """
+        pairs, scores = self.pairs, self.log_probs / temperature
+        if top_k:
+            # The place of each pair among those of its actor, the likeliest first.
+            order = scores.argsort(descending=True, stable=True)
+            order = order[pairs.actor[order].argsort(stable=True)]
+            starts = pairs.first(torch.ones_like(scores, dtype=torch.bool))[pairs.actor]
+            places = torch.arange(pairs.num_pairs, device=scores.device) - starts
+            places = torch.empty_like(places).index_copy_(0, order, places)
+            kept = (-scores).masked_fill(places >= top_k, float("-inf"))
+            least = -pairs.max(kept).index_select(0, pairs.actor)
+            allowed = (scores >= least) & (scores > float("-inf"))
+            scores = scores.masked_fill(~allowed, float("-inf"))
+            pairs = replace(pairs, mask=allowed)
+        scores = scores - pairs.max(scores).index_select(0, pairs.actor)
+        total = pairs.sum(scores.exp()).log().index_select(0, pairs.actor)
+        return SelectDist(scores - total, pairs)
 
     def find(self, entities: Tensor) -> Tensor:
         """(A,) int64: the pair of each actor with the entity it selects; P if it must not.

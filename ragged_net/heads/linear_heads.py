@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
-import torch
 from torch import Tensor, nn
 
 from ragged_net.compiled import autograd as compiled
@@ -15,6 +12,8 @@ from ragged_net.config import whole
 from ragged_net.errors import check_kind, check_rows, check_tensor
 from ragged_net.heads.distributions import CategoricalDist, SelectDist
 from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.popart import PopArt
+from ragged_net.heads.precision import full_precision, orthogonal
 from ragged_net.model.transformer import make_activation
 
 __all__ = ["CategoricalHead", "SelectEntityHead", "ValueHead"]
@@ -22,23 +21,6 @@ __all__ = ["CategoricalHead", "SelectEntityHead", "ValueHead"]
 # Nearly uniform first policies explore best (Andrychowicz et al. 2021, "What matters for on-policy
 # deep actor-critic methods").
 POLICY_GAIN = 0.01
-
-
-def _orthogonal(fan_in: int, fan_out: int, gain: float) -> nn.Linear:
-    layer = nn.Linear(fan_in, fan_out)
-    nn.init.orthogonal_(layer.weight, gain)
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
-def _full_precision(x: Tensor) -> AbstractContextManager[object]:
-    """Switches autocast off: half precision is too coarse for log-probabilities and values."""
-    kind = x.device.type
-    # Entering and leaving takes as long as a few small layers, so only where it matters.
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else _NOTHING
-
-
-_NOTHING: AbstractContextManager[object] = nullcontext()
 
 
 class CategoricalHead(nn.Module):
@@ -52,7 +34,7 @@ class CategoricalHead(nn.Module):
     def __init__(self, dim: int, choices: int) -> None:
         super().__init__()
         dim, choices = whole("the width of a head", dim), whole("the choices of a head", choices)
-        self.logits = _orthogonal(dim, choices, POLICY_GAIN)
+        self.logits = orthogonal(dim, choices, POLICY_GAIN)
 
     def forward(self, actors: Tensor, mask: Tensor) -> CategoricalDist:
         """Distributions over the choices.
@@ -63,7 +45,7 @@ class CategoricalHead(nn.Module):
         """
         check_rows("the vectors of the actors", actors)
         check_tensor("the mask of a categorical action", mask)
-        with _full_precision(actors):
+        with full_precision(actors):
             return CategoricalDist(self.logits(actors.float()), mask)
 
 
@@ -78,8 +60,8 @@ class SelectEntityHead(nn.Module):
         super().__init__()
         dim = whole("the width of a head", dim)
         # With keys of variance 1 and small queries all scores start close to 0.
-        self.query = _orthogonal(dim, dim, POLICY_GAIN)
-        self.key = _orthogonal(dim, dim, 1.0)
+        self.query = orthogonal(dim, dim, POLICY_GAIN)
+        self.key = orthogonal(dim, dim, 1.0)
 
     def forward(self, actors: Tensor, actees: Tensor, pairs: Pairs) -> SelectDist:
         """Distributions over the actees.
@@ -92,7 +74,7 @@ class SelectEntityHead(nn.Module):
         check_rows("the vectors of the actors", actors)
         check_rows("the vectors of the actees", actees)
         check_kind("the pairs of a selection", pairs, Pairs, hint="Pairs.of(select_actors)")
-        with _full_precision(actors):
+        with full_precision(actors):
             query, key = self.query(actors.float()), self.key(actees.float())
             if compiled_heads.can_select(query, key):
                 return SelectDist(compiled_heads.select(query, key, pairs), pairs)
@@ -112,25 +94,33 @@ class ValueHead(nn.Module):
     Args:
         dim: D, the width of an entity's vector.
         activation: ``relu`` or ``gelu``.
+        norm: ``none``, or ``popart`` for values of any size.
     """
 
-    def __init__(self, dim: int, activation: str = "relu") -> None:
+    def __init__(self, dim: int, activation: str = "relu", norm: str = "none") -> None:
         super().__init__()
         dim = whole("the width of a head", dim)
         self.mlp = nn.Sequential(
-            _orthogonal(dim, dim, 2**0.5), make_activation(activation), _orthogonal(dim, 1, 1.0)
+            orthogonal(dim, dim, 2**0.5), make_activation(activation), orthogonal(dim, 1, 1.0)
         )
+        self.norm = PopArt() if norm == "popart" else None
         self._arrays = compiled.WeightArrays()
+
+    def update_norm(self, returns: Tensor) -> None:
+        """Count ``returns`` (B,) in, if values are normalised."""
+        if self.norm is not None:
+            self.norm.update(returns, self.mlp[-1])
 
     def forward(self, means: Tensor) -> Tensor:
         """The means of the frames' vectors (B, D) -> values (B,) float32."""
         check_rows("the means of the frames", means)
         weights = self._weights() if compiled.can_run(means) else None
         if weights is not None:
-            return chain([Value(weights)], means, self._arrays).squeeze(-1)
-        with _full_precision(means):
-            values: Tensor = self.mlp(means.float()).squeeze(-1)
-            return values
+            values = chain([Value(weights)], means, self._arrays).squeeze(-1)
+        else:
+            with full_precision(means):
+                values = self.mlp(means.float()).squeeze(-1)
+        return values if self.norm is None else self.norm(values)
 
     def _weights(self) -> list[Tensor] | None:
         """Those of the kernel, if it does what these modules do."""

@@ -16,6 +16,9 @@ from gymnasium import spaces  # noqa: E402
 from entity_env import (  # noqa: E402
     Discrete,
     GlobalCategoricalAction,
+    GlobalContinuousAction,
+    GlobalContinuousActionMask,
+    GlobalContinuousActionSpace,
     ListEnv,
     RaggedBufferI64,
     check_env,
@@ -398,23 +401,63 @@ def test_a_mask_that_forbids_everything_is_refused_unless_the_episode_is_over():
 @pytest.mark.parametrize(
     ("space", "words"),
     [
-        (spaces.Box(-1, 1, (1,)), ["is a Box", "gymnasium.wrappers.DiscretizeAction(env"]),
+        (spaces.Box(1, 1, (1,)), ["a Box with nothing to set"]),
         (spaces.Text(3), ["is a Text", "wrapper"]),
         (
-            spaces.Dict({"arm": spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (1,))])}),
-            ["of 'arm/1' is a Box"],
+            spaces.Dict({"arm": spaces.Tuple([spaces.Discrete(2), spaces.Text(3)])}),
+            ["of 'arm/1' is a Text", "Box, Discrete, MultiDiscrete or MultiBinary"],
         ),
     ],
 )
 def test_other_actions_are_refused(space, words):
     with pytest.raises(SpaceError) as caught:
         GymnasiumEnv(Told(action_space=space))
-    for word in [*words, "Discrete, MultiDiscrete or MultiBinary"]:
+    for word in words:
         assert word in str(caught.value)
 
 
+def test_a_box_is_one_continuous_action_and_comes_back_in_its_own_shape():
+    low, high = np.array([[-1, 0], [2, 5]]), np.array([[1, 0], [3, 6]])
+    told = Told(action_space=spaces.Box(low, high, dtype=np.float64))
+    env = GymnasiumEnv(told)
+    # The number whose bounds are equal is not asked for.
+    assert env.action_space() == {"action": GlobalContinuousActionSpace([-1, 2, 5], [1, 3, 6])}
+    assert env.reset().actions == {"action": GlobalContinuousActionMask()}
+    env.act({"action": GlobalContinuousAction(np.array([0.5, 2.5, 6], np.float32))})
+    assert told.actions[-1].dtype == np.float64
+    assert told.actions[-1].tolist() == [[0.5, 0], [2.5, 6]]
+    with pytest.raises(UnknownActionError, match="GlobalContinuousAction"):
+        env.act({"action": GlobalCategoricalAction(0, "0")})
+
+
+def test_boxes_stand_beside_choices_and_whole_numbers_are_rounded():
+    parts = {"gear": spaces.Discrete(3), "pedal": spaces.Box(0, 9, (2,), np.int32)}
+    told = Told(action_space=spaces.Dict(parts), infos=[{"action_mask": np.array([0, 1, 1])}])
+    env = GymnasiumEnv(told)
+    seen = env.reset()
+    assert set(seen.actions) == {"gear", "pedal"}
+    env.act(
+        {
+            "gear": GlobalCategoricalAction(2, "2"),
+            "pedal": GlobalContinuousAction(np.array([2.6, 9.0], np.float32)),
+        }
+    )
+    assert told.actions[-1]["gear"] == 2
+    assert told.actions[-1]["pedal"].tolist() == [3, 9]
+
+
+def test_what_is_done_without_bounds_is_said():
+    low, high = np.array([[-np.inf, 0, 0], [np.inf, np.inf, 1]], np.float32)
+    box = spaces.Box(low, high)
+    with pytest.warns(UserWarning, match="2 of 3 numbers have no bound.*not clipped"):
+        env = GymnasiumEnv(Told(action_space=box))
+    assert env.action_space() == {
+        "action": GlobalContinuousActionSpace([None, 0, 0], [None, None, 1])
+    }
+
+
 @pytest.mark.parametrize("bins", [5, 3])
-def test_the_hint_for_numbers_as_actions_works(bins):
+def test_numbers_can_also_be_lists_of_choices(bins):
     env = gymnasium.make("Pendulum-v1")
     wrapped = gymnasium.wrappers.DiscretizeAction(env, bins=bins, multidiscrete=True)
     adapted = GymnasiumEnv(wrapped)
@@ -501,7 +544,6 @@ def test_pictures_need_their_render_mode():
         (3, {}, SettingError, ["3"]),
         (dict, {}, SettingError, ["gymnasium.Env"]),
         (Told(), {"size": 3}, SettingError, ["takes no arguments"]),
-        ("MountainCarContinuous-v0", {}, SpaceError, ["Box"]),
     ],
 )
 def test_wrong_names_and_settings(name, kwargs, error, words):

@@ -25,6 +25,7 @@ from entity_env.errors import (
 from entity_env.interop import PettingZooEnv
 from entity_env.interop.pettingzoo_env import any_allowed
 from entity_env.registry import resolve
+from entity_env.spaces import GlobalContinuousActionSpace
 
 
 def pick(index):
@@ -440,10 +441,19 @@ def test_wrong_names_and_settings(env, settings, error, words):
 def test_spaces_that_cannot_be_translated():
     class Moved(Together):
         def action_space(self, agent):
+            return spaces.Text(3)
+
+    with pytest.raises(SpaceError, match="Text"):
+        PettingZooEnv(Moved())
+
+
+def test_seats_set_numbers():
+    class Moved(Together):
+        def action_space(self, agent):
             return spaces.Box(-1, 1, (2,))
 
-    with pytest.raises(SpaceError, match="Box"):
-        PettingZooEnv(Moved())
+    space = GlobalContinuousActionSpace([-1, -1], [1, 1])
+    assert PettingZooEnv(Moved()).action_space() == {"action": space}
 
 
 def test_functions_make_environments_and_closing_twice_closes_once():

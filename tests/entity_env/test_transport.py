@@ -12,6 +12,7 @@ from ragged_envs.minesweeper import MineSweeper
 from support.tiny_envs import Farm, assert_same_obs
 
 from entity_env import ListEnv, RaggedBufferI64
+from entity_env.kinds.answers import AnswerForm
 from entity_env.player.episodes import random_policy
 from entity_env.workers.action_format import (
     deal_actions,
@@ -221,7 +222,7 @@ def test_actions_that_are_split_are_those_of_the_rows():
         actions, nested = random_actions(rng, sum(counts))
         first = 0
         for count, message in zip(counts, split_actions(actions, counts), strict=True):
-            part = read_actions(message, list(actions), count)
+            part = read_actions(message, dict.fromkeys(actions, AnswerForm()), count)
             assert list(part) == list(actions)
             for name, own in nested.items():
                 assert part[name] == buffer_of(own[first : first + count])
@@ -238,7 +239,7 @@ def test_actions_that_are_dealt_reach_their_row_in_its_order():
         dealt = deal_actions(actions, rows, owners)
         assert set(dealt) == set(owners.tolist())
         for owner, message in dealt.items():
-            got = read_dealt_actions(message, list(actions))
+            got = read_dealt_actions(message, dict.fromkeys(actions, AnswerForm()))
             mine = [i for i in range(count) if owners[i] == owner]
             assert [row for row, _ in got] == [int(rows[i]) for i in mine]
             for i, (_, own) in zip(mine, got, strict=True):
@@ -247,7 +248,7 @@ def test_actions_that_are_dealt_reach_their_row_in_its_order():
 
 def test_rows_without_any_action_space_are_dealt_too():
     dealt = deal_actions({}, np.array([4, 2]), np.array([1, 0]))
-    assert {owner: read_dealt_actions(m, []) for owner, m in dealt.items()} == {
+    assert {owner: read_dealt_actions(m, {}) for owner, m in dealt.items()} == {
         1: [(4, {})],
         0: [(2, {})],
     }

@@ -20,6 +20,7 @@ from ppo_trainer import train
 from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.play.agent import load, load_agent
+from ragged_net.errors import NetConfigError
 
 
 @pytest.fixture(scope="module")
@@ -264,3 +265,22 @@ def test_the_terminal_refuses_the_agent_of_another_environment(run, tmp_path, ca
     )
     assert main(["support.tiny_envs.Chain", "--agent", str(tmp_path / "nothing")]) == 1
     assert "RunFolderError" in capsys.readouterr().err
+
+
+def test_an_agent_is_made_or_asked_to_be_surer(run):
+    (observation,) = observations(1)
+    usual, sure = load_agent(run), load_agent(run, temperature=0.25, top_k=2)
+    assert "temperature 0.25, top_k 2" in repr(sure)
+    plain = usual.act(observation)
+    for name, action in sure.act(observation).items():
+        if plain[name].probs is not None and plain[name].probs.size:
+            squared = np.atleast_2d(plain[name].probs).astype(np.float64) ** 4
+            least = np.sort(squared, axis=1)[:, -2:-1] if squared.shape[1] > 1 else 0
+            squared = np.where(squared >= least, squared, 0)
+            expected = squared / squared.sum(axis=1, keepdims=True)
+            np.testing.assert_allclose(np.atleast_2d(action.probs), expected, atol=1e-4)
+    asked = usual.act(observation, temperature=0.25, top_k=2)
+    for name, action in sure.act(observation).items():
+        np.testing.assert_allclose(asked[name].probs, action.probs, atol=1e-6)
+    with pytest.raises(NetConfigError, match="temperature"):
+        load_agent(run, temperature=0)

@@ -1,0 +1,62 @@
+"""What the answers to each kind of action are made of: whole numbers or real ones, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, RaggedBufferI64
+from entity_env.spaces import CONTINUOUS_ACTIONS, ActionName, ActionSpace
+
+__all__ = ["AnswerForm", "answer_forms", "flat_answers"]
+
+
+@dataclass(frozen=True)
+class AnswerForm:
+    """What an actor answers.
+
+    Args:
+        is_real: Whether these are real numbers, float32; else they are int64.
+        width: How many of them.
+    """
+
+    is_real: bool = False
+    width: int = 1
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the numbers."""
+        return np.float32 if self.is_real else np.int64
+
+    def buffer(self, values: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> ActionBuffer:
+        """Answers as a ``VecEnv`` takes them.
+
+        Args:
+            values: The numbers of all actors, (A * width,) or (A, width), of any numeric type.
+            lengths: The number of actors of each frame. Shape: (B,).
+        """
+        flat = values.reshape(int(lengths.sum()), self.width).astype(self.dtype, copy=False)
+        kind = RaggedBufferF32 if self.is_real else RaggedBufferI64
+        return kind.from_flattened(flat, lengths)
+
+
+def answer_forms(action_space: Mapping[ActionName, ActionSpace]) -> dict[ActionName, AnswerForm]:
+    """The form of the answers to each action of a space."""
+    return {
+        name: AnswerForm(True, len(space)) if isinstance(space, CONTINUOUS_ACTIONS) else _INDEX
+        for name, space in action_space.items()
+    }
+
+
+def flat_answers(buffer: ActionBuffer) -> npt.NDArray[Any]:
+    """The answers of all actors: indices (A,), or the numbers of a continuous action (A, K)."""
+    values: npt.NDArray[Any] = buffer.as_array()
+    return values[:, 0] if values.dtype == np.int64 else values
+
+
+_INDEX = AnswerForm()
+"""The index of a choice, or of a selected entity."""

@@ -1,0 +1,145 @@
+"""What has been chosen already, told to the heads of later actions: one action conditions the next.
+
+With ``net.action_order=[Move, Target]`` the network first decides ``Move``, then ``Target`` given
+what ``Move`` has become: p(move, target) = p(move) p(target | move). Log-probabilities are exact by
+the chain rule. The entropy of a later action is that of its distribution given what was chosen
+before, and so an unbiased estimate of its part of the joint entropy. Actors of one action choose
+independently of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import CONTINUOUS_ACTIONS, ActionSpace, SelectEntityActionSpace
+from ragged_net.errors import NetConfigError, nearest
+from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.precision import full_precision, orthogonal
+from ragged_net.model.layout import Layout
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["Conditioning", "Told"]
+
+
+class Conditioning(nn.Module):
+    """Tells the actors of later actions what was chosen in earlier ones.
+
+    An actor is told what it has chosen itself, and the mean of what all actors of its frame have
+    chosen, the player included.
+
+    Args:
+        dim: D, the width of an entity's vector.
+        order: The actions in the order in which they are decided.
+        action_space: Their spaces.
+
+    Raises:
+        NetConfigError: A name that is no action.
+    """
+
+    def __init__(
+        self, dim: int, order: Sequence[str], action_space: Mapping[str, ActionSpace]
+    ) -> None:
+        super().__init__()
+        for name in order:
+            if name not in action_space:
+                raise NetConfigError(
+                    f"NetConfig.action_order names an action {name!r} that does not exist",
+                    received=list(order),
+                    options=action_space,
+                    hint=nearest(name, action_space),
+                )
+        self.order = tuple(order)
+        # Lists in that order: a ModuleDict refuses some action names.
+        self.words = nn.ModuleList(_word(dim, action_space[name]) for name in self.order[:-1])
+        self.listeners = nn.ModuleList(_Listener(dim) for _ in self.order[1:])
+
+
+class Told:
+    """What has been chosen so far in the frames of one batch.
+
+    Args:
+        conditioning: The modules.
+        layout: Of the batch.
+        like: Any tensor of the type and device of the rows.
+    """
+
+    def __init__(self, conditioning: Conditioning, layout: Layout, like: Tensor) -> None:
+        self._of = conditioning
+        self._layout = layout
+        width = like.shape[1]
+        # Told so far: by each flat row (N, D), by each frame (B, D), and by how many (B, 1).
+        self._own = torch.zeros(layout.num_rows, width, device=like.device)
+        self._sums = torch.zeros(layout.num_frames, width, device=like.device)
+        self._counts = torch.zeros(layout.num_frames, 1, device=like.device)
+
+    def listen(self, name: str, actors: RaggedTensor, rows: Tensor) -> Tensor:
+        """The vectors ``rows`` (A, D) of the actors of an action, told what was chosen before."""
+        place = self._of.order.index(name) if name in self._of.order else 0
+        if not place:
+            return rows
+        own = self._own.index_select(0, self._layout.flat_rows(actors))
+        means = self._sums / self._counts.clamp_min(1.0)
+        with full_precision(rows):
+            listener = self._of.listeners[place - 1]
+            told: Tensor = listener(rows.float(), own, means.index_select(0, actors.frame_ids()))
+            return told
+
+    def tell(
+        self,
+        name: str,
+        actors: RaggedTensor,
+        chosen: Tensor,
+        pairs: Pairs | None = None,
+        actees: Tensor | None = None,
+    ) -> None:
+        """Note what the actors of an action have chosen.
+
+        Args:
+            name: The action.
+            actors: (A,) entity indices.
+            chosen: What they chose: (A,) int64, or the numbers (A, K) of a continuous action in
+                units.
+            pairs: Those of a selection.
+            actees: The vectors (E, D) of the actees of a selection.
+        """
+        if name not in self._of.order[:-1]:
+            return
+        word = self._of.words[self._of.order.index(name)]
+        with full_precision(self._own):
+            if pairs is not None and actees is not None:
+                match = pairs.entity == chosen.index_select(0, pairs.actor)
+                selected = pairs.actee.index_select(0, pairs.first(match))
+                words = word(actees.index_select(0, selected).float())
+            else:
+                words = word(chosen)
+        frames = actors.frame_ids()
+        self._own = self._own.index_add(0, self._layout.flat_rows(actors), words)
+        self._sums = self._sums.index_add(0, frames, words)
+        self._counts = self._counts.index_add(0, frames, torch.ones_like(words[:, :1]))
+
+
+class _Listener(nn.Module):
+    """Adds to an actor's vector what it makes of that and of what it is told."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.hear = orthogonal(3 * dim, 2 * dim, 2**0.5)
+        self.mix = orthogonal(2 * dim, dim, 1.0)
+
+    def forward(self, rows: Tensor, own: Tensor, means: Tensor) -> Tensor:
+        """Rows (A, D) with what their actors (A, D) and all of their frames (A, D) have chosen."""
+        heard: Tensor = self.hear(torch.cat([rows, own, means], dim=1))
+        mixed: Tensor = self.mix(heard.relu())
+        return rows + mixed
+
+
+def _word(dim: int, space: ActionSpace) -> nn.Module:
+    """What makes a vector (A, D) of choices: of indices, numbers, or vectors of actees."""
+    if isinstance(space, SelectEntityActionSpace):
+        return orthogonal(dim, dim, 1.0)
+    if isinstance(space, CONTINUOUS_ACTIONS):
+        return orthogonal(len(space), dim, 1.0)
+    return nn.Embedding(len(space), dim)

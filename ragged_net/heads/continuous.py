@@ -1,0 +1,167 @@
+"""The head of continuous actions: a Gaussian for each number, clipped to the action's bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import ContinuousActionSpace, GlobalContinuousActionSpace
+from ragged_net.config import whole
+from ragged_net.errors import check_rows
+from ragged_net.heads.precision import full_precision, orthogonal
+
+__all__ = ["ClippedNormal", "ContinuousHead"]
+
+FIRST_STD = 0.5
+"""In units of half a range (Andrychowicz et al. 2021, "What matters for on-policy deep actor-critic
+methods", section 3.2)."""
+POLICY_GAIN = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedNormal:
+    """For each of A actors, independent Gaussians for K numbers, clipped to the bounds.
+
+    What is drawn beyond a bound becomes the bound, so that a bound has a probability of its own,
+    and what lies between the bounds a density. The density of a draw is therefore that of the
+    number that the environment gets (Fujita and Maeda 2018, "Clipped action policy gradient").
+    Numbers are measured in ``unit``: half a range where there are two bounds, else 1.
+
+    Args:
+        mean: (A, K) float32, in units from ``centre``, before clipping.
+        std: (K,) float32 in units.
+        low: (K,) float32, -inf where there is no bound.
+        high: (K,) float32.
+        centre: (K,) float32.
+        unit: (K,) float32.
+    """
+
+    mean: Tensor
+    std: Tensor
+    low: Tensor
+    high: Tensor
+    centre: Tensor
+    unit: Tensor
+
+    @torch.no_grad()
+    def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
+        """(A, K) float32 within the bounds: drawn, or the clipped means, which are likeliest."""
+        scaled = self.mean
+        if not greedy:
+            noise = torch.empty_like(scaled).normal_(generator=generator)
+            scaled = scaled + noise * self.std
+        return torch.clamp(self.centre + self.unit * scaled, self.low, self.high)
+
+    def log_prob(self, values: Tensor) -> Tensor:
+        """(A,) float32: the sum over the numbers ``values`` (A, K) of an actor.
+
+        That of a bound is the logarithm of its probability, of what lies between the bounds that of
+        the density of numbers measured in units.
+        """
+        at_low, at_high = values <= self.low, values >= self.high
+        at_bound = at_low | at_high
+        # Each branch is 0 where it does not count: infinite bounds must not reach a gradient.
+        beyond = torch.where(
+            at_low,
+            self._scaled(self.low) - self.mean,
+            torch.where(at_high, self.mean - self._scaled(self.high), torch.zeros_like(self.mean)),
+        )
+        tail = torch.special.log_ndtr(beyond / self.std)
+        nothing = torch.zeros_like(self.mean)
+        offset = torch.where(at_bound, nothing, self._scaled(values) - self.mean)
+        inside = -0.5 * (offset / self.std) ** 2 - self.std.log() - _HALF_LOG_2_PI
+        return torch.where(at_bound, tail, inside).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """(A,) float32 in nats, the sum over the numbers of an actor.
+
+        A number's is that of its two bounds and of the density between them:
+        -p log p - q log q + Z (log std + log(2 pi e) / 2) + (a phi(a) - b phi(b)) / 2, where a and
+        b are the bounds as deviations from the mean, p and q their probabilities, Z = 1 - p - q,
+        and phi the standard normal density.
+        """
+        a, b = (self._edge(bound) for bound in (self.low, self.high))
+        low, high = torch.special.ndtr(a), torch.special.ndtr(-b)
+        between = (1 - low - high) * (self.std.log() + _HALF_LOG_2_PI + 0.5)
+        tails = -low * torch.special.log_ndtr(a) - high * torch.special.log_ndtr(-b)
+        entropies: Tensor = tails + between + 0.5 * (a * _phi(a) - b * _phi(b))
+        return entropies.sum(-1)
+
+    @property
+    def means(self) -> Tensor:
+        """(A, K) float32: the means before clipping, as the environment measures."""
+        return self.centre + self.unit * self.mean
+
+    @property
+    def stds(self) -> Tensor:
+        """(A, K) float32: the deviations before clipping, as the environment measures."""
+        return (self.unit * self.std).expand_as(self.mean)
+
+    def tempered(self, temperature: float) -> ClippedNormal:
+        """The same, each density to the power of 1 / ``temperature`` before clipping."""
+        std = self.std * temperature**0.5
+        return ClippedNormal(self.mean, std, self.low, self.high, self.centre, self.unit)
+
+    def _scaled(self, values: Tensor) -> Tensor:
+        return (values - self.centre) / self.unit
+
+    def _edge(self, bound: Tensor) -> Tensor:
+        """A bound as (A, K) deviations from the mean. Beyond 15 nothing in float32 is left."""
+        # An infinite one would make NaN of the gradient of the deviation.
+        finite = self._scaled(bound).clamp(-_FAR, _FAR)
+        return ((finite - self.mean) / self.std).clamp(-15.0, 15.0)
+
+
+class ContinuousHead(nn.Module):
+    """Each actor sets K numbers: means from its vector, deviations that all actors share.
+
+    Args:
+        dim: D, the width of an actor's vector.
+        space: The bounds.
+    """
+
+    low: Tensor
+    high: Tensor
+    centre: Tensor
+    unit: Tensor
+
+    def __init__(
+        self, dim: int, space: ContinuousActionSpace | GlobalContinuousActionSpace
+    ) -> None:
+        super().__init__()
+        self.mean = orthogonal(whole("the width of a head", dim), len(space), POLICY_GAIN)
+        self.log_std = nn.Parameter(torch.full((len(space),), math.log(FIRST_STD)))
+        low, high = (torch.tensor(bounds, dtype=torch.float32) for bounds in space.inner_bounds)
+        scale = [_scale(*bounds) for bounds in zip(space.low, space.high, strict=True)]
+        centre, unit = torch.tensor(scale, dtype=torch.float32).unbind(1)
+        # They follow from the space, which is saved beside the weights.
+        for name, values in (("low", low), ("high", high), ("centre", centre), ("unit", unit)):
+            self.register_buffer(name, values.clone(), persistent=False)
+
+    def forward(self, actors: Tensor) -> ClippedNormal:
+        """Distributions over the numbers of the actors, whose vectors are ``actors`` (A, D)."""
+        check_rows("the vectors of the actors", actors)
+        with full_precision(actors):
+            mean = self.mean(actors.float())
+            std = self.log_std.float().exp()
+            return ClippedNormal(mean, std, self.low, self.high, self.centre, self.unit)
+
+
+def _scale(low: float, high: float) -> tuple[float, float]:
+    """Around which number, and in which unit, a mean is measured."""
+    if math.isinf(low) and math.isinf(high):
+        return 0.0, 1.0
+    if math.isinf(low) or math.isinf(high):
+        return (high - 1.0 if math.isinf(low) else low + 1.0), 1.0
+    return low + (high - low) / 2, (high - low) / 2
+
+
+def _phi(x: Tensor) -> Tensor:
+    return torch.exp(-0.5 * x * x - _HALF_LOG_2_PI)
+
+
+_FAR = 1e9
+_HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
