@@ -20,6 +20,7 @@ register("multi_armed_bandit", "ragged_envs.multi_armed_bandit.MultiArmedBandit"
 register("multi_snake", "ragged_envs.multi_snake.MultiSnake")
 register("not_hotdog", "ragged_envs.not_hotdog.NotHotdog")
 register("pick_matching_balls", "ragged_envs.pick_matching_balls.PickMatchingBalls")
+register("repeat_after_k", "ragged_envs.repeat_after_k.RepeatAfterK")
 register("rock_paper_scissors", "ragged_envs.rock_paper_scissors.RockPaperScissors")
 register("treasure_hunt", "ragged_envs.treasure_hunt.TreasureHunt")
 register("xor", "ragged_envs.xor.Xor")

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 from ragged_net.errors import NetConfigError, nearest
 from ragged_net.model.attention import check_backend
 
-__all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "whole"]
+__all__ = ["ACTIVATIONS", "MEMORIES", "NetConfig", "check_activation", "whole"]
 
 KindT = TypeVar("KindT")
 
 ACTIVATIONS = ("relu", "gelu")
+MEMORIES = ("none", "lstm", "gru")
 
 
 def whole(where: str, value: Any) -> int:
@@ -34,12 +35,16 @@ def whole(where: str, value: Any) -> int:
 
 def check_activation(name: object) -> None:
     """Raise NetConfigError unless ``name`` is that of an activation."""
-    if not isinstance(name, str) or name not in ACTIVATIONS:
+    _check_option("activation", name, ACTIVATIONS)
+
+
+def _check_option(setting: str, name: object, options: tuple[str, ...]) -> None:
+    if not isinstance(name, str) or name not in options:
         raise NetConfigError(
-            "NetConfig.activation does not exist",
+            f"NetConfig.{setting} does not exist",
             received=repr(name),
-            options=ACTIVATIONS,
-            hint=nearest(name, ACTIVATIONS),
+            options=options,
+            hint=nearest(name, options),
         )
 
 
@@ -75,6 +80,9 @@ class NetConfig:
         mlp_ratio: Width of the hidden layer of a block's MLP, in multiples of ``dim``.
         activation: ``relu`` or ``gelu`` (exact).
         attention: ``auto`` or the name of an attention backend.
+        memory: ``none``, ``lstm`` or ``gru``: a recurrent cell that reads each frame, and joins it
+            as one more entity.
+        memory_size: H, the width of that cell.
 
     Raises:
         NetConfigError: A value out of range.
@@ -87,10 +95,12 @@ class NetConfig:
     mlp_ratio: int = 2
     activation: str = "relu"
     attention: str = "auto"
+    memory: str = "none"
+    memory_size: int = 128
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
-        for name in ("dim", "layers", "heads", "mlp_ratio"):
+        for name in ("dim", "layers", "heads", "mlp_ratio", "memory_size"):
             object.__setattr__(self, name, whole(f"NetConfig.{name}", getattr(self, name)))
         if self.dim % self.heads:
             raise NetConfigError(
@@ -100,6 +110,7 @@ class NetConfig:
                 hint=_neighbours(self.dim, self.heads),
             )
         check_activation(self.activation)
+        _check_option("memory", self.memory, MEMORIES)
         check_backend(self.attention)
 
     @property

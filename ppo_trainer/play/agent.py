@@ -3,11 +3,12 @@
 agent = load_agent("runs/minesweeper")
 actions = agent.act(env.reset())  # as env.act takes them, with probabilities
 
+A network with a memory remembers each game: agent.reset() where one begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from entity_env.agent import Decision, decided_actions
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
-from entity_env.errors import EntityEnvError, ObservationError, shorten
+from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
 from entity_env.registry import Factory
 from entity_env.wrappers.feature_filter import ObservationFilter
 from ppo_trainer.errors import RunFolderError
@@ -27,6 +28,7 @@ from ppo_trainer.experience.collect import autocast, check_output
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.play.game_memory import GameMemory
 from ppo_trainer.runs.checkpoint import locate_checkpoint
 from ppo_trainer.runs.load_run import LoadedNet, load_net, load_policy
 from ragged_net import ActionOutput
@@ -89,6 +91,10 @@ def load(path: str, seed: int, trust: bool = False) -> RunAgent:
 class RunAgent:
     """Decides with a network, one frame at a time.
 
+    Where the network has a memory, ``act`` remembers each game that it plays, by the name that
+    ``game`` gives it; ``reset`` forgets. What ends with an observation that is done is forgotten
+    without being asked.
+
     Args:
         loaded: The network and where it comes from.
         shown: What the observations contain; None for just what the network knows.
@@ -111,6 +117,7 @@ class RunAgent:
         self._generator = torch.Generator(loaded.device).manual_seed(seed)
         spaces = loaded.net.obs_space, loaded.net.action_space
         self._reader = FrameReader(*spaces)
+        self._memory = GameMemory(loaded.net)
         self._filter = ObservationFilter(shown or spaces[0], spaces[1], spaces[0])
 
     def __repr__(self) -> str:
@@ -128,20 +135,34 @@ class RunAgent:
         """What the network can do."""
         return self._reader.action_space
 
-    def act(self, observation: Observation, *, greedy: bool | None = None) -> dict[str, Action]:
+    def reset(self, game: Hashable | None = None) -> None:
+        """A game begins: forget what was remembered of it, or with None of all games."""
+        if game is None:
+            self._memory.clear()
+        else:
+            self._memory.forget(game)
+
+    def act(
+        self, observation: Observation, *, greedy: bool | None = None, game: Hashable = 0
+    ) -> dict[str, Action]:
         """What to do: actions as the environment takes them, with ``probs``.
 
         Args:
             observation: What the environment shows.
             greedy: Take the likeliest choice, or draw; None does as the agent was made to.
+            game: Which game this is, where several are played in turns: any name.
 
         Raises:
             EntityEnvError: The observation does not fit the spaces of the run.
         """
-        return self._act([self._frame(observation)], greedy)[0]
+        return self._act([self._frame(observation)], greedy, [game])[0]
 
     def act_many(
-        self, observations: Iterable[Observation], *, greedy: bool | None = None
+        self,
+        observations: Iterable[Observation],
+        *,
+        greedy: bool | None = None,
+        games: Sequence[Hashable] | None = None,
     ) -> list[dict[str, Action]]:
         """What to do in each of several observations, in one pass of the network.
 
@@ -150,6 +171,8 @@ class RunAgent:
         Args:
             observations: Of one environment or of several, in any number.
             greedy: As for ``act``.
+            games: The game of each observation; None numbers them from 0, so that each call brings
+                the next observations of the same games. Read only where the network remembers.
 
         Raises:
             EntityEnvError: An observation does not fit the spaces of the run.
@@ -165,33 +188,46 @@ class RunAgent:
             self._frame(observation, f"observation {index}")
             for index, observation in enumerate(observations)
         ]
-        return self._act(frames, greedy) if frames else []
+        games = range(len(frames)) if games is None else games
+        if len(games) != len(frames):
+            raise SettingError(
+                "each observation is of one game",
+                expected=f"{len(frames)} games",
+                received=shorten(list(games)),
+            )
+        return self._act(frames, greedy, games) if frames else []
 
     @torch.no_grad()
-    def value(self, observation: Observation) -> float:
-        """The return that the network expects from this observation on."""
+    def value(self, observation: Observation, *, game: Hashable = 0) -> float:
+        """The return that the network expects from this observation of a ``game`` on."""
         obs = batch_frames([self._frame(observation)], self.obs_space, self.action_space)
         batch = to_batch(obs, self.loaded.device)
         with autocast(self.loaded.device, self.loaded.config):
-            return float(self.loaded.net.value(batch)[0])
+            return float(self.loaded.net.value(batch, memory=self._memory.of([game]))[0])
 
     def decide(self, obs: VecObs) -> Decision:
         """What to do in the one row of ``obs``, with all probabilities and the value."""
-        return self._decide(obs, self.greedy)[0]
+        return self._decide(obs, self.greedy, [0])[0]
 
-    def _act(self, frames: list[Frame], greedy: bool | None) -> list[dict[str, Action]]:
+    def _act(
+        self, frames: list[Frame], greedy: bool | None, games: Sequence[Hashable]
+    ) -> list[dict[str, Action]]:
         obs = batch_frames(frames, self.obs_space, self.action_space)
-        decisions = self._decide(obs, self.greedy if greedy is None else greedy)
+        decisions = self._decide(obs, self.greedy if greedy is None else greedy, games)
         return [
             self._filter.own_actions(decided_actions(frame, decision, self.action_space))
             for frame, decision in zip(frames, decisions, strict=True)
         ]
 
     @torch.no_grad()
-    def _decide(self, obs: VecObs, greedy: bool) -> list[Decision]:
+    def _decide(self, obs: VecObs, greedy: bool, games: Sequence[Hashable]) -> list[Decision]:
+        memory = self._memory.of(games)
         with autocast(self.loaded.device, self.loaded.config):
             batch = to_batch(obs, self.loaded.device)
-            output = self.loaded.net(batch, generator=self._generator, greedy=greedy)
+            output = self.loaded.net(batch, memory=memory, generator=self._generator, greedy=greedy)
+        self._memory.keep(games, output)
+        for number in np.flatnonzero(obs.done):
+            self._memory.forget(games[number])
         actions = check_output(output).actions
         chosen = {name: _chosen(own) for name, own in actions.items()}
         probs = {name: _probs(own) for name, own in actions.items()}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
-import torch
 from torch import Tensor, nn
 
 from ragged_net.compiled import autograd as compiled
@@ -16,6 +13,7 @@ from ragged_net.errors import check_kind, check_rows, check_tensor
 from ragged_net.heads.distributions import CategoricalDist, SelectDist
 from ragged_net.heads.pairs import Pairs
 from ragged_net.model.transformer import make_activation
+from ragged_net.precision import full_precision
 
 __all__ = ["CategoricalHead", "SelectEntityHead", "ValueHead"]
 
@@ -29,16 +27,6 @@ def _orthogonal(fan_in: int, fan_out: int, gain: float) -> nn.Linear:
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer
-
-
-def _full_precision(x: Tensor) -> AbstractContextManager[object]:
-    """Switches autocast off: half precision is too coarse for log-probabilities and values."""
-    kind = x.device.type
-    # Entering and leaving takes as long as a few small layers, so only where it matters.
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else _NOTHING
-
-
-_NOTHING: AbstractContextManager[object] = nullcontext()
 
 
 class CategoricalHead(nn.Module):
@@ -63,7 +51,7 @@ class CategoricalHead(nn.Module):
         """
         check_rows("the vectors of the actors", actors)
         check_tensor("the mask of a categorical action", mask)
-        with _full_precision(actors):
+        with full_precision(actors):
             return CategoricalDist(self.logits(actors.float()), mask)
 
 
@@ -92,7 +80,7 @@ class SelectEntityHead(nn.Module):
         check_rows("the vectors of the actors", actors)
         check_rows("the vectors of the actees", actees)
         check_kind("the pairs of a selection", pairs, Pairs, hint="Pairs.of(select_actors)")
-        with _full_precision(actors):
+        with full_precision(actors):
             query, key = self.query(actors.float()), self.key(actees.float())
             if compiled_heads.can_select(query, key):
                 return SelectDist(compiled_heads.select(query, key, pairs), pairs)
@@ -128,7 +116,7 @@ class ValueHead(nn.Module):
         weights = self._weights() if compiled.can_run(means) else None
         if weights is not None:
             return chain([Value(weights)], means, self._arrays).squeeze(-1)
-        with _full_precision(means):
+        with full_precision(means):
             values: Tensor = self.mlp(means.float()).squeeze(-1)
             return values
 
