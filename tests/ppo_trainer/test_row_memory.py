@@ -296,7 +296,7 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(kind, env, tmp_path):
         kind,
         run_dir=str(tmp_path),
         rollout=RolloutConfig(num_envs=6, steps=8),
-        total_timesteps=480,
+        total_timesteps=240,
         ppo=PPOConfig(minibatch_size=16, epochs=1),
     )
     whole, whole_run = run_named(config, "whole")
