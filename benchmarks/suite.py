@@ -68,6 +68,9 @@ GAMES = (
     Game("minefield", 0.95),
     Game("multi_snake", 0.7, ("env.num_snakes=1", "total_timesteps=400_000")),
     Game("multi_snake", 0.5, ("env.num_snakes=2",)),
+    Game("repeat_after_k", 0.95, ("env.k=3",)),
+    Game("repeat_after_k", 0.95, ("env.k=10",)),
+    Game("repeat_after_k", 0.2, ("env.k=3", "net.memory=none"), most=0.3),
     Game("treasure_hunt", 13.66),  # what go_straight gets; go_to_nearest, around traps: 13.99
     Game("minesweeper_cannon", 0.97, metric="win"),
     Game("cartpole", 475.0),

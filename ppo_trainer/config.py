@@ -61,7 +61,8 @@ class PPOConfig:
 
     Args:
         epochs: Passes over a rollout.
-        minibatch_size: Frames for each gradient step.
+        minibatch_size: Frames for each gradient step; with a memory about so many, in whole
+            sequences of rows, as all that follows each other in a rollout and an episode.
         microbatch_size: Frames that go through the network at once; 0 for the whole minibatch.
             Changes memory, not results.
         gamma: Discount for each step.
@@ -240,6 +241,19 @@ class TrainConfig:
                 "ppo.minibatch_size is larger than a rollout",
                 expected=f"at most rollout.num_envs * rollout.steps = {frames}",
                 received=self.ppo.minibatch_size,
+            )
+        if self.net.memory != "none" and self.ppo.minibatch_size < self.rollout.steps:
+            raise ConfigError(
+                "ppo.minibatch_size is smaller than the sequence of a row, which stays whole where "
+                "the network has a memory",
+                expected=f"at least rollout.steps = {self.rollout.steps}",
+                received=self.ppo.minibatch_size,
+            )
+        if self.value_net is not None and self.value_net.memory != "none":
+            raise ConfigError(
+                "value_net.memory: the separate value network cannot have a memory of its own",
+                expected="none: it reads the memory of net",
+                received=self.value_net.memory,
             )
         if self.ppo.microbatch_size > self.ppo.minibatch_size:
             raise ConfigError(

@@ -190,7 +190,15 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
     config, state = session.config, session.state
     generator = state.generators.actions
     collected = collect(
-        state.net, session.vec_env, obs, config, generator, clock, session.buffer, state.pending
+        state.net,
+        session.vec_env,
+        obs,
+        config,
+        generator,
+        clock,
+        session.buffer,
+        state.pending,
+        state.memory,
     )
     state.pending = collected.pending
     with clock("advantage"):

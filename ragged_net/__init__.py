@@ -25,6 +25,7 @@ from ragged_net.model.encoder import frame_means
 from ragged_net.model.frames import Frames
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.model.layout import Layout
+from ragged_net.model.memory import Memory
 from ragged_net.model.transformer import RaggedTransformer
 from ragged_net.network import NetOutput, RaggedNet
 from ragged_net.ragged import RaggedTensor
@@ -41,6 +42,7 @@ __all__ = [
     "GrowingBatch",
     "InputNorm",
     "Layout",
+    "Memory",
     "NetConfig",
     "NetOutput",
     "Pairs",

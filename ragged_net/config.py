@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 from ragged_net.errors import NetConfigError, nearest
 from ragged_net.model.attention import check_backend
 
-__all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "check_sharpness", "whole"]
+__all__ = ["ACTIVATIONS", "MEMORIES", "NetConfig", "check_activation", "check_sharpness", "whole"]
 
 KindT = TypeVar("KindT")
 
 ACTIVATIONS = ("relu", "gelu")
 VALUE_NORMS = ("none", "popart")
+MEMORIES = ("none", "lstm", "gru")
 
 
 def whole(where: str, value: Any) -> int:
@@ -55,12 +56,16 @@ def check_sharpness(temperature: Any, top_k: Any) -> None:
 
 def check_activation(name: object) -> None:
     """Raise NetConfigError unless ``name`` is that of an activation."""
-    if not isinstance(name, str) or name not in ACTIVATIONS:
+    _check_option("activation", name, ACTIVATIONS)
+
+
+def _check_option(setting: str, name: object, options: tuple[str, ...]) -> None:
+    if not isinstance(name, str) or name not in options:
         raise NetConfigError(
-            "NetConfig.activation does not exist",
+            f"NetConfig.{setting} does not exist",
             received=repr(name),
-            options=ACTIVATIONS,
-            hint=nearest(name, ACTIVATIONS),
+            options=options,
+            hint=nearest(name, options),
         )
 
 
@@ -100,6 +105,9 @@ class NetConfig:
             become; None decides all of them independently. See ``heads/conditioning.py``.
         value_norm: ``popart`` learns values in units of the deviation of past returns, for rewards
             of any size; ``none`` as they are. See ``heads/popart.py``.
+        memory: ``none``, ``lstm`` or ``gru``: a recurrent cell that reads each frame, and joins it
+            as one more entity.
+        memory_size: H, the width of that cell.
 
     Raises:
         NetConfigError: A value out of range.
@@ -114,10 +122,12 @@ class NetConfig:
     attention: str = "auto"
     action_order: Sequence[str] | None = None
     value_norm: str = "none"
+    memory: str = "none"
+    memory_size: int = 128
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
-        for name in ("dim", "layers", "heads", "mlp_ratio"):
+        for name in ("dim", "layers", "heads", "mlp_ratio", "memory_size"):
             object.__setattr__(self, name, whole(f"NetConfig.{name}", getattr(self, name)))
         if self.dim % self.heads:
             raise NetConfigError(
@@ -127,6 +137,7 @@ class NetConfig:
                 hint=_neighbours(self.dim, self.heads),
             )
         check_activation(self.activation)
+        _check_option("memory", self.memory, MEMORIES)
         check_backend(self.attention)
         if not isinstance(self.value_norm, str) or self.value_norm not in VALUE_NORMS:
             raise NetConfigError(

@@ -15,6 +15,7 @@ __all__ = [
     "EmptyBatchError",
     "FeatureValueError",
     "MaskError",
+    "MemoryStateError",
     "NetConfigError",
     "RaggedNetError",
     "RowIndexError",
@@ -86,6 +87,10 @@ class UnknownNameError(RaggedNetError):
 
 class NetConfigError(RaggedNetError):
     """A setting outside its range, or settings that contradict each other."""
+
+
+class MemoryStateError(RaggedNetError):
+    """A state that a network's memory cannot go on from, or none; sequences of another batch."""
 
 
 class EmptyBatchError(RaggedNetError):

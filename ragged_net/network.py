@@ -26,14 +26,24 @@ from ragged_net.check import (
     flag_actions,
 )
 from ragged_net.config import NetConfig, check_sharpness
-from ragged_net.errors import DeviceError, DtypeError, check_kind
+from ragged_net.errors import (
+    DeviceError,
+    DtypeError,
+    MemoryStateError,
+    NetConfigError,
+    check_kind,
+)
 from ragged_net.heads.conditioning import Conditioning, Told
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.heads.pairs import Pairs
 from ragged_net.model.encoder import Encoder
+from ragged_net.model.frames import Frames
 from ragged_net.model.layout import Layout
+from ragged_net.model.memory import Memory, Recalled, join, shown_means
+from ragged_net.model.read_rows import Encoded
+from ragged_net.precision import full_precision
 
 __all__ = ["NetOutput", "RaggedNet"]
 
@@ -45,18 +55,23 @@ class NetOutput:
     Args:
         actions: An ActionOutput for each action of the action space.
         value: (B,) float32: the value of each frame.
+        memory: (S, W) float32: what a network with a memory knows after each sequence, the state
+            for its next frames; None without a memory.
     """
 
     actions: Mapping[str, ActionOutput]
     value: Tensor
+    memory: Tensor | None = None
 
     @staticmethod
     def cat(parts: Sequence[NetOutput]) -> NetOutput:
         """All frames of ``parts``, one after the other; they are those of one network."""
         names = parts[0].actions
+        states = [part.memory for part in parts if part.memory is not None]
         return NetOutput(
             {name: ActionOutput.cat([part.actions[name] for part in parts]) for name in names},
             torch.cat([part.value for part in parts]),
+            torch.cat(states) if states else None,
         )
 
 
@@ -66,13 +81,27 @@ class RaggedNet(nn.Module):
     Each frame ends with a global entity if the observation space has global features or the action
     space a global action. Log-probabilities, entropies and values are float32, under autocast too.
 
+    With ``NetConfig.memory`` the network remembers, and whoever calls it keeps what it remembers, a
+    row of numbers for each game::
+
+        net = RaggedNet(obs_space, action_space, NetConfig(memory="lstm", memory_size=256))
+        state = net.initial_state(games)  # zeros, (games, W); again wherever a game begins
+        output = net(batch, memory=state)  # a frame of each game
+        state = output.memory  # for the next frame of each
+
+    To learn, it is given whole sequences of frames, one after the other, each with the state that
+    went into its first frame, and gradients flow through time::
+
+        output = net(batch, memory=first_states, sequences=[3, 5], given=choices)
+
     Args:
         obs_space: Entity types and features.
         action_space: Action spaces by name.
         config: Size and kind of the network.
         value_config: Given, the value has a separate network of its own, which sees every entity.
             Otherwise the value head reads the policy's network, in which hidden entities see all
-            and no visible entity sees a hidden one.
+            and no visible entity sees a hidden one. It has no memory of its own: it reads that of
+            the policy, and does not train it.
 
     Raises:
         RaggedNetError: A subclass for each way in which a batch does not fit the spaces.
@@ -115,11 +144,33 @@ class RaggedNet(nn.Module):
         )
         sizes = value_config or self.config
         self.value_head = ValueHead(sizes.dim, sizes.activation, sizes.value_norm)
+        self.memory, self.value_memory = None, None
+        if value_config is not None and value_config.memory != "none":
+            raise NetConfigError(
+                "the separate value network cannot have a memory",
+                expected="memory='none' in value_config: it reads the memory of the policy",
+                received=repr(value_config.memory),
+            )
+        if self.config.memory != "none":
+            self.memory = Memory(self.config)
+            self.value_memory = nn.Linear(self.config.memory_size, sizes.dim, bias=False)
+
+    def initial_state(self, games: int) -> Tensor:
+        """(games, W) float32: what the network remembers of games that begin, W = 0 without memory.
+
+        Raises:
+            NetConfigError: Not a whole number of at least 1.
+        """
+        if self.memory is None:
+            return torch.zeros(games, 0, device=self._device)
+        return self.memory.initial_state(games)
 
     def forward(
         self,
         batch: EntityBatch,
         *,
+        memory: Tensor | None = None,
+        sequences: Tensor | Sequence[int] | None = None,
         given: Mapping[str, Tensor] | None = None,
         generator: torch.Generator | None = None,
         greedy: bool = False,
@@ -131,6 +182,11 @@ class RaggedNet(nn.Module):
 
         Args:
             batch: B frames.
+            memory: (S, W) float32, for a network with a memory, and only for one: the state before
+                each sequence; see above.
+            sequences: (S,) The number of frames of each sequence, at least 1: the batch consists
+                of them, one after the other, each in order of time. Best on the CPU. None: each
+                frame is a sequence of its own.
             given: For each action (A,) int64: evaluate these choices (entity indices for a
                 selection) instead of drawing any. For a continuous action (A, K) float32.
             generator: Draws the actions; torch's global one if None. On the batch's device.
@@ -150,9 +206,15 @@ class RaggedNet(nn.Module):
         check_sharpness(temperature, top_k)
         with BatchReading(batch):
             draw = Draw(given, generator, greedy, trusted, temperature, top_k)
-            return self._act(batch, draw)
+            return self._act(batch, draw, memory, sequences)
 
-    def _act(self, batch: EntityBatch, draw: Draw) -> NetOutput:
+    def _act(
+        self,
+        batch: EntityBatch,
+        draw: Draw,
+        memory: Tensor | None,
+        sequences: Tensor | Sequence[int] | None,
+    ) -> NetOutput:
         given, generator = draw.given, draw.generator
         check_actions(batch, self.action_space)
         if given is not None:
@@ -175,7 +237,8 @@ class RaggedNet(nn.Module):
         if flags is not None:
             flag_actions(batch, layout, hidden, pairs, given, self._bounds(), flags)
             flags.check()
-        encoded = self.encoder(batch, layout, hidden, self._asked(batch, layout))
+        asked = self._asked(batch, layout)
+        encoded, recalled = self._encode(batch, layout, hidden, asked, memory, sequences)
         rows, actions = self._rows_of(batch, encoded.rows), dict[str, ActionOutput]()
         told = None
         if self.conditioning is not None and encoded.rows:
@@ -202,22 +265,86 @@ class RaggedNet(nn.Module):
                 told.tell(name, actors.actors, chosen, pairs.get(name), *actees)
         if self.conditioning is not None:
             actions = {name: actions[name] for name in self.action_space}
-        if self.value_encoder is not None:
-            encoded = self.value_encoder(batch, layout)
-        return NetOutput(actions, self.value_head(encoded.means))
+        value = self._value(batch, layout, encoded, recalled)
+        return NetOutput(actions, value, None if recalled is None else recalled.state)
 
-    def value(self, batch: EntityBatch) -> Tensor:
-        """(B,) float32: the values of the frames, without acting; reads no action."""
+    def value(self, batch: EntityBatch, *, memory: Tensor | None = None) -> Tensor:
+        """(B,) float32: the values of the frames, without acting; reads no action.
+
+        Args:
+            batch: B frames.
+            memory: (B, W) float32, for a network with a memory: the state before each frame.
+        """
         with BatchReading(batch):
             flags = Flags()
             layout, hidden = self._arrange(batch, flags)
             flags.check()
+            encoded, recalled = None, None
             if self.value_encoder is None:
-                encoded = self.encoder(batch, layout, hidden)
-            else:
-                encoded = self.value_encoder(batch, layout)
-            values: Tensor = self.value_head(encoded.means)
-            return values
+                encoded, recalled = self._encode(batch, layout, hidden, [], memory, None)
+            elif self.memory is not None or memory is not None:
+                _, recalled = self._recall(batch, layout, hidden, memory, None)
+            return self._value(batch, layout, encoded, recalled)
+
+    def _encode(
+        self,
+        batch: EntityBatch,
+        layout: Layout,
+        hidden: Tensor | None,
+        asked: list[Tensor],
+        memory: Tensor | None,
+        sequences: Tensor | Sequence[int] | None,
+    ) -> tuple[Encoded, Recalled | None]:
+        """The policy's vectors of frames and of entities, and what the memory makes of them."""
+        if self.memory is None and memory is None and sequences is None:
+            return self.encoder(batch, layout, hidden, asked), None
+        x, recalled = self._recall(batch, layout, hidden, memory, sequences)
+        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
+        joined = join(x, frames, recalled.entities)
+        asked = [rows + joined.shift.index_select(0, rows) for rows in asked]
+        return self.encoder.attend(joined.rows, joined.frames, asked), recalled
+
+    def _recall(
+        self,
+        batch: EntityBatch,
+        layout: Layout,
+        hidden: Tensor | None,
+        memory: Tensor | None,
+        sequences: Tensor | Sequence[int] | None,
+    ) -> tuple[Tensor, Recalled]:
+        """The entities (N, D) before they see each other, and what the memory makes of them."""
+        if self.memory is None:
+            raise MemoryStateError(
+                "the network has no memory, and was given "
+                + ("sequences" if memory is None else "a state"),
+                expected="neither memory nor sequences",
+                hint="NetConfig(memory='lstm') gives it one",
+            )
+        count = layout.num_frames if sequences is None else len(sequences)
+        self.memory.check_state(memory, count)  # before anything is computed
+        assert memory is not None  # for the type checker
+        x = self.encoder.embed(batch, layout)
+        return x, self.memory(shown_means(x, layout, hidden), memory, sequences)
+
+    def _value(
+        self,
+        batch: EntityBatch,
+        layout: Layout,
+        encoded: Encoded | None,
+        recalled: Recalled | None,
+    ) -> Tensor:
+        """The values (B,) of the frames, ``encoded`` by the policy unless they have a network."""
+        if self.value_encoder is not None:
+            encoded = self.value_encoder(batch, layout)
+        assert encoded is not None  # for the type checker
+        means = encoded.means
+        if recalled is not None and self.value_memory is not None:
+            # Another network's loss must not train the policy.
+            known = recalled.hidden if self.value_encoder is None else recalled.hidden.detach()
+            with full_precision(means):
+                means = means + self.value_memory(known)
+        values: Tensor = self.value_head(means)
+        return values
 
     def update_statistics(self, batch: EntityBatch) -> None:
         """Add the features of ``batch`` to the input statistics; nothing else changes them.
@@ -261,6 +388,8 @@ class RaggedNet(nn.Module):
         if self.value_encoder is not None:
             yield from self.value_encoder.parameters()
             yield from self.value_head.parameters()
+            if self.value_memory is not None:
+                yield from self.value_memory.parameters()
 
     @property
     def _device(self) -> torch.device:

@@ -133,6 +133,8 @@ class _Game:
         """One episode; returns its return."""
         tracker = EpisodeTracker()
         frame = self._frame("reset", begin_episode, self.env.reset)
+        if callable(reset := getattr(self.agent, "reset", None)):
+            reset()  # an agent that remembers
         tracker.begin(frame.metrics)
         while True:
             head = f"episode {number}, step {tracker.length}"

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.ragged import RaggedBufferI64, frame
+from entity_env.batching.ragged import ActionBuffer, frame
 from entity_env.batching.vec_obs import VecObs
 from entity_env.drawing import draw_observation
 from entity_env.environment import environment_failed
@@ -115,7 +115,7 @@ class CompiledRows(VecEnv):
         self._parts = [_Part(self, first, last) for first, last in pairwise(cuts)]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         # What the quick check said of actions, and their choices.
-        self._legal: tuple[Mapping[ActionName, RaggedBufferI64], list[Any]] | None = None
+        self._legal: tuple[Mapping[ActionName, ActionBuffer], list[Any]] | None = None
         self._step = 0
         self._begun = False
 
@@ -250,17 +250,18 @@ class CompiledRows(VecEnv):
         return self._first(RESET)
 
     def _check(
-        self, actions: Mapping[ActionName, RaggedBufferI64], obs: VecObs
-    ) -> Mapping[ActionName, RaggedBufferI64]:
+        self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
+    ) -> Mapping[ActionName, ActionBuffer]:
         """A quick yes for what is right; all else goes to the check that knows what is wrong."""
-        self._legal = self._writer.legal(actions)
+        of_choices: Any = actions  # a compiled game has no other kind of action
+        self._legal = self._writer.legal(of_choices)
         return super()._check(actions, obs) if self._legal is None else self._legal[0]
 
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._step += 1
         if self._legal is not None and chosen is self._legal[0]:
             return self._play(STEP, self._legal[1])
-        choices = [chosen[name].as_array() for name in self._plan.actors]
+        choices: list[Any] = [chosen[name].as_array() for name in self._plan.actors]
         self._writer.check_lengths(choices)
         return self._play(STEP, choices)
 

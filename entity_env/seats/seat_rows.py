@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.arguments import named_arguments
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.row_reader import RowReader, Rows
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import check_seed, environment_failed
@@ -116,7 +116,7 @@ class SeatRows(VecEnv):
         return self._begun(self._began(range(len(self._tables))))
 
     @uncollected
-    def _act(self, chosen: Mapping[ActionName, RaggedBufferI64]) -> VecObs:
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._step += 1
         seen: list[_Seen] = []
         for game, answers in enumerate(self._answers(chosen)):
@@ -188,7 +188,7 @@ class SeatRows(VecEnv):
         return seen
 
     def _answers(
-        self, chosen: Mapping[ActionName, RaggedBufferI64]
+        self, chosen: Mapping[ActionName, ActionBuffer]
     ) -> list[dict[int, dict[ActionName, Action]]]:
         """The actions of each seat that was asked, game by game."""
         answers: list[dict[int, dict[ActionName, Action]]] = [{} for _ in self._tables]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.trajectories import Trajectories
 
 __all__ = ["estimate", "explained_variance", "gae"]
@@ -41,6 +42,7 @@ def estimate(trajectories: Trajectories, config: PPOConfig) -> Rollout:
         values=decisions.values,
         advantages=torch.from_numpy(advantages).to(device),
         returns=torch.from_numpy(advantages + values).to(device),
+        sequences=Sequences.of(trajectories),
     )
 
 

@@ -24,7 +24,7 @@ from ppo_trainer.experience.collect import autocast
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.tensors import values_of
 from ppo_trainer.reporting.stopwatch import Stopwatch
-from ragged_net import RaggedNet
+from ragged_net import NetOutput, RaggedNet
 
 __all__ = ["Optimizers", "make_optimizers", "update"]
 
@@ -84,17 +84,17 @@ def update(
     weights = loss_weights(config.ppo, entropy_coef, device)
     readings, stopped = Readings(device), False
     net.update_value_norm(rollout.returns)
-    for frames in _minibatches(len(rollout), config, generator):
+    for numbers in _minibatches(rollout, config, generator):
         with clock("gather"):
-            minibatch = rollout.select(frames)
+            minibatch = _take(rollout, numbers)
         for optimizer in optimizers.all().values():
             for parameter in _parameters(optimizer):
                 parameter.grad = None  # ``zero_grad`` takes three times as long
         readings.begin()
-        numbers = _backward(net, minibatch, config, weights, clock)
-        readings.add(NAMES, numbers)
+        measured = _backward(net, minibatch, config, weights, clock)
+        readings.add(NAMES, measured)
         # The one setting for which the device is waited for in each step.
-        if config.ppo.target_kl and float(numbers[KL]) > config.ppo.target_kl:
+        if config.ppo.target_kl and float(measured[KL]) > config.ppo.target_kl:
             stopped = True
             break
         with clock("optimizer"):
@@ -120,11 +120,27 @@ def set_learning_rates(optimizers: Optimizers, config: TrainConfig, progress: fl
             group["lr"] = scheduled(settings.lr, settings.schedule, progress)
 
 
-def _minibatches(frames: int, config: TrainConfig, generator: torch.Generator) -> Iterator[Tensor]:
-    """Shuffled frame numbers in parts of nearly equal size, at most ``minibatch_size``."""
+def _minibatches(
+    rollout: Rollout, config: TrainConfig, generator: torch.Generator
+) -> Iterator[Tensor]:
+    """Shuffled frame numbers in parts of nearly equal size, at most ``minibatch_size``.
+
+    With a memory, shuffled sequence numbers in as many parts, of about as many frames.
+    """
+    frames = len(rollout)
     parts = -(-frames // config.ppo.minibatch_size)
     for _ in range(config.ppo.epochs):
-        yield from torch.randperm(frames, generator=generator).tensor_split(parts)
+        if rollout.sequences is None:
+            yield from torch.randperm(frames, generator=generator).tensor_split(parts)
+        else:
+            yield from rollout.sequences.minibatches(parts, generator)
+
+
+def _take(rollout: Rollout, numbers: Tensor) -> Rollout:
+    """The frames, or the sequences where there are any, of these numbers."""
+    if rollout.sequences is None:
+        return rollout.select(numbers)
+    return rollout.select_sequences(numbers)
 
 
 def _backward(
@@ -141,7 +157,7 @@ def _backward(
     for part, own_advantages in _parts(minibatch, advantages, ppo.microbatch_size):
         with clock("forward"):
             with autocast(advantages.device, config):
-                output = net(part.batch, given=values_of(part.chosen), trusted=True)
+                output = _evaluate(net, part)
             losses = ppo_losses(output, part, own_advantages, scale, ppo, net.value_std)
             loss = losses.total(weights)
         with clock("backward"):
@@ -151,13 +167,38 @@ def _backward(
 
 
 def _parts(minibatch: Rollout, advantages: Tensor, size: int) -> Iterator[tuple[Rollout, Tensor]]:
-    """Micro-batches of ``size`` frames, or with 0 the whole, and their advantages."""
+    """Micro-batches of ``size`` frames, or with 0 the whole, and their advantages.
+
+    Sequences stay whole, so that one that is longer makes a larger micro-batch.
+    """
     if not 0 < size < len(minibatch):
         yield minibatch, advantages
         return
-    every = torch.split(torch.arange(len(minibatch)), size)
-    for frames, own_advantages in zip(every, torch.split(advantages, size), strict=True):
-        yield minibatch.select(frames), own_advantages
+    sequences, start = minibatch.sequences, 0
+    if sequences is None:
+        every = iter(torch.split(torch.arange(len(minibatch)), size))
+    else:
+        every = sequences.within(size)
+    for numbers in every:
+        part = _take(minibatch, numbers)
+        yield part, advantages[start : start + len(part)]
+        start += len(part)
+
+
+def _evaluate(net: RaggedNet, part: Rollout) -> NetOutput:
+    """What the network says now about what was chosen."""
+    given, sequences = values_of(part.chosen), part.sequences
+    if sequences is None:
+        output: NetOutput = net(part.batch, given=given, trusted=True)
+    else:
+        output = net(
+            part.batch,
+            memory=sequences.states,
+            sequences=sequences.lengths,
+            given=given,
+            trusted=True,
+        )
+    return output
 
 
 def _step(net: RaggedNet, optimizers: Optimizers, max_norm: float, readings: Readings) -> None:

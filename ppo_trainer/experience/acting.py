@@ -15,17 +15,19 @@ MOST_FRAMES = 512
 """On the CPU more frames at once are no faster, and their activations would fill the memory."""
 
 
-def act(net: RaggedNet, batch: EntityBatch, generator: torch.Generator) -> NetOutput:
-    """``net(batch, generator=generator)``."""
-    parts = _parts(batch, _at_once(batch.device, batch.num_frames))
-    outputs = [net(part, generator=generator) for part in parts]
+def act(
+    net: RaggedNet, batch: EntityBatch, generator: torch.Generator, memory: Tensor | None = None
+) -> NetOutput:
+    """``net(batch, generator=generator, memory=memory)``."""
+    parts = _parts(batch, _at_once(batch.device, batch.num_frames), memory)
+    outputs = [net(part, generator=generator, memory=state) for part, state in parts]
     return NetOutput.cat(outputs) if len(outputs) > 1 else outputs[0]
 
 
-def value(net: RaggedNet, batch: EntityBatch, rows: int) -> Tensor:
-    """``net.value(batch)`` of several steps of ``rows`` rows. Shape: (B,), float32."""
-    parts = _parts(batch, _at_once(batch.device, rows))
-    return torch.cat([net.value(part) for part in parts])
+def value(net: RaggedNet, batch: EntityBatch, rows: int, memory: Tensor | None = None) -> Tensor:
+    """``net.value(batch, memory=memory)`` of several steps of ``rows`` rows. (B,), float32."""
+    parts = _parts(batch, _at_once(batch.device, rows), memory)
+    return torch.cat([net.value(part, memory=state) for part, state in parts])
 
 
 def _at_once(device: torch.device, rows: int) -> int:
@@ -33,10 +35,13 @@ def _at_once(device: torch.device, rows: int) -> int:
     return MOST_FRAMES if device.type == "cpu" else max(rows, MOST_FRAMES)
 
 
-def _parts(batch: EntityBatch, most: int) -> Iterator[EntityBatch]:
+def _parts(
+    batch: EntityBatch, most: int, memory: Tensor | None
+) -> Iterator[tuple[EntityBatch, Tensor | None]]:
     count = batch.num_frames
     if count <= most:
-        yield batch
+        yield batch, memory
         return
     for start in range(0, count, most):
-        yield batch.select(torch.arange(start, min(start + most, count)))
+        state = None if memory is None else memory[start : start + most]
+        yield batch.select(torch.arange(start, min(start + most, count))), state

@@ -19,6 +19,7 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import NonFiniteError, TrainerError
 from ppo_trainer.experience.acting import act, value
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch, to_value_batch
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ppo_trainer.reporting.stopwatch import Stopwatch
@@ -60,12 +61,14 @@ def collect(
     clock: Stopwatch,
     buffer: RolloutBuffer | None = None,
     pending: Decisions | None = None,
+    memory: RowMemory | None = None,
 ) -> Collected:
     """Play from ``obs`` on until ``config.frames_per_update`` decisions have an outcome.
 
     Where all rows are always asked, these are ``config.rollout.steps`` steps. The trajectories lie
     in ``buffer``, where one is given, until the next ones are put there. ``pending`` are decisions
-    of the last rollout whose outcome was open at its end.
+    of the last rollout whose outcome was open at its end. ``memory`` is what the rows remember, and
+    goes on with them.
 
     Raises:
         NonFiniteError: The network has diverged.
@@ -74,6 +77,7 @@ def collect(
     device, wanted = generator.device, config.rollout.steps * len(env)
     buffer = RolloutBuffer(len(env), config.rollout.steps) if buffer is None else buffer
     buffer.begin(pending)
+    memory = RowMemory(net, len(env)) if memory is None else memory
     ended: list[Mapping[str, npt.NDArray[np.float64]]] = []
     idle = 0
     while len(buffer) < wanted or buffer.num_complete(obs.rows) < wanted:
@@ -83,14 +87,16 @@ def collect(
                 f"no row was asked in {MOST_IDLE_STEPS:,} steps",
                 expected="rows that are asked again (VecObs.rows)",
             )
-        obs = _step(net, env, obs, config, generator, clock, buffer)
+        obs = _step(net, env, obs, config, generator, clock, buffer, memory)
         if obs.metrics:
             ended.append(obs.metrics)
     # All at once: most steps cut off one or two episodes, and a pass of so few is all overhead.
     with clock("batch"):
         batch = to_value_batch([*buffer.finals, obs], device)
     with clock("inference"), autocast(device, config):
-        values = value(net, batch, rows=len(env)).float().cpu().numpy()
+        state = memory.of(obs.rows)
+        states = None if state is None else torch.cat([*buffer.final_states, state])
+        values = value(net, batch, rows=len(env), memory=states).float().cpu().numpy()
     finals = len(values) - obs.num_frames
     with clock("batch"):
         complete, waiting = buffer.complete(values[:finals], values[finals:], obs.rows)
@@ -105,6 +111,7 @@ def _step(
     generator: torch.Generator,
     clock: Stopwatch,
     buffer: RolloutBuffer,
+    memory: RowMemory,
 ) -> VecObs:
     """Decide in the rows that are asked, and play until the next observation."""
     actions: dict[str, ActionBuffer] = {}
@@ -112,14 +119,17 @@ def _step(
         with clock("batch"):
             batch = to_batch(obs, generator.device)
         with clock("inference"), autocast(generator.device, config):
-            output = check_output(act(net, batch, generator))
+            state = memory.of(obs.rows)
+            output = check_output(act(net, batch, generator, state))
             actions = to_actions(output)
         with clock("batch"):
-            buffer.decide(obs.rows, batch, output)
+            buffer.decide(obs.rows, batch, output, state)
+            memory.keep(obs.rows, output)
     with clock("env"):
         following = env.act(actions)
     check_final(following)
-    buffer.observe(following)
+    buffer.observe(following, memory.of(np.flatnonzero(following.truncated)))
+    memory.cut(following.done)
     return following
 
 

@@ -34,6 +34,8 @@ def pending_to_tensors(pending: Decisions) -> dict[str, Tensor]:
         ("values",): pending.values,
         ("global_features",): pending.batch.global_features,
     }
+    if pending.memory is not None:
+        tensors["memory",] = pending.memory
     ragged = {("entities", name): rows for name, rows in pending.batch.entities.items()}
     for name, actors in pending.batch.actions.items():
         ragged["actors", name] = actors.actors
@@ -73,9 +75,10 @@ def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows
             values=pending.values.to(device),
             rows=rows,
             rewards=pending.rewards,
+            memory=None if pending.memory is None else pending.memory.to(device),
         )
         with torch.no_grad():  # which checks every number: updates trust what they are given
-            net(pending.batch, given=values_of(pending.chosen))
+            net(pending.batch, memory=pending.memory, given=values_of(pending.chosen))
     except (KeyError, TypeError, ValueError, RuntimeError, RaggedNetError) as error:
         raise CheckpointError(
             "the decisions that wait for their outcome are damaged: "
@@ -115,6 +118,7 @@ def _read(tensors: Mapping[tuple[str, ...], Tensor]) -> Decisions:
         values=tensors["values",],
         rows=tensors["rows",].numpy(),
         rewards=tensors["rewards",].numpy(),
+        memory=tensors.get(("memory",)),
     )
     _check_parts(pending)
     return pending
@@ -128,7 +132,8 @@ def _check_parts(pending: Decisions) -> None:
         fits &= torch.equal(own.offsets, pending.batch.actions[name].actors.offsets)
         fits &= log_probs.shape == own.values.shape[:1] and log_probs.dtype == torch.float32
         fits &= bool(log_probs.isfinite().all())
-    numbers = torch.from_numpy(pending.rewards), pending.values
+    numbers = [torch.from_numpy(pending.rewards), pending.values]
+    numbers += [] if pending.memory is None else [pending.memory]
     fits &= all(x.dtype == torch.float32 and bool(x.isfinite().all()) for x in numbers)
     if not fits:
         raise ValueError("its parts do not belong together")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.trajectories import select_choices
 from ragged_net import EntityBatch, RaggedTensor
 from ragged_net.errors import ShapeError
@@ -29,6 +30,8 @@ class Rollout:
         values: The value of each frame at that time. Shape: (B,), float32.
         advantages: Shape: (B,), float32.
         returns: Targets of the value function. Shape: (B,), float32.
+        sequences: Which frames follow each other, for a network with a memory. Those of a
+            minibatch lie in their order.
     """
 
     batch: EntityBatch
@@ -37,6 +40,7 @@ class Rollout:
     values: Tensor
     advantages: Tensor
     returns: Tensor
+    sequences: Sequences | None = None
 
     def __post_init__(self) -> None:
         """Check that each choice has a log-probability."""
@@ -60,8 +64,14 @@ class Rollout:
             ends = ends + ragged.host_offsets.numpy()
         return torch.from_numpy(ends[1:] - ends[:-1])
 
+    def select_sequences(self, numbers: Tensor) -> Rollout:
+        """The frames of whole sequences (S,) int64, one sequence after the other."""
+        assert self.sequences is not None
+        selected = self.sequences.select(numbers)
+        return replace(self.select(selected.frames.values), sequences=selected.renumbered())
+
     def select(self, frames: Tensor | FrameNumbers) -> Rollout:
-        """The given frames (K,) int64, in that order."""
+        """The given frames (K,) int64, in that order, each on its own."""
         frames = FrameNumbers.of(frames, self.values.device)
         chosen, log_probs = select_choices(self.chosen, self.log_probs, frames)
         return Rollout(

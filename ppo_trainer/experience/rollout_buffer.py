@@ -34,6 +34,9 @@ class RolloutBuffer:
         self._chosen: defaultdict[str, GrowingRagged] = defaultdict(lambda: GrowingRagged(steps))
         self._log_probs: defaultdict[str, GrowingTensor] = defaultdict(lambda: GrowingTensor(steps))
         self._values: list[Tensor] = []
+        self.final_states: list[Tensor] = []
+        self._memory = GrowingTensor(steps)  # stays empty for a network that has none
+        self._remembers, self._carried = False, 0
 
     def __len__(self) -> int:
         """The number of decisions, those whose outcome is open included."""
@@ -49,6 +52,9 @@ class RolloutBuffer:
         for log_probs in self._log_probs.values():
             log_probs.clear()
         self._values.clear()
+        self.final_states = []
+        self._memory.clear()
+        self._remembers, self._carried = False, 0
         if pending is not None:
             self._ledger.decide(pending.rows, pending.rewards)
             self._batch.add(pending.batch)
@@ -56,22 +62,38 @@ class RolloutBuffer:
                 self._chosen[name].add(chosen)
                 self._log_probs[name].add(pending.log_probs[name].values)
             self._values.append(pending.values)
+            self._remember(pending.memory)
+            self._carried = len(pending)
 
-    def decide(self, rows: npt.NDArray[np.int64], batch: EntityBatch, output: NetOutput) -> None:
-        """Add what these rows observe and decide. Shape of ``rows``: (B,)."""
+    def decide(
+        self,
+        rows: npt.NDArray[np.int64],
+        batch: EntityBatch,
+        output: NetOutput,
+        memory: Tensor | None = None,
+    ) -> None:
+        """Add what these rows (B,) observe and decide, and what they remembered before: (B, W)."""
         self._ledger.decide(rows)
         self._batch.add(batch)
         for name, action in output.actions.items():
             self._chosen[name].add(action.chosen)
             self._log_probs[name].add(action.log_prob)
         self._values.append(output.value)
+        self._remember(memory)
 
-    def observe(self, obs: VecObs) -> None:
-        """Note what ``obs`` says has happened to each row."""
+    def _remember(self, memory: Tensor | None) -> None:
+        if memory is not None:
+            self._memory.add(memory)
+            self._remembers = True
+
+    def observe(self, obs: VecObs, memory: Tensor | None = None) -> None:
+        """Note what ``obs`` says has happened to each row, and what truncated ones remember."""
         decided = self._ledger.observe(obs.reward, obs.done)
         if obs.final is not None:
             self.finals.append(obs.final)
             self._cut_off.append(decided[obs.truncated])
+            if memory is not None:
+                self.final_states.append(memory)
 
     def num_complete(self, asked: npt.NDArray[np.int64]) -> int:
         """How many decisions have an outcome, if these rows are asked now. Shape: (B,)."""
@@ -101,6 +123,7 @@ class RolloutBuffer:
             values=torch.cat(self._values),
             rows=ledger.rows,
             rewards=ledger.rewards,
+            memory=self._memory.all() if self._remembers else None,
         )
         of_finals = np.zeros(len(ledger), np.float32)
         if self._cut_off:
@@ -110,9 +133,12 @@ class RolloutBuffer:
         following[asked] = next_values
         waiting = ledger.waiting(asked)
         if not len(waiting):
-            return Trajectories(decisions, ledger.ends, of_finals, following), None
+            whole = Trajectories(decisions, ledger.ends, of_finals, following, self._carried)
+            return whole, None
         pending = decisions.select(waiting)
         following[pending.rows] = pending.values.cpu().numpy()
         kept = np.delete(np.arange(len(ledger)), waiting)
         complete = decisions.select(kept)
-        return Trajectories(complete, ledger.ends[kept], of_finals[kept], following), pending
+        carried = int((kept < self._carried).sum())
+        ends, finals = ledger.ends[kept], of_finals[kept]
+        return Trajectories(complete, ends, finals, following, carried), pending

@@ -28,6 +28,8 @@ class Decisions:
         rows: Which row decided. Shape: (K,), int64, on the CPU.
         rewards: The sum of the row's rewards from this decision to its next one, or so far.
             Shape: (K,), float32, on the CPU.
+        memory: What the row remembered before the frame. Shape: (K, W), float32; None for a network
+            without memory.
     """
 
     batch: EntityBatch
@@ -36,6 +38,7 @@ class Decisions:
     values: Tensor
     rows: npt.NDArray[np.int64]
     rewards: npt.NDArray[np.float32]
+    memory: Tensor | None = None
 
     def __len__(self) -> int:
         """The number of decisions."""
@@ -52,6 +55,7 @@ class Decisions:
             values=self.values.index_select(0, frames.there),
             rows=self.rows[numbers],
             rewards=self.rewards[numbers],
+            memory=None if self.memory is None else self.memory.index_select(0, frames.there),
         )
 
 
@@ -70,12 +74,14 @@ class Trajectories:
             Shape: (K,), float32.
         next_values: The value of the frame that follows the last decision of each row.
             Shape: (R,), float32.
+        carried: How many of the decisions, the first ones, were made in an earlier rollout.
     """
 
     decisions: Decisions
     ends: npt.NDArray[np.bool_]
     final_values: npt.NDArray[np.float32]
     next_values: npt.NDArray[np.float32]
+    carried: int = 0
 
     def __len__(self) -> int:
         """The number of decisions."""

@@ -3,11 +3,12 @@
 agent = load_agent("runs/minesweeper")
 actions = agent.act(env.reset())  # as env.act takes them, with probabilities
 
+A network with a memory remembers each game: agent.reset() where one begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from entity_env.agent import Decision, decided_actions
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
-from entity_env.errors import EntityEnvError, ObservationError, shorten
+from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
 from entity_env.registry import Factory
 from entity_env.wrappers.feature_filter import ObservationFilter
 from ppo_trainer.errors import RunFolderError
@@ -28,6 +29,7 @@ from ppo_trainer.experience.collect import autocast, check_output
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.play.game_memory import GameMemory
 from ppo_trainer.runs.checkpoint import locate_checkpoint
 from ppo_trainer.runs.load_run import LoadedNet, load_net, load_policy
 from ragged_net import ActionOutput
@@ -104,6 +106,10 @@ def load(path: str, seed: int, trust: bool = False) -> RunAgent:
 class RunAgent:
     """Decides with a network, one frame at a time.
 
+    Where the network has a memory, ``act`` remembers each game that it plays, by the name that
+    ``game`` gives it; ``reset`` forgets. What ends with an observation that is done is forgotten
+    without being asked.
+
     Args:
         loaded: The network and where it comes from.
         shown: What the observations contain; None for just what the network knows.
@@ -132,6 +138,7 @@ class RunAgent:
         self._generator = torch.Generator(loaded.device).manual_seed(seed)
         spaces = loaded.net.obs_space, loaded.net.action_space
         self._reader = FrameReader(*spaces)
+        self._memory = GameMemory(loaded.net)
         self._filter = ObservationFilter(shown or spaces[0], spaces[1], spaces[0])
 
     def seed(self, seed: int) -> None:
@@ -157,6 +164,13 @@ class RunAgent:
         """What the network can do."""
         return self._reader.action_space
 
+    def reset(self, game: Hashable | None = None) -> None:
+        """A game begins: forget what was remembered of it, or with None of all games."""
+        if game is None:
+            self._memory.clear()
+        else:
+            self._memory.forget(game)
+
     def act(
         self,
         observation: Observation,
@@ -164,6 +178,7 @@ class RunAgent:
         greedy: bool | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
+        game: Hashable = 0,
     ) -> dict[str, Action]:
         """What to do: actions as the environment takes them, each with its whole distribution.
 
@@ -175,12 +190,13 @@ class RunAgent:
             greedy: Take the likeliest choice, or draw; None does as the agent was made to.
             temperature: As for ``load_agent``; None does as the agent was made to.
             top_k: As ``temperature``.
+            game: Which game this is, where several are played in turns: any name.
 
         Raises:
             EntityEnvError: The observation does not fit the spaces of the run.
             NetConfigError: A temperature or ``top_k`` out of range.
         """
-        return self._act([self._frame(observation)], greedy, temperature, top_k)[0]
+        return self._act([self._frame(observation)], greedy, temperature, top_k, [game])[0]
 
     def act_many(
         self,
@@ -189,6 +205,7 @@ class RunAgent:
         greedy: bool | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
+        games: Sequence[Hashable] | None = None,
     ) -> list[dict[str, Action]]:
         """What to do in each of several observations, in one pass of the network.
 
@@ -199,6 +216,8 @@ class RunAgent:
             greedy: As for ``act``.
             temperature: As for ``act``.
             top_k: As for ``act``.
+            games: The game of each observation; None numbers them from 0, so that each call brings
+                the next observations of the same games. Read only where the network remembers.
 
         Raises:
             EntityEnvError: An observation does not fit the spaces of the run.
@@ -214,15 +233,22 @@ class RunAgent:
             self._frame(observation, f"observation {index}")
             for index, observation in enumerate(observations)
         ]
-        return self._act(frames, greedy, temperature, top_k) if frames else []
+        games = range(len(frames)) if games is None else games
+        if len(games) != len(frames):
+            raise SettingError(
+                "each observation is of one game",
+                expected=f"{len(frames)} games",
+                received=shorten(list(games)),
+            )
+        return self._act(frames, greedy, temperature, top_k, games) if frames else []
 
     @torch.no_grad()
-    def value(self, observation: Observation) -> float:
-        """The return that the network expects from this observation on."""
+    def value(self, observation: Observation, *, game: Hashable = 0) -> float:
+        """The return that the network expects from this observation of a ``game`` on."""
         obs = batch_frames([self._frame(observation)], self.obs_space, self.action_space)
         batch = to_batch(obs, self.loaded.device)
         with autocast(self.loaded.device, self.loaded.config):
-            return float(self.loaded.net.value(batch)[0])
+            return float(self.loaded.net.value(batch, memory=self._memory.of([game]))[0])
 
     def decide(self, obs: VecObs) -> Decision:
         """What to do in the one row of ``obs``, with all probabilities and the value."""
@@ -234,9 +260,10 @@ class RunAgent:
         greedy: bool | None,
         temperature: float | None,
         top_k: int | None,
+        games: Sequence[Hashable],
     ) -> list[dict[str, Action]]:
         obs = batch_frames(frames, self.obs_space, self.action_space)
-        decisions = self._decide(obs, greedy, temperature, top_k)
+        decisions = self._decide(obs, greedy, temperature, top_k, games)
         return [
             self._filter.own_actions(decided_actions(frame, decision, self.action_space))
             for frame, decision in zip(frames, decisions, strict=True)
@@ -249,16 +276,22 @@ class RunAgent:
         greedy: bool | None = None,
         temperature: float | None = None,
         top_k: int | None = None,
+        games: Sequence[Hashable] = (0,),
     ) -> list[Decision]:
+        memory = self._memory.of(games)
         with autocast(self.loaded.device, self.loaded.config):
             batch = to_batch(obs, self.loaded.device)
             output = self.loaded.net(
                 batch,
+                memory=memory,
                 generator=self._generator,
                 greedy=self.greedy if greedy is None else greedy,
                 temperature=self.temperature if temperature is None else temperature,
                 top_k=self.top_k if top_k is None else top_k,
             )
+        self._memory.keep(games, output)
+        for number in np.flatnonzero(obs.done):
+            self._memory.forget(games[number])
         actions = check_output(output).actions
         chosen = {name: _chosen(own) for name, own in actions.items()}
         probs = {name: _probs(own) for name, own in actions.items() if own.mean is None}

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from entity_env import VecObs
+from entity_env import VecEnv, VecObs
 from entity_env.batching.frame import RESERVED_METRICS
 from entity_env.errors import shorten
 from entity_env.player.episodes import (
@@ -32,6 +32,7 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.collect import autocast, check_output
+from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.evaluation_progress import EvaluationProgress
@@ -40,6 +41,7 @@ from ragged_net import RaggedNet
 
 __all__ = [
     "Evaluation",
+    "NetworkPolicy",
     "evaluate",
     "evaluate_all",
     "load_scripted",
@@ -114,18 +116,50 @@ class Evaluation:
         }
 
 
-def network_policy(
-    net: RaggedNet, config: TrainConfig, generator: torch.Generator, *, greedy: bool
-) -> VecPolicy:
-    """The network as a policy over a ``VecEnv``."""
+class NetworkPolicy:
+    """The network as a policy over a ``VecEnv``; what it remembers belongs to the rows.
+
+    Args:
+        net: The network.
+        config: Says in which precision it runs.
+        generator: Draws the actions.
+        greedy: Take the likeliest choices instead.
+    """
+
+    def __init__(
+        self, net: RaggedNet, config: TrainConfig, generator: torch.Generator, *, greedy: bool
+    ) -> None:
+        self._net, self._config = net, config
+        self._generator, self._greedy = generator, greedy
+        self._memory: RowMemory | None = None
+
+    def reset(self) -> None:
+        """Forget everything: the next observation is the first one of its rows."""
+        self._memory = None
 
     @torch.no_grad()
-    def act(obs: VecObs) -> Mapping[str, Any]:
-        with autocast(generator.device, config):
-            output = net(to_batch(obs, generator.device), generator=generator, greedy=greedy)
+    def __call__(self, obs: VecObs) -> Mapping[str, Any]:
+        """Act in the rows that are asked."""
+        if self._memory is None:
+            self._memory = RowMemory(self._net, len(obs))
+        memory, device = self._memory, self._generator.device
+        memory.cut(obs.done)
+        with autocast(device, self._config):
+            output = self._net(
+                to_batch(obs, device),
+                memory=memory.of(obs.rows),
+                generator=self._generator,
+                greedy=self._greedy,
+            )
+        memory.keep(obs.rows, output)
         return to_actions(check_output(output))
 
-    return act
+
+def network_policy(
+    net: RaggedNet, config: TrainConfig, generator: torch.Generator, *, greedy: bool
+) -> NetworkPolicy:
+    """The network as a policy over a ``VecEnv``."""
+    return NetworkPolicy(net, config, generator, greedy=greedy)
 
 
 def evaluate(
@@ -233,8 +267,14 @@ def _play(
 ) -> dict[str, npt.NDArray[np.float64]]:
     rows, max_steps = config.rollout.num_envs, config.eval.max_steps
     if game.is_native:
+
+        def fresh_rows(count: int, seed: int) -> VecEnv:
+            if isinstance(policy, NetworkPolicy):
+                policy.reset()
+            return game.rows(count, seed)
+
         return play_rows(
-            game.rows, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
+            fresh_rows, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
         )
     return play_episodes(
         game.alone, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget

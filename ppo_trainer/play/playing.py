@@ -95,6 +95,7 @@ def play(
     try:
         for episode in range(1, count + 1):
             frame = reader.read(call_environment("reset", begin_episode, env.reset))
+            policy.reset()
             total, number = 0.0, 0
             while True:
                 chosen = {}

@@ -23,6 +23,7 @@ from entity_env.recording import RecordEpisodes
 from entity_env.registry import Factory
 from entity_env.rows.vec_env import check_count
 from ppo_trainer.experience.collect import autocast, check_output
+from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.seeding import derived_seed
@@ -110,15 +111,22 @@ def record_run(
         left = np.full(len(recorder), share)
         rewards, steps = Metric(), 0
         obs = recorder.reset()
+        memory = RowMemory(loaded.net, len(recorder))
         while (left > 0).any() and (steps < most_steps or not most_steps):
             batch = to_batch(obs, loaded.device)
             with autocast(loaded.device, loaded.config):
-                output = check_output(loaded.net(batch, generator=generator, greedy=greedy))
+                output = check_output(
+                    loaded.net(
+                        batch, memory=memory.of(obs.rows), generator=generator, greedy=greedy
+                    )
+                )
+            memory.keep(obs.rows, output)
             obs = recorder.act(
                 to_actions(output),
                 log_probs={name: _array(own.log_prob) for name, own in output.actions.items()},
                 logits=_logits(output, batch.actions) if logits else None,
             )
+            memory.cut(obs.done)
             left -= obs.done
             steps += 1
             ended = obs.metrics.get("episodic_reward")

@@ -24,6 +24,7 @@ from ppo_trainer.algorithms.update import Optimizers
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError, NonFiniteError
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
+from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.machine.seeding import Generators
 from ppo_trainer.play.evaluation import Evaluation
@@ -36,6 +37,7 @@ from ragged_net import RaggedNet
 __all__ = [
     "TrainState",
     "latest_checkpoint",
+    "load_memory",
     "load_network",
     "load_pending",
     "load_state",
@@ -50,6 +52,7 @@ __all__ = [
 
 _OPTIMIZERS = "optimizers.safetensors"
 _PENDING = "pending.safetensors"  # only where decisions wait for their outcome
+_MEMORY = "memory.safetensors"  # only of a network with a memory, and of rows that go on
 _OLD_LEFTOVER = re.compile(r"\.(step_\d{12,}|before_nonfinite_\d{12,})\.\d+\.tmp")
 _OURS = re.compile(r"step_(\d{12}|[1-9]\d{12,17})")
 
@@ -68,6 +71,7 @@ class TrainState:
         evaluations: The players of the last evaluation.
         evaluated: Its means, as ``eval/<metric>``.
         pending: Decisions whose outcome is still open, if there are any.
+        memory: What the rows remember.
     """
 
     net: RaggedNet
@@ -79,6 +83,7 @@ class TrainState:
     evaluations: list[Evaluation] = field(default_factory=list)
     evaluated: dict[str, float] = field(default_factory=dict)
     pending: Decisions | None = None
+    memory: RowMemory | None = None
 
 
 def save_state(
@@ -107,6 +112,8 @@ def save_state(
     files = {MODEL: state.net.state_dict(), _OPTIMIZERS: tensors | generators}
     if state.pending is not None:
         files[_PENDING] = pending_to_tensors(state.pending)
+    if envs is not None and state.memory is not None and state.memory.states is not None:
+        files[_MEMORY] = {"states": state.memory.states}
     facts = {
         "update": state.update,
         "steps": state.steps,
@@ -288,6 +295,21 @@ def load_pending(folder: Path, net: RaggedNet, num_rows: int) -> Decisions | Non
         if not saved.has(_PENDING):
             return None
         return pending_from_tensors(saved.tensors(_PENDING), net, num_rows)
+
+
+def load_memory(folder: Path, memory: RowMemory) -> None:
+    """Fill ``memory`` with what the rows remembered when they were saved.
+
+    Raises:
+        CheckpointError: It is missing or damaged, or belongs to another memory.
+    """
+    if memory.states is None:
+        return
+    with _way_back(folder):
+        saved = SavedFiles.open(folder)
+        expected = {"states": TensorForm.of(memory.states)}
+        check_forms(folder / _MEMORY, saved.forms(_MEMORY), expected)
+        memory.states = saved.tensors(_MEMORY)["states"].to(memory.states.device)
 
 
 def _restore(saved: SavedFiles, state: TrainState, tensors: Mapping[str, Tensor]) -> Restored:

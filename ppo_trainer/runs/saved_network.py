@@ -58,6 +58,7 @@ def least_size(
         for space in action_space.values()
     )
     numbers = sum(_least_numbers(net, obs_space) for net in encoders) + config.net.dim * choices
+    numbers += _numbers_of_memory(config.net)
     return sum(net.layers * _TENSORS_OF_BLOCK for net in encoders), numbers
 
 
@@ -87,6 +88,12 @@ def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
     of_block = (4 + 2 * net.mlp_ratio) * net.dim**2
     sets = [obs_space.global_features, *(own.features for own in obs_space.entities.values())]
     return net.layers * of_block + net.dim * sum(map(_columns, sets))
+
+
+def _numbers_of_memory(net: NetConfig) -> int:
+    """The weights of its cell, without biases."""
+    gates = {"none": 0, "lstm": 4, "gru": 3}[net.memory]
+    return gates * net.memory_size * (net.dim + net.memory_size)
 
 
 def _columns(features: Sequence[Feature]) -> int:

@@ -18,6 +18,7 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.play.evaluation import Evaluation
@@ -27,6 +28,7 @@ from ppo_trainer.runs.best_network import BestNetwork
 from ppo_trainer.runs.checkpoint import (
     TrainState,
     latest_checkpoint,
+    load_memory,
     load_pending,
     load_state,
     network_of,
@@ -195,6 +197,7 @@ def open_session(
             net = _network_of_run(config, run, vec_env)
         net.to(device)
         state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
+        state.memory = RowMemory(net, len(vec_env))
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
         buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
@@ -252,6 +255,8 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     if envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
         obs = vec_env.set_state(envs)
         state.pending = load_pending(folder, state.net, len(vec_env))
+        if state.memory is not None:
+            load_memory(folder, state.memory)
     else:
         obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
         notes.append(

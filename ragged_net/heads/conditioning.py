@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from entity_env.spaces import CONTINUOUS_ACTIONS, ActionSpace, SelectEntityActionSpace
 from ragged_net.errors import NetConfigError, nearest
+from ragged_net.heads.orthogonal import orthogonal
 from ragged_net.heads.pairs import Pairs
-from ragged_net.heads.precision import full_precision, orthogonal
 from ragged_net.model.layout import Layout
+from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
 
 __all__ = ["Conditioning", "Told"]

@@ -11,16 +11,24 @@ from ragged_net.compiled.layers import Value
 from ragged_net.config import whole
 from ragged_net.errors import check_kind, check_rows, check_tensor
 from ragged_net.heads.distributions import CategoricalDist, SelectDist
+from ragged_net.heads.orthogonal import orthogonal
 from ragged_net.heads.pairs import Pairs
 from ragged_net.heads.popart import PopArt
-from ragged_net.heads.precision import full_precision, orthogonal
 from ragged_net.model.transformer import make_activation
+from ragged_net.precision import full_precision
 
 __all__ = ["CategoricalHead", "SelectEntityHead", "ValueHead"]
 
 # Nearly uniform first policies explore best (Andrychowicz et al. 2021, "What matters for on-policy
 # deep actor-critic methods").
 POLICY_GAIN = 0.01
+
+
+def _orthogonal(fan_in: int, fan_out: int, gain: float) -> nn.Linear:
+    layer = nn.Linear(fan_in, fan_out)
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 class CategoricalHead(nn.Module):

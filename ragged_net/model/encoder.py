@@ -11,7 +11,7 @@ from entity_env.spaces import ObsSpace
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled.autograd import WeightArrays, all_are_watched
-from ragged_net.compiled.chain import NO_ROWS, chain, is_plain, weights_of
+from ragged_net.compiled.chain import NO_ROWS, Layer, chain, is_plain, weights_of
 from ragged_net.compiled.layers import Norm, ReluLinear
 from ragged_net.config import NetConfig
 from ragged_net.errors import check_kind
@@ -100,7 +100,27 @@ class Encoder(nn.Module):
                 return encoded
         # One expression: a name would keep a layer's input alive for all layers after it.
         x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
-        means = frame_means(RaggedTensor.unchecked(x, layout.offsets))
+        return self._read(x, frames, asked)
+
+    def embed(self, batch: EntityBatch, layout: Layout) -> Tensor:
+        """The first half of ``forward``: (N, D), before the entities of a frame see each other."""
+        x: Tensor = self.mix(self.embedding(batch, layout))
+        return x
+
+    def attend(self, x: Tensor, frames: Frames, asked: Sequence[Tensor] = ()) -> Encoded:
+        """The second half, of rows (N, D) which others may have joined."""
+        if (
+            self.fits
+            and compiled.can_run(x)
+            and is_plain(self.transformer, RaggedTransformer)
+            and (found := self._last_layers(frames, asked)) is not None
+        ):
+            reading, layers = found
+            return reading.split(chain(layers, x, self._arrays))
+        return self._read(self.transformer(x, frames), frames, asked)
+
+    def _read(self, x: Tensor, frames: Frames, asked: Sequence[Tensor]) -> Encoded:
+        means = frame_means(RaggedTensor.unchecked(x, frames.offsets))
         if not asked:
             return Encoded(means, ())
         y = x if self.norm is None else self.norm(x)
@@ -121,17 +141,28 @@ class Encoder(nn.Module):
         self, batch: EntityBatch, layout: Layout, frames: Frames, asked: Sequence[Tensor]
     ) -> Encoded | None:
         """``forward`` as one chain of compiled layers; None if torch must run some of it."""
+        first, mix = self.embedding.layer(batch, layout), self.mix.layer()
+        if first is None or mix is None:
+            return None
+        found = self._last_layers(frames, asked)
+        if found is None:
+            return None
+        reading, layers = found
+        return reading.split(chain([first, mix, *layers], NO_ROWS, self._arrays))
+
+    def _last_layers(
+        self, frames: Frames, asked: Sequence[Tensor]
+    ) -> tuple[Reading, list[Layer]] | None:
+        """Blocks and norm as compiled layers that end with a reading; None if torch must run."""
         norm = [self.norm] if self.norm is not None and asked else []
         weights = weights_of(norm, [nn.LayerNorm] * len(norm))
-        first, mix = self.embedding.layer(batch, layout), self.mix.layer()
-        if first is None or mix is None or weights is None:
+        if weights is None:
             return None
-        reading = Reading.of(layout.num_frames, layout.num_rows, asked)
+        reading = Reading.of(frames.offsets.shape[0] - 1, frames.num_rows, asked)
         blocks = self.transformer.layers(frames, reading)
         if blocks is None:
             return None
-        last = [Norm(weights, reading.num_frames)] if weights else []
-        return reading.split(chain([first, mix, *blocks, *last], NO_ROWS, self._arrays))
+        return reading, [*blocks, *([Norm(weights, reading.num_frames)] if weights else [])]
 
 
 def frame_means(entities: RaggedTensor) -> Tensor:

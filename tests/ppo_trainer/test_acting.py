@@ -50,6 +50,6 @@ def test_a_cpu_acts_in_parts_and_a_gpu_a_step_at_once(monkeypatch):
     rng = np.random.default_rng(0)
     observations = [random_observation(rng) for _ in range(5)]
     batch = to_batch(batch_obs(observations, OBS_SPACE, ACTION_SPACE), CPU)
-    assert [part.num_frames for part in acting._parts(batch, 2)] == [2, 2, 1]
+    assert [part.num_frames for part, _ in acting._parts(batch, 2, None)] == [2, 2, 1]
     assert [acting._at_once(CPU, rows) for rows in (1, 2, 5)] == [2, 2, 2]
     assert [acting._at_once(torch.device("cuda"), rows) for rows in (1, 2, 5)] == [2, 2, 5]

@@ -1,0 +1,141 @@
+"""RepeatAfterK: a player sees a symbol, and is asked for it k steps later.
+
+env = RepeatAfterK(k=3)
+observation = env.reset()  # shows the symbol
+for _ in range(3):
+    observation = env.act({})  # nobody acts, until there is a question
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import index as whole
+from typing import Any
+
+from entity_env.actions import Action
+from entity_env.environment import Environment
+from entity_env.observation import CategoricalActionMask, Observation
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Discrete,
+    Entity,
+    ObsSpace,
+)
+
+from .checks import check_running, check_started, read_choices, reading_state, refuse_state
+from .errors import check_whole
+
+__all__ = ["RepeatAfterK"]
+
+_PLAYER = ("Player",)
+_ASKED = CategoricalActionMask(actor_types=_PLAYER)
+_WAITING = CategoricalActionMask(actor_types=())
+
+
+class RepeatAfterK(Environment):
+    """A player sees a symbol, and is asked for it k steps later.
+
+    Nothing that is there when the question comes says which one it was: without a memory all
+    symbols are as likely.
+
+    Entities:
+        A ``Player`` without features, whose id is "Player"; in the first observation of an episode
+        a ``Symbol`` [symbol], in the one k steps later a ``Question`` without features.
+    Actions:
+        ``say``: the player says a symbol, "0" to the last one, when there is a question. Until then
+        nobody acts.
+    Reward:
+        1.0 for the symbol that was shown, else 0.0.
+    End:
+        After the answer, which is step ``k + 1``. The last observation has the metric ``win``, 1.0
+        or 0.0.
+    Randomness:
+        The symbol, each as likely as any other.
+    Source:
+        The simplest of the tasks in which long short-term memory was shown to bridge time lags
+        (Hochreiter and Schmidhuber 1997, section 5.2).
+
+    Args:
+        k: Steps from the symbol to the question, 1 to 10,000.
+        symbols: How many there are, 2 to 1,000.
+
+    Raises:
+        EnvConfigError: A parameter of the wrong type or range.
+    """
+
+    def __init__(self, k: int = 3, symbols: int = 4) -> None:
+        self.k = check_whole("k", k, 1, 10_000)
+        self.symbols = check_whole("symbols", symbols, 2, 1000)
+        self.labels = tuple(str(symbol) for symbol in range(self.symbols))
+        self.symbol = 0
+        self.answer: int | None = None
+        self.steps = -1  # before the first reset
+
+    def obs_space(self) -> ObsSpace:
+        """The player, and what it is shown."""
+        symbol = Entity([Discrete("symbol", self.symbols)])
+        return ObsSpace(entities={"Symbol": symbol, "Question": Entity(), "Player": Entity()})
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """``say``, one of the symbols."""
+        return {"say": CategoricalActionSpace(self.labels)}
+
+    def reset(self) -> Observation:
+        """Draw and show a symbol."""
+        self.symbol = int(self.rng.integers(self.symbols))
+        self.answer, self.steps = None, 0
+        return self.observe()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Wait, or take the answer, which ends the episode."""
+        check_running(self.steps, self.steps > self.k)
+        if self.steps == self.k:
+            (self.answer,) = read_choices(actions, "say", _PLAYER, self.labels)
+        self.steps += 1
+        return self.observe()
+
+    def observe(self) -> Observation:
+        """The observation of the current state."""
+        check_started(self.steps)
+        done, won = self.steps > self.k, self.answer == self.symbol
+        return Observation(
+            features={
+                "Symbol": [[self.symbol]] if self.steps == 0 else [],
+                "Question": [()] if self.steps == self.k else [],
+                "Player": [()],
+            },
+            ids={"Player": _PLAYER},
+            actions={"say": _ASKED if self.steps == self.k else _WAITING},
+            reward=float(won),
+            done=done,
+            metrics={"win": float(won)} if done else {},
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """The symbol, the steps so far, and the answer or None."""
+        check_started(self.steps)
+        return {"symbol": self.symbol, "steps": self.steps, "answer": self.answer}
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go to a state of such a game and return its observation; else StateError."""
+        with reading_state("RepeatAfterK", state):
+            symbol, steps = whole(state["symbol"]), whole(state["steps"])
+            answer = None if state["answer"] is None else whole(state["answer"])
+        every = range(self.symbols)
+        problems = {
+            "a symbol that there is not": symbol not in every,
+            "a step beyond the last one": not 0 <= steps <= self.k + 1,
+            "an answer that there is not": answer is not None and answer not in every,
+            "an answer before its time, or none": (answer is None) != (steps <= self.k),
+        }
+        refuse_state("RepeatAfterK", state, problems)
+        self.symbol, self.steps, self.answer = symbol, steps, answer
+        return self.observe()
+
+    def render_text(self) -> str:
+        """A line for all steps: the symbol, waiting, the question, and the answer."""
+        shown = [str(self.symbol), *"." * (self.k - 1), "?"][: self.steps + 1]
+        return " ".join([*shown, *([] if self.answer is None else [str(self.answer)])])

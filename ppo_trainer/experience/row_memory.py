@@ -1,0 +1,54 @@
+"""What a network with a memory remembers in each row; of another network nothing, at no cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ragged_net import NetOutput, RaggedNet
+from ragged_net.transfer import send
+
+__all__ = ["RowMemory"]
+
+
+class RowMemory:
+    """The state of each row, which is cut where its episode ends.
+
+    States that have been handed out never change: each step makes new ones.
+
+    Args:
+        net: The network.
+        num_rows: The number of rows R.
+
+    Attributes:
+        states: Shape: (R, W), float32, on the network's device; None for a network without memory.
+    """
+
+    def __init__(self, net: RaggedNet, num_rows: int) -> None:
+        self.states: Tensor | None = None
+        if net.memory is not None:
+            self.states = net.initial_state(num_rows)
+
+    def of(self, rows: npt.NDArray[np.int64]) -> Tensor | None:
+        """What these rows remember; ``rows`` (B,) rise. Shape: (B, W)."""
+        if self.states is None or len(rows) == len(self.states):
+            return self.states
+        return self.states.index_select(0, send(torch.from_numpy(rows), self.states.device))
+
+    def keep(self, rows: npt.NDArray[np.int64], output: NetOutput) -> None:
+        """These rows, which rise, have acted: remember what the network does now."""
+        if self.states is None or output.memory is None:
+            return
+        if len(rows) == len(self.states):
+            self.states = output.memory
+        else:
+            places = send(torch.from_numpy(rows), self.states.device)
+            self.states = self.states.index_copy(0, places, output.memory)
+
+    def cut(self, done: npt.NDArray[np.bool_]) -> None:
+        """Forget the episodes that have ended. Shape of ``done``: (R,)."""
+        if self.states is not None and done.any():
+            ended = send(torch.from_numpy(done), self.states.device)
+            self.states = self.states.masked_fill(ended[:, None], 0.0)

@@ -1,0 +1,99 @@
+"""The sequences that a network with a memory learns from: frames of one row and one episode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ppo_trainer.experience.trajectories import Trajectories
+from ragged_net.ragged import RaggedTensor
+from ragged_net.transfer import send
+
+__all__ = ["Sequences"]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """S sequences of frames, each with what was remembered before its first one.
+
+    Args:
+        frames: The numbers of the frames of each sequence, in order of time, on the CPU. Ragged:
+            (K,), int64.
+        states: Shape: (S, W), float32.
+    """
+
+    frames: RaggedTensor
+    states: Tensor
+
+    def __len__(self) -> int:
+        """S."""
+        return self.frames.num_frames
+
+    @property
+    def lengths(self) -> Tensor:
+        """The frames of each sequence. Shape: (S,), int64, on the CPU."""
+        return self.frames.lengths
+
+    @classmethod
+    def of(cls, trajectories: Trajectories) -> Sequences | None:
+        """Those of a rollout; None where nothing is remembered.
+
+        A sequence ends with its row's episode, or with the rollout. It also ends after a decision
+        of an earlier rollout, whose network was another one: what followed began with the state
+        that it left behind, and not with the one that the network would now make of it.
+        """
+        decisions, ends = trajectories.decisions, trajectories.ends
+        if decisions.memory is None:
+            return None
+        order = np.argsort(decisions.rows, kind="stable")
+        rows = decisions.rows[order]
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = (rows[1:] != rows[:-1]) | (ends | _carried(trajectories))[order][:-1]
+        starts = np.flatnonzero(begins)
+        lengths = np.diff(starts, append=len(order))
+        first = send(torch.from_numpy(order[starts]), decisions.memory.device)
+        frames = RaggedTensor.from_lengths(torch.from_numpy(order), torch.from_numpy(lengths))
+        return cls(frames, decisions.memory.index_select(0, first))
+
+    def select(self, numbers: Tensor) -> Sequences:
+        """The sequences of these ``numbers`` (S',) int64, on the CPU."""
+        there = send(numbers, self.states.device)
+        return Sequences(self.frames.select(numbers), self.states.index_select(0, there))
+
+    def renumbered(self) -> Sequences:
+        """The same of frames that lie in their order."""
+        return Sequences(self.frames.with_values(torch.arange(self.frames.num_rows)), self.states)
+
+    def minibatches(self, parts: int, generator: torch.Generator) -> Iterator[Tensor]:
+        """Shuffled sequence numbers in at most ``parts`` parts of about as many frames each."""
+        order = torch.randperm(len(self), generator=generator)
+        lengths = self.lengths[order].numpy()
+        middles = np.cumsum(lengths) - lengths / 2
+        part = (middles * parts / lengths.sum()).astype(np.int64)
+        for numbers in torch.tensor_split(order, torch.from_numpy(_starts(part))):
+            if len(numbers):
+                yield numbers
+
+    def within(self, size: int) -> Iterator[Tensor]:
+        """The numbers in their order, together ``size`` frames at most, or a single sequence."""
+        begin = frames = 0
+        for number, length in enumerate(self.lengths.tolist()):
+            if frames and frames + length > size:
+                yield torch.arange(begin, number)
+                begin, frames = number, 0
+            frames += length
+        yield torch.arange(begin, len(self))
+
+
+def _carried(trajectories: Trajectories) -> npt.NDArray[np.bool_]:
+    return np.arange(len(trajectories)) < trajectories.carried
+
+
+def _starts(part: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where the numbers ``part``, which rise, change."""
+    return np.flatnonzero(np.diff(part)) + 1

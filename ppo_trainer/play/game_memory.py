@@ -1,0 +1,64 @@
+"""What an agent remembers of each game that it plays, where its network has a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import torch
+from torch import Tensor
+
+from entity_env.errors import SettingError, shorten
+from ragged_net import NetOutput, RaggedNet
+
+__all__ = ["GameMemory"]
+
+
+class GameMemory:
+    """The state of each game, by whatever names the games go by.
+
+    Args:
+        net: The network; without a memory, nothing is kept.
+    """
+
+    def __init__(self, net: RaggedNet) -> None:
+        self._begin = None if net.memory is None else net.initial_state(1)[0]
+        self._states: dict[Hashable, Tensor] = {}
+
+    def of(self, games: Sequence[Hashable]) -> Tensor | None:
+        """What is known of ``games``: of a new one nothing. Shape: (B, W).
+
+        Raises:
+            SettingError: Names that cannot be told apart.
+        """
+        if self._begin is None:
+            return None
+        try:
+            distinct = len(set(games))
+        except TypeError as error:
+            raise SettingError(
+                "the name of a game is not hashable",
+                expected="a number or a string, say",
+                received=shorten(list(games)),
+            ) from error
+        if distinct < len(games):
+            raise SettingError(
+                "two observations are of one game, and the network remembers what came before",
+                expected="one observation of each game at a time",
+                received=shorten(list(games)),
+                hint="games=[...] says of which game each observation is",
+            )
+        return torch.stack([self._states.get(game, self._begin) for game in games])
+
+    def keep(self, games: Sequence[Hashable], output: NetOutput) -> None:
+        """Remember what the network knows of ``games`` now."""
+        if output.memory is not None:
+            # In memory of their own: a view would keep the states of all games.
+            self._states.update(zip(games, map(torch.clone, output.memory), strict=True))
+
+    def forget(self, game: Hashable) -> None:
+        """The game is over; it need not have begun."""
+        self._states.pop(game, None)
+
+    def clear(self) -> None:
+        """All games are over."""
+        self._states = {}

@@ -1,0 +1,214 @@
+"""Memory: a recurrent cell reads each pooled frame, and joins the frame as one more entity.
+
+memory = Memory(NetConfig(dim=64, memory="lstm", memory_size=256))
+recalled = memory(pooled, memory.initial_state(4))  # four frames, each of a game of its own
+recalled = memory(pooled, recalled.state[:2], [3, 1])  # three frames of one game, one of another
+
+The cell comes before attention, which therefore needs one pass over a frame only; for training, the
+cell steps over the sequences, and attention then sees all of their frames at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from ragged_net.config import NetConfig
+from ragged_net.errors import MemoryStateError, NetConfigError, check_kind, check_rows
+from ragged_net.model.encoder import frame_means
+from ragged_net.model.frames import Frames
+from ragged_net.model.layout import Layout
+from ragged_net.model.sequences import Steps
+from ragged_net.precision import full_precision
+from ragged_net.ragged import RaggedTensor
+from ragged_net.transfer import send
+
+__all__ = ["Joined", "Memory", "Recalled", "join", "shown_means"]
+
+
+@dataclass(frozen=True, eq=False)
+class Recalled:
+    """What a memory makes of B frames in S sequences.
+
+    Args:
+        hidden: (B, H) what it knows in each frame, the frame itself included.
+        entities: (B, D) the same as an entity of each frame.
+        state: (S, W) what it goes on from after the last frame of each sequence.
+    """
+
+    hidden: Tensor
+    entities: Tensor
+    state: Tensor
+
+
+class Memory(nn.Module):
+    """An LSTM (Hochreiter and Schmidhuber 1997) or GRU (Cho et al. 2014) over pooled frames.
+
+    A state is one row of W numbers: those of the GRU, or those of the LSTM's output followed by
+    those of its cell. Zeros are the state of a game that begins. Computes in the dtype of its
+    parameters, under autocast, too: what is added up over hundreds of steps must be exact.
+
+    Args:
+        config: ``memory`` is ``lstm`` or ``gru``, ``memory_size`` is H, ``dim`` is D.
+    """
+
+    def __init__(self, config: NetConfig) -> None:
+        super().__init__()
+        check_kind("the config of a memory", config, NetConfig)
+        if config.memory not in _CELLS:
+            raise NetConfigError(
+                "NetConfig.memory names no cell", received=repr(config.memory), options=_CELLS
+            )
+        self.kind, self.size, self.dim = config.memory, config.memory_size, config.dim
+        kind, parts = _CELLS[config.memory]
+        self.state_size = self.size * parts
+        self.norm = nn.LayerNorm(config.dim)
+        self.cell = kind(config.dim, self.size)
+        self.to_entity = nn.Linear(self.size, config.dim)
+        self._initialize()
+
+    def _initialize(self) -> None:
+        """Orthogonal recurrence, and a forget gate that is open at first.
+
+        Jozefowicz, Zaremba and Sutskever 2015, "An empirical exploration of recurrent network
+        architectures": an LSTM that begins by forgetting hardly learns to keep anything.
+        """
+        weights = dict(self.cell.named_parameters())
+        for start in range(0, len(weights["weight_hh_l0"]), self.size):  # gate by gate
+            nn.init.orthogonal_(weights["weight_hh_l0"].data[start : start + self.size])
+        for bias in (weights["bias_ih_l0"], weights["bias_hh_l0"]):
+            nn.init.zeros_(bias)
+        if self.kind == "lstm":  # its gates: input, forget, cell, output
+            nn.init.ones_(weights["bias_ih_l0"].data[self.size : 2 * self.size])
+        nn.init.normal_(self.to_entity.weight, std=self.size**-0.5)
+        nn.init.zeros_(self.to_entity.bias)
+
+    def initial_state(self, sequences: int) -> Tensor:
+        """The states (S, W) of ``sequences`` games that begin: zeros."""
+        weight = self.to_entity.weight
+        return torch.zeros(sequences, self.state_size, dtype=weight.dtype, device=weight.device)
+
+    def forward(
+        self, pooled: Tensor, state: Tensor, sequences: Tensor | Sequence[int] | None = None
+    ) -> Recalled:
+        """Step over the frames of some sequences.
+
+        Args:
+            pooled: (B, D) the frames, each in one vector; sequence after sequence, in order of
+                time.
+            state: (S, W) what is known before the first frame of each sequence.
+            sequences: (S,) the number of frames of each; best on the CPU. None: each frame is a
+                sequence of its own.
+
+        Raises:
+            MemoryStateError: A state or lengths that do not fit.
+        """
+        check_rows("the pooled frames", pooled, self.dim)
+        frames = pooled.shape[0]
+        steps = None if sequences is None else Steps.of(sequences, frames)
+        self.check_state(state, frames if steps is None else len(steps.longest_first))
+        with full_precision(pooled):
+            x = self.norm(pooled.to(state.dtype))
+            if not frames:
+                hidden, following = x.new_empty(0, self.size), state
+            elif steps is None:
+                hidden, following = self._step(x, torch.tensor([frames]), state)
+            else:
+                order, by_length = (send(o, x.device) for o in (steps.frames, steps.longest_first))
+                hidden, following = self._step(
+                    x.index_select(0, order), steps.sizes, state.index_select(0, by_length)
+                )
+                hidden = hidden.index_select(0, order.argsort())
+                following = following.index_select(0, by_length.argsort())
+            return Recalled(hidden, self.to_entity(hidden), following)
+
+    def _step(self, x: Tensor, sizes: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The outputs (B, H) and last states (S, W) of frames that lie step by step."""
+        parts = tuple(part.contiguous() for part in torch.split(state[None], self.size, dim=2))
+        packed, last = self.cell(PackedSequence(x, sizes), parts if len(parts) > 1 else parts[0])
+        following = torch.cat(last, 2) if isinstance(last, tuple) else last
+        return packed.data, following.squeeze(0)
+
+    def check_state(self, state: Tensor | None, sequences: int) -> None:
+        """Raise MemoryStateError unless ``state`` is one of so many sequences."""
+        weight = self.to_entity.weight
+        expected = f"({sequences}, {self.state_size}) {weight.dtype} on {weight.device}"
+        hint = "net.initial_state(games) when games begin, then the memory of the output before"
+        if not isinstance(state, Tensor):
+            raise MemoryStateError(
+                f"the network has a memory ({self.kind}), and was given no state",
+                expected=f"memory: {expected}",
+                received=type(state).__name__,
+                hint=hint,
+            )
+        if (state.shape, state.dtype, state.device) != (
+            (sequences, self.state_size),
+            weight.dtype,
+            weight.device,
+        ):
+            raise MemoryStateError(
+                f"the state of the network's memory ({self.kind}) does not fit",
+                expected=expected,
+                received=f"{tuple(state.shape)} {state.dtype} on {state.device}",
+                hint=hint,
+            )
+
+
+_CELLS: dict[str, tuple[type[nn.LSTM] | type[nn.GRU], int]] = {
+    "lstm": (nn.LSTM, 2),
+    "gru": (nn.GRU, 1),
+}
+"""For each kind its cell, and of how many vectors a state consists."""
+
+
+def shown_means(rows: Tensor, layout: Layout, hidden: Tensor | None) -> Tensor:
+    """(B, D) float32: the mean of each frame's ``rows`` (N, D), without those that are hidden.
+
+    A memory of what is hidden would tell the policy. Zeros where a frame shows nothing.
+    """
+    if hidden is None:
+        return frame_means(RaggedTensor.unchecked(rows, layout.offsets, layout.known_offsets))
+    shown = (~hidden)[:, None].to(torch.float32)
+    sums = torch.cat([rows.float() * shown, shown], dim=1)
+    means = frame_means(RaggedTensor.unchecked(sums, layout.offsets, layout.known_offsets))
+    # Of N rows V are shown: (sum / N) / (V / N).
+    return means[:, :-1] / means[:, -1:].clamp_min(torch.finfo(torch.float32).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Frames that have one more row each, the last one.
+
+    Args:
+        rows: (N + B, D).
+        frames: What attention must know about them.
+        shift: (N,) int64: by how much each of the former rows has moved.
+    """
+
+    rows: Tensor
+    frames: Frames
+    shift: Tensor
+
+
+def join(rows: Tensor, frames: Frames, entities: Tensor) -> Joined:
+    """Let each of the ``entities`` (B, D) join its frame of the ``rows`` (N, D); none is hidden."""
+    device = rows.device
+    count, before = len(entities), frames.num_rows
+    shift = RaggedTensor.unchecked(rows, frames.offsets, frames.known_offsets).frame_ids()
+    more = torch.arange(count + 1, device=device)
+    offsets = frames.offsets + more
+    known = frames.known_offsets
+    if known is not None:
+        known = known + torch.arange(count + 1)
+    places = torch.cat([shift + torch.arange(before, device=device), offsets[1:] - 1])
+    # Under autocast the rows may be narrower than the memory's.
+    source = torch.cat([rows, entities.to(rows.dtype)])
+    joined = torch.empty_like(source).index_copy(0, places, source)
+    hidden = frames.hidden
+    if hidden is not None:
+        hidden = hidden.new_zeros(len(source)).index_copy(0, places[:before], hidden)
+    return Joined(joined, Frames(offsets, before + count, hidden, known), shift)

@@ -1,0 +1,20 @@
+"""Full precision: a context for what autocast must leave alone."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+__all__ = ["full_precision"]
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[object]:
+    """Switches autocast off on the device of ``x``: half precision is too coarse for some."""
+    kind = x.device.type
+    # Entering and leaving takes as long as a few small layers, so only where it matters.
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else _NOTHING
+
+
+_NOTHING: AbstractContextManager[object] = nullcontext()
