@@ -51,6 +51,7 @@ from entity_env.spaces import (
     Feature,
     GlobalCategoricalActionSpace,
     ObsSpace,
+    Position,
     SelectEntityActionSpace,
 )
 from entity_env.workers.asked_rows import Ready
@@ -86,6 +87,7 @@ __all__ = [
     "ObsSpace",
     "Observation",
     "ParallelEnv",
+    "Position",
     "RaggedBufferBool",
     "RaggedBufferF32",
     "RaggedBufferI64",

@@ -7,8 +7,9 @@ import functools
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ragged_net.errors import NetConfigError, nearest
+from ragged_net.errors import NetConfigError, check_kind, nearest
 from ragged_net.model.attention import check_backend
+from ragged_net.position_config import RelativePosition
 
 __all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "whole"]
 
@@ -75,6 +76,8 @@ class NetConfig:
         mlp_ratio: Width of the hidden layer of a block's MLP, in multiples of ``dim``.
         activation: ``relu`` or ``gelu`` (exact).
         attention: ``auto`` or the name of an attention backend.
+        relative_position: How entities see each other's positions; None: as features, or where the
+            space declares a ``Position``, with the defaults of ``RelativePosition``.
 
     Raises:
         NetConfigError: A value out of range.
@@ -87,6 +90,7 @@ class NetConfig:
     mlp_ratio: int = 2
     activation: str = "relu"
     attention: str = "auto"
+    relative_position: RelativePosition | None = None
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
@@ -100,6 +104,9 @@ class NetConfig:
                 hint=_neighbours(self.dim, self.heads),
             )
         check_activation(self.activation)
+        check_kind(
+            "NetConfig.relative_position", self.relative_position, RelativePosition, type(None)
+        )
         check_backend(self.attention)
 
     @property

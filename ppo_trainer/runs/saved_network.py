@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from entity_env import ActionSpace, ObsSpace
-from entity_env.spaces import Discrete, Feature, SelectEntityActionSpace
+from entity_env.spaces import Discrete, Feature, SelectEntityActionSpace, feature_name
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.checkpoint_files import SavedFiles
 from ppo_trainer.runs.tensor_file import TensorForm
 from ragged_net import NetConfig, RaggedNet
+from ragged_net.position_config import not_embedded
 
 __all__ = ["MODEL", "OTHER_NETWORK", "check_forms", "least_size", "network_for"]
 
@@ -85,7 +86,14 @@ def check_forms(
 def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
     """The weights, without biases, of an encoder's blocks and embeddings."""
     of_block = (4 + 2 * net.mlp_ratio) * net.dim**2
-    sets = [obs_space.global_features, *(own.features for own in obs_space.entities.values())]
+    left_out = not_embedded(obs_space, net.relative_position)
+    sets = [
+        obs_space.global_features,
+        *(
+            [own for own in entity.features if feature_name(own) not in left_out.get(name, ())]
+            for name, entity in obs_space.entities.items()
+        ),
+    ]
     return net.layers * of_block + net.dim * sum(map(_columns, sets))
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "run",
     "save",
     "saved",
+    "turns_of_rows",
     "widths_fit",
 ]
 
@@ -182,6 +183,20 @@ def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:
             received=f"{tuple(frames.hidden.shape)} {frames.hidden.dtype}",
         )
     return frames.hidden.contiguous().numpy()
+
+
+def turns_of_rows(frames: Frames, dim: int) -> npt.NDArray[np.float32]:
+    """``frames.turns`` as the kernels take them: empty where there are none."""
+    turns = frames.turns
+    if turns is None:
+        return np.empty(0, np.float32)
+    if turns.shape != (frames.num_rows, 2, dim) or turns.dtype != torch.float32:
+        raise ShapeError(
+            "turns do not have a cosine and a sine for each number of each row",
+            expected=f"({frames.num_rows}, 2, {dim}) float32",
+            received=f"{tuple(turns.shape)} {turns.dtype}",
+        )
+    return flat(turns.contiguous())
 
 
 def flat(tensor: Tensor) -> npt.NDArray[np.float32]:

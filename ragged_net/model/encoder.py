@@ -19,7 +19,9 @@ from ragged_net.model.embedding import EntityEmbedding
 from ragged_net.model.frames import Frames
 from ragged_net.model.layout import Layout
 from ragged_net.model.read_rows import Encoded, Reading
+from ragged_net.model.relative_position import PositionWaves
 from ragged_net.model.transformer import RaggedTransformer, make_activation
+from ragged_net.position_config import not_embedded, positions_of
 from ragged_net.ragged import RaggedTensor
 
 __all__ = ["Encoder", "Mix", "frame_means"]
@@ -71,7 +73,13 @@ class Encoder(nn.Module):
         self, obs_space: ObsSpace, with_global: bool, config: NetConfig, only_means: bool = False
     ) -> None:
         super().__init__()
-        self.embedding = EntityEmbedding(obs_space, config.dim, with_global)
+        left_out = not_embedded(obs_space, config.relative_position)
+        self.embedding = EntityEmbedding(obs_space, config.dim, with_global, left_out)
+        self.positions = (
+            PositionWaves(obs_space, config)
+            if positions_of(obs_space, config.relative_position)
+            else None
+        )
         self.mix = Mix(config)
         self.transformer = RaggedTransformer(config)
         self.norm = None if only_means else nn.LayerNorm(config.dim)
@@ -93,7 +101,8 @@ class Encoder(nn.Module):
             hidden: (N,) bool: those of which the others know nothing; None: nobody is hidden.
             asked: Lists (A,) int64 of the flat rows whose vectors are wanted.
         """
-        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
+        turns = None if self.positions is None else self.positions(batch, layout)
+        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets, turns)
         if self._may_chain(batch, layout):
             encoded = self._chained(batch, layout, frames, asked)
             if encoded is not None:

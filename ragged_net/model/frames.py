@@ -51,18 +51,25 @@ class Frames:
         hidden: (N,) bool: a query that is not hidden attends to keys that are not hidden, a hidden
             query to all keys of its frame. None: nothing is hidden.
         known_offsets: The offsets on the CPU, where somebody has them.
+        turns: (N, 2, D) float32: the cosines, and the signed sines, by which blocks turn queries,
+            keys and values, see ``relative_position.py``. None: they stay as they are.
     """
 
     offsets: Tensor
     num_rows: int
     hidden: Tensor | None = None
     known_offsets: Tensor | None = None
+    turns: Tensor | None = None
 
     def __post_init__(self) -> None:
         """Check classes; sizes and numbers are checked where they are read."""
         check_tensor("the offsets of frames", self.offsets)
         check_kind("the number of rows of frames", self.num_rows, int, torch.SymInt)
-        for where, tensor in (("hidden", self.hidden), ("known_offsets", self.known_offsets)):
+        for where, tensor in (
+            ("hidden", self.hidden),
+            ("known_offsets", self.known_offsets),
+            ("turns", self.turns),
+        ):
             if tensor is not None:
                 check_tensor(f"{where} of frames", tensor)
 
