@@ -26,7 +26,7 @@ from ragged_net.model.input_norm import InputNorm
 from ragged_net.model.layout import Layout
 from ragged_net.model.transformer import RaggedTransformer
 from ragged_net.network import NetOutput, RaggedNet
-from ragged_net.position_config import RelativePosition
+from ragged_net.position_config import RelativePosition, Translation
 from ragged_net.ragged import RaggedTensor
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "RelativePosition",
     "SelectActors",
     "SelectEntityHead",
+    "Translation",
     "ValueHead",
     "frame_means",
     "get_threads",

@@ -7,15 +7,18 @@ import functools
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from entity_env.spaces import ObsSpace, Position
 from ragged_net.errors import NetConfigError, check_kind, nearest
 from ragged_net.model.attention import check_backend
-from ragged_net.position_config import RelativePosition
+from ragged_net.position_config import RelativePosition, Translation, positions_of
 
 __all__ = ["ACTIVATIONS", "NetConfig", "check_activation", "whole"]
 
 KindT = TypeVar("KindT")
 
 ACTIVATIONS = ("relu", "gelu")
+_WITH_BIAS = ("auto", "grouped")
+"""The attention that can stand for the one with a bias."""
 
 
 def whole(where: str, value: Any) -> int:
@@ -78,6 +81,7 @@ class NetConfig:
         attention: ``auto`` or the name of an attention backend.
         relative_position: How entities see each other's positions; None: as features, or where the
             space declares a ``Position``, with the defaults of ``RelativePosition``.
+        translation: Whose frame positions are moved into before they are embedded; None: nobody's.
 
     Raises:
         NetConfigError: A value out of range.
@@ -91,6 +95,7 @@ class NetConfig:
     activation: str = "relu"
     attention: str = "auto"
     relative_position: RelativePosition | None = None
+    translation: Translation | None = None
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
@@ -108,11 +113,41 @@ class NetConfig:
             "NetConfig.relative_position", self.relative_position, RelativePosition, type(None)
         )
         check_backend(self.attention)
+        check_kind("NetConfig.translation", self.translation, Translation, type(None))
+        setting = self.relative_position
+        if setting is not None and setting.kind == "mlp" and self.attention not in _WITH_BIAS:
+            raise NetConfigError(
+                "relative_position.kind='mlp' has its own attention in plain torch",
+                expected=f"attention={' or '.join(_WITH_BIAS)}, or kind='waves'",
+                received=f"attention={self.attention!r}",
+            )
+
+    def positions(self, obs_space: ObsSpace) -> dict[str, Position]:
+        """The entity types whose relative positions the network sees.
+
+        Raises:
+            NetConfigError: Settings that do not fit the space.
+        """
+        if self.relative_position is None and self.translation is not None:
+            return {}  # declared positions are for the translation
+        return positions_of(obs_space, self.relative_position)
+
+    def not_embedded(self, obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:
+        """For each entity type, the coordinates that are seen by offsets alone."""
+        setting = self.relative_position
+        if setting is not None and setting.absolute:
+            return {}
+        return {name: own.names for name, own in self.positions(obs_space).items()}
+
+    @property
+    def position_bias(self) -> bool:
+        """Whether blocks add a bias to their scores, which no kernel does."""
+        return self.relative_position is not None and self.relative_position.kind == "mlp"
 
     @property
     def fused(self) -> bool:
         """Whether compiled blocks may take over, with their one activation and own attention."""
-        return self.activation == "relu" and self.attention == "auto"
+        return self.activation == "relu" and self.attention == "auto" and not self.position_bias
 
 
 def _neighbours(dim: int, heads: int) -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "MaskError",
     "NetConfigError",
     "RaggedNetError",
+    "ReferenceEntityError",
     "RowIndexError",
     "SecondDerivativeError",
     "ShapeError",
@@ -114,6 +115,10 @@ class SecondDerivativeError(RaggedNetError):
 
 class BatchedGradientError(RaggedNetError):
     """Several gradients at once, from operations that compute one at a time."""
+
+
+class ReferenceEntityError(RaggedNetError):
+    """A frame with several entities that positions could be relative to."""
 
 
 class ActionChoiceError(RaggedNetError, IndexError):

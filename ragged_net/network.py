@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -25,12 +25,15 @@ from ragged_net.check import (
     flag_actions,
 )
 from ragged_net.config import NetConfig
-from ragged_net.errors import DeviceError, DtypeError, check_kind
+from ragged_net.errors import DeviceError, DtypeError, NetConfigError, check_kind
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.heads.pairs import Pairs
 from ragged_net.model.encoder import Encoder
 from ragged_net.model.layout import Layout
+from ragged_net.model.read_rows import Encoded
+from ragged_net.model.translation import Translator
+from ragged_net.ragged import RaggedTensor
 
 __all__ = ["NetOutput", "RaggedNet"]
 
@@ -92,7 +95,18 @@ class RaggedNet(nn.Module):
         self.with_global = bool(obs_space.global_features) or any(
             isinstance(space, GlobalCategoricalActionSpace) for space in self.action_space.values()
         )
-        self.encoder = Encoder(obs_space, self.with_global, self.config)
+        setting = self.config.translation
+        if value_config is not None and value_config.translation != setting:
+            raise NetConfigError(
+                "the networks of policy and value see positions in different frames",
+                expected=f"value_net.translation={setting!r}, that of net",
+                received=repr(value_config.translation),
+            )
+        self.translation = (
+            None if setting is None else Translator(obs_space, setting, self.with_global)
+        )
+        seen = obs_space if self.translation is None else self.translation.space
+        self.encoder = Encoder(seen, self.with_global, self.config)
         # A list in the order of the action space: a ModuleDict refuses some action names.
         self.heads = nn.ModuleList(
             SelectEntityHead(self.config.dim)
@@ -103,7 +117,7 @@ class RaggedNet(nn.Module):
         self.value_encoder = (
             None
             if value_config is None
-            else Encoder(obs_space, self.with_global, value_config, only_means=True)
+            else Encoder(seen, self.with_global, value_config, only_means=True)
         )
         sizes = value_config or self.config
         self.value_head = ValueHead(sizes.dim, sizes.activation)
@@ -155,19 +169,25 @@ class RaggedNet(nn.Module):
         if flags is not None:
             flag_actions(batch, layout, hidden, pairs, given, flags)
             flags.check()
-        encoded = self.encoder(batch, layout, hidden, self._asked(batch, layout))
+        seen = self._seen(batch)
+        alone = self.translation is not None and self.translation.each_actor
+        encoded = self.encoder(seen, layout, hidden, () if alone else self._asked(batch, layout))
         rows, actions = iter(encoded.rows), {}
         for name, head in zip(self.action_space, self.heads, strict=True):
             actors = batch.actions[name]
             if not actors.actors.num_rows:
                 actions[name] = draw.nobody(actors)
                 continue
+            if alone:
+                rows = iter(self._each(batch, actors))
             if isinstance(actors, CategoricalActors):
                 actions[name] = draw.categorical(name, actors, head(next(rows), actors.mask))
             else:
-                actions[name] = draw.select(name, actors, head(next(rows), next(rows), pairs[name]))
+                own = _of_copies(actors, pairs[name]) if alone else pairs[name]
+                dist = head(next(rows), next(rows), own)
+                actions[name] = draw.select(name, actors, replace(dist, pairs=pairs[name]))
         if self.value_encoder is not None:
-            encoded = self.value_encoder(batch, layout)
+            encoded = self.value_encoder(seen, layout)
         return NetOutput(actions, self.value_head(encoded.means))
 
     def value(self, batch: EntityBatch) -> Tensor:
@@ -176,10 +196,11 @@ class RaggedNet(nn.Module):
             flags = Flags()
             layout, hidden = self._arrange(batch, flags)
             flags.check()
+            seen = self._seen(batch)
             if self.value_encoder is None:
-                encoded = self.encoder(batch, layout, hidden)
+                encoded = self.encoder(seen, layout, hidden)
             else:
-                encoded = self.value_encoder(batch, layout)
+                encoded = self.value_encoder(seen, layout)
             values: Tensor = self.value_head(encoded.means)
             return values
 
@@ -193,10 +214,13 @@ class RaggedNet(nn.Module):
             flags = Flags()
             check_features(batch, self.obs_space, self._device, flags)
             flags.check()
-            self.encoder.embedding.check_statistics(batch)
+            seen = self._all_seen(batch)
+            for part in seen:
+                self.encoder.embedding.check_statistics(part)
             for encoder in (self.encoder, self.value_encoder):
                 if encoder is not None:
-                    encoder.embedding.update_statistics(batch)
+                    for part in seen:
+                        encoder.embedding.update_statistics(part)
 
     def policy_parameters(self) -> Iterator[nn.Parameter]:
         """All parameters but those of a separate value network."""
@@ -231,12 +255,38 @@ class RaggedNet(nn.Module):
             )
         check_features(batch, self.obs_space, weight.device, flags)
         layout = Layout.of(batch, self.with_global, tuple(self.obs_space.entities))
-        if not batch.visible:
-            return layout, None
-        hidden = torch.zeros(layout.num_rows, dtype=torch.bool, device=weight.device)
-        for name, visible in batch.visible.items():
-            hidden = hidden.index_copy(0, layout.dest[name], ~visible)
-        return layout, hidden
+        return layout, _hidden(batch, layout)
+
+    def _seen(self, batch: EntityBatch) -> EntityBatch:
+        """The batch with positions as the network gets them; for the value, where actors differ."""
+        if self.translation is None:
+            return batch
+        return (
+            self.translation.middle(batch)
+            if self.translation.each_actor
+            else (self.translation(batch))
+        )
+
+    def _all_seen(self, batch: EntityBatch) -> list[EntityBatch]:
+        """All that ``_seen`` and ``_each`` show to the encoder."""
+        seen = [self._seen(batch)]
+        if self.translation is not None and self.translation.each_actor:
+            acting = [action.actors for action in batch.actions.values()]
+            seen += [self.translation.each(batch, own)[0] for own in acting if own.num_rows]
+        return seen
+
+    def _each(
+        self, batch: EntityBatch, action: CategoricalActors | SelectActors
+    ) -> tuple[Tensor, ...]:
+        """The rows of an action's actors, and actees, each in a frame as the actor sees it."""
+        assert self.translation is not None
+        actors = action.actors
+        copies, layout = self.translation.each(batch, actors)
+        asked = [layout.offsets[:-1] + actors.values]
+        if isinstance(action, SelectActors):
+            asked.append(layout.flat_rows(action.actees.select(actors.frame_ids())))
+        encoded: Encoded = self.encoder(copies, layout, _hidden(copies, layout), asked)
+        return encoded.rows
 
     def _asked(self, batch: EntityBatch, layout: Layout) -> list[Tensor]:
         """The flat rows of those whom the heads read, action by action."""
@@ -248,3 +298,22 @@ class RaggedNet(nn.Module):
                 if isinstance(actors, SelectActors):
                     asked.append(layout.flat_rows(actors.actees))
         return asked
+
+
+def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:
+    """Which flat rows (N,) are hidden from the policy; None: no row."""
+    if not batch.visible:
+        return None
+    hidden = torch.zeros(layout.num_rows, dtype=torch.bool, device=batch.device)
+    for name, visible in batch.visible.items():
+        hidden = hidden.index_copy(0, layout.dest[name], ~visible)
+    return hidden
+
+
+def _of_copies(action: SelectActors, pairs: Pairs) -> Pairs:
+    """The same ``pairs`` where each actor has its frame, with its actees, for itself."""
+    actors = action.actors
+    ends = torch.arange(actors.num_rows + 1, device=actors.values.device)
+    alone = RaggedTensor(actors.values, ends)
+    own = Pairs.of(SelectActors(alone, action.actees.select(actors.frame_ids())))
+    return replace(own, mask=pairs.mask)

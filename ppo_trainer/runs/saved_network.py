@@ -16,7 +16,6 @@ from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.checkpoint_files import SavedFiles
 from ppo_trainer.runs.tensor_file import TensorForm
 from ragged_net import NetConfig, RaggedNet
-from ragged_net.position_config import not_embedded
 
 __all__ = ["MODEL", "OTHER_NETWORK", "check_forms", "least_size", "network_for"]
 
@@ -86,7 +85,7 @@ def check_forms(
 def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
     """The weights, without biases, of an encoder's blocks and embeddings."""
     of_block = (4 + 2 * net.mlp_ratio) * net.dim**2
-    left_out = not_embedded(obs_space, net.relative_position)
+    left_out = net.not_embedded(obs_space)
     sets = [
         obs_space.global_features,
         *(

@@ -23,7 +23,7 @@ from ragged_net.config import NetConfig
 from ragged_net.errors import NetConfigError
 from ragged_net.model.geometry import wave_vectors
 from ragged_net.model.layout import Layout
-from ragged_net.position_config import RelativePosition, positions_of
+from ragged_net.position_config import RelativePosition
 
 __all__ = ["PositionWaves"]
 
@@ -46,7 +46,7 @@ class PositionWaves(nn.Module):
     def __init__(self, obs_space: ObsSpace, config: NetConfig) -> None:
         super().__init__()
         setting = config.relative_position or RelativePosition()
-        positions = positions_of(obs_space, config.relative_position)
+        positions = config.positions(obs_space)
         width = config.dim // config.heads
         if width % 4:
             raise NetConfigError(

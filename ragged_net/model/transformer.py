@@ -13,6 +13,7 @@ from ragged_net.model.attention import attend
 from ragged_net.model.frames import Frames
 from ragged_net.model.geometry import turn, turn_back
 from ragged_net.model.layout import Layout
+from ragged_net.model.position_bias import PositionBias
 from ragged_net.model.read_rows import Reading
 
 __all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
@@ -37,10 +38,12 @@ class TransformerBlock(nn.Module):
 
     Args:
         config: Width, heads, MLP, activation and attention backend.
+        axes: Coordinates of the positions that add a bias to the scores; 0: none do.
     """
 
-    def __init__(self, config: NetConfig) -> None:
+    def __init__(self, config: NetConfig, axes: int = 0) -> None:
         super().__init__()
+        self.bias = PositionBias(config, axes) if axes else None
         dim, hidden = config.dim, config.dim * config.mlp_ratio
         self.heads, self.backend = config.heads, config.attention
         self.fused = config.fused
@@ -70,6 +73,8 @@ class TransformerBlock(nn.Module):
 
     def _attend(self, qkv: Tensor, frames: Frames) -> Tensor:
         """Attention (N, 3, H, D / H) -> (N, H, D / H), with positions where frames have turns."""
+        if self.bias is not None:
+            return self.bias.attend(qkv, frames)
         if frames.turns is None:
             return attend(qkv, frames, self.backend)
         rows, _, heads, width = qkv.shape
@@ -86,7 +91,7 @@ class TransformerBlock(nn.Module):
         parts, mlp = self._modules, self.mlp
         if not (self.fused and is_plain(mlp, nn.Sequential) and len(mlp) == 3):
             return None
-        if frames.turns is not None and frames.turns.requires_grad:
+        if self.bias is not None or (frames.turns is not None and frames.turns.requires_grad):
             return None
         up, activation, down = mlp
         modules = [parts["norm_attention"], parts["qkv"], parts["out"], parts["norm_mlp"], up, down]
@@ -108,12 +113,13 @@ class RaggedTransformer(nn.Module):
 
     Args:
         config: Width, layers, heads, MLP, activation and attention backend.
+        axes: As for a block.
     """
 
-    def __init__(self, config: NetConfig) -> None:
+    def __init__(self, config: NetConfig, axes: int = 0) -> None:
         super().__init__()
         check_kind("the config of a transformer", config, NetConfig)
-        self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.layers))
+        self.blocks = nn.ModuleList(TransformerBlock(config, axes) for _ in range(config.layers))
 
     def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
         """Rows (N, D) -> rows (N, D).
