@@ -35,6 +35,7 @@ __all__ = [
     "run",
     "save",
     "saved",
+    "turn",
     "turns_of_rows",
     "widths_fit",
 ]
@@ -170,6 +171,52 @@ class _Attention(torch.autograd.Function):
         )  # fmt: skip
         together(work, frames.shares(heads * width, 0))
         return d_qkv, None, None
+
+
+def turn(x: Tensor, turns: Tensor, back: bool) -> Tensor | None:
+    """``turn`` of geometry.py, or ``turn_back``; None where torch must do it.
+
+    Args:
+        x: (N, P, D): rows of P parts.
+        turns: (N, 2, D): cosines and signed sines.
+        back: Whether to turn back.
+    """
+    if (
+        not kernels.available()
+        or not (x.is_cpu and turns.is_cpu)
+        or not x.dtype == turns.dtype == torch.float32
+        or turns.requires_grad
+        or x.shape[2] % _TURNED
+        or not x.shape[0]
+    ):
+        return None
+    turned: Tensor = run(_Turn, x, turns, -1 if back else 1)
+    return turned
+
+
+_TURNED = 16
+"""Rows are turned this many numbers at a time, or half as many."""
+
+
+class _Turn(torch.autograd.Function):
+    """``turn``, whose gradient is turned the other way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, turns: Tensor, sense: int) -> Tensor:
+        x, turns = x.contiguous(), turns.contiguous()
+        y, (_, parts, dim) = torch.empty_like(x), x.shape
+        kernels.load("turn").turn_all(flat(x), parts, dim, flat(turns), sense, flat(y))
+        save(ctx, turns)
+        ctx.sense = sense
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+        ((turns,), d_y) = saved(ctx), d_y.contiguous()
+        d_x, (_, parts, dim) = torch.empty_like(d_y), d_y.shape
+        kernels.load("turn").turn_all(flat(d_y), parts, dim, flat(turns), -ctx.sense, flat(d_x))
+        return d_x, None, None
 
 
 def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,6 @@ from ragged_net.config import NetConfig, check_activation
 from ragged_net.errors import check_kind, check_rows
 from ragged_net.model.attention import attend
 from ragged_net.model.frames import Frames
-from ragged_net.model.geometry import turn, turn_back
 from ragged_net.model.layout import Layout
 from ragged_net.model.position_bias import PositionBias
 from ragged_net.model.read_rows import Reading
@@ -66,22 +65,13 @@ class TransformerBlock(nn.Module):
         if layer is not None:
             return chain([layer], x)
         qkv = self.qkv(self.norm_attention(x)).view(rows, 3, self.heads, dim // self.heads)
-        mixed = self._attend(qkv, frames)
+        if self.bias is not None:
+            mixed = self.bias.attend(qkv, frames)
+        else:
+            mixed = attend(qkv, frames, self.backend)
         x = x + self.out(mixed.reshape(rows, dim))  # (N, H, D / H) -> (N, D)
         residual: Tensor = self.mlp(self.norm_mlp(x))
         return x + residual
-
-    def _attend(self, qkv: Tensor, frames: Frames) -> Tensor:
-        """Attention (N, 3, H, D / H) -> (N, H, D / H), with positions where frames have turns."""
-        if self.bias is not None:
-            return self.bias.attend(qkv, frames)
-        if frames.turns is None:
-            return attend(qkv, frames, self.backend)
-        rows, _, heads, width = qkv.shape
-        turns = frames.turns.to(qkv.dtype).view(rows, 2, 1, heads, width)
-        cos, sin = turns.unbind(1)  # each (N, 1, H, D / H)
-        mixed = attend(turn(qkv, cos, sin), frames, self.backend)
-        return turn_back(mixed, cos[:, 0], sin[:, 0])
 
     def layer(self, frames: Frames, reading: Reading | None = None) -> Block | None:
         """``forward`` as a layer of a chain, for widths that fit; None if torch must run it.

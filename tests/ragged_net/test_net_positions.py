@@ -30,8 +30,9 @@ from ragged_net import (
     SelectActors,
     Translation,
     plain_torch,
+    ragged_attention,
 )
-from ragged_net.errors import NetConfigError, ReferenceEntityError
+from ragged_net.errors import NetConfigError, ReferenceEntityError, ShapeError
 from ragged_net.model.geometry import into_frame
 from ragged_net.model.position_bias import PlaceReader
 from ragged_net.model.relative_position import PositionWaves
@@ -397,3 +398,63 @@ def test_a_translation_that_does_not_fit_is_refused():
             RaggedNet(SPACE, ACTIONS, NetConfig(translation=Translation(**settings)))
     with pytest.raises(NetConfigError, match="different frames"):
         RaggedNet(SPACE, ACTIONS, seen_by_robots(), NetConfig())
+
+
+# Attention by itself.
+
+
+def test_attention_turns_in_kernels_as_in_torch():
+    torch.manual_seed(0)
+    offsets = torch.tensor([0, 3, 3, 4, 24])
+    qkv = torch.randn(24, 3, 2, 8, requires_grad=True)
+    angles = torch.randn(24, 8)
+    sines = torch.stack([-angles.sin(), angles.sin()], -1).flatten(1)
+    turns = torch.stack([angles.cos().repeat_interleave(2, 1), sines], 1)
+    hidden = torch.rand(24) < 0.3
+    for backend in ("auto", "grouped"):
+        fast = ragged_attention(qkv, offsets, hidden, backend, turns=turns)
+        (slope,) = torch.autograd.grad(fast.square().sum(), qkv)
+        with plain_torch():
+            slow = ragged_attention(qkv, offsets, hidden, "reference", turns=turns)
+            (expected,) = torch.autograd.grad(slow.square().sum(), qkv)
+        assert_close(fast, slow, **AGREE)
+        assert_close(slope, expected, **AGREE)
+    assert (fast - ragged_attention(qkv, offsets, hidden)).abs().max() > 0.1
+    with pytest.raises(ShapeError, match=r"(?s)turns.*\(24, 2, 16\)"):
+        ragged_attention(qkv, offsets, turns=turns[1:])
+
+
+def test_turns_that_are_learned_get_a_gradient():
+    """Kernels know none, so torch turns."""
+    torch.manual_seed(0)
+    config = NetConfig(dim=32, heads=2)
+    frames = Frames(torch.tensor([0, 4]), 4, turns=torch.randn(4, 2, 32, requires_grad=True))
+    TransformerBlock(config)(torch.randn(4, 32), frames).sum().backward()
+    assert frames.turns.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("setting", [WAVES, MLP])
+def test_nobody_sees_what_is_hidden_nor_where_it_is(setting):
+    net, batch = make_net(relative_position=setting), make_batch()
+    shown = torch.arange(batch.entities["Mine"].num_rows) % 2 == 0
+    batch = replace(
+        batch,
+        visible={"Mine": shown},
+        actions={"Move": batch.actions["Move"], "Fire": _nobody(batch)},
+    )
+    given = choices(net(batch, greedy=True))
+    before = net(batch, given=given)
+    mines = batch.entities["Mine"]
+    elsewhere = mines.with_values(torch.where(shown[:, None], mines.values, mines.values + 3))
+    after = net(replace(batch, entities={**batch.entities, "Mine": elsewhere}), given=given)
+    assert_close(after.actions["Move"].log_prob, before.actions["Move"].log_prob, **AGREE)
+    assert (after.value - before.value).abs().max() > 1e-4
+    with plain_torch():
+        slow = net(batch, given=given)
+    assert_close(slow.value, before.value, **AGREE)
+    assert_close(slow.actions["Move"].log_prob, before.actions["Move"].log_prob, **AGREE)
+
+
+def _nobody(batch):
+    none = RaggedTensor.from_lengths(torch.zeros(0, dtype=torch.int64), [0] * batch.num_frames)
+    return SelectActors(none, none)

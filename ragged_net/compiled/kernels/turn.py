@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from ragged_net.compiled.kernels.inner import inner
+from ragged_net.compiled.kernels.jit import kernel
 from ragged_net.compiled.kernels.vector import LANES, fma, load, splat, store, swap
 
-__all__ = ["turn_rows"]
+__all__ = ["turn_all", "turn_rows"]
+
+
+@kernel
+def turn_all(x, parts, dim, ways, sense, y):
+    """``turn_rows`` of all rows of a flat x, written to the flat y; the others are as there."""
+    zero = np.int64(0)  # see ``block.py``
+    turn_rows(x, zero, x.shape[0] // (parts * dim), parts, dim, ways, sense, y, zero)
 
 
 @inner
