@@ -32,7 +32,7 @@ from ragged_net.heads.pairs import Pairs
 from ragged_net.model.encoder import Encoder
 from ragged_net.model.layout import Layout
 from ragged_net.model.read_rows import Encoded
-from ragged_net.model.translation import Translator
+from ragged_net.model.translation import Translator, frames_of
 from ragged_net.ragged import RaggedTensor
 
 __all__ = ["NetOutput", "RaggedNet"]
@@ -284,7 +284,7 @@ class RaggedNet(nn.Module):
         copies, layout = self.translation.each(batch, actors)
         asked = [layout.offsets[:-1] + actors.values]
         if isinstance(action, SelectActors):
-            asked.append(layout.flat_rows(action.actees.select(actors.frame_ids())))
+            asked.append(layout.flat_rows(action.actees.select(frames_of(actors))))
         encoded: Encoded = self.encoder(copies, layout, _hidden(copies, layout), asked)
         return encoded.rows
 
@@ -315,5 +315,5 @@ def _of_copies(action: SelectActors, pairs: Pairs) -> Pairs:
     actors = action.actors
     ends = torch.arange(actors.num_rows + 1, device=actors.values.device)
     alone = RaggedTensor(actors.values, ends)
-    own = Pairs.of(SelectActors(alone, action.actees.select(actors.frame_ids())))
+    own = Pairs.of(SelectActors(alone, action.actees.select(frames_of(actors))))
     return replace(own, mask=pairs.mask)

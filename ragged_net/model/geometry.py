@@ -1,14 +1,15 @@
-"""Geometry of positions, as pure functions: offsets, headings, distances, buckets, phases."""
+"""Geometry of positions, as pure functions: offsets, headings, distances, waves, turns."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 __all__ = [
-    "bucket_of",
+    "columns_of",
     "direction",
     "distance",
     "into_frame",
@@ -19,6 +20,11 @@ __all__ = [
     "turn_back",
     "wave_vectors",
 ]
+
+
+def columns_of(values: Tensor, columns: Sequence[int]) -> Tensor:
+    """(N, F) -> (N, K): some columns, without telling a GPU about their numbers."""
+    return torch.stack([values[:, column] for column in columns], 1)
 
 
 def offsets_between(positions: Tensor) -> Tensor:
@@ -49,25 +55,6 @@ def direction(vectors: Tensor) -> Tensor:
     """(..., K) -> (..., K): vectors of length 1; a vector of length 0 stays 0."""
     length = distance(vectors)
     return vectors / torch.where(length == 0, 1.0, length).unsqueeze(-1)
-
-
-def bucket_of(offsets: Tensor, unit: float, reach: int) -> Tensor:
-    """The bucket of each offset on a grid with ``2 * reach + 1`` buckets along each axis.
-
-    Args:
-        offsets: (..., K) floating.
-        unit: The width of a bucket; that in the middle is centred on the offset 0.
-        reach: Buckets to each side of it; what lies beyond counts as the last one.
-
-    Returns:
-        (...,) int64: the last axis counts fastest.
-    """
-    size = 2 * reach + 1
-    steps = (offsets / unit).round().clamp(-reach, reach).long() + reach
-    number = steps[..., 0]
-    for axis in range(1, offsets.shape[-1]):
-        number = number * size + steps[..., axis]
-    return number
 
 
 def wave_vectors(count: int, axes: int, unit: float, extent: float) -> Tensor:

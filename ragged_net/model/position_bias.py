@@ -18,7 +18,7 @@ from ragged_net.batch import EntityBatch
 from ragged_net.config import NetConfig
 from ragged_net.model.attention import permute
 from ragged_net.model.frames import Frames, Places
-from ragged_net.model.geometry import distance, into_frame, offsets_between, radians
+from ragged_net.model.geometry import columns_of, distance, into_frame, offsets_between, radians
 from ragged_net.model.layout import Layout
 from ragged_net.position_config import RelativePosition
 
@@ -56,7 +56,7 @@ class PlaceReader:
         positions = batch.global_features.new_zeros(layout.num_rows, axes)
         known = torch.zeros(layout.num_rows, dtype=torch.bool, device=batch.device)
         for name, columns in self.columns.items():
-            positions[layout.dest[name]] = batch.entities[name].values[:, columns]
+            positions[layout.dest[name]] = columns_of(batch.entities[name].values, columns)
             known[layout.dest[name]] = True
         if not self.headings:
             return Places(positions, known, None)

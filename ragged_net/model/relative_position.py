@@ -21,7 +21,7 @@ from entity_env.spaces import ObsSpace
 from ragged_net.batch import EntityBatch
 from ragged_net.config import NetConfig
 from ragged_net.errors import NetConfigError
-from ragged_net.model.geometry import wave_vectors
+from ragged_net.model.geometry import columns_of, wave_vectors
 from ragged_net.model.layout import Layout
 from ragged_net.position_config import RelativePosition
 
@@ -89,7 +89,10 @@ class PositionWaves(nn.Module):
         """
         places = [layout.dest[name] for name in self.columns]
         positions = torch.cat(
-            [batch.entities[name].values[:, columns] for name, columns in self.columns.items()]
+            [
+                columns_of(batch.entities[name].values, columns)
+                for name, columns in self.columns.items()
+            ]
         )
         # Offsets are all that matters, so the numbers may be small: far from 0, float32 has few
         # digits left for an angle.

@@ -11,12 +11,13 @@ from entity_env.spaces import Continuous, Discrete, Entity, ObsSpace
 from ragged_net.batch import EntityBatch
 from ragged_net.errors import ReferenceEntityError
 from ragged_net.model.frames import Places
-from ragged_net.model.geometry import direction, distance, into_frame, radians
+from ragged_net.model.geometry import columns_of, direction, distance, into_frame, radians
 from ragged_net.model.layout import Layout
 from ragged_net.position_config import Translation, positions_of
-from ragged_net.ragged import RaggedTensor
+from ragged_net.ragged import FrameNumbers, RaggedTensor
+from ragged_net.transfer import send
 
-__all__ = ["Translator"]
+__all__ = ["Translator", "frames_of"]
 
 
 class Translator:
@@ -84,7 +85,7 @@ class Translator:
                 hint="net.translation.each_actor=true makes each actor its own reference",
             )
         layout = Layout.of(batch, self.with_global, tuple(self.space.entities))
-        frames = lengths.nonzero().squeeze(1).to(batch.device)
+        frames = send(lengths.nonzero().squeeze(1), batch.device)
         seen_by = frames.new_full((batch.num_frames,), -1)
         return self._moved(batch, layout, seen_by.index_copy(0, frames, layout.dest[reference]))
 
@@ -97,7 +98,7 @@ class Translator:
     def each(self, batch: EntityBatch, actors: RaggedTensor) -> tuple[EntityBatch, Layout]:
         """A frame (A in all) for each of the actors (A,), as this one sees it, and their layout."""
         bare = replace(batch, actions={})
-        copies = bare.select(actors.frame_ids())
+        copies = bare.select(frames_of(actors))
         layout = Layout.of(copies, self.with_global, tuple(self.space.entities))
         return self._moved(copies, layout, layout.offsets[:-1] + actors.values), layout
 
@@ -118,11 +119,12 @@ class Translator:
         for name, columns in self.columns.items():
             ragged = batch.entities[name]
             ids = ragged.frame_ids()
-            offsets = ragged.values[:, columns] - origin.index_select(0, ids)
+            offsets = columns_of(ragged.values, columns) - origin.index_select(0, ids)
             if places.heading is not None:
                 offsets = into_frame(offsets, heading.index_select(0, ids))
             values = ragged.values.clone()
-            values[:, columns] = offsets
+            for k, column in enumerate(columns):
+                values[:, column] = offsets[:, k]
             if self.setting.distance:
                 values = torch.cat([values, distance(offsets)[:, None], direction(offsets)], 1)
             entities[name] = ragged.with_values(values)
@@ -134,7 +136,7 @@ class Translator:
         known = torch.zeros(layout.num_rows, dtype=torch.bool, device=batch.device)
         for name, columns in self.columns.items():
             where = layout.dest[name]
-            positions[where] = batch.entities[name].values[:, columns]
+            positions[where] = columns_of(batch.entities[name].values, columns)
             known[where] = batch.visible.get(name, True)
         if self.heading is None:
             return Places(positions, known, None)
@@ -142,6 +144,13 @@ class Translator:
         heading = features.new_zeros(layout.num_rows)
         heading[layout.dest[name]] = radians(batch.entities[name].values[:, column], steps)
         return Places(positions, known, heading)
+
+
+def frames_of(actors: RaggedTensor) -> FrameNumbers:
+    """The frame of each of the actors (A,): what a GPU knows, too, is not asked of it."""
+    lengths = actors.host_offsets.diff()
+    frames = torch.arange(len(lengths), device="cpu").repeat_interleave(lengths)
+    return FrameNumbers.of(frames, actors.values.device)
 
 
 def _middles(places: Places, frames: Tensor, count: int) -> Tensor:
