@@ -61,6 +61,7 @@ from entity_env.spaces import (
     GlobalCategoricalActionSpace,
     GlobalContinuousActionSpace,
     ObsSpace,
+    Position,
     SelectEntityActionSpace,
 )
 from entity_env.workers.asked_rows import Ready
@@ -104,6 +105,7 @@ __all__ = [
     "ObsSpace",
     "Observation",
     "ParallelEnv",
+    "Position",
     "RaggedBufferBool",
     "RaggedBufferF32",
     "RaggedBufferI64",

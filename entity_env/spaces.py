@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, Union, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args
 
 from entity_env.arguments import named_arguments
 from entity_env.errors import SpaceError, shorten
@@ -37,6 +37,7 @@ __all__ = [
     "GlobalCategoricalActionSpace",
     "GlobalContinuousActionSpace",
     "ObsSpace",
+    "Position",
     "SelectEntityActionSpace",
     "check_action_space",
     "check_same_spaces",
@@ -108,6 +109,37 @@ class Discrete:
 Feature: TypeAlias = Union[str, Continuous, Discrete]
 
 
+@named_arguments(SpaceError)
+@dataclass(frozen=True, init=False)
+class Position:
+    """Coordinates among the features of an entity type: ``Position("x", "y")``.
+
+    It stands for so many continuous features, and says that they are where the entity is: networks
+    may then work with offsets between entities (``net.relative_position``).
+
+    Args:
+        names: One to three names of features.
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        if not 1 <= len(names) <= 3:
+            raise SpaceError(
+                "a Position has the wrong number of coordinates",
+                expected='one to three names, such as Position("x", "y")',
+                received=shorten(names),
+            )
+        for name in names:
+            check_name("feature", name)
+        check_unique("feature", list(names))
+        object.__setattr__(self, "names", tuple(names))
+
+    def __repr__(self) -> str:
+        """As it is written."""
+        return f"Position({', '.join(map(repr, self.names))})"
+
+
 def feature_name(feature: Feature) -> str:
     """The name of a feature of any kind."""
     return feature if isinstance(feature, str) else feature.name
@@ -116,14 +148,37 @@ def feature_name(feature: Feature) -> str:
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
 class Entity:
-    """The features of one entity type. A plain string is a continuous feature."""
+    """The features of one entity type. A plain string is a continuous feature.
+
+    Args:
+        features: In their order. A ``Position`` among them stands for its coordinates, each a
+            feature of its own.
+        position: Which of the features are its coordinates; set by a ``Position`` among them.
+    """
 
     features: Sequence[Feature] = ()
+    position: Position | None = None
+
+    if TYPE_CHECKING:  # what may be given is more than what is there to be read
+
+        def __init__(
+            self, features: Sequence[Feature | Position] = (), position: Position | None = None
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         """Check the features and freeze their order."""
-        features = _checked_features("the features of an entity type", self.features)
-        object.__setattr__(self, "features", features)
+        what = "the features of an entity type"
+        features, position = _with_coordinates(what, self.features, self.position)
+        object.__setattr__(self, "features", _checked_features(what, features))
+        object.__setattr__(self, "position", position)
+        for name in () if position is None else position.names:
+            own = next((f for f in self.features if feature_name(f) == name), None)
+            if own is None or isinstance(own, Discrete):
+                raise SpaceError(
+                    f"the position of an entity type has the coordinate {name!r}",
+                    expected="one of its continuous features",
+                    received=shorten(self.features),
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -321,6 +376,27 @@ def _order(space: Any) -> list[Any] | None:
     """The names of entity types or actions; None of what is neither space."""
     names = space.entities if isinstance(space, ObsSpace) else space
     return list(names) if isinstance(names, Mapping) else None
+
+
+def _with_coordinates(what: str, given: object, position: object) -> tuple[object, Position | None]:
+    """The features with the coordinates in the place of a ``Position``, and that."""
+    if position is not None and not isinstance(position, Position):
+        raise SpaceError(
+            "the position of an entity type is of the wrong class",
+            expected='Position("x", "y")',
+            received=shorten(position),
+        )
+    if not isinstance(given, list | tuple):
+        return given, position
+    found = [own for own in given if isinstance(own, Position)]
+    if not found:
+        return given, position
+    if len(found) > 1 or position is not None:
+        raise SpaceError(f"{what} hold more than one Position", received=shorten(given))
+    features: list[object] = []
+    for own in given:
+        features += own.names if isinstance(own, Position) else [own]
+    return features, found[0]
 
 
 def _checked_features(what: str, given: object, hint: str | None = None) -> tuple[Feature, ...]:

@@ -28,6 +28,7 @@ from ragged_net.model.layout import Layout
 from ragged_net.model.memory import Memory
 from ragged_net.model.transformer import RaggedTransformer
 from ragged_net.network import NetOutput, RaggedNet
+from ragged_net.position_config import RelativePosition, Translation
 from ragged_net.ragged import RaggedTensor
 
 __all__ = [
@@ -50,8 +51,10 @@ __all__ = [
     "RaggedNetError",
     "RaggedTensor",
     "RaggedTransformer",
+    "RelativePosition",
     "SelectActors",
     "SelectEntityHead",
+    "Translation",
     "ValueHead",
     "frame_means",
     "get_threads",

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ragged_net.errors import NetConfigError, nearest
+from entity_env.spaces import ObsSpace, Position
+from ragged_net.errors import NetConfigError, check_kind, nearest
 from ragged_net.model.attention import check_backend
+from ragged_net.position_config import RelativePosition, Translation, positions_of
 
 __all__ = ["ACTIVATIONS", "MEMORIES", "NetConfig", "check_activation", "check_sharpness", "whole"]
 
@@ -19,6 +21,8 @@ KindT = TypeVar("KindT")
 ACTIVATIONS = ("relu", "gelu")
 VALUE_NORMS = ("none", "popart")
 MEMORIES = ("none", "lstm", "gru")
+_WITH_BIAS = ("auto", "grouped")
+"""The attention that can stand for the one with a bias."""
 
 
 def whole(where: str, value: Any) -> int:
@@ -108,6 +112,9 @@ class NetConfig:
         memory: ``none``, ``lstm`` or ``gru``: a recurrent cell that reads each frame, and joins it
             as one more entity.
         memory_size: H, the width of that cell.
+        relative_position: How entities see each other's positions; None: as features, or where the
+            space declares a ``Position``, with the defaults of ``RelativePosition``.
+        translation: Whose frame positions are moved into before they are embedded; None: nobody's.
 
     Raises:
         NetConfigError: A value out of range.
@@ -124,6 +131,8 @@ class NetConfig:
     value_norm: str = "none"
     memory: str = "none"
     memory_size: int = 128
+    relative_position: RelativePosition | None = None
+    translation: Translation | None = None
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
@@ -138,7 +147,6 @@ class NetConfig:
             )
         check_activation(self.activation)
         _check_option("memory", self.memory, MEMORIES)
-        check_backend(self.attention)
         if not isinstance(self.value_norm, str) or self.value_norm not in VALUE_NORMS:
             raise NetConfigError(
                 "NetConfig.value_norm does not exist",
@@ -148,11 +156,53 @@ class NetConfig:
             )
         if self.action_order is not None:
             object.__setattr__(self, "action_order", _checked_order(self.action_order))
+        check_kind(
+            "NetConfig.relative_position", self.relative_position, RelativePosition, type(None)
+        )
+        check_backend(self.attention)
+        check_kind("NetConfig.translation", self.translation, Translation, type(None))
+        setting = self.relative_position
+        if setting is not None and setting.kind == "mlp" and self.attention not in _WITH_BIAS:
+            raise NetConfigError(
+                "relative_position.kind='mlp' has its own attention in plain torch",
+                expected=f"attention={' or '.join(_WITH_BIAS)}, or kind='waves'",
+                received=f"attention={self.attention!r}",
+            )
+        if self.translation is not None and self.translation.each_actor:
+            for name, off in (("memory", "none"), ("action_order", None)):
+                if getattr(self, name) != off:
+                    raise NetConfigError(
+                        f"translation.each_actor and {name} do not go together",
+                        expected="one of them: each actor has a frame of its own",
+                        received=f"{name}={getattr(self, name)!r}",
+                    )
+
+    def positions(self, obs_space: ObsSpace) -> dict[str, Position]:
+        """The entity types whose relative positions the network sees.
+
+        Raises:
+            NetConfigError: Settings that do not fit the space.
+        """
+        if self.relative_position is None and self.translation is not None:
+            return {}  # declared positions are for the translation
+        return positions_of(obs_space, self.relative_position)
+
+    def not_embedded(self, obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:
+        """For each entity type, the coordinates that are seen by offsets alone."""
+        setting = self.relative_position
+        if setting is not None and setting.absolute:
+            return {}
+        return {name: own.names for name, own in self.positions(obs_space).items()}
+
+    @property
+    def position_bias(self) -> bool:
+        """Whether blocks add a bias to their scores, which no kernel does."""
+        return self.relative_position is not None and self.relative_position.kind == "mlp"
 
     @property
     def fused(self) -> bool:
         """Whether compiled blocks may take over, with their one activation and own attention."""
-        return self.activation == "relu" and self.attention == "auto"
+        return self.activation == "relu" and self.attention == "auto" and not self.position_bias
 
 
 def _checked_order(order: Any) -> tuple[str, ...]:

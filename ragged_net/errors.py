@@ -18,6 +18,7 @@ __all__ = [
     "MemoryStateError",
     "NetConfigError",
     "RaggedNetError",
+    "ReferenceEntityError",
     "RowIndexError",
     "SecondDerivativeError",
     "ShapeError",
@@ -119,6 +120,10 @@ class SecondDerivativeError(RaggedNetError):
 
 class BatchedGradientError(RaggedNetError):
     """Several gradients at once, from operations that compute one at a time."""
+
+
+class ReferenceEntityError(RaggedNetError):
+    """A frame with several entities that positions could be relative to."""
 
 
 class ActionChoiceError(RaggedNetError, IndexError):

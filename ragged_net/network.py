@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +43,9 @@ from ragged_net.model.frames import Frames
 from ragged_net.model.layout import Layout
 from ragged_net.model.memory import Memory, Recalled, join, shown_means
 from ragged_net.model.read_rows import Encoded
+from ragged_net.model.translation import Translator, frames_of
 from ragged_net.precision import full_precision
+from ragged_net.ragged import RaggedTensor
 
 __all__ = ["NetOutput", "RaggedNet"]
 
@@ -128,7 +130,18 @@ class RaggedNet(nn.Module):
         # In the order in which they are decided: those that take no part in it come first.
         self._order = (*first, *(self.config.action_order or ()))
         self._places = {name: place for place, name in enumerate(self.action_space)}
-        self.encoder = Encoder(obs_space, self.with_global, self.config)
+        setting = self.config.translation
+        if value_config is not None and value_config.translation != setting:
+            raise NetConfigError(
+                "the networks of policy and value see positions in different frames",
+                expected=f"value_net.translation={setting!r}, that of net",
+                received=repr(value_config.translation),
+            )
+        self.translation = (
+            None if setting is None else Translator(obs_space, setting, self.with_global)
+        )
+        seen = obs_space if self.translation is None else self.translation.space
+        self.encoder = Encoder(seen, self.with_global, self.config)
         # A list in the order of the action space: a ModuleDict refuses some action names.
         self.heads = nn.ModuleList(
             _head(self.config.dim, space) for space in self.action_space.values()
@@ -140,7 +153,7 @@ class RaggedNet(nn.Module):
         self.value_encoder = (
             None
             if value_config is None
-            else Encoder(obs_space, self.with_global, value_config, only_means=True)
+            else Encoder(seen, self.with_global, value_config, only_means=True)
         )
         sizes = value_config or self.config
         self.value_head = ValueHead(sizes.dim, sizes.activation, sizes.value_norm)
@@ -237,9 +250,12 @@ class RaggedNet(nn.Module):
         if flags is not None:
             flag_actions(batch, layout, hidden, pairs, given, self._bounds(), flags)
             flags.check()
-        asked = self._asked(batch, layout)
-        encoded, recalled = self._encode(batch, layout, hidden, asked, memory, sequences)
-        rows, actions = self._rows_of(batch, encoded.rows), dict[str, ActionOutput]()
+        seen = self._seen(batch)
+        alone = self.translation is not None and self.translation.each_actor
+        asked = [] if alone else self._asked(batch, layout)
+        encoded, recalled = self._encode(seen, layout, hidden, asked, memory, sequences)
+        actions = dict[str, ActionOutput]()
+        rows = {} if alone else self._rows_of(batch, encoded.rows)
         told = None
         if self.conditioning is not None and encoded.rows:
             told = Told(self.conditioning, layout, encoded.rows[0])
@@ -249,7 +265,7 @@ class RaggedNet(nn.Module):
                 width = head.low.shape[0] if isinstance(head, ContinuousHead) else 1
                 actions[name] = draw.nobody(actors, width)
                 continue
-            own, *actees = rows[name]
+            own, *actees = self._each(batch, actors) if alone else rows[name]
             if told is not None:
                 own = told.listen(name, actors.actors, own)
             if isinstance(actors, ContinuousActors):
@@ -257,7 +273,11 @@ class RaggedNet(nn.Module):
             elif isinstance(actors, CategoricalActors):
                 actions[name] = draw.categorical(name, actors, head(own, actors.mask))
             else:
-                actions[name] = draw.select(name, actors, head(own, *actees, pairs[name]))
+                own_pairs = _of_copies(actors, pairs[name]) if alone else pairs[name]
+                choices = head(own, *actees, own_pairs)
+                if alone:
+                    choices = replace(choices, pairs=pairs[name])
+                actions[name] = draw.select(name, actors, choices)
             if told is not None:
                 chosen = actions[name].chosen.values
                 if isinstance(head, ContinuousHead):
@@ -265,7 +285,7 @@ class RaggedNet(nn.Module):
                 told.tell(name, actors.actors, chosen, pairs.get(name), *actees)
         if self.conditioning is not None:
             actions = {name: actions[name] for name in self.action_space}
-        value = self._value(batch, layout, encoded, recalled)
+        value = self._value(seen, layout, encoded, recalled)
         return NetOutput(actions, value, None if recalled is None else recalled.state)
 
     def value(self, batch: EntityBatch, *, memory: Tensor | None = None) -> Tensor:
@@ -279,12 +299,12 @@ class RaggedNet(nn.Module):
             flags = Flags()
             layout, hidden = self._arrange(batch, flags)
             flags.check()
-            encoded, recalled = None, None
+            encoded, recalled, seen = None, None, self._seen(batch)
             if self.value_encoder is None:
-                encoded, recalled = self._encode(batch, layout, hidden, [], memory, None)
+                encoded, recalled = self._encode(seen, layout, hidden, [], memory, None)
             elif self.memory is not None or memory is not None:
-                _, recalled = self._recall(batch, layout, hidden, memory, None)
-            return self._value(batch, layout, encoded, recalled)
+                _, recalled = self._recall(seen, layout, hidden, memory, None)
+            return self._value(seen, layout, encoded, recalled)
 
     def _encode(
         self,
@@ -356,10 +376,13 @@ class RaggedNet(nn.Module):
             flags = Flags()
             check_features(batch, self.obs_space, self._device, flags)
             flags.check()
-            self.encoder.embedding.check_statistics(batch)
+            seen = self._all_seen(batch)
+            for part in seen:
+                self.encoder.embedding.check_statistics(part)
             for encoder in (self.encoder, self.value_encoder):
                 if encoder is not None:
-                    encoder.embedding.update_statistics(batch)
+                    for part in seen:
+                        encoder.embedding.update_statistics(part)
 
     def update_value_norm(self, returns: Tensor) -> None:
         """Count ``returns`` (B,) in where values are normalised; no value changes by it.
@@ -413,12 +436,38 @@ class RaggedNet(nn.Module):
             )
         check_features(batch, self.obs_space, weight.device, flags)
         layout = Layout.of(batch, self.with_global, tuple(self.obs_space.entities))
-        if not batch.visible:
-            return layout, None
-        hidden = torch.zeros(layout.num_rows, dtype=torch.bool, device=weight.device)
-        for name, visible in batch.visible.items():
-            hidden = hidden.index_copy(0, layout.dest[name], ~visible)
-        return layout, hidden
+        return layout, _hidden(batch, layout)
+
+    def _seen(self, batch: EntityBatch) -> EntityBatch:
+        """The batch with positions as the network gets them; for the value, where actors differ."""
+        if self.translation is None:
+            return batch
+        return (
+            self.translation.middle(batch)
+            if self.translation.each_actor
+            else (self.translation(batch))
+        )
+
+    def _all_seen(self, batch: EntityBatch) -> list[EntityBatch]:
+        """All that ``_seen`` and ``_each`` show to the encoder."""
+        seen = [self._seen(batch)]
+        if self.translation is not None and self.translation.each_actor:
+            acting = [action.actors for action in batch.actions.values()]
+            seen += [self.translation.each(batch, own)[0] for own in acting if own.num_rows]
+        return seen
+
+    def _each(
+        self, batch: EntityBatch, action: CategoricalActors | SelectActors | ContinuousActors
+    ) -> tuple[Tensor, ...]:
+        """The rows of an action's actors, and actees, each in a frame as the actor sees it."""
+        assert self.translation is not None
+        actors = action.actors
+        copies, layout = self.translation.each(batch, actors)
+        asked = [layout.offsets[:-1] + actors.values]
+        if isinstance(action, SelectActors):
+            asked.append(layout.flat_rows(action.actees.select(frames_of(actors))))
+        encoded: Encoded = self.encoder(copies, layout, _hidden(copies, layout), asked)
+        return encoded.rows
 
     def _rows_of(self, batch: EntityBatch, rows: Sequence[Tensor]) -> dict[str, list[Tensor]]:
         """What ``_asked`` asked for, by action: rows of the actors, and of the actees selected."""
@@ -453,3 +502,22 @@ def _head(dim: int, space: ActionSpace) -> nn.Module:
     if isinstance(space, CONTINUOUS_ACTIONS):
         return ContinuousHead(dim, space)
     return CategoricalHead(dim, len(space))
+
+
+def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:
+    """Which flat rows (N,) are hidden from the policy; None: no row."""
+    if not batch.visible:
+        return None
+    hidden = torch.zeros(layout.num_rows, dtype=torch.bool, device=batch.device)
+    for name, visible in batch.visible.items():
+        hidden = hidden.index_copy(0, layout.dest[name], ~visible)
+    return hidden
+
+
+def _of_copies(action: SelectActors, pairs: Pairs) -> Pairs:
+    """The same ``pairs`` where each actor has its frame, with its actees, for itself."""
+    actors = action.actors
+    ends = torch.arange(actors.num_rows + 1, device=actors.values.device)
+    alone = RaggedTensor(actors.values, ends)
+    own = Pairs.of(SelectActors(alone, action.actees.select(frames_of(actors))))
+    return replace(own, mask=pairs.mask)

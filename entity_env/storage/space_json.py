@@ -20,6 +20,7 @@ from entity_env.spaces import (
     GlobalCategoricalActionSpace,
     GlobalContinuousActionSpace,
     ObsSpace,
+    Position,
     SelectEntityActionSpace,
     check_action_space,
 )
@@ -44,6 +45,7 @@ def spaces_to_json(
         "global_features": [_feature_to_json(feature) for feature in obs_space.global_features],
         "entities": [
             {"name": name, "features": [_feature_to_json(feature) for feature in entity.features]}
+            | ({} if entity.position is None else {"position": list(entity.position.names)})
             for name, entity in obs_space.entities.items()
         ],
         "actions": [
@@ -61,9 +63,17 @@ def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace
     parts = _record("the spaces", value, ("global_features", "entities", "actions"))
     entities: dict[EntityName, Entity] = {}
     for entry in _entries("entities", parts["entities"]):
-        entity = _record("an entity type", entry, ("name", "features"))
-        features = _entries(f"the features of {shorten(entity['name'])}", entity["features"])
-        _add("entity type", entities, entity["name"], Entity(list(map(_feature, features))))
+        has_position = isinstance(entry, Mapping) and "position" in entry
+        keys = ("name", "features", "position") if has_position else ("name", "features")
+        entity = _record("an entity type", entry, keys)
+        where = shorten(entity["name"])
+        features = list(map(_feature, _entries(f"the features of {where}", entity["features"])))
+        position = (
+            Position(*_entries(f"the position of {where}", entity["position"]))
+            if has_position
+            else None
+        )
+        _add("entity type", entities, entity["name"], Entity(features, position))
     actions: dict[ActionName, ActionSpace] = {}
     for entry in _entries("actions", parts["actions"]):
         action = _kind_of("an action", entry, _ACTION_KEYS)

@@ -18,6 +18,7 @@ from entity_env.spaces import (
     EntityName,
     Feature,
     ObsSpace,
+    Position,
     feature_name,
 )
 
@@ -166,8 +167,17 @@ def subspace(
         kept = {name: kept[name] for name in obs_space.entities if name in kept}
     return ObsSpace(
         global_features=_named("the frame", obs_space.global_features, global_features),
-        entities={name: Entity(features) for name, features in kept.items()},
+        entities={
+            name: Entity(features, _kept_position(obs_space.entities[name].position, features))
+            for name, features in kept.items()
+        },
     )
+
+
+def _kept_position(position: Position | None, features: Sequence[Feature]) -> Position | None:
+    """The declared position, if all of its coordinates are left."""
+    names = set(map(feature_name, features))
+    return position if position is not None and names.issuperset(position.names) else None
 
 
 def _check_space(space: object) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from entity_env import ActionSpace, ObsSpace
-from entity_env.spaces import Discrete, Feature, SelectEntityActionSpace
+from entity_env.spaces import Discrete, Feature, SelectEntityActionSpace, feature_name
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.checkpoint_files import SavedFiles
@@ -86,7 +86,14 @@ def check_forms(
 def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
     """The weights, without biases, of an encoder's blocks and embeddings."""
     of_block = (4 + 2 * net.mlp_ratio) * net.dim**2
-    sets = [obs_space.global_features, *(own.features for own in obs_space.entities.values())]
+    left_out = net.not_embedded(obs_space)
+    sets = [
+        obs_space.global_features,
+        *(
+            [own for own in entity.features if feature_name(own) not in left_out.get(name, ())]
+            for name, entity in obs_space.entities.items()
+        ),
+    ]
     return net.layers * of_block + net.dim * sum(map(_columns, sets))
 
 

@@ -35,6 +35,8 @@ __all__ = [
     "run",
     "save",
     "saved",
+    "turn",
+    "turns_of_rows",
     "widths_fit",
 ]
 
@@ -171,6 +173,52 @@ class _Attention(torch.autograd.Function):
         return d_qkv, None, None
 
 
+def turn(x: Tensor, turns: Tensor, back: bool) -> Tensor | None:
+    """``turn`` of geometry.py, or ``turn_back``; None where torch must do it.
+
+    Args:
+        x: (N, P, D): rows of P parts.
+        turns: (N, 2, D): cosines and signed sines.
+        back: Whether to turn back.
+    """
+    if (
+        not kernels.available()
+        or not (x.is_cpu and turns.is_cpu)
+        or not x.dtype == turns.dtype == torch.float32
+        or turns.requires_grad
+        or x.shape[2] % _TURNED
+        or not x.shape[0]
+    ):
+        return None
+    turned: Tensor = run(_Turn, x, turns, -1 if back else 1)
+    return turned
+
+
+_TURNED = 16
+"""Rows are turned this many numbers at a time, or half as many."""
+
+
+class _Turn(torch.autograd.Function):
+    """``turn``, whose gradient is turned the other way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, turns: Tensor, sense: int) -> Tensor:
+        x, turns = x.contiguous(), turns.contiguous()
+        y, (_, parts, dim) = torch.empty_like(x), x.shape
+        kernels.load("turn").turn_all(flat(x), parts, dim, flat(turns), sense, flat(y))
+        save(ctx, turns)
+        ctx.sense = sense
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
+        ((turns,), d_y) = saved(ctx), d_y.contiguous()
+        d_x, (_, parts, dim) = torch.empty_like(d_y), d_y.shape
+        kernels.load("turn").turn_all(flat(d_y), parts, dim, flat(turns), -ctx.sense, flat(d_x))
+        return d_x, None, None
+
+
 def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:
     """``frames.hidden`` as the kernels take it: empty where there is none."""
     if frames.hidden is None:
@@ -182,6 +230,20 @@ def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:
             received=f"{tuple(frames.hidden.shape)} {frames.hidden.dtype}",
         )
     return frames.hidden.contiguous().numpy()
+
+
+def turns_of_rows(frames: Frames, dim: int) -> npt.NDArray[np.float32]:
+    """``frames.turns`` as the kernels take them: empty where there are none."""
+    turns = frames.turns
+    if turns is None:
+        return np.empty(0, np.float32)
+    if turns.shape != (frames.num_rows, 2, dim) or turns.dtype != torch.float32:
+        raise ShapeError(
+            "turns do not have a cosine and a sine for each number of each row",
+            expected=f"({frames.num_rows}, 2, {dim}) float32",
+            received=f"{tuple(turns.shape)} {turns.dtype}",
+        )
+    return flat(turns.contiguous())
 
 
 def flat(tensor: Tensor) -> npt.NDArray[np.float32]:

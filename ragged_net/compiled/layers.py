@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ragged_net.compiled import kernels
-from ragged_net.compiled.autograd import Arrays, flat, hidden_rows
+from ragged_net.compiled.autograd import Arrays, flat, hidden_rows, turns_of_rows
 from ragged_net.compiled.threads import together
 from ragged_net.errors import ShapeError
 from ragged_net.model.frames import Frames
@@ -117,8 +117,9 @@ class Block:
             kept.append(x.new_empty(int(self.frames.plan.kept[-1]) * self.heads))
         between = tuple(map(flat, kept)) if keep else _NOTHING_KEPT
         work = functools.partial(
-            kernels.load("block").block_forward, flat(x), hidden_rows(self.frames), self.heads, dim,
-            weights, between, self._places(), flat(y),
+            kernels.load("block").block_forward, flat(x), hidden_rows(self.frames),
+            turns_of_rows(self.frames, dim), self.heads, dim, weights, between, self._places(),
+            flat(y),
         )  # fmt: skip
         together(work, self.frames.shares(dim, _beside_attention(dim, size)))
         return y, kept
@@ -130,7 +131,8 @@ class Block:
         d_x, dim = torch.empty_like(x), x.shape[1]
         work = functools.partial(
             kernels.load("block").block_backward, flat(d_y), flat(x), hidden_rows(self.frames),
-            self.heads, dim, weights, tuple(map(flat, kept)), self._places(), flat(d_x),
+            turns_of_rows(self.frames, dim), self.heads, dim, weights, tuple(map(flat, kept)),
+            self._places(), flat(d_x),
         )  # fmt: skip
         plans = self.frames.shares(dim, _beside_attention(dim, len(weights[9])))
         first, *others = sums = [

@@ -26,6 +26,7 @@ from ragged_net.errors import (
     nearest,
 )
 from ragged_net.model.frames import MOST_FRAMES, Frames
+from ragged_net.model.geometry import turn, turn_back
 from ragged_net.ragged import RaggedTensor
 
 __all__ = [
@@ -44,7 +45,11 @@ AttentionBackend: TypeAlias = Callable[[Tensor, Frames], Tensor]
 
 
 def ragged_attention(
-    qkv: Tensor, offsets: Tensor, hidden: Tensor | None = None, backend: str = "auto"
+    qkv: Tensor,
+    offsets: Tensor,
+    hidden: Tensor | None = None,
+    backend: str = "auto",
+    turns: Tensor | None = None,
 ) -> Tensor:
     """Multi-head self-attention within each frame.
 
@@ -53,6 +58,8 @@ def ragged_attention(
         offsets: (B + 1,) int64; the rows of frame b are ``offsets[b]:offsets[b + 1]``.
         hidden: (N,) bool: rows that only hidden rows attend to. None: nothing is hidden.
         backend: ``auto`` or a name from ``BACKENDS``.
+        turns: (N, 2, H * D) float32: positions, as cosines and signed sines by which queries, keys
+            and values are turned, and the result is turned back (``relative_position.py``).
 
     Returns:
         (N, H, D): for each row the softmax(q k / sqrt(D))-weighted mean of the values.
@@ -69,7 +76,7 @@ def ragged_attention(
             expected=f"({qkv.shape[0]},) bool",
             received=f"{tuple(hidden.shape)} {hidden.dtype}",
         )
-    return attend(qkv, Frames(offsets, qkv.shape[0], hidden), backend)
+    return attend(qkv, Frames(offsets, qkv.shape[0], hidden, turns=turns), backend)
 
 
 def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
@@ -85,7 +92,32 @@ def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
     if frames.num_rows == 0:
         return qkv[:, 2]
     name = _auto(qkv, frames) if backend == "auto" else backend
-    return BACKENDS[name](qkv, frames)
+    if frames.turns is None:
+        return BACKENDS[name](qkv, frames)
+    return _turned(qkv, frames.turns, lambda x: BACKENDS[name](x, frames))
+
+
+def _turned(qkv: Tensor, turns: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """An attention that sees offsets: backends know nothing of positions."""
+    rows, _, heads, width = qkv.shape
+    if turns.shape != (rows, 2, heads * width):
+        raise ShapeError(
+            "turns do not have a cosine and a sine for each number of each row",
+            expected=f"({rows}, 2, {heads * width})",
+            received=tuple(turns.shape),
+        )
+    wide = qkv.reshape(rows, 3, heads * width)
+    mixed = function(_turn(wide, turns, back=False).view(qkv.shape))
+    return _turn(mixed.reshape(rows, 1, -1), turns, back=True).view(mixed.shape)
+
+
+def _turn(x: Tensor, turns: Tensor, *, back: bool) -> Tensor:
+    """Rows of parts (N, P, D), each turned by the ``turns`` (N, 2, D) of its row, or back."""
+    fast = compiled.turn(x, turns, back)
+    if fast is not None:
+        return fast
+    cos, sin = turns.to(x.dtype).unsqueeze(2).unbind(1)  # (N, 1, D) each
+    return turn_back(x, cos, sin) if back else turn(x, cos, sin)
 
 
 def check_backend(name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeGuard
 
 import torch
@@ -33,11 +33,14 @@ class TypeEmbedding(nn.Module):
     Args:
         features: The features of the entity type; may be empty.
         dim: D, the width of the result.
+        left_out: Names of continuous features of which it knows nothing.
     """
 
-    def __init__(self, features: Sequence[Feature], dim: int) -> None:
+    def __init__(
+        self, features: Sequence[Feature], dim: int, left_out: Collection[str] = ()
+    ) -> None:
         super().__init__()
-        self.norm = InputNorm(features)
+        self.norm = InputNorm(features, left_out)
         # A Linear of width 0 warns about its empty weights, so there is none.
         columns = self.norm.num_columns
         self.project = nn.Linear(columns, dim, bias=False) if columns else None
@@ -104,9 +107,16 @@ class EntityEmbedding(nn.Module):
         obs_space: The entity types and the global features.
         dim: D, the width of the result.
         with_global: Whether each frame ends with a global entity, made of the global features.
+        left_out: For an entity type, the names of continuous features that are not embedded.
     """
 
-    def __init__(self, obs_space: ObsSpace, dim: int, with_global: bool) -> None:
+    def __init__(
+        self,
+        obs_space: ObsSpace,
+        dim: int,
+        with_global: bool,
+        left_out: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
         super().__init__()
         check_kind("the observation space", obs_space, ObsSpace)
         dim = whole("the width of an embedding", dim)
@@ -114,7 +124,8 @@ class EntityEmbedding(nn.Module):
         self.names = tuple(obs_space.entities)
         self.dim = dim
         self.types = nn.ModuleList(
-            TypeEmbedding(entity.features, dim) for entity in obs_space.entities.values()
+            TypeEmbedding(entity.features, dim, (left_out or {}).get(name, ()))
+            for name, entity in obs_space.entities.items()
         )
         features = obs_space.global_features
         self.global_type = TypeEmbedding(features, dim) if with_global else None

@@ -18,7 +18,9 @@ from ragged_net.errors import check_kind
 from ragged_net.model.embedding import EntityEmbedding
 from ragged_net.model.frames import Frames
 from ragged_net.model.layout import Layout
+from ragged_net.model.position_bias import PlaceReader
 from ragged_net.model.read_rows import Encoded, Reading
+from ragged_net.model.relative_position import PositionWaves
 from ragged_net.model.transformer import RaggedTransformer, make_activation
 from ragged_net.ragged import RaggedTensor
 
@@ -71,9 +73,14 @@ class Encoder(nn.Module):
         self, obs_space: ObsSpace, with_global: bool, config: NetConfig, only_means: bool = False
     ) -> None:
         super().__init__()
-        self.embedding = EntityEmbedding(obs_space, config.dim, with_global)
+        left_out, positions = config.not_embedded(obs_space), config.positions(obs_space)
+        self.embedding = EntityEmbedding(obs_space, config.dim, with_global, left_out)
+        biased = bool(positions) and config.position_bias
+        self.waves = PositionWaves(obs_space, config) if positions and not biased else None
+        self.read_places = PlaceReader(obs_space, config) if biased else None
         self.mix = Mix(config)
-        self.transformer = RaggedTransformer(config)
+        axes = len(next(iter(positions.values())).names) if biased else 0
+        self.transformer = RaggedTransformer(config, axes)
         self.norm = None if only_means else nn.LayerNorm(config.dim)
         self.fits = compiled.widths_fit(config.dim, config.heads)
         self._arrays = WeightArrays()
@@ -93,7 +100,14 @@ class Encoder(nn.Module):
             hidden: (N,) bool: those of which the others know nothing; None: nobody is hidden.
             asked: Lists (A,) int64 of the flat rows whose vectors are wanted.
         """
-        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
+        frames = Frames(
+            layout.offsets,
+            layout.num_rows,
+            hidden,
+            layout.known_offsets,
+            turns=None if self.waves is None else self.waves(batch, layout),
+            places=None if self.read_places is None else self.read_places(batch, layout),
+        )
         if self._may_chain(batch, layout):
             encoded = self._chained(batch, layout, frames, asked)
             if encoded is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from ragged_net.model.layout import Layout
 from ragged_net.ragged import offsets_of, shifted_places
 from ragged_net.transfer import send
 
-__all__ = ["MOST_FRAMES", "FrameGroups", "Frames"]
+__all__ = ["MOST_FRAMES", "FrameGroups", "Frames", "Places"]
 
 MOST_FRAMES = 65_535
 """Frames in one launch of a GPU's kernel, at most: CUDA counts them along one axis of its grid."""
@@ -41,6 +41,21 @@ class FrameGroups:
     masks: tuple[Tensor, ...] | None
 
 
+class Places(NamedTuple):
+    """Where the N flat rows of a batch are.
+
+    Args:
+        positions: (N, K) float32; zeros where there is none.
+        known: (N,) bool: who has a position.
+        heading: (N,) radians from the x axis to the left; zeros where there is none. None where
+            nobody has one.
+    """
+
+    positions: Tensor
+    known: Tensor
+    heading: Tensor | None
+
+
 @dataclass(frozen=True, eq=False)
 class Frames:
     """What attention must know about the frames of a batch; shared by all layers of a network.
@@ -51,18 +66,27 @@ class Frames:
         hidden: (N,) bool: a query that is not hidden attends to keys that are not hidden, a hidden
             query to all keys of its frame. None: nothing is hidden.
         known_offsets: The offsets on the CPU, where somebody has them.
+        turns: (N, 2, D) float32: the cosines, and the signed sines, by which blocks turn queries,
+            keys and values, see ``relative_position.py``. None: they stay as they are.
+        places: Where the rows are, for blocks with a ``PositionBias``.
     """
 
     offsets: Tensor
     num_rows: int
     hidden: Tensor | None = None
     known_offsets: Tensor | None = None
+    turns: Tensor | None = None
+    places: Places | None = None
 
     def __post_init__(self) -> None:
         """Check classes; sizes and numbers are checked where they are read."""
         check_tensor("the offsets of frames", self.offsets)
         check_kind("the number of rows of frames", self.num_rows, int, torch.SymInt)
-        for where, tensor in (("hidden", self.hidden), ("known_offsets", self.known_offsets)):
+        for where, tensor in (
+            ("hidden", self.hidden),
+            ("known_offsets", self.known_offsets),
+            ("turns", self.turns),
+        ):
             if tensor is not None:
                 check_tensor(f"{where} of frames", tensor)
 

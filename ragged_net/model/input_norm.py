@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -37,6 +37,7 @@ class InputNorm(nn.Module):
 
     Args:
         features: All features of the entity type; the discrete ones among them are skipped.
+        left_out: Names of others to skip.
     """
 
     count: Tensor
@@ -47,13 +48,17 @@ class InputNorm(nn.Module):
     declared: Tensor
     columns: Tensor
 
-    def __init__(self, features: Sequence[Feature]) -> None:
+    def __init__(self, features: Sequence[Feature], left_out: Collection[str] = ()) -> None:
         super().__init__()
         check_kind("the features to normalise", features, list, tuple)
         for feature in features:
             check_kind("a feature to normalise", feature, str, Continuous, Discrete)
         self.width = len(features)
-        kept = [i for i, f in enumerate(features) if not isinstance(f, Discrete)]
+        kept = [
+            i
+            for i, f in enumerate(features)
+            if not isinstance(f, Discrete) and feature_name(f) not in left_out
+        ]
         self.names = tuple(feature_name(features[i]) for i in kept)
         self.num_columns = len(kept)
         self._kept, scales = kept, [_declared_scale(features[i]) for i in kept]

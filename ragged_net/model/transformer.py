@@ -12,6 +12,7 @@ from ragged_net.errors import check_kind, check_rows
 from ragged_net.model.attention import attend
 from ragged_net.model.frames import Frames
 from ragged_net.model.layout import Layout
+from ragged_net.model.position_bias import PositionBias
 from ragged_net.model.read_rows import Reading
 
 __all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
@@ -36,10 +37,12 @@ class TransformerBlock(nn.Module):
 
     Args:
         config: Width, heads, MLP, activation and attention backend.
+        axes: Coordinates of the positions that add a bias to the scores; 0: none do.
     """
 
-    def __init__(self, config: NetConfig) -> None:
+    def __init__(self, config: NetConfig, axes: int = 0) -> None:
         super().__init__()
+        self.bias = PositionBias(config, axes) if axes else None
         dim, hidden = config.dim, config.dim * config.mlp_ratio
         self.heads, self.backend = config.heads, config.attention
         self.fused = config.fused
@@ -62,7 +65,10 @@ class TransformerBlock(nn.Module):
         if layer is not None:
             return chain([layer], x)
         qkv = self.qkv(self.norm_attention(x)).view(rows, 3, self.heads, dim // self.heads)
-        mixed: Tensor = attend(qkv, frames, self.backend)
+        if self.bias is not None:
+            mixed = self.bias.attend(qkv, frames)
+        else:
+            mixed = attend(qkv, frames, self.backend)
         x = x + self.out(mixed.reshape(rows, dim))  # (N, H, D / H) -> (N, D)
         residual: Tensor = self.mlp(self.norm_mlp(x))
         return x + residual
@@ -74,6 +80,8 @@ class TransformerBlock(nn.Module):
         """
         parts, mlp = self._modules, self.mlp
         if not (self.fused and is_plain(mlp, nn.Sequential) and len(mlp) == 3):
+            return None
+        if self.bias is not None or (frames.turns is not None and frames.turns.requires_grad):
             return None
         up, activation, down = mlp
         modules = [parts["norm_attention"], parts["qkv"], parts["out"], parts["norm_mlp"], up, down]
@@ -95,12 +103,13 @@ class RaggedTransformer(nn.Module):
 
     Args:
         config: Width, layers, heads, MLP, activation and attention backend.
+        axes: As for a block.
     """
 
-    def __init__(self, config: NetConfig) -> None:
+    def __init__(self, config: NetConfig, axes: int = 0) -> None:
         super().__init__()
         check_kind("the config of a transformer", config, NetConfig)
-        self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.layers))
+        self.blocks = nn.ModuleList(TransformerBlock(config, axes) for _ in range(config.layers))
 
     def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
         """Rows (N, D) -> rows (N, D).

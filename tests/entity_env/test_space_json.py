@@ -16,6 +16,7 @@ from entity_env import (
     Entity,
     GlobalCategoricalActionSpace,
     ObsSpace,
+    Position,
     SelectEntityActionSpace,
 )
 from entity_env.errors import SpaceError
@@ -46,6 +47,10 @@ EVERYTHING = (
         (Farm().obs_space(), Farm().action_space()),
         (MineSweeper().obs_space(), MineSweeper().action_space()),
         (ObsSpace(), {"Go": SelectEntityActionSpace()}),
+        (
+            ObsSpace(entities={"Ant": Entity(["hp", Position("x", "y")]), "Rock": Entity(["x"])}),
+            {"Go": SelectEntityActionSpace()},
+        ),
     ],
 )
 @pytest.mark.parametrize("sort_keys", [False, True])
@@ -105,6 +110,8 @@ def action(**changes):
         ({"entities": ["Ant"]}, "dict with the keys name, features"),
         ({"entities": entity(extra=1)}, "dict with the keys name, features"),
         ({"entities": entity(name=3)}, "name"),
+        ({"entities": entity(position="x")}, "the position of 'Ant'"),
+        ({"entities": entity(position=["nowhere"])}, "coordinate 'nowhere'"),
         ({"entities": entity(name="")}, "non-empty"),
         ({"entities": entity() * 2}, "'Ant' is given twice"),
         ({"entities": entity(features="x")}, "'Ant'"),

@@ -21,6 +21,12 @@ def test_but_not_among_absolute_ones(tmp_path):
     assert played_by(tmp_path, "floor_is_lava", "env.relative=false")[0] < 0.4
 
 
+def test_unless_the_network_sees_offsets(tmp_path):
+    features = "{Player: [x, y], HighGround: [x, y], Lava: [x, y]}"
+    setting = f"net.relative_position.features={features}"
+    assert played_by(tmp_path, "floor_is_lava", "env.relative=false", setting)[0] > 0.97
+
+
 def test_a_ship_learns_to_thrust_and_to_brake(tmp_path):
     # Random play ends farther away than it starts; 0 is the return of whoever stays where it is.
     assert played_by(tmp_path, "move_to_origin")[0] > 0.9

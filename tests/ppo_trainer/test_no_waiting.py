@@ -30,7 +30,7 @@ from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.reporting.stopwatch import Stopwatch
-from ragged_net import RaggedNet
+from ragged_net import RaggedNet, RelativePosition, Translation
 
 SETTINGS = {
     "plain": {},
@@ -127,6 +127,25 @@ def test_an_update_asks_the_device_for_no_number(monkeypatch, create_env, value_
     assert len(readings[0]._steps) == 2 * (24 // 12)
     assert not readings[0].at_once
     assert sum(p.grad is not None for p in net.parameters()) > len(learnt) // 2
+
+
+@pytest.mark.parametrize("kind", ["waves", "mlp", "each_actor"])
+def test_positions_ask_the_device_for_no_number(monkeypatch, kind):
+    places = {"Robot": ["x"], "Food": ["x"]}
+    settings = (
+        {"translation": Translation("Robot", places, distance=True, each_actor=True)}
+        if kind == "each_actor"
+        else {"relative_position": RelativePosition(places, kind=kind)}
+    )
+    config = small_config(net=replace(SMALL_NET, **settings))
+    net = network(Foraging(), config)
+    rollout = rollout_of(Foraging, config, net)
+    net, rollout = net.to("meta"), on_meta(rollout)
+    optimizers = unmoved(net)
+    monkeypatch.setattr(Readings, "read", lambda self: [{"loss": 0.0}])
+    with NoWaiting():
+        run_update(net, optimizers, rollout, config)
+    assert net.encoder.transformer.blocks[0].qkv.weight.grad is not None
 
 
 class Idle(Foraging):

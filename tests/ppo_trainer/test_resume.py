@@ -34,7 +34,9 @@ from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.runs import session
 from ppo_trainer.runs.checkpoint import TrainState, load_state
 from ppo_trainer.runs.folder import RunFolder
+from ragged_net import RelativePosition, Translation
 
+PLACES = {"Robot": ["x"], "Food": ["x"]}
 TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a function of that name
 
 
@@ -67,8 +69,22 @@ def resume(config, run, **changes):
         (1, {"ppo": PPOConfig(minibatch_size=10, ratio="per_frame", target_kl=1e-3)}),
         (3, {"precision": "bfloat16"}),
         (2, {"eval": EvalConfig(episodes=0, every=2, every_episodes=3)}),
+        (3, {"net": replace(SMALL_NET, relative_position=RelativePosition(PLACES))}),
+        (3, {"net": replace(SMALL_NET, relative_position=RelativePosition(PLACES, kind="mlp"))}),
+        (3, {"net": replace(SMALL_NET, translation=Translation("Robot", PLACES, each_actor=True))}),
     ],
-    ids=["at 1", "at 3", "at 5", "value_net", "per_frame", "bfloat16", "eval"],
+    ids=[
+        "at 1",
+        "at 3",
+        "at 5",
+        "value_net",
+        "per_frame",
+        "bfloat16",
+        "eval",
+        "waves",
+        "bias",
+        "each_actor",
+    ],
 )
 def test_a_resumed_run_equals_one_never_stopped(config, at, changes):
     config = replace(config, **changes)

@@ -9,7 +9,7 @@ from entity_env import GlobalCategoricalActionSpace, ObsSpace
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.checkpoint import network_of, save_network
 from ppo_trainer.runs.saved_network import least_size
-from ragged_net import NetConfig, RaggedNet
+from ragged_net import NetConfig, RaggedNet, RelativePosition
 
 SPACES = {
     "chain": (Chain().obs_space(), Chain().action_space()),
@@ -39,6 +39,18 @@ def test_a_network_fits_its_own_weights_and_is_not_much_larger_than_it_seems(
     assert numbers <= sum(tensor.numel() for tensor in tensors.values())
     if nets[0].dim == 64:
         assert numbers > 0.6 * sum(tensor.numel() for tensor in tensors.values())
+
+
+@pytest.mark.parametrize("kind", ["waves", "mlp"])
+def test_what_positions_leave_out_is_not_missed(kind, tmp_path):
+    position = RelativePosition({"Robot": ["x"], "Food": ["x"]}, kind=kind)
+    config = small_config(net=NetConfig(dim=8, layers=1, heads=2, relative_position=position))
+    tensors = RaggedNet(*SPACES["foraging"], config.net).state_dict()
+    save_network(tmp_path / "best", tensors, {})
+    network_of(tmp_path / "best", *SPACES["foraging"], config).load_state_dict(tensors)
+    # The weights of the one block without biases, (4 + 2 * 2) * 8 * 8, those of the robots' "step"
+    # and of their moves to the left, to the right and nowhere, and the query of a selection.
+    assert least_size(*SPACES["foraging"], config) == (12, 8 * 64 + 8 + 8 * 4)
 
 
 @pytest.mark.parametrize("change", [{"dim": 32}, {"layers": 6}, {"mlp_ratio": 9}])

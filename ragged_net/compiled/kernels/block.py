@@ -34,26 +34,30 @@ from ragged_net.compiled.kernels.plan import (
     tile_end,
 )
 from ragged_net.compiled.kernels.tile import ADD, RELU, SET, WHERE
+from ragged_net.compiled.kernels.turn import turn_rows
 from ragged_net.compiled.kernels.vector import LANES, load, store
 
 __all__ = ["block_backward", "block_forward"]
 
 
 @kernel
-def block_forward(x, hidden, heads, dim, weights, between, places, y, plan):
+def block_forward(x, hidden, turns, heads, dim, weights, between, places, y, plan):
     """Attention and an MLP with ReLU, each behind a LayerNorm and around a residual connection.
 
     Args:
         x: (N * D) float32, the rows in the order of the batch.
         hidden: (N,) bool, or empty (see ``attend_forward``).
+        turns: (N * 2 * D) float32, or empty: cosines and signed sines by which queries, keys and
+            values are turned, and what attention mixes of them turned back (``turn.py``).
         heads: H; D / H is a multiple of 8.
         dim: D, a multiple of 32.
         weights: gain and bias of the first norm; weight (3 * D, D) and bias of qkv; weight and bias
             of the output; the second norm; weights and biases of the MLP, (M, D) and (D, M).
         between: What the backward pass needs, written in the order of the plan: qkv (N * 3 * D);
-            mixed (N * D), the values mixed by attention; middle (N * D), the rows after attention;
-            inner (N * M), the hidden layer of the MLP after its activation; kept
-            (plan.kept[-1] * H), see ``attend_forward``. All empty where no backward pass follows.
+            mixed (N * D), the values mixed by attention, not yet turned back; middle (N * D), the
+            rows after attention; inner (N * M), the hidden layer of the MLP after its activation;
+            kept (plan.kept[-1] * H), see ``attend_forward``. All empty where no backward pass
+            follows.
         places: Empty, or for the last block of a network (N,) int64: the places in y of the rows
             that are read, behind the means; -1 for the others.
         y: (N * D), written: the result in the order of the batch. With ``places``, first the means
@@ -66,7 +70,8 @@ def block_forward(x, hidden, heads, dim, weights, between, places, y, plan):
     size, width = b_up.shape[0], dim // heads
     scale = np.float32(1 / np.sqrt(width))
     most, most_kept = largest_tile(plan)
-    zero = np.int64(0)  # for a literal 0 Numba would compile what is called a second time
+    # For a literal 0 Numba would compile what is called a second time.
+    zero, one, three = np.int64(0), np.int64(1), np.int64(3)
     qkv, mixed, middle, inner, kept = between
     keep = qkv.shape[0] > 0
     if not keep:  # room for one tile, which stays in the cache
@@ -74,6 +79,8 @@ def block_forward(x, hidden, heads, dim, weights, between, places, y, plan):
         middle, inner = np.empty(most * dim, np.float32), np.empty(most * size, np.float32)
         kept = np.empty(most_kept * heads, np.float32)
     own, normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
+    turning = turns.shape[0] > 0
+    ways = np.empty(most * 2 * dim if turning else zero, np.float32)
     scratch = attention_scratch(plan, width)
     last = places.shape[0] > 0
     room = room_for_bundles(most if last else zero, size)
@@ -88,12 +95,19 @@ def block_forward(x, hidden, heads, dim, weights, between, places, y, plan):
         _move(x, plan, group, end, dim, own, True)
         normalize(own, zero, rows, dim, gain1, bias1, normal)
         linear(normal, zero, rows, dim, p_qkv, qkv, at * 3 * dim, 3 * dim, ADD, b_qkv, zero, zero)
+        if turning:
+            _move(turns, plan, group, end, 2 * dim, ways, True)
+            turn_rows(qkv, at * 3 * dim, rows, three, dim, ways, one, qkv, at * 3 * dim)
         for g in range(group, end):
             attend_group(
                 qkv, plan, g, True, row, heads, width, scale, hidden, mixed, kept, first, scratch,
             )  # fmt: skip
         set_sum(own, zero, rows, dim, b_out, own, zero)
-        linear(mixed, at * dim, rows, dim, p_out, middle, at * dim, dim, ADD, own, zero, dim)
+        source, source_at = mixed, at * dim
+        if turning:
+            turn_rows(mixed, at * dim, rows, one, dim, ways, -one, normal, zero)
+            source, source_at = normal, zero
+        linear(source, source_at, rows, dim, p_out, middle, at * dim, dim, ADD, own, zero, dim)
         normalize(middle, at * dim, rows, dim, gain2, bias2, normal)
         linear(normal, zero, rows, dim, p_up, inner, at * size, size, RELU, b_up, zero, zero)
         set_sum(own, zero, rows, dim, b_down, middle, at * dim)
@@ -109,7 +123,9 @@ def block_forward(x, hidden, heads, dim, weights, between, places, y, plan):
 
 
 @kernel
-def block_backward(d_y, x, hidden, heads, dim, weights, between, places, d_x, plan, gradients):
+def block_backward(
+    d_y, x, hidden, turns, heads, dim, weights, between, places, d_x, plan, gradients
+):
     """The gradients of ``block_forward``, from its arguments and what it kept.
 
     ``d_y`` is the gradient of its result; ``d_x`` (N * D) is written; ``gradients``, flat
@@ -124,10 +140,13 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, places, d_x, pl
     size, width = b_up.shape[0], dim // heads
     scale = np.float32(1 / np.sqrt(width))
     most, _ = largest_tile(plan)
-    zero = np.int64(0)  # for a literal 0 Numba would compile what is called a second time
+    # For a literal 0 Numba would compile what is called a second time.
+    zero, one, three = np.int64(0), np.int64(1), np.int64(3)
     own, change = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     normal, d_normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     d_inner, d_qkv = np.empty(most * size, np.float32), np.empty(most * 3 * dim, np.float32)
+    turning = turns.shape[0] > 0
+    ways = np.empty(most * 2 * dim if turning else zero, np.float32)
     scratch, near = attention_scratch(plan, width), gradient_scratch(max(3 * dim, size))
     last = places.shape[0] > 0
     room = room_for_bundles(most if last else zero, size)
@@ -158,14 +177,23 @@ def block_backward(d_y, x, hidden, heads, dim, weights, between, places, d_x, pl
         # From here on ``change`` is the gradient of the rows in the middle.
         normalize_backward(d_normal, middle, at, rows, dim, gain2, change, g_gain2, g_bias2)
         # Attention.
-        add_weight_gradient(change, zero, rows, dim, mixed, at, dim, g_out, near)
+        source, source_at = mixed, at
+        if turning:
+            _move(turns, plan, group, end, 2 * dim, ways, True)
+            turn_rows(mixed, at, rows, one, dim, ways, -one, own, zero)
+            source, source_at = own, zero
+        add_weight_gradient(change, zero, rows, dim, source, source_at, dim, g_out, near)
         add_bias_gradient(change, zero, rows, dim, g_b_out)
         linear(change, zero, rows, dim, p_out, d_normal, zero, dim, SET, d_normal, zero, dim)
+        if turning:
+            turn_rows(d_normal, zero, rows, one, dim, ways, one, d_normal, zero)
         for g in range(group, end):
             attend_group_backward(
                 qkv, plan, g, True, heads, width, scale, hidden, mixed, kept, d_normal, d_qkv,
                 start, scratch,
             )  # fmt: skip
+        if turning:
+            turn_rows(d_qkv, zero, rows, three, dim, ways, -one, d_qkv, zero)
         _move(x, plan, group, end, dim, own, True)
         normalize(own, zero, rows, dim, gain1, bias1, normal)
         add_weight_gradient(d_qkv, zero, rows, 3 * dim, normal, zero, dim, g_qkv, near)

@@ -27,6 +27,7 @@ __all__ = [
     "root",
     "splat",
     "store",
+    "swap",
     "total",
     "where_positive",
 ]
@@ -141,6 +142,18 @@ def maximum(typing: Any, a: Any, b: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">=", *arguments), *arguments)
 
     return _vector(a, b), generate
+
+
+@intrinsic
+def swap(typing: Any, x: Any) -> Any:
+    """The lanes in pairs, the two of each exchanged."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        undefined = ir.Constant(_VECTOR, ir.Undefined)
+        order = [lane ^ 1 for lane in range(LANES)]
+        return builder.shuffle_vector(arguments[0], undefined, ir.Constant(_INTEGERS, order))
+
+    return _vector(x), generate
 
 
 @intrinsic

@@ -1,0 +1,98 @@
+"""Geometry of positions, as pure functions: offsets, headings, distances, waves, turns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "columns_of",
+    "direction",
+    "distance",
+    "into_frame",
+    "offsets_between",
+    "radians",
+    "swap_pairs",
+    "turn",
+    "turn_back",
+    "wave_vectors",
+]
+
+
+def columns_of(values: Tensor, columns: Sequence[int]) -> Tensor:
+    """(N, F) -> (N, K): some columns, without telling a GPU about their numbers."""
+    return torch.stack([values[:, column] for column in columns], 1)
+
+
+def offsets_between(positions: Tensor) -> Tensor:
+    """(..., L, K) positions -> (..., L, L, K): from each (the query, first) to each (the key)."""
+    return positions.unsqueeze(-3) - positions.unsqueeze(-2)
+
+
+def into_frame(vectors: Tensor, heading: Tensor) -> Tensor:
+    """Vectors as somebody sees them who looks along ``heading``: x ahead, y to the left.
+
+    Args:
+        vectors: (..., 2).
+        heading: (...,) radians from the x axis to the left, broadcast against the vectors.
+    """
+    x, y = vectors.unbind(-1)
+    cos, sin = heading.cos(), heading.sin()
+    return torch.stack([cos * x + sin * y, cos * y - sin * x], -1)
+
+
+def distance(vectors: Tensor) -> Tensor:
+    """(..., K) -> (...,): the length of each vector; its gradient at 0 is 0."""
+    squares = vectors.square().sum(-1)
+    here = squares == 0
+    return torch.where(here, 0.0, torch.where(here, 1.0, squares).sqrt())
+
+
+def direction(vectors: Tensor) -> Tensor:
+    """(..., K) -> (..., K): vectors of length 1; a vector of length 0 stays 0."""
+    length = distance(vectors)
+    return vectors / torch.where(length == 0, 1.0, length).unsqueeze(-1)
+
+
+def wave_vectors(count: int, axes: int, unit: float, extent: float) -> Tensor:
+    """(count, axes) float32: wave k turns by the product of its vector and an offset, in radians.
+
+    Waves take the axes in turn. Their lengths rise geometrically from ``4 * unit``, of which an
+    offset of one unit is a quarter turn, to ``4 * extent``, of which the largest offset is one.
+    """
+    vectors = torch.zeros(count, axes)
+    lengths = -(-count // axes)
+    for k in range(count):
+        share = (k // axes) / max(1, lengths - 1)
+        length = 4 * unit * (extent / unit) ** share
+        vectors[k, k % axes] = 2 * math.pi / length
+    return vectors
+
+
+def swap_pairs(x: Tensor) -> Tensor:
+    """``x`` (..., D), D even, with the two numbers of each pair exchanged."""
+    return x.reshape(*x.shape[:-1], -1, 2).flip(-1).reshape(x.shape)
+
+
+def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn each pair (a, b) of numbers into (a cos - b sin, a sin + b cos).
+
+    Args:
+        x: (..., D), D even.
+        cos: Broadcast against x; both numbers of a pair have the same.
+        sin: The same, with the sign of the first number of each pair turned: (-sin, sin).
+    """
+    return x * cos + swap_pairs(x) * sin
+
+
+def turn_back(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The transpose of ``turn``, and its inverse where cos^2 + sin^2 = 1."""
+    return x * cos - swap_pairs(x) * sin
+
+
+def radians(values: Tensor, steps: int | None) -> Tensor:
+    """A heading feature in radians: as it is, or a whole number of ``steps`` in a full turn."""
+    return values if steps is None else values * (2 * math.pi / steps)

@@ -1,0 +1,140 @@
+"""Attention with a bias on each score: a small network of the offset between two entities.
+
+It sees offsets as the query does, turned by its heading where it has one, and levels off for far
+ones. Each pair of entities of a frame passes through it, so it costs more than ``PositionWaves``,
+and runs in plain torch alone, on frames grouped by length.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from entity_env.spaces import Discrete, ObsSpace
+from ragged_net.batch import EntityBatch
+from ragged_net.config import NetConfig
+from ragged_net.model.attention import permute
+from ragged_net.model.frames import Frames, Places
+from ragged_net.model.geometry import columns_of, distance, into_frame, offsets_between, radians
+from ragged_net.model.layout import Layout
+from ragged_net.position_config import RelativePosition
+
+__all__ = ["PlaceReader", "PositionBias"]
+
+HIDDEN = 32
+_MOST_PAIRS = 1 << 18
+"""Pairs of entities that pass through the small network at once."""
+
+
+class PlaceReader:
+    """Reads the positions and headings of a batch's rows; nothing in it is learned.
+
+    Args:
+        obs_space: The entity types.
+        config: Which features are positions and headings.
+    """
+
+    def __init__(self, obs_space: ObsSpace, config: NetConfig) -> None:
+        setting = config.relative_position or RelativePosition()
+        self.columns = {
+            name: [obs_space.entities[name].names.index(own) for own in position.names]
+            for name, position in config.positions(obs_space).items()
+        }
+        self.headings: dict[str, tuple[int, int | None]] = {}
+        for name, feature in (setting.heading or {}).items():
+            entity = obs_space.entities[name]
+            column = entity.names.index(feature)
+            kind = entity.features[column]
+            self.headings[name] = column, kind.n if isinstance(kind, Discrete) else None
+
+    def __call__(self, batch: EntityBatch, layout: Layout) -> Places:
+        """The places of the flat rows."""
+        axes = len(next(iter(self.columns.values())))
+        positions = batch.global_features.new_zeros(layout.num_rows, axes)
+        known = torch.zeros(layout.num_rows, dtype=torch.bool, device=batch.device)
+        for name, columns in self.columns.items():
+            positions[layout.dest[name]] = columns_of(batch.entities[name].values, columns)
+            known[layout.dest[name]] = True
+        if not self.headings:
+            return Places(positions, known, None)
+        heading = positions.new_zeros(layout.num_rows)
+        for name, (column, steps) in self.headings.items():
+            heading[layout.dest[name]] = radians(batch.entities[name].values[:, column], steps)
+        return Places(positions, known, heading)
+
+
+class PositionBias(nn.Module):
+    """The bias of one block: offsets -> a number for each head.
+
+    Args:
+        config: Heads, unit and extent.
+        axes: K, coordinates of a position.
+    """
+
+    def __init__(self, config: NetConfig, axes: int = 2) -> None:
+        super().__init__()
+        setting = config.relative_position or RelativePosition()
+        self.unit, self.extent = setting.unit, setting.extent
+        self.mlp = nn.Sequential(
+            nn.Linear(axes + 1, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, config.heads)
+        )
+
+    def forward(self, offsets: Tensor) -> Tensor:
+        """Offsets (..., K) -> biases (..., H)."""
+        far = distance(offsets).unsqueeze(-1)
+        squashed = 2 * offsets / (self.unit + far)
+        scale = math.log1p(self.extent / self.unit)
+        levels = (far / self.unit).log1p() * (2 / scale)
+        result: Tensor = self.mlp(torch.cat([squashed, levels], -1))
+        return result
+
+    def attend(self, qkv: Tensor, frames: Frames) -> Tensor:
+        """Attention (N, 3, H, D) -> (N, H, D) with the bias between rows that both have a place."""
+        places, groups = frames.places, frames.groups
+        if places is None or not len(qkv):
+            return qkv[:, 2]
+        tensors = [places.positions, places.known[:, None].float()]
+        if places.heading is not None:
+            tensors.append(places.heading[:, None])
+        rows = torch.cat(tensors, 1)
+        if groups.order is not None and groups.inverse is not None:
+            qkv = permute(qkv, groups.order, groups.inverse)
+            rows = rows.index_select(0, groups.order)
+        outputs = []
+        sizes = [length * count for length, count in groups.sizes]
+        pieces = zip(torch.split(qkv, sizes), torch.split(rows, sizes), groups.sizes, strict=True)
+        for i, (part, own, (length, _)) in enumerate(pieces):
+            mask = None if groups.masks is None else groups.masks[i]
+            step = max(1, _MOST_PAIRS // length**2)
+            for first in range(0, len(part) // length, step):
+                here = slice(first * length, (first + step) * length)
+                hidden = None if mask is None else mask[first : first + step]
+                outputs.append(self._attend(part[here], own[here], length, hidden))
+        output = torch.cat(outputs)
+        if groups.order is not None and groups.inverse is not None:
+            output = permute(output, groups.inverse, groups.order)
+        return output
+
+    def _attend(self, qkv: Tensor, rows: Tensor, length: int, allowed: Tensor | None) -> Tensor:
+        """Some frames of one length."""
+        _, _, heads, width = qkv.shape
+        query, key, value = qkv.view(-1, length, 3, heads, width).permute(2, 0, 3, 1, 4)
+        bias = self.biases(rows.view(-1, length, rows.shape[1])).to(qkv.dtype)
+        if allowed is not None:
+            bias = bias.masked_fill(~allowed, float("-inf"))
+        mixed = scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        return mixed.transpose(1, 2).reshape(-1, heads, width)
+
+    def biases(self, rows: Tensor) -> Tensor:
+        """Frames of one length, their positions, whether known, and headings -> (B, H, L, L)."""
+        axes = self.mlp[0].in_features - 1  # type: ignore[operator]
+        positions, known = rows[..., :axes], rows[..., axes]
+        offsets = offsets_between(positions)
+        if rows.shape[-1] > axes + 1:
+            offsets = into_frame(offsets, rows[..., axes + 1, None])
+        both = (known[:, :, None] * known[:, None, :]).unsqueeze(-1)
+        biases: Tensor = self(offsets) * both
+        return biases.permute(0, 3, 1, 2)

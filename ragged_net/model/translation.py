@@ -1,0 +1,162 @@
+"""Translation: the positions of a frame as one of its entities sees them, before the embedding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from entity_env.spaces import Continuous, Discrete, Entity, ObsSpace
+from ragged_net.batch import EntityBatch
+from ragged_net.errors import ReferenceEntityError
+from ragged_net.model.frames import Places
+from ragged_net.model.geometry import columns_of, direction, distance, into_frame, radians
+from ragged_net.model.layout import Layout
+from ragged_net.position_config import Translation, positions_of
+from ragged_net.ragged import FrameNumbers, RaggedTensor
+from ragged_net.transfer import send
+
+__all__ = ["Translator", "frames_of"]
+
+
+class Translator:
+    """Moves the positions of a batch into the frame of an entity, and turns them.
+
+    Positions of a frame without reference are relative to the middle of those that are visible.
+
+    Args:
+        obs_space: What batches hold.
+        setting: Which entity is the reference, and what is appended.
+        with_global: Whether a global entity ends each frame.
+
+    Attributes:
+        space: What the moved batches hold.
+        each_actor: Whether ``each`` is to be used instead of a call.
+    """
+
+    def __init__(self, obs_space: ObsSpace, setting: Translation, with_global: bool) -> None:
+        positions = positions_of(obs_space, setting, "translation")
+        self.setting, self.with_global, self.each_actor = setting, with_global, setting.each_actor
+        self.columns = {
+            name: [obs_space.entities[name].names.index(own) for own in position.names]
+            for name, position in positions.items()
+        }
+        self.axes = len(next(iter(self.columns.values())))
+        self.heading: tuple[int, int | None] | None = None
+        if setting.heading is not None:
+            entity = obs_space.entities[setting.reference]
+            column = entity.names.index(setting.heading)
+            feature = entity.features[column]
+            self.heading = column, feature.n if isinstance(feature, Discrete) else None
+        self.space = ObsSpace(
+            obs_space.global_features,
+            {
+                name: Entity([*entity.features, *self._appended()], entity.position)
+                if name in self.columns
+                else entity
+                for name, entity in obs_space.entities.items()
+            },
+        )
+
+    def _appended(self) -> list[Continuous | str]:
+        if not self.setting.distance:
+            return []
+        # Directions have their scale already; a unit vector of many ways has about this deviation.
+        ways = [Continuous(f"direction {k}", mean=0.0, std=0.7) for k in range(self.axes)]
+        return ["distance", *ways]
+
+    def __call__(self, batch: EntityBatch) -> EntityBatch:
+        """The batch as the one reference entity of each frame sees it.
+
+        Raises:
+            ReferenceEntityError: A frame with more than one.
+        """
+        reference = self.setting.reference
+        rows = batch.entities[reference]
+        lengths = rows.host_offsets.diff()
+        if bool((lengths > 1).any()):
+            frame = int((lengths > 1).nonzero()[0])
+            raise ReferenceEntityError(
+                f"frame {frame} has several entities of the type {reference!r}, "
+                "the reference of net.translation",
+                expected="at most one in each frame",
+                received=int(lengths[frame]),
+                hint="net.translation.each_actor=true makes each actor its own reference",
+            )
+        layout = Layout.of(batch, self.with_global, tuple(self.space.entities))
+        frames = send(lengths.nonzero().squeeze(1), batch.device)
+        seen_by = frames.new_full((batch.num_frames,), -1)
+        return self._moved(batch, layout, seen_by.index_copy(0, frames, layout.dest[reference]))
+
+    def middle(self, batch: EntityBatch) -> EntityBatch:
+        """The batch as somebody sees it who stands amid the entities of each frame."""
+        layout = Layout.of(batch, self.with_global, tuple(self.space.entities))
+        nobody = torch.full((batch.num_frames,), -1, device=batch.device)
+        return self._moved(batch, layout, nobody)
+
+    def each(self, batch: EntityBatch, actors: RaggedTensor) -> tuple[EntityBatch, Layout]:
+        """A frame (A in all) for each of the actors (A,), as this one sees it, and their layout."""
+        bare = replace(batch, actions={})
+        copies = bare.select(frames_of(actors))
+        layout = Layout.of(copies, self.with_global, tuple(self.space.entities))
+        return self._moved(copies, layout, layout.offsets[:-1] + actors.values), layout
+
+    def _moved(self, batch: EntityBatch, layout: Layout, seen_by: Tensor) -> EntityBatch:
+        """Positions relative to the flat rows ``seen_by`` (B,); -1, or who has none: the middle."""
+        places = self._places(batch, layout)
+        frames = RaggedTensor.unchecked(places.positions, layout.offsets).frame_ids()
+        origin = _middles(places, frames, batch.num_frames)
+        heading = origin.new_zeros(batch.num_frames)
+        if layout.num_rows:
+            row = seen_by.clamp_min(0)
+            found = (seen_by >= 0) & places.known.index_select(0, row)
+            own = places.positions.index_select(0, row)
+            origin = torch.where(found[:, None], own, origin)
+            if places.heading is not None:
+                heading = torch.where(found, places.heading.index_select(0, row), heading)
+        entities = dict(batch.entities)
+        for name, columns in self.columns.items():
+            ragged = batch.entities[name]
+            ids = ragged.frame_ids()
+            offsets = columns_of(ragged.values, columns) - origin.index_select(0, ids)
+            if places.heading is not None:
+                offsets = into_frame(offsets, heading.index_select(0, ids))
+            values = ragged.values.clone()
+            for k, column in enumerate(columns):
+                values[:, column] = offsets[:, k]
+            if self.setting.distance:
+                values = torch.cat([values, distance(offsets)[:, None], direction(offsets)], 1)
+            entities[name] = ragged.with_values(values)
+        return replace(batch, entities=entities)
+
+    def _places(self, batch: EntityBatch, layout: Layout) -> Places:
+        features = batch.global_features
+        positions = features.new_zeros(layout.num_rows, self.axes)
+        known = torch.zeros(layout.num_rows, dtype=torch.bool, device=batch.device)
+        for name, columns in self.columns.items():
+            where = layout.dest[name]
+            positions[where] = columns_of(batch.entities[name].values, columns)
+            known[where] = batch.visible.get(name, True)
+        if self.heading is None:
+            return Places(positions, known, None)
+        (column, steps), name = self.heading, self.setting.reference
+        heading = features.new_zeros(layout.num_rows)
+        heading[layout.dest[name]] = radians(batch.entities[name].values[:, column], steps)
+        return Places(positions, known, heading)
+
+
+def frames_of(actors: RaggedTensor) -> FrameNumbers:
+    """The frame of each of the actors (A,): what a GPU knows, too, is not asked of it."""
+    lengths = actors.host_offsets.diff()
+    frames = torch.arange(len(lengths), device="cpu").repeat_interleave(lengths)
+    return FrameNumbers.of(frames, actors.values.device)
+
+
+def _middles(places: Places, frames: Tensor, count: int) -> Tensor:
+    """(B, K): the mean position of each frame, zeros where nobody has one."""
+    known = places.known.to(places.positions.dtype)
+    zeros = places.positions.new_zeros(count, places.positions.shape[1])
+    totals = zeros.index_add(0, frames, places.positions * known[:, None])
+    numbers = known.new_zeros(count).index_add(0, frames, known)
+    return totals / numbers.clamp_min(1)[:, None]

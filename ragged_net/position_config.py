@@ -1,0 +1,259 @@
+"""RelativePosition and Translation: what a network is told about the positions of entities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from entity_env.spaces import Discrete, ObsSpace, Position
+from ragged_net.errors import NetConfigError, nearest
+
+__all__ = ["KINDS", "RelativePosition", "Translation", "positions_of"]
+
+KINDS = ("waves", "mlp", "none")
+
+
+@dataclass(frozen=True)
+class RelativePosition:
+    """How pairs of entities see each other's positions.
+
+    Args:
+        features: For each entity type with positions, the names of its coordinates, such as
+            ``{"Mine": ["x", "y"], "Robot": ["x", "y"]}``; types that are left out have none. None:
+            the types whose ``Position`` the space declares.
+        kind: ``waves`` turns queries, keys and values (``relative_position.py``): compiled, and at
+            home in every attention backend. ``mlp`` adds a bias to the scores
+            (``position_bias.py``): it knows headings and costs a pass over all pairs in torch.
+            ``none`` leaves declared positions alone.
+        unit: The smallest offset that matters.
+        extent: The largest offset along one axis that is told from smaller ones.
+        absolute: Whether coordinates are embedded as features, too. Without, a network cannot tell
+            where on the map something happens, and plays on larger maps as on those it knows.
+        heading: For an entity type the feature with its heading, radians from the x axis to the
+            left or a ``Discrete`` share of a full turn. These entities see offsets turned into it:
+            x ahead, y to the left. With ``mlp`` alone, and two coordinates.
+
+    Raises:
+        NetConfigError: A value out of range, or values that contradict each other.
+    """
+
+    features: Mapping[str, Sequence[str]] | None = None
+    kind: str = "waves"
+    unit: float = 1.0
+    extent: float = 16.0
+    absolute: bool = False
+    heading: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Check all values."""
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise NetConfigError(
+                "relative_position.kind does not exist",
+                received=repr(self.kind),
+                options=KINDS,
+                hint=nearest(self.kind, KINDS),
+            )
+        for name in ("unit", "extent"):
+            _check_length(name, getattr(self, name))
+        if self.extent < self.unit:
+            raise NetConfigError(
+                "relative_position.extent is smaller than its unit",
+                expected=f"extent >= {self.unit:g}",
+                received=f"{self.extent:g}",
+            )
+        _check_flag("relative_position.absolute", self.absolute)
+        if self.features is not None:
+            found = _coordinates("relative_position.features", self.features)
+            object.__setattr__(self, "features", found)
+        if self.heading is not None:
+            object.__setattr__(self, "heading", self._headings())
+
+    def _headings(self) -> dict[str, str]:
+        heading = self.heading
+        if not isinstance(heading, Mapping) or not all(
+            isinstance(own, str) for own in heading.values()
+        ):
+            raise NetConfigError(
+                "relative_position.heading is no mapping",
+                expected="names of features by entity type, such as {Vehicle: direction}",
+                received=repr(heading),
+            )
+        if heading and self.kind != "mlp":
+            raise NetConfigError(
+                f"relative_position.heading cannot be had with kind={self.kind!r}",
+                expected="kind='mlp', or net.translation with a heading",
+                received=repr(dict(heading)),
+            )
+        return dict(heading)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """Moves the positions of a frame into that of a reference entity, before they are embedded.
+
+    Args:
+        reference: The entity type of the reference.
+        features: The coordinates of each entity type, as in ``RelativePosition``.
+        heading: A feature of the reference: positions are turned, too, x ahead and y to the left.
+        distance: Whether the distance to the reference, and the unit vector to the entity, are
+            appended to the features.
+        each_actor: Each actor sees the frame from where it is itself, with its own heading if it is
+            of the reference's type. That takes a pass through the network for each action, in which
+            there is a frame for each actor, and one for the value, which sees positions from the
+            middle of each frame. Without, a frame may hold no second reference entity.
+
+    Raises:
+        NetConfigError: A value of another kind.
+    """
+
+    reference: str
+    features: Mapping[str, Sequence[str]] | None = None
+    heading: str | None = None
+    distance: bool = False
+    each_actor: bool = False
+
+    def __post_init__(self) -> None:
+        """Check all values."""
+        for name in ("reference", "heading"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and (name == "reference" or value is not None):
+                raise NetConfigError(
+                    f"translation.{name} is no name", expected="a string", received=repr(value)
+                )
+        for name in ("distance", "each_actor"):
+            _check_flag(f"translation.{name}", getattr(self, name))
+        if self.features is not None:
+            found = _coordinates("translation.features", self.features)
+            object.__setattr__(self, "features", found)
+
+
+Setting = RelativePosition | Translation
+
+
+def positions_of(
+    obs_space: ObsSpace, setting: Setting | None, where: str = "relative_position"
+) -> dict[str, Position]:
+    """The position of each entity type that has one for the network; empty where it wants none.
+
+    Raises:
+        NetConfigError: Names that the space does not have, or coordinates of different numbers.
+    """
+    if isinstance(setting, RelativePosition) and setting.kind == "none":
+        return {}
+    found = {
+        name: entity.position
+        for name, entity in obs_space.entities.items()
+        if entity.position is not None
+    }
+    if setting is not None and setting.features is not None:
+        found = {name: Position(*own) for name, own in setting.features.items()}
+    elif setting is not None and not found:
+        raise NetConfigError(
+            f"{where} names no features, and the space declares no Position",
+            expected=f"{where}.features={{Mine: [x, y], ...}}, or an entity type with "
+            'Position("x", "y") among its features',
+        )
+    for name, position in found.items():
+        for feature in position.names:
+            _check_feature(obs_space, f"{where}.features", name, feature, discrete=False)
+    numbers = {name: len(position.names) for name, position in found.items()}
+    if len(set(numbers.values())) > 1:
+        raise NetConfigError(
+            f"{where} compares positions with different numbers of coordinates",
+            expected="the same number for all entity types",
+            received=", ".join(f"{name!r}: {number}" for name, number in numbers.items()),
+        )
+    for name, feature in _headings_of(setting).items():
+        _check_feature(obs_space, f"{where}.heading", name, feature, discrete=True)
+        if numbers.get(name) != 2:
+            raise NetConfigError(
+                f"{where}.heading: {name!r} has no position in a plane",
+                expected="a position with two coordinates",
+                received=f"{numbers.get(name, 0)}",
+            )
+    if isinstance(setting, Translation):
+        _check_type(obs_space, f"{where}.reference", setting.reference)
+        if setting.reference not in found:
+            raise NetConfigError(
+                f"{where}.reference: {setting.reference!r} has no position", options=found
+            )
+    # In the order of the space, whatever order the setting has.
+    return {name: found[name] for name in obs_space.entities if name in found}
+
+
+def _headings_of(setting: Setting | None) -> dict[str, str]:
+    if isinstance(setting, Translation):
+        return {} if setting.heading is None else {setting.reference: setting.heading}
+    return dict((setting.heading if setting is not None else None) or {})
+
+
+def _check_type(obs_space: ObsSpace, where: str, name: str) -> None:
+    if name not in obs_space.entities:
+        raise NetConfigError(
+            f"{where} has an unknown entity type {name!r}",
+            options=obs_space.entities,
+            hint=nearest(name, obs_space.entities),
+        )
+
+
+def _check_feature(
+    obs_space: ObsSpace, where: str, name: str, feature: str, *, discrete: bool
+) -> None:
+    """Raise unless an entity type has a feature, which may be ``discrete``."""
+    _check_type(obs_space, where, name)
+    entity = obs_space.entities[name]
+    if feature not in entity.names:
+        raise NetConfigError(
+            f"{where}: entity type {name!r} has no feature {feature!r}",
+            options=entity.names,
+            hint=nearest(feature, entity.names),
+        )
+    if not discrete and isinstance(entity.features[entity.names.index(feature)], Discrete):
+        raise NetConfigError(
+            f"{where}: {feature!r} of {name!r} is a discrete feature", expected="a continuous one"
+        )
+
+
+def _check_length(name: str, value: object) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:  # type: ignore[operator]
+        raise NetConfigError(
+            f"relative_position.{name} is out of range",
+            expected="a finite number > 0",
+            received=repr(value),
+        )
+
+
+def _check_flag(where: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise NetConfigError(
+            f"{where} is no truth value", expected="true or false", received=repr(value)
+        )
+
+
+def _coordinates(where: str, features: object) -> dict[str, tuple[str, ...]]:
+    """The names of coordinates by entity type, checked as far as no space is needed."""
+    hint = f"{where}: {{Mine: [x, y], Robot: [x, y]}}"
+    if not isinstance(features, Mapping) or not features:
+        raise NetConfigError(
+            f"{where} names no entity type",
+            expected="a mapping from entity types to the names of their coordinates",
+            received=repr(features),
+            hint=hint,
+        )
+    for name, own in features.items():
+        if (
+            isinstance(own, str)
+            or not isinstance(own, Sequence)
+            or not 1 <= len(own) <= 3
+            or not all(isinstance(part, str) and part for part in own)
+            or len(set(own)) < len(own)
+        ):
+            raise NetConfigError(
+                f"{where} of {name!r} are no coordinates",
+                expected="one to three different names of features",
+                received=repr(own),
+                hint=hint,
+            )
+    return {name: tuple(own) for name, own in features.items()}

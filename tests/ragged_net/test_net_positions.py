@@ -1,0 +1,460 @@
+"""Networks that see offsets between entities: fast paths, slow ones, and what must not matter."""
+
+import itertools
+import math
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+import torch
+from net_support import choices
+from torch.testing import assert_close
+
+from entity_env.spaces import (
+    CategoricalActionSpace,
+    Discrete,
+    Entity,
+    ObsSpace,
+    Position,
+    SelectEntityActionSpace,
+)
+from ragged_net import (
+    CategoricalActors,
+    EntityBatch,
+    Frames,
+    Layout,
+    NetConfig,
+    RaggedNet,
+    RaggedTensor,
+    RelativePosition,
+    SelectActors,
+    Translation,
+    plain_torch,
+    ragged_attention,
+)
+from ragged_net.errors import NetConfigError, ReferenceEntityError, ShapeError
+from ragged_net.model.geometry import into_frame
+from ragged_net.model.position_bias import PlaceReader
+from ragged_net.model.relative_position import PositionWaves
+from ragged_net.model.transformer import TransformerBlock
+
+SPACE = ObsSpace(
+    ["time"],
+    {
+        "Mine": Entity([Position("x", "y")]),
+        "Robot": Entity([Position("x", "y"), Discrete("heading", 8), "hp"]),
+        "Wall": Entity(["height"]),
+    },
+)
+ACTIONS = {"Move": CategoricalActionSpace(["a", "b", "c"]), "Fire": SelectEntityActionSpace()}
+FRAMES = [(2, 1, 0), (0, 0, 0), (5, 3, 1), (1, 0, 0), (0, 2, 2), (5, 3, 1), (0, 0, 3)]
+WAVES = RelativePosition()
+MLP = RelativePosition(kind="mlp", heading={"Robot": "heading"})
+AGREE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+def make_batch(frames=FRAMES, seed=0, whole=False):
+    """Robots move, and fire at anything."""
+    torch.manual_seed(seed)
+    lengths = dict(zip(SPACE.entities, zip(*frames, strict=True), strict=True))
+    entities = {}
+    for name, width in (("Mine", 2), ("Robot", 4), ("Wall", 1)):
+        values = torch.randn(sum(lengths[name]), width) * 4
+        if name == "Robot":
+            values[:, 2] = torch.randint(8, (len(values),)).float()
+        entities[name] = RaggedTensor.from_lengths(values, list(lengths[name]))
+    robots = [range(mines, mines + robots) for mines, robots, _ in frames]
+    actors = RaggedTensor.from_lengths(
+        torch.tensor([i for own in robots for i in own], dtype=torch.int64), [*map(len, robots)]
+    )
+    totals = [sum(own) if own[1] else 0 for own in frames]
+    actees = RaggedTensor.from_lengths(
+        torch.tensor([i for total in totals for i in range(total)], dtype=torch.int64), totals
+    )
+    moves = CategoricalActors(actors, torch.ones(actors.num_rows, 3, dtype=torch.bool))
+    features = torch.randn(len(frames), 1)
+    return EntityBatch(
+        entities, features, {}, {"Move": moves, "Fire": SelectActors(actors, actees)}
+    )
+
+
+def make_net(dim=32, heads=2, layers=2, **settings):
+    torch.manual_seed(1)
+    net = RaggedNet(SPACE, ACTIONS, NetConfig(dim=dim, heads=heads, layers=layers, **settings))
+    with torch.no_grad():
+        for head in net.heads:
+            for parameter in head.parameters():
+                parameter.normal_(std=0.5)
+    return net
+
+
+def results(net, batch, plain=False):
+    """All results, and the gradients of all weights, of given choices."""
+    given = choices(net(batch, greedy=True))
+    net.zero_grad()
+    with plain_torch() if plain else nullcontext():
+        output = net(batch, given=given)
+    parts = [part for own in output.actions.values() for part in (own.log_prob, own.entropy)]
+    flat = torch.cat([output.value, *parts])
+    (flat * torch.linspace(-1, 1, len(flat))).mean().backward()
+    gradients = [own.grad.flatten() for own in net.parameters() if own.grad is not None]
+    return flat.detach(), torch.cat(gradients)
+
+
+def moved(batch, change):
+    """The batch with ``change(positions, headings)`` in the place of both."""
+    entities = dict(batch.entities)
+    for name in ("Mine", "Robot"):
+        values = batch.entities[name].values.clone()
+        heading = values[:, 2] if name == "Robot" else None
+        values[:, :2], turned = change(values[:, :2], heading)
+        if name == "Robot":
+            values[:, 2] = turned
+        entities[name] = batch.entities[name].with_values(values)
+    return replace(batch, entities=entities)
+
+
+@pytest.mark.parametrize(("dim", "heads"), [(32, 4), (32, 2), (96, 4), (64, 1)])
+def test_compiled_blocks_turn_as_torch_does(dim, heads):
+    pytest.importorskip("numba")
+    net, batch = make_net(dim, heads), make_batch(FRAMES * 9)  # short frames share vectors
+    (fast, slope), (slow, expected) = (results(net, batch, plain) for plain in (False, True))
+    assert_close(fast, slow, **AGREE)
+    assert_close(slope, expected, **AGREE)
+
+
+def test_long_frames_turn_as_short_ones_do():
+    """500 entities take another kernel, and one entity none but itself."""
+    net = make_net()
+    for frames in ([(490, 10, 0)], [(0, 1, 0)], [(300, 1, 2), (1, 1, 1)]):
+        batch = make_batch(frames)
+        (fast, slope), (slow, expected) = (results(net, batch, plain) for plain in (False, True))
+        assert_close(fast, slow, **AGREE)
+        assert_close(slope, expected, **AGREE)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_attention_with_waves_is_that_of_turned_offsets(fused):
+    """Slow reference: each pair by itself, its key and value turned by the offset between them."""
+    torch.manual_seed(0)
+    config = NetConfig(dim=32, heads=2, attention="auto" if fused else "reference")
+    batch, waves = make_batch(), PositionWaves(SPACE, config)
+    layout = Layout.of(batch)
+    turns = waves(batch, layout)
+    block, x = TransformerBlock(config), torch.randn(layout.num_rows, 32)
+    frames = Frames(layout.offsets, layout.num_rows, turns=turns)
+    positions, known = torch.zeros(layout.num_rows, 2), torch.zeros(layout.num_rows)
+    for name in ("Mine", "Robot"):
+        positions[layout.dest[name]] = batch.entities[name].values[:, :2]
+        known[layout.dest[name]] = 1
+    angles = waves.weight[:32].view(2, 8, 2, 2)[:, :, 0]  # (heads, pairs, axes)
+    speaks = (angles == 0).all(-1)  # the pairs that do not turn
+    qkv = block.qkv(block.norm_attention(x)).view(-1, 3, 2, 8, 2)
+    rows = []
+    for start, end in zip(layout.offsets[:-1].tolist(), layout.offsets[1:].tolist(), strict=True):
+        for i in range(start, end):
+            scores, values = [], []
+            for j in range(start, end):
+                angle = (angles * (positions[j] - positions[i])).sum(-1)  # (heads, pairs)
+                heard = torch.where(speaks, 1.0, known[i] * known[j])
+                key, value = (_turned(qkv[j, part], angle) * heard[..., None] for part in (1, 2))
+                scores.append((qkv[i, 0] * key).sum((1, 2)) / 4)  # sqrt(16)
+                values.append(value)
+            weights = torch.stack(scores).softmax(0)
+            rows.append((weights[..., None, None] * torch.stack(values)).sum(0).flatten())
+    after = x + block.out(torch.stack(rows))
+    expected = after + block.mlp(block.norm_mlp(after))
+    assert_close(block(x, frames), expected, **AGREE)
+
+
+def _turned(pairs, angle):
+    a, b = pairs.unbind(-1)
+    return torch.stack([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
+
+
+@pytest.mark.parametrize("setting", [WAVES, MLP])
+def test_where_a_frame_is_does_not_matter_and_where_its_entities_are_does(setting):
+    net, batch = make_net(relative_position=setting), make_batch()
+    before = net(batch, given=(given := choices(net(batch, greedy=True)))).value
+    elsewhere = moved(batch, lambda xy, heading: (xy + torch.tensor([40.0, -7.0]), heading))
+    assert_close(net(elsewhere, given=given).value, before, rtol=1e-4, atol=1e-4)
+    apart = moved(batch, lambda xy, heading: (xy * 1.3, heading))
+    assert (net(apart, given=given).value - before).abs().max() > 1e-3
+
+
+def test_turning_a_frame_with_its_headings_changes_nothing():
+    """The vehicles' headings must not be embedded for that, so the net sees them as 0 otherwise."""
+    net, batch = make_net(relative_position=MLP), make_batch()
+    with torch.no_grad():
+        net.encoder.embedding.types[1].tables[0].weight.zero_()
+    # Headings are eighths of a turn; mines have none, so they must not act as observers: bias 0.
+    turned = moved(
+        batch,
+        lambda xy, heading: (
+            into_frame(xy, torch.tensor(-math.pi / 2)),
+            None if heading is None else (heading + 2) % 8,
+        ),
+    )
+    layout = Layout.of(batch)
+    reader = PlaceReader(SPACE, net.config)
+    robots = layout.dest["Robot"]
+    bias = net.encoder.transformer.blocks[0].bias
+    rows = [_rows(reader(own, layout)) for own in (batch, turned)]
+    start, end = layout.offsets[2:4].tolist()
+    before, after = (bias.biases(own[None, start:end])[0] for own in rows)
+    observers = [int(row) - start for row in robots if start <= row < end]
+    assert_close(after[:, observers], before[:, observers], rtol=1e-4, atol=1e-4)
+    assert (after - before).abs().max() > 1e-3  # as mines have no heading
+
+
+def _rows(places):
+    return torch.cat([places.positions, places.known[:, None].float(), places.heading[:, None]], 1)
+
+
+@pytest.mark.parametrize("setting", [WAVES, MLP])
+def test_neighbours_and_the_order_of_entities_change_nothing(setting):
+    net, batch = make_net(relative_position=setting), make_batch()
+    value = net.value(batch)
+    alone = torch.cat([net.value(batch.select(torch.tensor([b]))) for b in range(len(FRAMES))])
+    assert_close(alone, value, **AGREE)
+    mines = batch.entities["Mine"]
+    order = torch.cat(
+        [torch.arange(end - 1, start - 1, -1) for start, end in _pairs(mines.offsets.tolist())]
+    )
+    shuffled = mines.with_values(mines.values[order])
+    other = replace(batch, entities={**batch.entities, "Mine": shuffled})
+    assert_close(net.value(other), value, **AGREE)
+
+
+def _pairs(offsets):
+    return itertools.pairwise(offsets)
+
+
+@pytest.mark.parametrize("kind", ["waves", "mlp"])
+def test_gradients_are_those_of_differences(kind):
+    torch.manual_seed(0)
+    config = NetConfig(dim=8, heads=2, relative_position=RelativePosition(kind=kind))
+    batch = make_batch([(2, 1, 1), (1, 0, 0)])
+    layout = Layout.of(batch)
+    turns = PositionWaves(SPACE, config)(batch, layout).double()
+    frames = Frames(layout.offsets, layout.num_rows, turns=turns)
+    if kind == "mlp":
+        places = PlaceReader(SPACE, config)(batch, layout)
+        places = places._replace(positions=places.positions.double())
+        frames = Frames(layout.offsets, layout.num_rows, places=places)
+    block = TransformerBlock(config, 2 if kind == "mlp" else 0).double()
+    x = torch.randn(layout.num_rows, 8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda rows: block(rows, frames), (x,))
+
+
+def test_a_bias_is_added_between_entities_that_both_have_a_position():
+    net, batch = make_net(relative_position=MLP), make_batch([(1, 1, 1)])
+    bias = net.encoder.transformer.blocks[0].bias
+    found = bias.biases(_rows(PlaceReader(SPACE, net.config)(batch, Layout.of(batch)))[None])[0]
+    assert torch.equal(found[:, 2], torch.zeros(2, 3))
+    assert torch.equal(found[:, :, 2], found[:, 2])
+    mine, robot = (batch.entities[name].values[0] for name in ("Mine", "Robot"))
+    # The robot looks along an eighth of a turn for each step of its heading.
+    offset = into_frame(mine[:2] - robot[:2], robot[2] * math.pi / 4)
+    assert_close(found[:, 1, 0], bias(offset), **AGREE)
+    assert_close(found[:, 0, 1], bias(robot[:2] - mine[:2]), **AGREE)
+
+
+def test_a_declared_position_needs_no_setting_and_can_be_declined():
+    plain = make_net(relative_position=RelativePosition(kind="none"))
+    assert plain.encoder.waves is None
+    assert plain.encoder.embedding.types[0].project is not None
+    declared, named = (
+        make_net(relative_position=setting)
+        for setting in (None, RelativePosition({"Robot": ["x", "y"], "Mine": ["x", "y"]}))
+    )
+    assert torch.equal(declared.value(make_batch()), named.value(make_batch()))
+    assert declared.encoder.embedding.types[0].project is None  # nothing but a position
+
+
+def test_types_that_are_left_out_keep_their_features():
+    net = make_net(relative_position=RelativePosition({"Robot": ["x", "y"]}))
+    assert net.encoder.embedding.types[0].project.in_features == 2
+    assert net.encoder.embedding.types[1].project.in_features == 1
+    absolute = make_net(relative_position=RelativePosition(absolute=True))
+    assert absolute.encoder.embedding.types[0].project.in_features == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"kind": "wave"}, r"(?s)kind does not exist.*'waves'"),
+        ({"unit": 0}, "unit is out of range"),
+        ({"unit": 4.0, "extent": 2.0}, "smaller than its unit"),
+        ({"absolute": "yes"}, "no truth value"),
+        ({"features": {}}, "names no entity type"),
+        ({"features": {"Mine": "xy"}}, "no coordinates"),
+        ({"features": {"Mine": ["x", "x"]}}, "no coordinates"),
+        ({"features": {"Mien": ["x", "y"]}}, r"(?s)unknown entity type 'Mien'.*'Mine'"),
+        ({"features": {"Mine": ["x", "z"]}}, "no feature 'z'"),
+        ({"features": {"Robot": ["x", "heading"]}}, "discrete"),
+        ({"features": {"Mine": ["x"], "Robot": ["x", "y"]}}, "different numbers of coordinates"),
+        ({"heading": {"Robot": "heading"}}, r"(?s)kind='waves'.*kind='mlp'"),
+        ({"kind": "mlp", "heading": {"Wall": "height"}}, "no position in a plane"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings, match):
+    with pytest.raises(NetConfigError, match=match):
+        make_net(relative_position=RelativePosition(**settings))
+
+
+def test_combinations_that_do_not_work_are_refused():
+    with pytest.raises(NetConfigError, match="attention='numba'"):
+        NetConfig(relative_position=MLP, attention="numba")
+    with pytest.raises(NetConfigError, match="too few"):
+        make_net(dim=12, heads=2)
+    nowhere = ObsSpace(entities={"Mine": Entity(["x", "y"])})
+    with pytest.raises(NetConfigError, match="declares no Position"):
+        RaggedNet(nowhere, ACTIONS, NetConfig(relative_position=WAVES))
+
+
+# Translation.
+
+
+def seen_by_robots(**settings):
+    return NetConfig(dim=32, heads=2, layers=1, translation=Translation("Robot", **settings))
+
+
+def test_positions_move_into_the_frame_of_the_reference():
+    batch = make_batch([(1, 1, 1), (2, 0, 0), (0, 0, 0)])
+    values = {"Mine": [[3.0, 5.0], [1.0, 1.0], [3.0, 1.0]], "Robot": [[1.0, 1.0, 2.0, 0.5]]}
+    entities = {
+        name: own.with_values(torch.tensor(values[name])) if name in values else own
+        for name, own in batch.entities.items()
+    }
+    batch = replace(batch, entities=entities)
+    net = RaggedNet(SPACE, ACTIONS, seen_by_robots(heading="heading", distance=True))
+    seen = net.translation(batch)
+    # From (1, 1) the mine is at (2, 4). The robot looks up (2 of 8 eighths): x ahead is 4, and what
+    # is to the right has negative y, -2. The distance is sqrt(20) = 4.4721.
+    root = math.sqrt(20)
+    expected = [4.0, -2.0, root, 4 / root, -2 / root]
+    assert_close(seen.entities["Mine"].values[0], torch.tensor(expected), **AGREE)
+    robot = torch.tensor([0.0, 0.0, 2.0, 0.5, 0.0, 0.0, 0.0])
+    assert_close(seen.entities["Robot"].values[0], robot, **AGREE)
+    # Without a robot: from the middle (2, 1) of the two mines.
+    assert_close(seen.entities["Mine"].values[1:, :2], torch.tensor([[-1.0, 0.0], [1.0, 0.0]]))
+    assert torch.equal(seen.entities["Wall"].values, batch.entities["Wall"].values)
+    assert torch.equal(batch.entities["Mine"].values[0], torch.tensor([3.0, 5.0]))  # as it was
+    net.update_statistics(batch)
+    assert net(batch).value.shape == (3,)
+
+
+def test_two_references_in_a_frame_are_an_error_that_names_the_way_out():
+    net = RaggedNet(SPACE, ACTIONS, seen_by_robots())
+    for use in (net, net.value, net.update_statistics):
+        with pytest.raises(ReferenceEntityError, match=r"(?s)frame 2.*'Robot'.*each_actor"):
+            use(make_batch())
+
+
+def test_each_actor_sees_the_frame_from_where_it_is():
+    """The same as one call for each robot, in a frame that is moved by hand to where it is."""
+    config = seen_by_robots(heading="heading", each_actor=True)
+    torch.manual_seed(1)
+    net, batch = RaggedNet(SPACE, ACTIONS, config), make_batch()
+    given = choices(net(batch, greedy=True))
+    together = net(batch, given=given)
+    robots, row = batch.entities["Robot"], 0
+    for b, (start, end) in enumerate(_pairs(robots.offsets.tolist())):
+        frame = batch.select(torch.tensor([b]))
+        for own in robots.values[start:end]:
+            angle = own[2] * math.pi / 4
+            here = moved(frame, lambda xy, h, o=own, a=angle: (into_frame(xy - o[:2], a), h))
+            layout = Layout.of(here, net.with_global, tuple(SPACE.entities))
+            actor = batch.actions["Move"].actors.values[row : row + 1]
+            actees = torch.arange(frame.num_entities)
+            found = net.encoder(here, layout, None, [actor, actees]).rows
+            mask = torch.ones(1, 3, dtype=torch.bool)
+            move = net.heads[0](found[0], mask).log_probs[0, given["Move"][row]]
+            assert_close(together.actions["Move"].log_prob[row], move, **AGREE)
+            query, key = net.heads[1].query(found[0]), net.heads[1].key(found[1])
+            chances = (query @ key.T / query.shape[1] ** 0.5).log_softmax(-1)[0]
+            fire = chances[given["Fire"][row]]
+            assert_close(together.actions["Fire"].log_prob[row], fire, **AGREE)
+            row += 1
+    assert row == robots.num_rows
+    assert torch.equal(together.value, net.value(batch))
+    pairs = together.actions["Fire"].probs
+    assert pairs.lengths.tolist() == [sum(own) * own[1] for own in FRAMES]
+    net.update_statistics(batch)
+    nobody = batch.select(torch.tensor([1, 3, 6]))
+    assert net(nobody).actions["Move"].chosen.num_rows == 0
+
+
+def test_a_translation_that_does_not_fit_is_refused():
+    for settings, match in (
+        ({"reference": "Robto"}, r"(?s)unknown entity type 'Robto'.*'Robot'"),
+        ({"reference": "Wall"}, "'Wall' has no position"),
+        ({"reference": "Robot", "heading": "hp2"}, "no feature 'hp2'"),
+        ({"reference": "Robot", "distance": 1}, "no truth value"),
+        ({"reference": 3}, "no name"),
+    ):
+        with pytest.raises(NetConfigError, match=match):
+            RaggedNet(SPACE, ACTIONS, NetConfig(translation=Translation(**settings)))
+    with pytest.raises(NetConfigError, match="different frames"):
+        RaggedNet(SPACE, ACTIONS, seen_by_robots(), NetConfig())
+
+
+# Attention by itself.
+
+
+def test_attention_turns_in_kernels_as_in_torch():
+    torch.manual_seed(0)
+    offsets = torch.tensor([0, 3, 3, 4, 24])
+    qkv = torch.randn(24, 3, 2, 8, requires_grad=True)
+    angles = torch.randn(24, 8)
+    sines = torch.stack([-angles.sin(), angles.sin()], -1).flatten(1)
+    turns = torch.stack([angles.cos().repeat_interleave(2, 1), sines], 1)
+    hidden = torch.rand(24) < 0.3
+    for backend in ("auto", "grouped"):
+        fast = ragged_attention(qkv, offsets, hidden, backend, turns=turns)
+        (slope,) = torch.autograd.grad(fast.square().sum(), qkv)
+        with plain_torch():
+            slow = ragged_attention(qkv, offsets, hidden, "reference", turns=turns)
+            (expected,) = torch.autograd.grad(slow.square().sum(), qkv)
+        assert_close(fast, slow, **AGREE)
+        assert_close(slope, expected, **AGREE)
+    assert (fast - ragged_attention(qkv, offsets, hidden)).abs().max() > 0.1
+    with pytest.raises(ShapeError, match=r"(?s)turns.*\(24, 2, 16\)"):
+        ragged_attention(qkv, offsets, turns=turns[1:])
+
+
+def test_turns_that_are_learned_get_a_gradient():
+    """Kernels know none, so torch turns."""
+    torch.manual_seed(0)
+    config = NetConfig(dim=32, heads=2)
+    frames = Frames(torch.tensor([0, 4]), 4, turns=torch.randn(4, 2, 32, requires_grad=True))
+    TransformerBlock(config)(torch.randn(4, 32), frames).sum().backward()
+    assert frames.turns.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("setting", [WAVES, MLP])
+def test_nobody_sees_what_is_hidden_nor_where_it_is(setting):
+    net, batch = make_net(relative_position=setting), make_batch()
+    shown = torch.arange(batch.entities["Mine"].num_rows) % 2 == 0
+    batch = replace(
+        batch,
+        visible={"Mine": shown},
+        actions={"Move": batch.actions["Move"], "Fire": _nobody(batch)},
+    )
+    given = choices(net(batch, greedy=True))
+    before = net(batch, given=given)
+    mines = batch.entities["Mine"]
+    elsewhere = mines.with_values(torch.where(shown[:, None], mines.values, mines.values + 3))
+    after = net(replace(batch, entities={**batch.entities, "Mine": elsewhere}), given=given)
+    assert_close(after.actions["Move"].log_prob, before.actions["Move"].log_prob, **AGREE)
+    assert (after.value - before.value).abs().max() > 1e-4
+    with plain_torch():
+        slow = net(batch, given=given)
+    assert_close(slow.value, before.value, **AGREE)
+    assert_close(slow.actions["Move"].log_prob, before.actions["Move"].log_prob, **AGREE)
+
+
+def _nobody(batch):
+    none = RaggedTensor.from_lengths(torch.zeros(0, dtype=torch.int64), [0] * batch.num_frames)
+    return SelectActors(none, none)
