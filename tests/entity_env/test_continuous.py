@@ -86,12 +86,12 @@ def test_inner_bounds_are_the_outermost_float32_within():
     # float32(0.1) = 0.100000001490... lies above 0.1, and the float32 before it below.
     low, high = ContinuousActionSpace([0.1, -0.1, -1e300, 0.5], [0.2, 0.1, 1e-300, 1]).inner_bounds
     for bound, inner in zip([0.1, -0.1, -1e300, 0.5], low, strict=True):
-        assert inner >= bound
+        assert float(inner) >= bound
         with np.errstate(over="ignore"):
-            assert np.nextafter(np.float32(inner), np.float32(-np.inf)) < bound
+            assert float(np.nextafter(np.float32(inner), np.float32(-np.inf))) < bound
     for bound, inner in zip([0.2, 0.1, 1e-300, 1], high, strict=True):
-        assert inner <= bound
-        assert np.nextafter(np.float32(inner), np.float32(np.inf)) > bound
+        assert float(inner) <= bound
+        assert float(np.nextafter(np.float32(inner), np.float32(np.inf))) > bound
     assert low[0] == float(np.float32(0.1))
     assert high[1] == float(np.nextafter(np.float32(0.1), np.float32(0)))
 
