@@ -458,3 +458,9 @@ def test_nobody_sees_what_is_hidden_nor_where_it_is(setting):
 def _nobody(batch):
     none = RaggedTensor.from_lengths(torch.zeros(0, dtype=torch.int64), [0] * batch.num_frames)
     return SelectActors(none, none)
+
+
+@pytest.mark.parametrize("other", [{"memory": "lstm"}, {"action_order": ["Move", "Target"]}])
+def test_a_frame_for_each_actor_has_no_memory_and_no_order(other):
+    with pytest.raises(NetConfigError, match="each_actor and .* do not go together"):
+        NetConfig(translation=Translation("A", each_actor=True), **other)
