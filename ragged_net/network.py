@@ -46,6 +46,7 @@ from ragged_net.model.read_rows import Encoded
 from ragged_net.model.translation import Translator, frames_of
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
+from ragged_net.transfer import send
 
 __all__ = ["NetOutput", "RaggedNet"]
 
@@ -517,7 +518,7 @@ def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:
 def _of_copies(action: SelectActors, pairs: Pairs) -> Pairs:
     """The same ``pairs`` where each actor has its frame, with its actees, for itself."""
     actors = action.actors
-    ends = torch.arange(actors.num_rows + 1, device=actors.values.device)
-    alone = RaggedTensor(actors.values, ends)
+    ends = torch.arange(actors.num_rows + 1)
+    alone = RaggedTensor.unchecked(actors.values, send(ends, actors.values.device), ends)
     own = Pairs.of(SelectActors(alone, action.actees.select(frames_of(actors))))
     return replace(own, mask=pairs.mask)

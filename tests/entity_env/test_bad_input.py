@@ -79,8 +79,9 @@ def test_every_error_class_is_raised_by_some_mistake():
         for name, value in vars(errors).items()
         if name in errors.__all__ and isinstance(value, type) and value is not EntityEnvError
     }
-    # What only check_env, recordings and interop raise is tested with them.
+    # What only check_env, recordings, seats and interop raise is tested with them.
     elsewhere = {
+        errors.SeatError,
         errors.DeterminismError,
         errors.RecordingError,
         errors.CapacityError,

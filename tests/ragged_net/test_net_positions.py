@@ -462,5 +462,5 @@ def _nobody(batch):
 
 @pytest.mark.parametrize("other", [{"memory": "lstm"}, {"action_order": ["Move", "Target"]}])
 def test_a_frame_for_each_actor_has_no_memory_and_no_order(other):
-    with pytest.raises(NetConfigError, match="each_actor and .* do not go together"):
+    with pytest.raises(NetConfigError, match=r"each_actor and .* do not go together"):
         NetConfig(translation=Translation("A", each_actor=True), **other)
