@@ -213,7 +213,7 @@ def check_given(
         if choices.shape != shape:
             raise ShapeError(
                 f"given[{name!r}] has the wrong shape",
-                expected=f"{shape}, a {'row' if is_continuous else 'choice'} for each actor",
+                expected=f"{shape}, one {'row' if is_continuous else 'choice'} for each actor",
                 received=tuple(choices.shape),
             )
         if choices.device != batch.device:
