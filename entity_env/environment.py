@@ -98,7 +98,11 @@ class Playable(ABC):
         raise StateError(f"{type(self).__name__} does not save its state", hint=_STATE_HINT)
 
     def set_state(self, state: Mapping[str, Any]) -> Any:
-        """Go back to what ``get_state`` returned, and return what is seen then."""
+        """Go back to what ``get_state`` returned, and return what is seen then.
+
+        An environment returns the observation of that moment; a game of several players those of
+        the seats that are asked, ``{seat: Observation}``.
+        """
         raise StateError(f"{type(self).__name__} does not restore its state", hint=_STATE_HINT)
 
     def has_state(self) -> bool:
@@ -106,7 +110,7 @@ class Playable(ABC):
         return (
             isinstance(self.rng, np.random.Generator)
             and type(self).get_state is not Playable.get_state
-            and type(self).set_state not in (Playable.set_state, Environment.set_state)
+            and type(self).set_state is not Playable.set_state
             and can_save(self)
         )
 
@@ -143,10 +147,6 @@ class Environment(Playable):
             actions: One entry for each action of the action space. Actions that nobody can take
                 this step have no actors; a global action that is not available is left out.
         """
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go back to what ``get_state`` returned, and return the observation of that moment."""
-        raise StateError(f"{type(self).__name__} does not restore its state", hint=_STATE_HINT)
 
 
 _STATE_HINT = "write get_state and set_state, as envs/minesweeper.py does"

@@ -99,7 +99,9 @@ class Game:
         """At least so many rows that games of several players have all of their seats."""
         if not has_seats(self.factory):
             return num_envs
-        seats = len(seats_of(self.factory(**self.settings)))
+        game = self.factory(**self.settings)
+        seats = len(seats_of(game))
+        game.close()
         return -(-num_envs // seats) * seats
 
     def rows(self, num_envs: int, seed: int) -> VecEnv:

@@ -92,27 +92,27 @@ class EntityBatch:
         """Check that all tensors, on the CPU, have the memory that their shapes speak of."""
         if self.device.type != "cpu" or not kernels.available() or torch.compiler.is_compiling():
             return
-        for tensor in self._tensors():
+        for where, tensor in self._tensors():
             # All there is to look at, but for views of parts of a storage.
             if tensor.untyped_storage().nbytes() < tensor.nbytes or tensor.storage_offset():
-                check_memory("a tensor of the batch", tensor)
+                check_memory(where, tensor)
 
-    def _tensors(self) -> Iterator[Tensor]:
-        """All that is read in torch."""
-        yield self.global_features
-        yield from self.visible.values()
-        for rows in self.entities.values():
-            yield rows.values
-        for action in self.actions.values():
-            yield action.actors.values
+    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """All that is read in torch, by what an error calls it."""
+        yield "the global features", self.global_features
+        yield from self.visible.items()
+        for name, rows in self.entities.items():
+            yield name, rows.values
+        for name, action in self.actions.items():
+            yield name, action.actors.values
             if isinstance(action, ContinuousActors):
                 continue
             if isinstance(action, CategoricalActors):
-                yield action.mask
+                yield name, action.mask
                 continue
-            yield action.actees.values
+            yield name, action.actees.values
             if action.mask is not None:
-                yield action.mask.values
+                yield name, action.mask.values
 
     @property
     def num_frames(self) -> int:

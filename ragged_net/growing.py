@@ -175,7 +175,10 @@ class GrowingBatch:
         self._started = True
         self._entities = {name: GrowingRagged(self._parts) for name in batch.entities}
         self._actions = {
-            name: _GROWING[type(actors)](self._parts) for name, actors in batch.actions.items()
+            name: next(grows for kind, grows in _GROWING.items() if isinstance(actors, kind))(
+                self._parts
+            )
+            for name, actors in batch.actions.items()
         }
 
 

@@ -16,7 +16,7 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
     check_action_space,
 )
-from ragged_net.actors import CategoricalActors, ContinuousActors, SelectActors
+from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.check import (
     Flags,
@@ -443,11 +443,10 @@ class RaggedNet(nn.Module):
         """The batch with positions as the network gets them; for the value, where actors differ."""
         if self.translation is None:
             return batch
-        return (
-            self.translation.middle(batch)
-            if self.translation.each_actor
-            else (self.translation(batch))
-        )
+        if self.translation.each_actor:
+            return self.translation.middle(batch)
+        moved: EntityBatch = self.translation(batch)
+        return moved
 
     def _all_seen(self, batch: EntityBatch) -> list[EntityBatch]:
         """All that ``_seen`` and ``_each`` show to the encoder."""
@@ -457,9 +456,7 @@ class RaggedNet(nn.Module):
             seen += [self.translation.each(batch, own)[0] for own in acting if own.num_rows]
         return seen
 
-    def _each(
-        self, batch: EntityBatch, action: CategoricalActors | SelectActors | ContinuousActors
-    ) -> tuple[Tensor, ...]:
+    def _each(self, batch: EntityBatch, action: Actors) -> tuple[Tensor, ...]:
         """The rows of an action's actors, and actees, each in a frame as the actor sees it."""
         assert self.translation is not None
         actors = action.actors

@@ -15,8 +15,8 @@ from entity_env.arguments import named_arguments
 from entity_env.batching.frame import Frame, typed_actions
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
-from entity_env.environment import Environment
-from entity_env.errors import SeatError, SettingError, nearest, shorten
+from entity_env.environment import MOST_RESETS, Environment, never_begins
+from entity_env.errors import ResetNeededError, SeatError, SettingError, nearest, shorten
 from entity_env.observation import Observation
 from entity_env.player.episodes import Policy
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
@@ -41,9 +41,11 @@ class MaskedEnvironment(Environment):
     Args:
         game: The game, or its class.
         opponents: Who plays the other seats: one for all, or a list with one for each. They are
-            drawn anew for each episode where they are more than one and seats are shuffled.
+            drawn anew for each episode where they are more than one and seats are shuffled. An
+            agent with a memory plays one seat; a run folder is loaded for each.
         shuffle_seats: Whether the learner gets another seat in each episode.
         seat: The learner's seat where seats are not shuffled; the first one if None.
+        trust: The consent to import code that opponents' run folders name.
         **settings: Of the game.
 
     Raises:
@@ -106,7 +108,18 @@ class MaskedEnvironment(Environment):
             opponent.seed(int(self.rng.integers(2**32)))
 
     def reset(self) -> Observation:
-        """Deal the seats, and play until the learner is asked."""
+        """Deal the seats, and play until the learner is asked.
+
+        Games that are over without it are not episodes, and others are begun.
+        """
+        for _ in range(MOST_RESETS):
+            shown = self._deal()
+            if shown is not None:
+                return shown
+        raise never_begins()
+
+    def _deal(self) -> Observation | None:
+        """Begin a game; what the learner sees at its first turn, or None where it has none."""
         opponents = list(self._opponents)
         if self._shuffle:
             self._learner = int(self.rng.integers(len(self._table.seats)))
@@ -116,16 +129,27 @@ class MaskedEnvironment(Environment):
         for opponent in opponents:
             opponent.reset()
         self._asked = {}
-        shown = self._play_on(self._table.reset(), 0.0, {})
-        if not shown.done:
-            shown.reward = 0.0
+        shown = self._play_on(self._table.reset())
+        if shown is None or shown.done:
+            return None
+        shown.reward = 0.0
         return shown
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Play until the learner is asked again, or out."""
-        return self._play_on(self._next({self._learner: actions}), 0.0, {})
+        """Play until the learner is asked again, or out.
 
-    def _play_on(self, told: Told, reward: float, metrics: dict[str, float]) -> Observation:
+        Raises:
+            ResetNeededError: The learner is not in a game.
+        """
+        if self._learner not in self._table.inside:
+            raise ResetNeededError("the learner is not in a game", hint="call reset() first")
+        shown = self._play_on(self._next({self._learner: actions}))
+        assert shown is not None  # a game is not over while somebody is in it: ``Table`` checks
+        return shown
+
+    def _play_on(self, told: Told) -> Observation | None:
+        """Play until the learner is asked, or out; None where the game is over without it."""
+        reward, metrics = 0.0, dict[str, float]()
         for _ in range(MOST_IDLE_STEPS):
             asked = self._note(told)
             own = told.get(self._learner)
@@ -137,8 +161,7 @@ class MaskedEnvironment(Environment):
                     shown.reward, shown.metrics = reward, metrics
                     return shown
             if self._table.is_over:
-                # The learner has never been asked, or another end than its own was missed.
-                raise SeatError("the game is over, and the learner was never told")
+                return None
             told = self._next({})
         raise SeatError(
             f"the learner has not been asked in {MOST_IDLE_STEPS:,} steps",

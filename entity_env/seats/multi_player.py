@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from entity_env.actions import Action
 from entity_env.environment import Playable
-from entity_env.errors import StateError
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName
 
@@ -66,10 +65,3 @@ class MultiPlayerEnvironment(Playable):
         nobody may be in it.
         """
         return None
-
-    def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
-        """Go back to what ``get_state`` returned; returns what those who are asked see then."""
-        raise StateError(
-            f"{type(self).__name__} does not restore its state",
-            hint="write get_state and set_state, as envs/tic_tac_toe.py does",
-        )

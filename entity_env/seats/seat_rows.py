@@ -57,8 +57,6 @@ class SeatRows(VecEnv):
         create_env: Makes one game; called once for each.
         num_envs: The number of rows R, a multiple of the number of seats.
         seed: Seeds all games; game i draws from the i-th stream that is spawned from it.
-        first_game: The number of the first game in errors and seeds, where this is a part of a
-            larger whole.
     """
 
     def __init__(
@@ -66,11 +64,8 @@ class SeatRows(VecEnv):
         create_env: Callable[[], MultiPlayerEnvironment],
         num_envs: int,
         seed: int = 0,
-        *,
-        first_game: int = 0,
     ) -> None:
         check_count("number of environments", num_envs)
-        self._first_game = first_game
         self._tables = [Table(_made(create_env))]
         self._seats = self._tables[0].seats
         if num_envs % len(self._seats):
@@ -135,10 +130,9 @@ class SeatRows(VecEnv):
             self._episodes[row].length += 1
         for own, metrics in zip(seen, now.outcome.metrics, strict=True):
             self._episodes[own.row].add(float(reward[own.row]), metrics, steps=0)
-        summaries = [
-            self._episodes[row].summary() if done[row] else None for row in range(len(self))
-        ]
+        summaries: list[dict[str, float] | None] = [None] * len(self)
         for row in np.flatnonzero(done):
+            summaries[row] = self._episodes[row].summary()
             self._episodes[row].begin({})
         over = [game for game, table in enumerate(self._tables) if table.is_over]
         obs = self._ask(seen, now, over)
@@ -221,7 +215,7 @@ class SeatRows(VecEnv):
     def _seed_all(self, seed: int) -> None:
         seed = check_seed(seed)
         for game, table in enumerate(self._tables):
-            stream = np.random.SeedSequence(seed, spawn_key=(self._first_game + game,))
+            stream = np.random.SeedSequence(seed, spawn_key=(game,))
             self._call(game, "seed", table.game.seed, int(stream.generate_state(1)[0]))
 
     def _get_state(self) -> list[Any]:
@@ -285,7 +279,7 @@ class SeatRows(VecEnv):
             raise environment_failed(what, error).located(self._where(game)) from error
 
     def _where(self, game: int) -> str:
-        return f"game {self._first_game + game}, step {self._step}"
+        return f"game {game}, step {self._step}"
 
     def _spaces(self, table: Table) -> dict[str, Any]:
         return {"obs_space": table.game.obs_space(), "action_space": table.game.action_space()}

@@ -80,6 +80,35 @@ def test_a_game_that_ends_before_the_learners_turn_is_played_again():
     assert obs.features["Card"].as_array().tolist() == [[2.0]]
 
 
+def test_a_game_without_the_learner_is_played_again():
+    class Absent(Played):
+        games = 0
+
+        def reset(self):
+            Absent.games += 1
+            self.at = 0
+            without = [{"a": asked()}, {"a": told(1.0, True)}]
+            self.script = without if Absent.games < 4 else [{"b": asked(2.0)}]
+            return self.script[0]
+
+    env = MaskedEnvironment(Absent, left, shuffle_seats=False, seat="b")
+    assert env.reset().features["Card"] == [[2.0]]
+    assert Absent.games == 4
+    never = Played({"a": asked()}, {"a": told(1.0, True)})
+    with pytest.raises(errors.ObservationError, match="100 times in a row"):
+        MaskedEnvironment(never, left, shuffle_seats=False, seat="b").reset()
+
+
+def test_who_is_not_in_a_game_cannot_act():
+    env = MaskedEnvironment(lambda: Secrets(3), left)
+    with pytest.raises(errors.ResetNeededError, match="not in a game"):
+        env.act(GO)
+    env.reset()
+    assert env.act(GO).done
+    with pytest.raises(errors.ResetNeededError, match="not in a game"):
+        env.act(GO)
+
+
 def test_nothing_of_other_seats_is_seen():
     """Whoever saw the next seat's bit would always win; of what is seen nothing says it."""
     env = MaskedEnvironment(lambda: Secrets(3), left)

@@ -125,8 +125,8 @@ def test_a_seat_that_is_never_asked_ends_without_breaking_the_batch():
 
 
 def test_a_game_plays_what_it_plays_alone():
-    def play(rows, first=0):
-        env = SeatRows(TicTacToe, rows, 5, first_game=first)
+    def play(rows):
+        env = SeatRows(TicTacToe, rows, 5)
         obs, seen = env.reset(), []
         for _ in range(60):
             # the first empty cell: nothing depends on how many games there are
@@ -139,10 +139,10 @@ def test_a_game_plays_what_it_plays_alone():
             seen.append((obs.reward.copy(), obs.done.copy()))
         return seen
 
-    many, one = play(6), play(2, first=1)
+    many, one = play(6), play(2)
     for (reward, done), (own_reward, own_done) in zip(many, one, strict=True):
-        assert reward[2:4].tolist() == own_reward.tolist()
-        assert done[2:4].tolist() == own_done.tolist()
+        assert reward[:2].tolist() == own_reward.tolist()
+        assert done[:2].tolist() == own_done.tolist()
 
 
 def test_seeds_belong_to_games():
@@ -188,6 +188,15 @@ def test_random_play_of_tic_tac_toe_ends_as_is_known():
     shares = [np.mean(np.array(wins) == end) for end in (1.0, 0.0, 0.5)]
     assert shares == pytest.approx([0.585, 0.288, 0.127], abs=0.02)
     assert len(LINES) == 8
+
+
+def test_a_game_that_cannot_be_restored_has_no_state():
+    class Half(Secrets):
+        def get_state(self):
+            return {"bits": self.bits}
+
+    assert not SeatRows(Half, 3).has_state()
+    assert SeatRows(TicTacToe, 2).has_state()
 
 
 BROKEN = {

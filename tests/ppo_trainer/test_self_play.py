@@ -6,6 +6,7 @@ import json
 
 import pytest
 from ragged_envs.tic_tac_toe import TicTacToe
+from support.seat_games import Secrets
 from support.trainer_runs import small_config
 
 from ppo_trainer import resume, train
@@ -45,3 +46,14 @@ def test_a_resumed_run_ends_as_if_it_had_not_stopped(tmp_path):
         whole.net.state_dict().items(), rest.net.state_dict().values(), strict=True
     ):
         assert ours.equal(theirs), name
+
+
+def test_what_nobody_can_know_is_not_learned(tmp_path):
+    config = small_config(
+        total_timesteps=8192,
+        rollout=RolloutConfig(num_envs=30, steps=16),
+        run_dir=str(tmp_path),
+        eval=EvalConfig(episodes=600),
+    )
+    result = train(config, env=Secrets)
+    assert abs(result.evaluations[0].mean("episodic_reward")) < 0.15
