@@ -117,7 +117,10 @@ def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) ->
 
 def _notes_of_state(env: Environment) -> list[str]:
     """What keeps an environment that has both methods from being saved."""
-    if not (_has_own(env, "get_state") and _has_own(env, "set_state")):
+    # A wrapper has both whether or not the environment inside has; a masked game has neither.
+    if type(env).get_state is Environment.get_state or not (
+        _has_own(env, "get_state") and _has_own(env, "set_state")
+    ):
         return []
     return [
         "get_state and set_state do not save the environment, so that a resumed run begins new "

@@ -159,7 +159,7 @@ def test_a_script_beats_random_players_and_draws_itself():
 
 
 def test_it_is_a_sound_environment():
-    check_env(lambda: MaskedEnvironment(TicTacToe))
+    assert check_env(lambda: MaskedEnvironment(TicTacToe)).notes == ()
     assert isinstance(make("tic_tac_toe"), MaskedEnvironment)
 
 
