@@ -70,6 +70,7 @@ class Interrupt:
             threading.Thread(target=self._listen, daemon=True).start()
             for number in filter(_is_ours_to_take, _SIGNALS):
                 self._before[number] = signal.signal(number, self._handle)
+            self._unraisable, sys.unraisablehook = sys.unraisablehook, self._tell_unraisable
             if _NUDGE is not None and signal.getsignal(_NUDGE) is not None:
                 self._before[_NUDGE] = signal.signal(_NUDGE, lambda *_: self._break_off())
         return self
@@ -81,6 +82,7 @@ class Interrupt:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         if self._before:
+            sys.unraisablehook = self._unraisable
             signal.set_wakeup_fd(self._wakeup)
             self._theirs.close()  # which ends the thread
 
@@ -122,6 +124,11 @@ class Interrupt:
         if time.monotonic() >= self._again:  # else what it breaks off is being cleared away
             self._again = time.monotonic() + _AGAIN
             raise Interrupted
+
+    def _tell_unraisable(self, what: sys.UnraisableHookArgs) -> None:
+        """Say nothing of an ``Interrupted`` that a C library has swallowed: it is raised again."""
+        if not isinstance(what.exc_value, Interrupted):
+            self._unraisable(what)
 
     def _waited(self) -> float:
         """Seconds since the first signal."""

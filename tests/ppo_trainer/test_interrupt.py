@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -222,6 +223,27 @@ def test_what_catches_the_exception_is_broken_off_again(monkeypatch):
     with Interrupt() as interrupt:
         assert interrupt.attempt(stubborn) is None
     assert [type(error) for error in caught] == [Interrupted] * 3
+
+
+def test_what_a_c_library_swallows_is_raised_again_and_not_told(monkeypatch):
+    """As LLVM does, which calls Python while it compiles."""
+    monkeypatch.setattr(ppo_trainer.machine.interrupt, "_AGAIN", 0.2)
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    swallowed = ctypes.CFUNCTYPE(None)(lambda: send(signal.SIGTERM))
+    other = ctypes.CFUNCTYPE(None)(lambda: 1 / 0)
+
+    def compiles():
+        swallowed()
+        other()
+        for _ in range(200):
+            time.sleep(0.05)
+        return "not broken off"
+
+    with Interrupt() as interrupt:
+        assert interrupt.attempt(compiles) is None
+    assert [what.exc_type for what in told] == [ZeroDivisionError]
+    assert sys.unraisablehook == told.append
 
 
 COMPILING = ["env=xor", "eval.episodes=0", "device=cpu", "run_name=run"]
