@@ -1,0 +1,109 @@
+"""Where a unit goes next on its way: straight on, or by the cells that A* finds."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import TYPE_CHECKING
+
+from .rules import PLAN_ROOM, PLAN_TICKS
+
+if TYPE_CHECKING:
+    from .world import Unit, World
+
+__all__ = ["Planner"]
+
+MOST_EXPANSIONS = 1000
+SAMPLE = 0.1
+"""How far apart the points are that a straight line is tested at."""
+BLOCKED_WITHIN = 4.0
+"""Units stand in the way only where they are nearer than this, squared."""
+
+
+class Planner:
+    """Plans the ways of one player's units, and keeps each plan for ten ticks."""
+
+    def __init__(self) -> None:
+        self.plans: list[tuple[int, int, int]] = []  # (start and target, tick, cell or -1)
+
+    def waypoint(self, world: World, unit: Unit, target: tuple[float, float]) -> int:
+        """The cell to head for, or -1: straight to the target."""
+        size = world.rules.size
+        start = world.cell(unit.x, unit.y)
+        goal = world.cell(*target)
+        key = start * size * size + goal
+        for known, tick, cell in self.plans:
+            if known == key and world.tick - tick < PLAN_TICKS:
+                return cell
+        cell = -1
+        if not passes_straight(world, unit, *target):
+            cell = farthest_in_sight(world, unit, path(world, unit, start, goal))
+        self.plans = [(key, world.tick, cell), *self.plans][:PLAN_ROOM]
+        return cell
+
+
+def is_open(world: World, unit: Unit, x: float, y: float) -> bool:
+    """Whether a unit may plan to be at a point: units far away are not in its way."""
+    dx, dy = x - unit.x, y - unit.y
+    if dx * dx + dy * dy < BLOCKED_WITHIN:
+        return world.can_pass(x, y, unit)
+    return world.is_ground(x, y)
+
+
+def passes_straight(world: World, unit: Unit, x: float, y: float) -> bool:
+    """Whether nothing stands on the line from a unit to a point, the point included."""
+    dx, dy = x - unit.x, y - unit.y
+    count = int(math.sqrt(dx * dx + dy * dy) / SAMPLE) + 1
+    return all(
+        is_open(world, unit, unit.x + dx * i / count, unit.y + dy * i / count)
+        for i in range(1, count + 1)
+    )
+
+
+def path(world: World, unit: Unit, start: int, goal: int) -> list[int]:
+    """The cells behind ``start`` on a shortest way to ``goal``, by A*; empty: there is none.
+
+    Four neighbours in the order left, right, up, down; of cells with the same estimate the one
+    that was found first is looked at first. What stands on the goal is not in the way.
+    """
+    size = world.rules.size
+    goal_x, goal_y = goal % size, goal // size
+    came, cost = {start: -1}, {start: 0}
+    queue, found, closed = [(0.0, 0, start)], 1, set[int]()
+    for _ in range(MOST_EXPANSIONS):
+        while queue and queue[0][2] in closed:
+            heapq.heappop(queue)
+        if not queue:
+            return []
+        cell = heapq.heappop(queue)[2]
+        if cell == goal:
+            cells = []
+            while came[cell] >= 0:
+                cells.append(cell)
+                cell = came[cell]
+            return cells[::-1]
+        closed.add(cell)
+        for step_x, step_y in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+            x, y = cell % size + step_x, cell // size + step_y
+            if not (0 <= x < size and 0 <= y < size):
+                continue
+            near = y * size + x
+            if near in closed or cost.get(near, size * size) <= cost[cell] + 1:
+                continue
+            if near != goal and not is_open(world, unit, x, y):
+                continue
+            came[near], cost[near] = cell, cost[cell] + 1
+            dx, dy = x - goal_x, y - goal_y
+            estimate = cost[near] + math.sqrt(dx * dx + dy * dy)
+            heapq.heappush(queue, (estimate, found, near))
+            found += 1
+    return []
+
+
+def farthest_in_sight(world: World, unit: Unit, cells: list[int]) -> int:
+    """The last cell of a way that a straight line leads to; the first one where none does."""
+    size = world.rules.size
+    for cell in reversed(cells):
+        if passes_straight(world, unit, cell % size, cell // size):
+            return cell
+    return cells[0] if cells else -1

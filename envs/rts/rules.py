@@ -1,0 +1,147 @@
+"""What a game of the engine consists of: kinds of units and their numbers, map, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import shorten
+
+from ..errors import EnvConfigError
+
+__all__ = ["ATTACK", "BUILD", "COMMANDS", "GATHER", "MOVE", "NOTHING", "Rules", "UnitKind"]
+
+NOTHING, MOVE, ATTACK, GATHER, BUILD = range(5)
+COMMANDS = ("nothing", "move", "attack", "gather", "build")
+"""The durative commands that the engine knows; a game may add others behind them."""
+
+RADIUS = 0.25
+"""Of every unit and building."""
+CROWD_TICKS, CROWD_MOVES = 30, 250
+"""So many failed moves in so many ticks end a game without a winner."""
+PLAN_TICKS, PLAN_ROOM = 10, 64
+"""How long a planned way is used again, and how many a player keeps."""
+BULLET_SPEED, BULLET_REACH = 0.2, 0.3
+HARVEST = 5
+"""What a worker carries."""
+
+
+@dataclass(frozen=True)
+class UnitKind:
+    """The numbers of one kind of unit.
+
+    Args:
+        name: What it is called.
+        cost: What its player pays for it.
+        hp: Hit points at first.
+        defence: What is taken off each damage.
+        speed: Cells per tick.
+        attack: Damage of a hit, before defence.
+        range: Of its weapon, in cells; more than 1 shoots bullets.
+        vision: How many cells it sees, counted along the axes.
+        attack_ticks: Ticks from one shot to the next.
+        gather_ticks: Ticks to take a load off a resource.
+        build_ticks: Ticks to build anything.
+        commands: What it may be told to do.
+        builds: The kinds that it can build.
+        is_building: Whether it finishes one command before it takes another.
+    """
+
+    name: str
+    cost: int = 0
+    hp: int = 1
+    defence: int = 0
+    speed: float = 0.0
+    attack: int = 0
+    range: int = 0
+    vision: int = 0
+    attack_ticks: int = 0
+    gather_ticks: int = 0
+    build_ticks: int = 0
+    commands: tuple[int, ...] = ()
+    builds: tuple[str, ...] = ()
+    is_building: bool = False
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A game's data.
+
+    Args:
+        kinds: Its kinds of units; their order is that of the numbers that stand for them.
+        size: Cells from left to right and from top to bottom.
+        max_tick: When the game ends, whatever has happened.
+        resource: What each player has at first.
+        most_units: The most units that each player can have at a time.
+        extra_commands: Names of durative commands that only this game has.
+
+    Raises:
+        EnvConfigError: Numbers that leave no game to play.
+    """
+
+    kinds: tuple[UnitKind, ...]
+    size: int = 20
+    max_tick: int = 30_000
+    resource: int = 0
+    most_units: int = 32
+    extra_commands: tuple[str, ...] = ()
+    number: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check all numbers, else EnvConfigError."""
+        names = [kind.name for kind in self.kinds]
+        if not names or len(set(names)) < len(names):
+            raise EnvConfigError(
+                "the kinds of units need names of their own",
+                expected="at least one, all different",
+                received=shorten(names),
+            )
+        object.__setattr__(self, "number", {name: i for i, name in enumerate(names)})
+        limits = {"size": (4, 64), "max_tick": (1, 10**8), "resource": (0, 10**6)}
+        for name, (least, most) in {**limits, "most_units": (1, 500)}.items():
+            _check(f"rules: {name}", getattr(self, name), least, most)
+        for kind in self.kinds:
+            for name in ("cost", "defence", "attack", "range", "vision"):
+                _check(f"unit {kind.name!r}: {name}", getattr(kind, name), 0, 10**6)
+            for name in ("attack_ticks", "gather_ticks", "build_ticks"):
+                _check(f"unit {kind.name!r}: {name}", getattr(kind, name), 0, 10**6)
+            _check(f"unit {kind.name!r}: hp", kind.hp, 1, 10**6)
+            _check(f"unit {kind.name!r}: speed", kind.speed, 0, 1)
+            unknown = [name for name in kind.builds if name not in self.number]
+            if unknown:
+                raise EnvConfigError(
+                    f"unit {kind.name!r} builds what there is not",
+                    expected=f"kinds among {', '.join(names)}",
+                    received=shorten(unknown),
+                )
+
+    def table(self) -> npt.NDArray[np.float64]:
+        """All numbers as an array that compiled code reads. Shape: (kinds, columns).
+
+        The columns are cost, hp, defence, speed, attack, range, vision, ticks of attack, gather
+        and build, the sum of 2^command of allowed commands, the sum of 2^kind of what it builds,
+        and whether it is a building.
+        """
+        return np.array(
+            [
+                (
+                    *(kind.cost, kind.hp, kind.defence, kind.speed, kind.attack, kind.range),
+                    *(kind.vision, kind.attack_ticks, kind.gather_ticks, kind.build_ticks),
+                    sum(1 << command for command in set(kind.commands)),
+                    sum(1 << self.number[name] for name in set(kind.builds)),
+                    kind.is_building,
+                )
+                for kind in self.kinds
+            ],
+            np.float64,
+        )
+
+
+def _check(what: str, value: float, least: float, most: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise EnvConfigError(
+            f"invalid {what}", expected=f"a number from {least} to {most}", received=shorten(value)
+        )
