@@ -163,10 +163,8 @@ def _assign(
             if not _attacks(unit):
                 _attack(world, told, unit, enemy_base)
         return told
-    enemies = [
-        unit for unit in world.of(1 - player) if sees_all or world.sees(player, unit.x, unit.y)
-    ]
-    enemies = [unit for unit in enemies if world.kind(unit).name != "Resource"]
+    seen = _seen(world, player)
+    known = [u for u in world.of(1 - player) if not _is_resource(world, u)] if sees_all else seen
     army = [unit for unit in world.of(player, "Melee", "Range") if unit.command is None]
     money = world.resource[player]
     number, kinds = world.rules.number, world.rules.kinds
@@ -194,17 +192,30 @@ def _assign(
         for unit in army:
             _attack(world, told, unit, enemy_base)
     if HIT_AND_RUN in actions:
-        _hit_and_run(world, player, told, enemies, army)
-    if ATTACK_IN_RANGE in actions and enemies:
+        _hit_and_run(world, player, told, known, army)
+    if ATTACK_IN_RANGE in actions and seen:
         for unit in army:
-            _attack(world, told, unit, enemies[0])
+            _attack(world, told, unit, seen[0])
     if DEFEND in actions:
-        target = _intruder(world, player, base, resource, enemies)
+        target = _intruder(world, player, base, resource, seen)
         if target is not None:
             for unit in world.of(player):
                 if not _attacks(unit):
                     _attack(world, told, unit, target)
     return told
+
+
+def _seen(world: World, player: int) -> list[Unit]:
+    """The enemies in a player's sight, without resources."""
+    return [
+        unit
+        for unit in world.of(1 - player)
+        if not _is_resource(world, unit) and world.sees(player, unit.x, unit.y)
+    ]
+
+
+def _is_resource(world: World, unit: Unit) -> bool:
+    return world.kind(unit).name == "Resource"
 
 
 def _attacks(unit: Unit) -> bool:
@@ -332,9 +343,8 @@ def _economy(world: World, player: int) -> set[int]:
 
 
 def _is_disturbed(world: World, player: int) -> bool:
-    """Whether there is an enemy to see for who sees everything, or somebody did damage."""
-    enemies = [u for u in world.of(1 - player) if world.kind(u).name != "Resource"]
-    return bool(enemies) or _attacker(world, player) is not None
+    """Whether a player sees an enemy, or somebody has damaged a worker or the base."""
+    return bool(_seen(world, player)) or _attacker(world, player) is not None
 
 
 def simple(world: World, player: int) -> set[int]:

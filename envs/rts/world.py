@@ -33,6 +33,7 @@ from .rules import (
     CROWD_TICKS,
     GATHER,
     HARVEST,
+    MOST_BULLETS,
     MOVE,
     RADIUS,
     Rules,
@@ -93,7 +94,7 @@ class Unit:
         built: The tick in which it began to build.
         damaged_by: The unit that last damaged it, or -1.
         carries: Whether it carries something that makes it slow.
-        seen: Whether the enemy has ever seen it.
+        seen: Of a building, whether the enemy has ever seen it.
         command: What it does, or None: it is idle.
     """
 
@@ -136,7 +137,7 @@ class Game(ABC):
     def winner(self, world: World) -> int | None:
         """The player who has won, -1: the game is over and nobody has; None: it goes on."""
 
-    def each_tick(self, world: World) -> None:
+    def each_tick(self, world: World) -> None:  # noqa: B027
         """What happens by itself before anything else of a tick."""
 
     def run(self, world: World, unit: Unit, command: Command) -> bool:
@@ -147,7 +148,7 @@ class Game(ABC):
         """Execute an immediate command that only this game has."""
         raise NotImplementedError
 
-    def removed(self, world: World, unit: Unit) -> None:
+    def removed(self, world: World, unit: Unit) -> None:  # noqa: B027
         """A unit has just died."""
 
 
@@ -474,6 +475,7 @@ class World:
         unit = self.units.get(uid)
         if unit is not None:
             unit.attacked = self.tick
+        if unit is not None and len(self.bullets) < MOST_BULLETS:
             self.bullets.append(Bullet(unit.x, unit.y, attack, uid, target))
 
     def _do_hit(self, uid: int, target: int, attack: int) -> None:
@@ -544,7 +546,8 @@ class World:
 
     def _see(self) -> None:
         for unit in self.units.values():
-            unit.seen = unit.seen or self.sees(1 - unit.player, unit.x, unit.y)
+            if self.kind(unit).is_building and not unit.seen:
+                unit.seen = self.sees(1 - unit.player, unit.x, unit.y)
 
     def _finish_tick(self) -> None:
         winner = self.game.winner(self)

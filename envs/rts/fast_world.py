@@ -1,0 +1,601 @@
+"""The engine of ``world.py`` for Numba: the same rules over arrays, without objects.
+
+A unit is a slot: a row of ``units`` and of ``places``. Of all slots player 0 has the first half.
+They are filled in the order of creation; a slot is used again only after ``tidy`` has moved a
+player's units forward. What is particular about a game is a compiled function that is given to
+``play_tick``: ``(w, kinds, what, slot) -> int``, where ``what`` is one of the names below.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .fast_layout import (
+    ALIVE,
+    ATTACK_TICKS,
+    ATTACKED,
+    BASE,
+    BUILD_TICKS,
+    BUILDS,
+    BUILDS_OF,
+    BUILT,
+    BULLETS,
+    CARRIES,
+    COMMAND,
+    COMMANDS_OF,
+    COST,
+    CREATED,
+    DAMAGED_BY,
+    DEFENCE,
+    DO_CREATE,
+    DO_DELIVER,
+    DO_GATHERING,
+    DO_HARVEST,
+    DO_HIT,
+    DO_MOVE,
+    DO_PAY,
+    DO_SHOOT,
+    DO_STRIKE,
+    FAILED,
+    FAILED_SUM,
+    FRESH,
+    GATHER_TICKS,
+    GATHERED,
+    GRID,
+    HP,
+    IS_BUILDING,
+    KIND,
+    MAX_HP,
+    MAX_TICK,
+    MONEY,
+    MOST,
+    NEW_BASE,
+    NEW_BUILDS,
+    NEW_COMMAND,
+    NEW_START,
+    NEW_TARGET,
+    NEW_X,
+    NEW_Y,
+    ORDER_LIST,
+    ORDERED,
+    OVER,
+    PHASE,
+    POWER,
+    QUEUE_ROOM,
+    QUEUED,
+    REACH,
+    SEEN,
+    SENT,
+    SENT_LIST,
+    SIZE,
+    SLOTS,
+    SPEED,
+    START,
+    TAIL,
+    TARGET,
+    TICK,
+    TO_X,
+    TO_Y,
+    UID,
+    UNIT_COLUMNS,
+    WINNER,
+    X,
+    Y,
+    called,
+    copied,
+)
+from .fast_planner import waypoint
+from .fast_space import can_pass, enter, leave, sees, single
+from .rules import (
+    ATTACK,
+    BUILD,
+    BULLET_REACH,
+    BULLET_SPEED,
+    CROWD_MOVES,
+    CROWD_TICKS,
+    GATHER,
+    HARVEST,
+    MOST_BULLETS,
+    MOVE,
+)
+
+EACH_TICK, RUN, REMOVED, JUDGE = range(4)
+"""What a game is asked: before a tick; to run a command of its own, which returns whether it is
+finished; after a unit has died; and who has won, -1 for nobody and -2 while the game goes on."""
+
+GOES_ON = -2
+GOING, WORKING, RETURNING = range(3)
+
+
+@called
+def begin(w: Any, size: int, most: int, money: int, max_tick: int) -> None:
+    """An empty map at tick 0."""
+    n = w.numbers
+    n[:] = 0
+    n[WINNER], n[SIZE], n[MOST], n[MAX_TICK] = -1, size, most, max_tick
+    n[SLOTS] = w.units.shape[0] // 2
+    n[MONEY], n[MONEY + 1] = money, money
+    w.units[:] = 0
+    w.places[:] = 0
+    n[GRID : GRID + size * size] = -1
+
+
+@called
+def player_of(w: Any, i: int) -> int:
+    """Whose unit this is."""
+    return i // w.numbers[SLOTS]
+
+
+@called
+def count_of(w: Any, player: int, kind: int) -> int:
+    """How many units of a kind a player has; with -1 of all kinds."""
+    first, found = player * w.numbers[SLOTS], 0
+    for i in range(first, first + w.numbers[TAIL + player]):
+        if w.units[i, ALIVE] and (kind < 0 or w.units[i, KIND] == kind):
+            found += 1
+    return found
+
+
+@called
+def first_of(w: Any, player: int, kind: int) -> int:
+    """A player's first unit of a kind, or -1."""
+    first = player * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + player]):
+        if w.units[i, ALIVE] and w.units[i, KIND] == kind:
+            return i
+    return -1
+
+
+@called
+def allows(w: Any, kinds: Any, i: int, command: int) -> bool:
+    """Whether a unit may be told this."""
+    return (int(kinds[w.units[i, KIND], COMMANDS_OF]) >> command) & 1 == 1
+
+
+@called
+def is_alive(w: Any, i: int) -> bool:
+    """Whether a reference leads to a living unit."""
+    return i >= 0 and w.units[i, ALIVE] == 1
+
+
+@called
+def put(w: Any, kinds: Any, player: int, kind: int, x: float, y: float) -> int:
+    """Create a unit wherever that may be; -1: there is no slot left."""
+    n, u = w.numbers, w.units
+    if n[TAIL + player] >= n[SLOTS]:
+        return -1
+    i = player * n[SLOTS] + n[TAIL + player]
+    n[TAIL + player] += 1
+    for column in range(UNIT_COLUMNS):
+        u[i, column] = 0
+    u[i, ALIVE], u[i, UID], u[i, KIND] = 1, n[CREATED], kind
+    u[i, HP], u[i, DAMAGED_BY] = int(kinds[kind, MAX_HP]), -1
+    u[i, TARGET], u[i, BASE], u[i, BUILDS] = -1, -1, -1
+    n[CREATED] += 1
+    w.places[i, X], w.places[i, Y] = single(x), single(y)
+    enter(w, i)
+    return i
+
+
+@called
+def create(w: Any, kinds: Any, player: int, kind: int, x: float, y: float) -> int:
+    """Create a unit; -1 where it cannot stand, or its player has as many as there can be."""
+    x, y = single(x), single(y)
+    if not can_pass(w, x, y, -1) or count_of(w, player, -1) >= w.numbers[MOST]:
+        return -1
+    return put(w, kinds, player, kind, x, y)
+
+
+@called
+def send(
+    w: Any,
+    kinds: Any,
+    player: int,
+    i: int,
+    command: int,
+    x: float,
+    y: float,
+    target: int,
+    base: int,
+    builds: int,
+) -> bool:
+    """Tell a unit what to do; False: it is not told, as in ``World.send``."""
+    u = w.units
+    if i < 0 or i >= len(u) or not u[i, ALIVE] or player_of(w, i) != player or command < 1:
+        return False
+    if not allows(w, kinds, i, command):
+        return False
+    if kinds[u[i, KIND], IS_BUILDING] > 0 and u[i, COMMAND] != 0:
+        return False
+    if target >= len(u) or base >= len(u):
+        return False
+    last = w.numbers[SIZE] - 1
+    has_place = 0 <= x <= last and 0 <= y <= last
+    if command == MOVE and not has_place:
+        return False
+    if command == ATTACK and (not is_alive(w, target) or player_of(w, target) == player):
+        return False
+    if command == GATHER and not (is_alive(w, target) and is_alive(w, base)):
+        return False
+    if command == BUILD:
+        mine = 0 <= builds < len(kinds) and (int(kinds[u[i, KIND], BUILDS_OF]) >> builds) & 1 == 1
+        if not mine or not (has_place if kinds[u[i, KIND], SPEED] > 0 else x < 0):
+            return False
+    _note_sent(w, i, command, x, y, target, base, builds)
+    return True
+
+
+@called
+def _note_sent(
+    w: Any, i: int, command: int, x: float, y: float, target: int, base: int, builds: int
+) -> None:
+    """Note a command at the end of the list, in the place of an earlier one for the same unit."""
+    n, u = w.numbers, w.units
+    if u[i, NEW_COMMAND] != 0:
+        kept = 0
+        for k in range(n[SENT]):
+            if w.numbers[SENT_LIST + k] != i:
+                w.numbers[SENT_LIST + kept] = w.numbers[SENT_LIST + k]
+                kept += 1
+        n[SENT] = kept
+    w.numbers[SENT_LIST + n[SENT]] = i
+    n[SENT] += 1
+    u[i, NEW_COMMAND], u[i, NEW_TARGET], u[i, NEW_BASE] = command, target, base
+    u[i, NEW_BUILDS], u[i, NEW_START] = builds, n[TICK]
+    w.places[i, NEW_X], w.places[i, NEW_Y] = x, y
+
+
+@called
+def _push(w: Any, what: int, a: int, b: int, c: int, x: float, y: float) -> None:
+    at = w.numbers[QUEUED]
+    w.lists[at, 0], w.lists[at, 1], w.lists[at, 2], w.lists[at, 3] = what, a, b, c
+    w.flights[at, 0], w.flights[at, 1] = x, y
+    w.numbers[QUEUED] = at + 1
+
+
+@called
+def play_tick(w: Any, kinds: Any, game: Any) -> None:
+    """Let a tick pass, after players have sent what they want."""
+    game(w, kinds, EACH_TICK, -1)
+    if w.numbers[BULLETS] > 0:
+        _move_bullets(w)
+    _run_commands(w, kinds, game)
+    _execute_queue(w, kinds, game)
+    _see(w, kinds)
+    _finish_tick(w, game(w, kinds, JUDGE, -1))
+
+
+@copied
+def _move_bullets(w: Any) -> None:
+    b, at, flying = w.lists[QUEUE_ROOM:], w.flights[QUEUE_ROOM:], 0
+    for k in range(w.numbers[BULLETS]):
+        target = b[k, 2]
+        if not is_alive(w, target):
+            continue
+        dx, dy = w.places[target, X] - at[k, 0], w.places[target, Y] - at[k, 1]
+        distance = math.sqrt(dx * dx + dy * dy)
+        if distance < BULLET_REACH:
+            _push(w, DO_HIT, b[k, 1], target, b[k, 0], 0.0, 0.0)
+            continue
+        x = single(at[k, 0] + dx * (BULLET_SPEED / distance))
+        y = single(at[k, 1] + dy * (BULLET_SPEED / distance))
+        at[flying, 0], at[flying, 1] = x, y
+        b[flying, 0], b[flying, 1], b[flying, 2] = b[k, 0], b[k, 1], target
+        flying += 1
+    w.numbers[BULLETS] = flying
+
+
+@copied
+def _run_commands(w: Any, kinds: Any, game: Any) -> None:
+    """Run each command once: new ones in the order of sending, then others, newest first."""
+    n, u, p = w.numbers, w.units, w.places
+    told = 0
+    for k in range(n[SENT]):
+        i = w.numbers[SENT_LIST + k]
+        if u[i, ALIVE]:
+            w.numbers[SENT_LIST + told] = i
+            told += 1
+            u[i, COMMAND], u[i, TARGET], u[i, BASE] = (
+                u[i, NEW_COMMAND],
+                u[i, NEW_TARGET],
+                u[i, NEW_BASE],
+            )
+            u[i, BUILDS], u[i, PHASE], u[i, START] = u[i, NEW_BUILDS], GOING, u[i, NEW_START]
+            p[i, TO_X], p[i, TO_Y] = p[i, NEW_X], p[i, NEW_Y]
+            u[i, FRESH] = 1
+        u[i, NEW_COMMAND] = 0
+    n[SENT] = 0
+    old = 0
+    for k in range(told + n[ORDERED]):
+        is_new = k < told
+        i = n[SENT_LIST + k] if is_new else n[ORDER_LIST + k - told]
+        if u[i, ALIVE] and u[i, COMMAND] != 0 and (is_new or not u[i, FRESH]):
+            if _run(w, kinds, i, game):
+                u[i, COMMAND] = 0
+            elif not is_new:
+                n[ORDER_LIST + old] = i
+                old += 1
+    n[ORDERED] = old
+    if told > 0:
+        _put_first(w, told)
+
+
+@copied
+def _put_first(w: Any, told: int) -> None:
+    """Put units with new commands before the others, those of this tick first."""
+    n, u = w.numbers, w.units
+    going = 0
+    for k in range(told):
+        i = w.numbers[SENT_LIST + k]
+        u[i, FRESH] = 0
+        if u[i, COMMAND] != 0:
+            w.numbers[SENT_LIST + going] = i
+            going += 1
+    for k in range(n[ORDERED] - 1, -1, -1):
+        w.numbers[ORDER_LIST + k + going] = w.numbers[ORDER_LIST + k]
+    at = 0
+    for is_now in (True, False):
+        for k in range(going):
+            if (u[w.numbers[SENT_LIST + k], START] == n[TICK]) == is_now:
+                w.numbers[ORDER_LIST + at] = w.numbers[SENT_LIST + k]
+                at += 1
+    n[ORDERED] += going
+
+
+@copied
+def _run(w: Any, kinds: Any, i: int, game: Any) -> bool:
+    """Run a command once; whether it is finished."""
+    u, p = w.units, w.places
+    command = u[i, COMMAND]
+    if command == MOVE:
+        dx, dy = p[i, TO_X] - p[i, X], p[i, TO_Y] - p[i, Y]
+        if dx * dx + dy * dy < 0.001:
+            return True
+        step_to(w, kinds, i, p[i, TO_X], p[i, TO_Y])
+        return False
+    if command == ATTACK:
+        return _attack(w, kinds, i)
+    if command == GATHER:
+        return _gather(w, kinds, i)
+    if command == BUILD:
+        return _build(w, kinds, i)
+    return game(w, kinds, RUN, i) != 0
+
+
+@copied
+def _attack(w: Any, kinds: Any, i: int) -> bool:
+    u, p = w.units, w.places
+    target, kind = u[i, TARGET], u[i, KIND]
+    if not is_alive(w, target):
+        return True
+    dx, dy = p[target, X] - p[i, X], p[target, Y] - p[i, Y]
+    reach = kinds[kind, REACH]
+    if int(dx * dx + dy * dy) > reach * reach:
+        step_to(w, kinds, i, p[target, X], p[target, Y])
+    elif w.numbers[TICK] - u[i, ATTACKED] >= kinds[kind, ATTACK_TICKS]:
+        what = DO_STRIKE if reach <= 1 else DO_SHOOT
+        _push(w, what, i, target, int(kinds[kind, POWER]), 0.0, 0.0)
+    return False
+
+
+@copied
+def _gather(w: Any, kinds: Any, i: int) -> bool:
+    u, p = w.units, w.places
+    resource, base = u[i, TARGET], u[i, BASE]
+    if not is_alive(w, resource) or not is_alive(w, base):
+        return True
+    if u[i, PHASE] == WORKING:
+        if w.numbers[TICK] - u[i, GATHERED] >= kinds[u[i, KIND], GATHER_TICKS]:
+            _push(w, DO_HARVEST, resource, 0, 0, 0.0, 0.0)
+            u[i, PHASE] = RETURNING
+        return False
+    to = resource if u[i, PHASE] == GOING else base
+    dx, dy = p[to, X] - p[i, X], p[to, Y] - p[i, Y]
+    if dx * dx + dy * dy >= 1.0:
+        step_to(w, kinds, i, p[to, X], p[to, Y])
+    elif u[i, PHASE] == GOING:
+        _push(w, DO_GATHERING, i, 0, 0, 0.0, 0.0)
+        u[i, PHASE] = WORKING
+    else:
+        _push(w, DO_DELIVER, player_of(w, i), 0, 0, 0.0, 0.0)
+        u[i, PHASE] = GOING
+    return False
+
+
+@called
+def free_spot(w: Any, x: float, y: float) -> int:
+    """The number of the first of twelve points around another one where a unit could be, or -1."""
+    for spot in range(12):
+        dx, dy = spot_of(spot)
+        if can_pass(w, single(x + dx), single(y + dy), -1):
+            return spot
+    return -1
+
+
+@called
+def spot_of(spot: int) -> tuple[float, float]:
+    """The way to a spot: left, right, up, down, four corners, and two steps each way."""
+    dx, dy = 0.0, 0.0
+    if spot < 4:
+        if spot < 2:
+            dx = -1.0 if spot == 0 else 1.0
+        else:
+            dy = -1.0 if spot == 2 else 1.0
+    elif spot < 8:
+        dx = -1.0 if spot < 6 else 1.0
+        dy = -1.0 if spot % 2 == 0 else 1.0
+    elif spot < 10:
+        dx = -2.0 if spot == 8 else 2.0
+    else:
+        dy = -2.0 if spot == 10 else 2.0
+    return dx, dy
+
+
+@copied
+def _build(w: Any, kinds: Any, i: int) -> bool:
+    u, p = w.units, w.places
+    x, y = p[i, TO_X], p[i, TO_Y]
+    has_place = x >= 0
+    if u[i, PHASE] == GOING:
+        dx, dy = x - p[i, X], y - p[i, Y]
+        if has_place and dx * dx + dy * dy >= 1.0:
+            if free_spot(w, x, y) >= 0:
+                step_to(w, kinds, i, x, y)
+            return False
+        _push(w, DO_PAY, i, u[i, BUILDS], 0, 0.0, 0.0)
+        u[i, PHASE] = WORKING
+        return False
+    if w.numbers[TICK] - u[i, BUILT] < kinds[u[i, KIND], BUILD_TICKS]:
+        return False
+    if not has_place:
+        spot = free_spot(w, p[i, X], p[i, Y])
+        if spot < 0:
+            return False
+        dx, dy = spot_of(spot)
+        x, y = single(p[i, X] + dx), single(p[i, Y] + dy)
+    _push(w, DO_CREATE, player_of(w, i), u[i, BUILDS], 0, x, y)
+    return True
+
+
+@called
+def step_to(w: Any, kinds: Any, i: int, x: float, y: float) -> None:
+    """Queue a step on the way to a point, or note that there is none."""
+    from_x, from_y = w.places[i, X], w.places[i, Y]
+    dx, dy = x - from_x, y - from_y
+    if dx * dx + dy * dy > 1.0:
+        cell = waypoint(w, i, x, y)
+        if cell >= 0:
+            size = w.numbers[SIZE]
+            dx, dy = float(cell % size) - from_x, float(cell // size) - from_y
+    speed = kinds[w.units[i, KIND], SPEED]
+    if w.units[i, CARRIES]:
+        speed = speed / 3.0
+    distance = math.sqrt(dx * dx + dy * dy)
+    if distance > speed:
+        dx, dy = dx * (speed / distance), dy * (speed / distance)
+    for _ in range(3):
+        new_x, new_y = single(from_x + dx), single(from_y + dy)
+        if can_pass(w, new_x, new_y, i):
+            _push(w, DO_MOVE, i, 0, 0, new_x, new_y)
+            return
+        if _ == 0:
+            dx, dy = -dy, dx
+        else:
+            dx, dy = -dx, -dy
+    w.numbers[FAILED + w.numbers[TICK] % CROWD_TICKS] += 1
+    w.numbers[FAILED_SUM] += 1
+
+
+@copied
+def _execute_queue(w: Any, kinds: Any, game: Any) -> None:
+    n, u, p, q = w.numbers, w.units, w.places, w.lists
+    for k in range(n[QUEUED]):
+        what, a, b, c = q[k, 0], q[k, 1], q[k, 2], q[k, 3]
+        if what == DO_MOVE:
+            x, y = w.flights[k, 0], w.flights[k, 1]
+            if u[a, ALIVE] and can_pass(w, x, y, a):
+                move_to(w, a, x, y)
+        elif what == DO_STRIKE:
+            if u[a, ALIVE]:
+                u[a, ATTACKED] = n[TICK]
+            _hit(w, kinds, game, a, b, c)
+        elif what == DO_SHOOT:
+            if u[a, ALIVE]:
+                u[a, ATTACKED] = n[TICK]
+                if n[BULLETS] < MOST_BULLETS:
+                    at = n[BULLETS]
+                    (
+                        w.lists[QUEUE_ROOM + at, 0],
+                        w.lists[QUEUE_ROOM + at, 1],
+                        w.lists[QUEUE_ROOM + at, 2],
+                    ) = c, a, b
+                    w.flights[QUEUE_ROOM + at, 0], w.flights[QUEUE_ROOM + at, 1] = p[a, X], p[a, Y]
+                    n[BULLETS] += 1
+        elif what == DO_HIT:
+            _hit(w, kinds, game, a, b, c)
+        elif what == DO_GATHERING:
+            if u[a, ALIVE]:
+                u[a, GATHERED] = n[TICK]
+        elif what == DO_HARVEST:
+            if u[a, ALIVE]:
+                damage(w, kinds, game, a, HARVEST, -1)
+        elif what == DO_DELIVER:
+            n[MONEY + a] += HARVEST
+        elif what == DO_PAY:
+            if u[a, ALIVE]:
+                player, cost = player_of(w, a), int(kinds[b, COST])
+                if n[MONEY + player] < cost:
+                    u[a, COMMAND] = 0
+                else:
+                    n[MONEY + player] -= cost
+                    u[a, BUILT] = n[TICK]
+        elif what == DO_CREATE:
+            x, y = w.flights[k, 0], w.flights[k, 1]
+            n[MONEY + a] += int(kinds[b, COST]) if create(w, kinds, a, b, x, y) < 0 else 0
+    n[QUEUED] = 0
+
+
+@called
+def move_to(w: Any, i: int, x: float, y: float) -> None:
+    """Put a unit elsewhere."""
+    leave(w, i)
+    w.places[i, X], w.places[i, Y] = x, y
+    enter(w, i)
+
+
+@called
+def _hit(w: Any, kinds: Any, game: Any, by: int, target: int, attack: int) -> None:
+    if is_alive(w, target):
+        lost = max(0, attack - int(kinds[w.units[target, KIND], DEFENCE]))
+        if lost > 0:
+            damage(w, kinds, game, target, lost, by)
+
+
+@called
+def damage(w: Any, kinds: Any, game: Any, hurt: int, lost: int, by: int) -> None:
+    """Take hit points; who survives, may attack and has nothing to do attacks back."""
+    u = w.units
+    u[hurt, HP] -= lost
+    if u[hurt, HP] <= 0:
+        remove(w, hurt)
+        game(w, kinds, REMOVED, hurt)
+        return
+    if by < 0:
+        return
+    u[hurt, DAMAGED_BY] = by
+    if u[hurt, COMMAND] == 0 and u[by, ALIVE] and allows(w, kinds, hurt, ATTACK):
+        _note_sent(w, hurt, ATTACK, -1.0, -1.0, by, -1, -1)
+
+
+@called
+def remove(w: Any, i: int) -> None:
+    """Let a unit die."""
+    leave(w, i)
+    w.units[i, ALIVE] = 0
+
+
+@copied
+def _see(w: Any, kinds: Any) -> None:
+    u, p, n = w.units, w.places, w.numbers
+    for player in range(2):
+        first = player * n[SLOTS]
+        for i in range(first, first + n[TAIL + player]):
+            if (
+                u[i, ALIVE]
+                and not u[i, SEEN]
+                and kinds[u[i, KIND], IS_BUILDING] > 0
+                and sees(w, kinds, 1 - player, p[i, X], p[i, Y])
+            ):
+                u[i, SEEN] = 1
+
+
+@copied
+def _finish_tick(w: Any, winner: int) -> None:
+    n = w.numbers
+    crowded = n[FAILED + n[TICK] % CROWD_TICKS] >= 1 and n[FAILED_SUM] >= CROWD_MOVES
+    n[TICK] += 1
+    n[FAILED_SUM] -= n[FAILED + n[TICK] % CROWD_TICKS]
+    n[FAILED + n[TICK] % CROWD_TICKS] = 0
+    if winner != GOES_ON or n[TICK] >= n[MAX_TICK] or crowded:
+        n[OVER], n[WINNER] = 1, -1 if winner == GOES_ON else winner

@@ -1,0 +1,471 @@
+"""Mini-RTS for Numba: ``minirts.py`` over the arrays of ``fast_world.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from entity_env.rows.compiled import random_float, random_int
+from entity_env.rows.jit import kernel, with_arrays
+
+from .fast_layout import (
+    ALIVE,
+    BUILDS,
+    COMMAND,
+    COST,
+    DAMAGED_BY,
+    IS_TOLD,
+    KIND,
+    MONEY,
+    OVER,
+    OWN_BUILDS,
+    OWN_COMMAND,
+    OWN_TARGET,
+    OWN_X,
+    OWN_Y,
+    SIZE,
+    SLOTS,
+    TAIL,
+    TARGET,
+    TICK,
+    TOLD,
+    TOLD_LIST,
+    X,
+    Y,
+    called,
+    copied,
+    world_of,
+)
+from .fast_space import can_pass, cell_of, is_ground, sees
+from .fast_world import (
+    GOES_ON,
+    JUDGE,
+    allows,
+    begin,
+    count_of,
+    create,
+    first_of,
+    is_alive,
+    play_tick,
+    send,
+)
+from .minirts import (
+    ATTACK_BASE,
+    ATTACK_IN_RANGE,
+    BUILD_BARRACKS,
+    BUILD_MELEE,
+    BUILD_RANGE,
+    BUILD_WORKER,
+    DEFEND,
+    FLEE,
+    HIT_AND_RUN,
+    MINI_RTS,
+)
+from .rules import ATTACK, BUILD, GATHER, MOVE
+
+KINDS = MINI_RTS.table()
+MAP, MOST_UNITS, AT_FIRST = MINI_RTS.size, MINI_RTS.most_units, MINI_RTS.resource
+RESOURCE, WORKER, MELEE, RANGE, BARRACKS, HOME = range(6)
+RANDOM, SIMPLE, HIT_N_RUN, LEARNER = range(4)
+"""Who plays a side."""
+
+
+@called
+def judge(w: Any, kinds: Any, what: int, i: int) -> int:
+    """The game's own part of a tick: who alone has a base wins."""
+    if what != JUDGE:
+        return 0
+    first, second = first_of(w, 0, HOME) >= 0, first_of(w, 1, HOME) >= 0
+    if first and second:
+        return GOES_ON
+    return 0 if first else 1 if second else -1
+
+
+@with_arrays
+def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
+    """Begin a game: the same draws in the same order as ``MiniRts.setup``."""
+    begin(w, MAP, MOST_UNITS, AT_FIRST, max_tick)
+    size = MAP
+    planned = np.zeros((16, 4), np.int64)
+    count = 0
+    for player in range(2):
+        base_x = (random_int(random, game, 0, 19) + 40 * player) // 3
+        base_y = (random_int(random, game, 0, 19) + 40 * player) // 3
+        planned[count, 0], planned[count, 1] = player, HOME
+        planned[count, 2], planned[count, 3] = base_x, base_y
+        count += 1
+        x, y = -1, -1
+        while True:
+            x = base_x + random_int(random, game, -4, 4)
+            y = base_y + random_int(random, game, -4, 4)
+            if 0 <= x < size and 0 <= y < size and (x != base_x or y != base_y):
+                break
+        planned[count, 0], planned[count, 1] = player, RESOURCE
+        planned[count, 2], planned[count, 3] = x, y
+        count += 1
+        for k in range(6):
+            kind = WORKER if k < 3 else BARRACKS if k == 3 else MELEE if k == 4 else RANGE
+            if random_float(random, game) < (0.2 if k == 3 else 0.5):
+                planned[count, 0], planned[count, 1] = player, kind
+                planned[count, 2] = random_int(random, game, 0, 5) + 2 + 10 * player
+                planned[count, 3] = random_int(random, game, 0, 5) + 2 + 10 * player
+                count += 1
+    flip_x = random_float(random, game) < 0.5
+    flip_y = random_float(random, game) < 0.5
+    for k in range(count):
+        x, y = planned[k, 2], planned[k, 3]
+        x, y = size - 1 - x if flip_x else x, size - 1 - y if flip_y else y
+        create(w, KINDS, planned[k, 0], planned[k, 1], float(x), float(y))
+
+
+@called
+def _tell(w: Any, i: int, command: int, target: int, builds: int, x: float, y: float) -> None:
+    """Note what a unit shall be told; the last word counts, in the place of the first."""
+    u = w.units
+    if not u[i, IS_TOLD]:
+        u[i, IS_TOLD] = 1
+        w.numbers[TOLD_LIST + w.numbers[TOLD]] = i
+        w.numbers[TOLD] += 1
+    u[i, OWN_COMMAND], u[i, OWN_TARGET], u[i, OWN_BUILDS] = command, target, builds
+    w.places[i, OWN_X], w.places[i, OWN_Y] = x, y
+
+
+@called
+def _forget(w: Any) -> None:
+    for k in range(w.numbers[TOLD]):
+        w.units[w.numbers[TOLD_LIST + k], IS_TOLD] = 0
+    w.numbers[TOLD] = 0
+
+
+@called
+def order(w: Any, player: int, actions: int, sees_all: bool) -> None:
+    """Let a player act; ``actions`` is the sum of 2^action. See ``minirts.order``."""
+    n, u = w.numbers, w.units
+    base, resource = first_of(w, player, HOME), first_of(w, player, RESOURCE)
+    if base < 0 or first_of(w, 1 - player, HOME) < 0:
+        return
+    assign(w, player, actions, sees_all)
+    for k in range(n[TOLD]):
+        i = w.numbers[TOLD_LIST + k]
+        x, y = w.places[i, OWN_X], w.places[i, OWN_Y]
+        send(w, KINDS, player, i, u[i, OWN_COMMAND], x, y, u[i, OWN_TARGET], -1, u[i, OWN_BUILDS])
+    if resource >= 0:
+        first = player * n[SLOTS]
+        for i in range(first, first + n[TAIL + player]):
+            is_idle = u[i, ALIVE] and u[i, KIND] == WORKER and u[i, COMMAND] == 0
+            if is_idle and not u[i, IS_TOLD]:
+                send(w, KINDS, player, i, GATHER, -1.0, -1.0, resource, base, -1)
+    _forget(w)
+
+
+@called
+def is_possible(w: Any, player: int, action: int, sees_all: bool) -> bool:
+    """Whether a strategic action would tell any unit anything now; idling is always possible."""
+    if action == 0:
+        return True
+    assign(w, player, 1 << action, sees_all)
+    found = w.numbers[TOLD] > 0
+    _forget(w)
+    return found
+
+
+@called
+def _attacks(w: Any, i: int) -> bool:
+    return w.units[i, COMMAND] == ATTACK
+
+
+@called
+def _attack(w: Any, i: int, target: int) -> None:
+    """Attack, unless the unit cannot, or is at it."""
+    if allows(w, KINDS, i, ATTACK) and not (_attacks(w, i) and w.units[i, TARGET] == target):
+        _tell(w, i, ATTACK, target, -1, -1.0, -1.0)
+
+
+@called
+def is_seen(w: Any, player: int, i: int, sees_all: bool) -> bool:
+    """Whether a player sees a living unit of the enemy's."""
+    return sees_all or sees(w, KINDS, player, w.places[i, X], w.places[i, Y])
+
+
+@called
+def assign(w: Any, player: int, actions: int, sees_all: bool) -> None:
+    """Note what each unit is told, without the rule for idle workers. See ``minirts._assign``."""
+    n, u = w.numbers, w.units
+    base, enemy_base = first_of(w, player, HOME), first_of(w, 1 - player, HOME)
+    resource = first_of(w, player, RESOURCE)
+    if base < 0 or enemy_base < 0:
+        return
+    first = player * n[SLOTS]
+    end = first + n[TAIL + player]
+    if resource < 0:
+        for i in range(first, end):
+            if u[i, ALIVE] and not _attacks(w, i):
+                _attack(w, i, enemy_base)
+        return
+    money = n[MONEY + player]
+    if (actions >> BUILD_WORKER) & 1 and u[base, COMMAND] == 0 and money >= KINDS[WORKER, COST]:
+        money -= int(KINDS[WORKER, COST])
+        _tell(w, base, BUILD, -1, WORKER, -1.0, -1.0)
+    if (actions >> BUILD_BARRACKS) & 1 and money >= KINDS[BARRACKS, COST]:
+        for i in range(first, end):
+            if u[i, ALIVE] and u[i, KIND] == WORKER and u[i, COMMAND] == GATHER:
+                cell = _place_near(w, base)
+                if cell >= 0:
+                    money -= int(KINDS[BARRACKS, COST])
+                    x, y = float(cell % n[SIZE]), float(cell // n[SIZE])
+                    _tell(w, i, BUILD, -1, BARRACKS, x, y)
+                break
+    for action, kind in ((BUILD_MELEE, MELEE), (BUILD_RANGE, RANGE)):
+        if (actions >> action) & 1 and money >= KINDS[kind, COST]:
+            for i in range(first, end):
+                free = u[i, ALIVE] and u[i, KIND] == BARRACKS and u[i, COMMAND] == 0
+                if free and not u[i, IS_TOLD]:
+                    money -= int(KINDS[kind, COST])
+                    _tell(w, i, BUILD, -1, kind, -1.0, -1.0)
+                    break
+    if (actions >> ATTACK_BASE) & 1:
+        _army_attacks(w, player, enemy_base)
+    if (actions >> HIT_AND_RUN) & 1:
+        _hit_and_run(w, player, sees_all)
+    if (actions >> ATTACK_IN_RANGE) & 1:
+        enemy = _first_seen(w, player, -1, False)
+        if enemy >= 0:
+            _army_attacks(w, player, enemy)
+    if (actions >> DEFEND) & 1:
+        target = _intruder(w, player, base, resource)
+        if target >= 0:
+            for i in range(first, end):
+                if u[i, ALIVE] and not _attacks(w, i):
+                    _attack(w, i, target)
+
+
+@called
+def _army_attacks(w: Any, player: int, target: int) -> None:
+    u = w.units
+    first = player * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + player]):
+        if u[i, ALIVE] and (u[i, KIND] == MELEE or u[i, KIND] == RANGE) and u[i, COMMAND] == 0:
+            _attack(w, i, target)
+
+
+@called
+def _first_seen(w: Any, player: int, kind: int, sees_all: bool) -> int:
+    """The first enemy unit that is seen, of a kind, or with -1 of all but resources; or -1."""
+    u = w.units
+    first = (1 - player) * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + 1 - player]):
+        wanted = u[i, KIND] == kind or (kind < 0 and u[i, KIND] != RESOURCE)
+        if u[i, ALIVE] and wanted and is_seen(w, player, i, sees_all):
+            return i
+    return -1
+
+
+@copied
+def _place_near(w: Any, base: int) -> int:
+    """The cell where a barracks can be built: the middle of the map first; or -1."""
+    size = w.numbers[SIZE]
+    x, y = int(w.places[base, X] + 0.5), int(w.places[base, Y] + 0.5)
+    way_x, way_y = 1 if x < size // 2 else -1, 1 if y < size // 2 else -1
+    for dx in range(3, -4, -1):
+        for dy in range(3, -4, -1):
+            column, row = x + way_x * dx, y + way_y * dy
+            inside = 2 <= column < size - 2 and 2 <= row < size - 2
+            if inside and can_pass(w, float(column), float(row), -1):
+                return row * size + column
+    return -1
+
+
+@copied
+def _hit_and_run(w: Any, player: int, sees_all: bool) -> None:
+    u = w.units
+    melee = _first_seen(w, player, MELEE, sees_all)
+    shooter = _first_seen(w, player, RANGE, sees_all)
+    worker = _first_seen(w, player, WORKER, sees_all)
+    hunted = -1
+    if melee >= 0:
+        hunted = MELEE
+    elif shooter < 0 and worker >= 0:
+        hunted = WORKER
+    if hunted >= 0:
+        first = player * w.numbers[SLOTS]
+        for i in range(first, first + w.numbers[TAIL + player]):
+            if u[i, ALIVE] and u[i, KIND] == RANGE:
+                _kite(w, player, i, hunted, sees_all)
+    if shooter >= 0:
+        _army_attacks(w, player, shooter)
+
+
+@called
+def _nearest(
+    w: Any, player: int, x: float, y: float, kind: int, within: float, sees_all: bool
+) -> int:
+    """The nearest enemy that is seen, nearer than a squared distance; or -1."""
+    u, p = w.units, w.places
+    found, least = -1, within
+    first = (1 - player) * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + 1 - player]):
+        wanted = u[i, KIND] == kind or (kind < 0 and u[i, KIND] != RESOURCE)
+        if not u[i, ALIVE] or not wanted:
+            continue
+        dx, dy = p[i, X] - x, p[i, Y] - y
+        if dx * dx + dy * dy < least and is_seen(w, player, i, sees_all):
+            found, least = i, dx * dx + dy * dy
+    return found
+
+
+@called
+def _kite(w: Any, player: int, i: int, kind: int, sees_all: bool) -> None:
+    """Shoot from far away, and run from what is near."""
+    p = w.places
+    target = _nearest(w, player, p[i, X], p[i, Y], kind, 1e9, sees_all)
+    dx, dy = p[target, X] - p[i, X], p[target, Y] - p[i, Y]
+    distance = dx * dx + dy * dy
+    if 4.0 <= distance <= 6.0:
+        return
+    cell = -1
+    if distance < 4.0:
+        cell = _refuge(w, player, i, kind, sees_all)
+    if cell < 0:
+        _attack(w, i, target)
+    else:
+        size = w.numbers[SIZE]
+        _tell(w, i, MOVE, -1, -1, float(cell % size), float(cell // size))
+
+
+@with_arrays
+def _refuge(w: Any, player: int, me: int, kind: int, sees_all: bool) -> int:
+    """The nearest of the cells that are ten steps from the targets, by a search in breadth."""
+    size, u, p = w.numbers[SIZE], w.units, w.places
+    steps = np.full(size * size, -1, np.int32)
+    queue = np.empty(size * size, np.int32)
+    count = 0
+    first = (1 - player) * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + 1 - player]):
+        if u[i, ALIVE] and u[i, KIND] == kind and is_seen(w, player, i, sees_all):
+            cell = cell_of(w, p[i, X], p[i, Y])
+            if steps[cell] < 0:
+                steps[cell], queue[count] = 0, cell
+                count += 1
+    at = 0
+    while at < count and steps[queue[at]] < FLEE:
+        cell = queue[at]
+        at += 1
+        for way in range(4):
+            x = cell % size + (-1 if way == 0 else 1 if way == 1 else 0)
+            y = cell // size + (-1 if way == 2 else 1 if way == 3 else 0)
+            if is_ground(w, float(x), float(y)) and steps[y * size + x] < 0:
+                steps[y * size + x], queue[count] = steps[cell] + 1, y * size + x
+                count += 1
+    found, least = -1, 1e9
+    for cell in range(size * size):
+        if steps[cell] == FLEE:
+            dx, dy = cell % size - p[me, X], cell // size - p[me, Y]
+            if dx * dx + dy * dy < least:
+                found, least = cell, dx * dx + dy * dy
+    return found
+
+
+@called
+def attacker_of(w: Any, player: int) -> int:
+    """The first living unit that last damaged any of a player's workers or bases; or -1."""
+    u = w.units
+    first = player * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + player]):
+        is_economy = u[i, KIND] == WORKER or u[i, KIND] == HOME
+        if u[i, ALIVE] and is_economy and is_alive(w, u[i, DAMAGED_BY]):
+            return u[i, DAMAGED_BY]
+    return -1
+
+
+@copied
+def _intruder(w: Any, player: int, base: int, resource: int) -> int:
+    """Whom to defend against: who has done damage, else who is near; or -1."""
+    p = w.places
+    enemy = attacker_of(w, player)
+    if enemy < 0:
+        enemy = _nearest(w, player, p[base, X], p[base, Y], -1, 4.0, False)
+    if enemy < 0:
+        enemy = _nearest(w, player, p[resource, X], p[resource, Y], -1, 6.0, False)
+    return enemy
+
+
+@copied
+def _economy(w: Any, player: int) -> int:
+    workers, money = count_of(w, player, WORKER), w.numbers[MONEY + player]
+    if workers < 3 and money >= 50:
+        return 1 << BUILD_WORKER
+    if workers >= 3 and money >= 200 and first_of(w, player, BARRACKS) < 0:
+        first = player * w.numbers[SLOTS]
+        for i in range(first, first + w.numbers[TAIL + player]):
+            own = w.units[i]
+            if own[ALIVE] and own[COMMAND] == BUILD and own[BUILDS] == BARRACKS:
+                return 0
+        return 1 << BUILD_BARRACKS
+    return 0
+
+
+@copied
+def scripted(w: Any, player: int, who: int) -> int:
+    """What SIMPLE or HIT_N_RUN does: the sum of 2^action."""
+    actions, money = _economy(w, player), w.numbers[MONEY + player]
+    has_barracks = first_of(w, player, BARRACKS) >= 0
+    is_disturbed = _first_seen(w, player, -1, False) >= 0 or attacker_of(w, player) >= 0
+    if who == SIMPLE:
+        if has_barracks and money >= 100:
+            actions |= 1 << BUILD_MELEE
+        if count_of(w, player, MELEE) >= 5:
+            actions |= 1 << ATTACK_BASE
+        if is_disturbed:
+            actions |= (1 << ATTACK_IN_RANGE) | (1 << DEFEND)
+        return actions
+    if has_barracks and money >= 100:
+        actions |= 1 << BUILD_RANGE
+    if count_of(w, player, RANGE) >= 2:
+        is_left = False
+        for kind in (WORKER, MELEE, RANGE):
+            is_left = is_left or count_of(w, 1 - player, kind) > 0
+        actions |= 1 << (HIT_AND_RUN if is_left else ATTACK_BASE)
+    if is_disturbed:
+        actions |= 1 << DEFEND
+    return actions
+
+
+@copied
+def act_scripted(w: Any, player: int, who: int, random: Any, game: int) -> None:
+    """Let a built-in player act; RANDOM takes one of the nine actions."""
+    if who == RANDOM:
+        order(w, player, 1 << random_int(random, game, 0, 8), False)
+    else:
+        order(w, player, scripted(w, player, who), True)
+
+
+@called
+def let_act(w: Any, who: Any, skips: Any, random: Any, game: int) -> None:
+    """Let those built-in players act whose turn it is."""
+    for player in range(2):
+        if who[player] != LEARNER and w.numbers[TICK] % skips[player] == 0:
+            act_scripted(w, player, who[player], random, game)
+
+
+def _play_games(g: Any, first: int, last: int, who: Any, skips: Any, ticks: int) -> int:
+    """Play games on until they are over, or for so many ticks; returns the ticks played."""
+    played = 0
+    for game in range(first, last):
+        w = world_of(g, game)
+        for _ in range(ticks):
+            if w.numbers[OVER]:
+                break
+            let_act(w, who, skips, g.random, game)
+            play_tick(w, KINDS, judge)
+            played += 1
+    return played
+
+
+def _begin_games(g: Any, max_tick: int) -> None:
+    for game in range(len(g.random)):
+        setup(world_of(g, game), g.random, game, max_tick)
+
+
+play_games: Any = kernel(_play_games)
+begin_games: Any = kernel(_begin_games)
