@@ -23,20 +23,16 @@ def waypoint(w: Any, i: int, x: float, y: float) -> int:
     start, goal = cell_of(w, w.places[i, X], w.places[i, Y]), cell_of(w, x, y)
     key, kept = start * size * size + goal, w.numbers[PLANS + player]
     for back in range(1, min(kept, PLAN_ROOM) + 1):
-        at = (kept - back) % PLAN_ROOM
-        if tick - w.numbers[PLAN_LIST + 3 * (player * PLAN_ROOM + at) + 1] >= PLAN_TICKS:
+        at = PLAN_LIST + 3 * (player * PLAN_ROOM + (kept - back) % PLAN_ROOM)
+        if tick - w.numbers[at + 1] >= PLAN_TICKS:
             break
-        if w.numbers[PLAN_LIST + 3 * (player * PLAN_ROOM + at) + 0] == key:
-            return w.numbers[PLAN_LIST + 3 * (player * PLAN_ROOM + at) + 2]
+        if w.numbers[at] == key:
+            return w.numbers[at + 2]
     cell = -1
     if not passes_straight(w, i, x, y):
         cell = _around(w, i, start, goal)
-    at = kept % PLAN_ROOM
-    (
-        w.numbers[PLAN_LIST + 3 * (player * PLAN_ROOM + at) + 0],
-        w.numbers[PLAN_LIST + 3 * (player * PLAN_ROOM + at) + 1],
-        w.numbers[PLAN_LIST + 3 * (player * PLAN_ROOM + at) + 2],
-    ) = key, tick, cell
+    at = PLAN_LIST + 3 * (player * PLAN_ROOM + kept % PLAN_ROOM)
+    w.numbers[at], w.numbers[at + 1], w.numbers[at + 2] = key, tick, cell
     w.numbers[PLANS + player] = kept + 1
     return cell
 
@@ -152,5 +148,4 @@ def _sink(heap: Any, count: int, estimates: Any) -> None:
         if least == at:
             return
         heap[at], heap[least] = heap[least], heap[at]
-        at = least    at = PLAN_LIST + 3 * (player * PLAN_ROOM + at)
-    w.numbers[at], w.numbers[at + 1], w.numbers[at + 2] = key, tick, cell
+        at = least
