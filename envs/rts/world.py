@@ -159,10 +159,12 @@ class World:
     Args:
         game: Its rules.
         seed: Seeds the game's own stream of random numbers.
+        begun: Whether a game begins at once.
     """
 
     game: Game
     seed: int = 0
+    begun: bool = True
     tick: int = field(default=0, init=False)
     is_over: bool = field(default=True, init=False)
     winner: int = field(default=-1, init=False)
@@ -172,11 +174,13 @@ class World:
         self.rules = self.game.rules
         self.random = seeded_streams(self.seed, 1)
         self.units: dict[int, Unit] = {}
-        self.begin()
+        if self.begun:
+            self.begin()
 
-    def begin(self) -> None:
-        """Begin a game; random numbers go on."""
+    def begin(self, max_tick: int | None = None) -> None:
+        """Begin a game; random numbers go on. ``max_tick`` in the place of that of the rules."""
         size = self.rules.size
+        self.max_tick = self.rules.max_tick if max_tick is None else max_tick
         self.tick, self.winner, self.is_over = 0, -1, False
         self.resource = [self.rules.resource] * 2
         self.walls = [[False] * size for _ in range(size)]  # rows from top to bottom
@@ -554,7 +558,7 @@ class World:
         crowded = self.failed[self.tick % CROWD_TICKS] >= 1 and sum(self.failed) >= CROWD_MOVES
         self.tick += 1
         self.failed[self.tick % CROWD_TICKS] = 0
-        if winner is not None or self.tick >= self.rules.max_tick or crowded:
+        if winner is not None or self.tick >= self.max_tick or crowded:
             self.is_over, self.winner = True, -1 if winner is None else winner
 
     def __str__(self) -> str:

@@ -1,0 +1,243 @@
+"""Mini-RTS as environments in Python: one player against a built-in one, and two players."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from entity_env.actions import Action
+from entity_env.environment import Environment
+from entity_env.errors import ResetNeededError, nearest, shorten
+from entity_env.observation import Observation
+from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+from ..errors import EnvConfigError, check_flag, check_whole
+from .minirts import MiniRts, hit_n_run, order, simple
+from .minirts_view import ACTION_SPACE, OBS_SPACE, observe
+from .world import World
+
+__all__ = ["OPPONENTS", "MiniRtsDuel", "MiniRtsEnv", "MiniRtsSettings"]
+
+OPPONENTS = ("random", "simple", "hit_n_run", "mixed")
+LESS_HELP = 0.99
+"""By what the most ticks of help are multiplied after each game."""
+
+
+@dataclass(frozen=True)
+class MiniRtsSettings:
+    """The settings of a game against a built-in player, checked.
+
+    Args:
+        opponent: ``random``, ``simple``, ``hit_n_run``, or ``mixed``: one of the last two, drawn
+            for each game.
+        frame_skip: Every how many ticks the learner acts.
+        opponent_skip: Every how many ticks the opponent does; None: as the learner.
+        max_tick: When a game ends without a winner.
+        fog: Whether the learner sees only what its units see.
+        curriculum: The built-in player plays the learner's side for so many ticks at most at first.
+
+    Raises:
+        EnvConfigError: Settings that there are not.
+    """
+
+    opponent: str = "simple"
+    frame_skip: int = 50
+    opponent_skip: int | None = None
+    max_tick: int = 30_000
+    fog: bool = True
+    curriculum: int = 0
+
+    def __post_init__(self) -> None:
+        """Check them."""
+        if self.opponent not in OPPONENTS:
+            raise EnvConfigError(
+                "there is no such opponent",
+                expected=f"one of {', '.join(OPPONENTS)}",
+                received=shorten(self.opponent),
+                hint=nearest(self.opponent, OPPONENTS),
+            )
+        check_whole("max_tick", self.max_tick, 1, 10_000_000)
+        check_whole("frame_skip", self.frame_skip, 1, self.max_tick)
+        if self.opponent_skip is not None:
+            check_whole("opponent_skip", self.opponent_skip, 1, self.max_tick)
+        check_flag("fog", self.fog)
+        check_whole("curriculum", self.curriculum, 0, self.max_tick - 1)
+
+    @property
+    def skips(self) -> tuple[int, int]:
+        """The frame skips of the learner and its opponent."""
+        return self.frame_skip, self.opponent_skip or self.frame_skip
+
+
+class MiniRtsEnv(Environment):
+    """Mini-RTS against a built-in player: gather, build an army, destroy the enemy's base.
+
+    Entities:
+        ``Own`` [kind, x, y, hp, command], ``Enemy`` [kind, x, y, hp] in sight, ``Resource`` [x, y,
+        hp, own], and ``Remembered`` [kind, x, y]: enemy buildings that are out of sight. ``hp`` is
+        a share. Global: money and tick.
+    Actions:
+        ``Order``: one of nine strategic actions; the mask leaves those that would tell any unit
+        anything, and to idle.
+    Reward:
+        1 for a win, -1 for a defeat, at the end.
+    End:
+        A player alone has a base; or ``max_tick``, or a crowd in which nobody can move.
+    Randomness:
+        Places of bases and resources, and units at first.
+    Source:
+        Tian et al. 2017, "ELF: An Extensive, Lightweight and Flexible Research Platform for
+        Real-time Strategy Games".
+
+    Args:
+        settings: Those of ``MiniRtsSettings``.
+    """
+
+    y_axis = "down"
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = _settings(settings)
+        self.game = MiniRts()
+        self.world: World | None = None
+        self._most_help = float(self.settings.curriculum)
+        self._opponent = self.settings.opponent
+
+    def obs_space(self) -> ObsSpace:
+        """What the learner sees."""
+        return OBS_SPACE
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """``Order``."""
+        return ACTION_SPACE
+
+    def seed(self, seed: int) -> None:
+        """Seed the game's own stream as well."""
+        super().seed(seed)
+        self.world = None
+
+    def reset(self) -> Observation:
+        """Begin a game; with a curriculum the built-in player plays its beginning."""
+        if self.world is None:
+            self.world = World(self.game, int(self.rng.integers(2**32)), begun=False)
+        world = self.world
+        while True:
+            world.begin(self.settings.max_tick)
+            self._opponent = self.settings.opponent
+            if self._opponent == "mixed":
+                self._opponent = OPPONENTS[world.draw(1, 2)]
+            help_until = world.draw(0, int(self._most_help))
+            self._most_help *= LESS_HELP
+            while not world.is_over and world.tick < help_until:
+                if world.tick % self.settings.frame_skip == 0:
+                    _act_scripted(world, 0, self._opponent)
+                self._tick()
+            self._until_asked()
+            if not world.is_over:
+                return observe(world, 0, 0.0, self.settings.fog)
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Order something, and let ``frame_skip`` ticks pass."""
+        world, own = self.world, actions["Order"]
+        if world is None or world.is_over:
+            raise ResetNeededError("no game is running", hint="call reset() first")
+        order(world, 0, {int(own.index)}, not self.settings.fog)  # type: ignore[union-attr]
+        self._tick()
+        self._until_asked()
+        reward = {0: 1.0, 1: -1.0}.get(world.winner, 0.0) if world.is_over else 0.0
+        return observe(world, 0, reward, self.settings.fog)
+
+    def _until_asked(self) -> None:
+        world = self.world
+        assert world is not None
+        while not world.is_over and world.tick % self.settings.frame_skip:
+            self._tick()
+
+    def _tick(self) -> None:
+        world = self.world
+        assert world is not None
+        if world.tick % self.settings.skips[1] == 0:
+            _act_scripted(world, 1, self._opponent)
+        world.play_tick()
+
+
+class MiniRtsDuel(MultiPlayerEnvironment):
+    """Mini-RTS for two players, who both act every ``frame_skip`` ticks; see ``MiniRtsEnv``.
+
+    Args:
+        frame_skip: Every how many ticks both act.
+        max_tick: When a game ends without a winner.
+        fog: Whether players see only what their units see.
+    """
+
+    y_axis = "down"
+
+    def __init__(self, frame_skip: int = 50, max_tick: int = 30_000, fog: bool = True) -> None:
+        given = {"frame_skip": frame_skip, "max_tick": max_tick, "fog": fog}
+        self.settings = _settings(given)
+        self.game = MiniRts()
+        self.world: World | None = None
+
+    def obs_space(self) -> ObsSpace:
+        """What a player sees."""
+        return OBS_SPACE
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """``Order``."""
+        return ACTION_SPACE
+
+    def seats(self) -> list[int]:
+        """Player 0 and player 1."""
+        return [0, 1]
+
+    def seed(self, seed: int) -> None:
+        """Seed the game's own stream as well."""
+        super().seed(seed)
+        self.world = None
+
+    def reset(self) -> SeatObservations:
+        """Begin a game."""
+        if self.world is None:
+            self.world = World(self.game, int(self.rng.integers(2**32)), begun=False)
+        self.world.begin(self.settings.max_tick)
+        return self._observe()
+
+    def act(self, actions: SeatActions) -> SeatObservations:
+        """Let both order something, and let ``frame_skip`` ticks pass."""
+        world = self.world
+        if world is None or world.is_over:
+            raise ResetNeededError("no game is running", hint="call reset() first")
+        for player in (0, 1):
+            own: Any = actions[player]["Order"]
+            order(world, player, {int(own.index)}, not self.settings.fog)
+        world.play_tick()
+        while not world.is_over and world.tick % self.settings.frame_skip:
+            world.play_tick()
+        return self._observe()
+
+    def _observe(self) -> SeatObservations:
+        world = self.world
+        assert world is not None
+        won = world.winner if world.is_over else -1
+        return {
+            p: observe(world, p, 0.0 if won < 0 else 1.0 if won == p else -1.0, self.settings.fog)
+            for p in (0, 1)
+        }
+
+
+def _settings(given: dict[str, Any]) -> MiniRtsSettings:
+    names = list(MiniRtsSettings.__dataclass_fields__)
+    for name in given:
+        if name not in names:
+            raise EnvConfigError(
+                f"there is no setting {name!r}", options=names, hint=nearest(name, names)
+            )
+    return MiniRtsSettings(**given)
+
+
+def _act_scripted(world: World, player: int, who: str) -> None:
+    if who == "random":
+        order(world, player, {world.draw(0, 8)})
+    else:
+        order(world, player, {"simple": simple, "hit_n_run": hit_n_run}[who](world, player), True)
