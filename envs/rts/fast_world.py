@@ -3,7 +3,7 @@
 A unit is a slot: a row of ``units`` and of ``places``. Of all slots player 0 has the first half.
 They are filled in the order of creation; a slot is used again only after ``tidy`` has moved a
 player's units forward. What is particular about a game is a compiled function that is given to
-``play_tick``: ``(w, kinds, what, slot) -> int``, where ``what`` is one of the names below.
+``engine``: ``(w, kinds, what, slot) -> int``, where ``what`` is one of the names below.
 """
 
 from __future__ import annotations
@@ -254,9 +254,22 @@ def _push(w: Any, what: int, a: int, b: int, c: int, x: float, y: float) -> None
     w.numbers[QUEUED] = at + 1
 
 
-@called
-def play_tick(w: Any, kinds: Any, game: Any) -> None:
-    """Let a tick pass, after players have sent what they want."""
+def engine(game: Any) -> Any:
+    """``play_tick(w, kinds)`` of a game, which lets a tick pass after players have sent commands.
+
+    The game's function is part of the result: as an argument of what is called it would be an
+    address of this process, which cannot be kept on disk.
+    """
+
+    @called
+    def play_tick(w: Any, kinds: Any) -> None:
+        _tick(w, kinds, game)
+
+    return play_tick
+
+
+@copied
+def _tick(w: Any, kinds: Any, game: Any) -> None:
     game(w, kinds, EACH_TICK, -1)
     if w.numbers[BULLETS] > 0:
         _move_bullets(w)
@@ -544,7 +557,7 @@ def move_to(w: Any, i: int, x: float, y: float) -> None:
     enter(w, i)
 
 
-@called
+@copied
 def _hit(w: Any, kinds: Any, game: Any, by: int, target: int, attack: int) -> None:
     if is_alive(w, target):
         lost = max(0, attack - int(kinds[w.units[target, KIND], DEFENCE]))
@@ -552,7 +565,7 @@ def _hit(w: Any, kinds: Any, game: Any, by: int, target: int, attack: int) -> No
             damage(w, kinds, game, target, lost, by)
 
 
-@called
+@copied
 def damage(w: Any, kinds: Any, game: Any, hurt: int, lost: int, by: int) -> None:
     """Take hit points; who survives, may attack and has nothing to do attacks back."""
     u = w.units

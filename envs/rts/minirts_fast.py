@@ -45,9 +45,9 @@ from .fast_world import (
     begin,
     count_of,
     create,
+    engine,
     first_of,
     is_alive,
-    play_tick,
     send,
 )
 from .minirts import (
@@ -80,6 +80,9 @@ def judge(w: Any, kinds: Any, what: int, i: int) -> int:
     if first and second:
         return GOES_ON
     return 0 if first else 1 if second else -1
+
+
+play_tick = engine(judge)
 
 
 @with_arrays
@@ -457,7 +460,7 @@ def _play_games(g: Any, first: int, last: int, who: Any, skips: Any, ticks: int)
             if w.numbers[OVER]:
                 break
             let_act(w, who, skips, g.random, game)
-            play_tick(w, KINDS, judge)
+            play_tick(w, KINDS)
             played += 1
     return played
 

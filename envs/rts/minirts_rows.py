@@ -34,7 +34,6 @@ from .fast_layout import (
     world_fields,
     world_of,
 )
-from .fast_world import play_tick
 from .minirts import ACTIONS, MINI_RTS
 from .minirts_env import LESS_HELP, OPPONENTS, MiniRtsEnv, MiniRtsSettings
 from .minirts_fast import (
@@ -45,8 +44,8 @@ from .minirts_fast import (
     act_scripted,
     is_possible,
     is_seen,
-    judge,
     order,
+    play_tick,
     setup,
 )
 from .minirts_view import ACTION_SPACE, OBS_SPACE
@@ -104,7 +103,7 @@ def _play_on(w: Any, random: Any, game: int, mine: int, other: int, skip: int, s
             act_scripted(w, 0, mine, random, game)
         if other != LEARNER and w.numbers[TICK] % skip_b == 0:
             act_scripted(w, 1, other, random, game)
-        play_tick(w, KINDS, judge)
+        play_tick(w, KINDS)
         if w.numbers[OVER] or (w.numbers[TICK] % skip == 0):
             return
 
