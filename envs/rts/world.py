@@ -148,6 +148,9 @@ class Game(ABC):
         """Execute an immediate command that only this game has."""
         raise NotImplementedError
 
+    def hits(self, world: World, by: Unit | None, hurt: Unit) -> None:  # noqa: B027
+        """A unit has just lost hit points by another one, or by one that is dead: None."""
+
     def removed(self, world: World, unit: Unit) -> None:  # noqa: B027
         """A unit has just died."""
 
@@ -493,6 +496,8 @@ class World:
     def damage(self, hurt: Unit, damage: int, by: int) -> None:
         """Take hit points; who survives, may attack and has nothing to do attacks back."""
         hurt.hp -= damage
+        if by >= 0:
+            self.game.hits(self, self.units.get(by), hurt)
         if hurt.hp <= 0:
             self.remove(hurt)
             return
