@@ -37,10 +37,14 @@ def state_of_world(world):
                     values[name] = values[name] if values[name] in world.units else -1
                 doing = (command.kind, *(values[name] for name in names))
             by = own.damaged_by if own.damaged_by in world.units else -1
-            clocks = own.attacked, own.gathered, own.built
             units.append(
-                (own.uid, player, own.kind, own.x, own.y, own.hp, *clocks)
-                + (by, own.carries, own.seen, doing)
+                {
+                    "unit": (own.uid, player, own.kind, own.hp),
+                    "place": (own.x, own.y),
+                    "clocks": (own.attacked, own.gathered, own.built),
+                    "marks": (by, own.carries, own.seen),
+                    "command": doing,
+                }
             )
     bullets = [(b.x, b.y, b.attack, b.target) for b in world.bullets if b.target in world.units]
     return {
@@ -80,9 +84,13 @@ def state_of_arrays(g, game):
         }
         doing = (kind, *(values[name] for name in COMMANDS.get(kind, ())))
         units.append(
-            (int(own[at.UID]), player, int(own[at.KIND]), float(p[i, at.X]), float(p[i, at.Y]))
-            + tuple(int(own[c]) for c in (at.HP, at.ATTACKED, at.GATHERED, at.BUILT))
-            + (uid(own[at.DAMAGED_BY]), bool(own[at.CARRIES]), bool(own[at.SEEN]), doing)
+            {
+                "unit": (int(own[at.UID]), player, int(own[at.KIND]), int(own[at.HP])),
+                "place": (float(p[i, at.X]), float(p[i, at.Y])),
+                "clocks": tuple(int(own[c]) for c in (at.ATTACKED, at.GATHERED, at.BUILT)),
+                "marks": (uid(own[at.DAMAGED_BY]), bool(own[at.CARRIES]), bool(own[at.SEEN])),
+                "command": doing,
+            }
         )
     bullets = []
     for k in range(at.QUEUE_ROOM, at.QUEUE_ROOM + n[at.BULLETS]):

@@ -1,0 +1,164 @@
+"""Real-time strategy: how games end, how fast they are played, and that both engines agree.
+
+python -m benchmarks.rts outcomes          # win rates beside those of the original engine
+python -m benchmarks.rts outcomes --games 500
+python -m benchmarks.rts speed             # ticks per second of one core, against readable Python
+python -m benchmarks.rts agree --games 20  # whole games, unit by unit, compiled and in Python
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections import Counter, namedtuple
+from typing import Any
+
+import numpy as np
+
+from entity_env.rows.random_numbers import seeded_streams
+from envs.rts import fast_layout as at
+from envs.rts import minirts_fast as fast
+from envs.rts.minirts import MINI_RTS, MiniRts, hit_n_run, order, simple
+from envs.rts.tower_defence import TowerDefence, build_tower
+from envs.rts.world import World
+
+R, S, H = fast.RANDOM, fast.SIMPLE, fast.HIT_N_RUN
+# Name, who plays, frame skip, whether both seats are played, wins of the first, and games.
+GAMES = (
+    ("SIMPLE - HIT_N_RUN, skip 50", (S, H), 50, 0.281, 4000),
+    ("SIMPLE - HIT_N_RUN, skip 1", (S, H), 1, 0.191, 2000),
+    ("SIMPLE - SIMPLE, skip 1", (S, S), 1, 0.500, 1000),
+    ("random - SIMPLE, skip 50", (R, S), 50, 0.204, None),
+    ("random - HIT_N_RUN, skip 50", (R, H), 50, 0.261, None),
+)
+
+
+def arrays_of(games: int, seed: int) -> Any:
+    """Fresh arrays of so many games."""
+    fields = at.world_fields(MINI_RTS)
+    made = [np.zeros((games, *own.shape), own.dtype) for own in fields.values()]
+    return namedtuple("G", [*fields, "random"])(*made, seeded_streams(seed, games))
+
+
+def play(games: int, who: tuple[int, int], skip: int, seed: int = 0) -> tuple[Any, float]:
+    """Whole games; returns the arrays and ticks per second of this process."""
+    arrays = arrays_of(games, seed)
+    fast.begin_games(arrays, MINI_RTS.max_tick)
+    began = time.process_time()
+    ticks = fast.play_games(arrays, 0, games, np.array(who), np.array([skip, skip]), 2**31)
+    return arrays, ticks / (time.process_time() - began)
+
+
+def spread(rate: float, games: int) -> tuple[float, float]:
+    """Half the 95% and the 99% interval of a rate."""
+    error = math.sqrt(max(rate * (1 - rate), 1e-9) / games)
+    return 1.96 * error, 2.576 * error
+
+
+def outcomes(games: int) -> None:
+    """The table of outcomes."""
+    print(f"{'':28} {'wins':>6} {'95%':>6} {'99%':>6} {'draws':>6} {'ticks':>6} {'original':>9}")
+    for name, who, skip, original, _ in GAMES:
+        wins, draws, ticks, played = 0, 0, 0, 0
+        # Half of the games from the other seat.
+        for seat, players in enumerate((who, who[::-1])):
+            arrays, _ = play(games // 2, players, skip, seat + 1)
+            winner = arrays.numbers[:, at.WINNER]
+            wins += int((winner == seat).sum())
+            draws += int((winner < 0).sum())
+            ticks += int(arrays.numbers[:, at.TICK].sum())
+            played += games // 2
+        rate = wins / played
+        near, far = spread(rate, played)
+        print(
+            f"{name:28} {rate:6.1%} {near:6.1%} {far:6.1%} {draws / played:6.1%} "
+            f"{ticks / played:6.0f} {original:9.1%}"
+        )
+    played = max(20, games // 20)
+    wins = sum(_defends(seed) for seed in range(played))
+    near, far = spread(wins / played, played)
+    print(
+        f"{'Tower Defence, random':28} {wins / played:6.1%} {near:6.1%} {far:6.1%}   in Python, 39%"
+    )
+
+
+def _defends(seed: int) -> bool:
+    """Whether a defender who builds on random cells wins."""
+    world = World(TowerDefence(), seed)
+    while not world.is_over:
+        if world.tick % 50 == 0:
+            build_tower(world, world.draw(0, 399))
+        world.play_tick()
+    return world.winner == 0
+
+
+def speed(games: int) -> None:
+    """Ticks per second, alternating with the readable engine."""
+    play(2, (S, S), 1)
+    rates, slow = [], []
+    for seed in range(3):
+        rates.append(play(max(10, games // 20), (S, S), 1, seed)[1])
+        world, began = World(MiniRts(), seed), time.process_time()
+        while not world.is_over and world.tick < 1500:
+            order(world, 0, simple(world, 0), True)
+            order(world, 1, simple(world, 1), True)
+            world.play_tick()
+        slow.append(world.tick / (time.process_time() - began))
+    fastest, readable = float(np.median(rates)), float(np.median(slow))
+    print(f"SIMPLE - SIMPLE, skip 1: {fastest:,.0f} ticks/s compiled, {readable:,.0f} in Python, ")
+    print(f"{fastest / readable:.0f}x (from {min(rates):,.0f} to {max(rates):,.0f})")
+
+
+def agree(games: int) -> None:
+    """Whole games in both engines."""
+    scripts = {S: simple, H: hit_n_run}
+    told = Counter[str]()
+    for seed in range(games):
+        who = ((S, H), (H, S), (R, S), (R, H))[seed % 4]
+        skip = (50, 1)[seed // 4 % 2]
+        world, arrays = World(MiniRts(), seed), arrays_of(1, seed)
+        fast.begin_games(arrays, MINI_RTS.max_tick)
+        while not world.is_over:
+            for player in range(2):
+                if world.tick % skip == 0:
+                    if who[player] == R:
+                        order(world, player, {world.draw(0, 8)})
+                    else:
+                        order(world, player, scripts[who[player]](world, player), True)
+            world.play_tick()
+            fast.play_games(arrays, 0, 1, np.array(who), np.array([skip, skip]), 1)
+            units = [(u.uid, u.kind, u.x, u.y, u.hp) for p in (0, 1) for u in world.of(p)]
+            rows, places = arrays.units[0], arrays.places[0]
+            alive = np.flatnonzero(rows[:, at.ALIVE])
+            columns = [at.UID, at.KIND]
+            others = [
+                (*rows[i, columns].tolist(), *places[i, [at.X, at.Y]].tolist(), int(rows[i, at.HP]))
+                for i in alive
+            ]
+            money = arrays.numbers[0, at.MONEY : at.MONEY + 2].tolist()
+            if units != others or world.resource != money:
+                told["differ"] += 1
+                print(f"game {seed} differs at tick {world.tick}")
+                break
+        else:
+            told["agree"] += 1
+    print(dict(told))
+
+
+def main() -> None:
+    """Run one of the three."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("outcomes", "speed", "agree"))
+    parser.add_argument("--games", type=int, default=None)
+    given = parser.parse_args()
+    what, games = {
+        "outcomes": (outcomes, 2000),
+        "speed": (speed, 400),
+        "agree": (agree, 200),
+    }[given.what]
+    what(given.games or games)
+
+
+if __name__ == "__main__":
+    main()
