@@ -71,6 +71,8 @@ def _around(w: Any, i: int, start: int, goal: int) -> int:
     size = w.numbers[SIZE]
     cells = size * size
     goal_x, goal_y = goal % size, goal // size
+    if not _is_open(w, i, float(goal_x), float(goal_y)):
+        return -1
     came, cost = np.full(cells, -1, np.int32), np.full(cells, cells, np.int32)
     closed = np.zeros(cells, np.bool_)
     estimates, queued = np.empty(4 * cells + 4), np.empty(4 * cells + 4, np.int32)
@@ -102,7 +104,7 @@ def _around(w: Any, i: int, start: int, goal: int) -> int:
             near = y * size + x
             if closed[near] or cost[near] <= cost[cell] + 1:
                 continue
-            if near != goal and not _is_open(w, i, float(x), float(y)):
+            if not _is_open(w, i, float(x), float(y)):
                 continue
             came[near], cost[near] = cell, cost[cell] + 1
             dx, dy = x - goal_x, y - goal_y

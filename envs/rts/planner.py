@@ -64,10 +64,13 @@ def path(world: World, unit: Unit, start: int, goal: int) -> list[int]:
     """The cells behind ``start`` on a shortest way to ``goal``, by A*; empty: there is none.
 
     Four neighbours in the order left, right, up, down; of cells with the same estimate the one
-    that was found first is looked at first. What stands on the goal is not in the way.
+    that was found first is looked at first. Nothing leads to a goal on
+    which something stands: units go straight to it then.
     """
     size = world.rules.size
     goal_x, goal_y = goal % size, goal // size
+    if not is_open(world, unit, goal_x, goal_y):
+        return []
     came, cost = {start: -1}, {start: 0}
     queue, found, closed = [(0.0, 0, start)], 1, set[int]()
     for _ in range(MOST_EXPANSIONS):
@@ -90,7 +93,7 @@ def path(world: World, unit: Unit, start: int, goal: int) -> list[int]:
             near = y * size + x
             if near in closed or cost.get(near, size * size) <= cost[cell] + 1:
                 continue
-            if near != goal and not is_open(world, unit, x, y):
+            if not is_open(world, unit, x, y):
                 continue
             came[near], cost[near] = cell, cost[cell] + 1
             dx, dy = x - goal_x, y - goal_y
