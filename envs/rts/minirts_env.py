@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from entity_env.actions import Action
+from entity_env.drawing import draw_observation
 from entity_env.environment import Environment
 from entity_env.errors import ResetNeededError, nearest, shorten
 from entity_env.observation import Observation
@@ -148,6 +152,13 @@ class MiniRtsEnv(Environment):
         reward = {0: 1.0, 1: -1.0}.get(world.winner, 0.0) if world.is_over else 0.0
         return observe(world, 0, reward, self.settings.fog)
 
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """The whole map from player 0's side, without fog; shape (H, W, 3)."""
+        if self.world is None:
+            raise ResetNeededError("no game is running", hint="call reset() first")
+        shown = observe(self.world, 0, 0.0, fog=False)
+        return np.asarray(draw_observation(shown, OBS_SPACE, **{"y_axis": "down", **kwargs}))
+
     def _until_asked(self) -> None:
         world = self.world
         assert world is not None
@@ -215,6 +226,13 @@ class MiniRtsDuel(MultiPlayerEnvironment):
         while not world.is_over and world.tick % self.settings.frame_skip:
             world.play_tick()
         return self._observe()
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """The whole map from player 0's side, without fog; shape (H, W, 3)."""
+        if self.world is None:
+            raise ResetNeededError("no game is running", hint="call reset() first")
+        shown = observe(self.world, 0, 0.0, fog=False)
+        return np.asarray(draw_observation(shown, OBS_SPACE, **{"y_axis": "down", **kwargs}))
 
     def _observe(self) -> SeatObservations:
         world = self.world
