@@ -11,6 +11,14 @@ from entity_env.rows.compiled import Field
 
 from .rules import CROWD_TICKS, MOST_BULLETS, PLAN_ROOM, Rules
 
+__all__ = [
+    "FastWorld",
+    "called",
+    "copied",
+    "world_fields",
+    "world_of",
+]
+
 njit: Any = _njit
 
 # Columns of ``numbers``, one row for each game.

@@ -14,6 +14,11 @@ from .fast_space import can_pass, cell_of, is_ground
 from .planner import BLOCKED_WITHIN, MOST_EXPANSIONS, SAMPLE
 from .rules import PLAN_ROOM, PLAN_TICKS
 
+__all__ = [
+    "passes_straight",
+    "waypoint",
+]
+
 
 @called
 def waypoint(w: Any, i: int, x: float, y: float) -> int:

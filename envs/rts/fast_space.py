@@ -22,6 +22,16 @@ from .fast_layout import (
     called,
 )
 
+__all__ = [
+    "can_pass",
+    "cell_of",
+    "enter",
+    "is_ground",
+    "leave",
+    "sees",
+    "single",
+]
+
 
 @called
 def single(number: float) -> float:

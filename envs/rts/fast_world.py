@@ -100,6 +100,25 @@ from .rules import (
     MOVE,
 )
 
+__all__ = [
+    "allows",
+    "begin",
+    "count_of",
+    "create",
+    "damage",
+    "engine",
+    "first_of",
+    "free_spot",
+    "is_alive",
+    "move_to",
+    "player_of",
+    "put",
+    "remove",
+    "send",
+    "spot_of",
+    "step_to",
+]
+
 EACH_TICK, RUN, REMOVED, JUDGE = range(4)
 """What a game is asked: before a tick; to run a command of its own, which returns whether it is
 finished; after a unit has died; and who has won, -1 for nobody and -2 while the game goes on."""

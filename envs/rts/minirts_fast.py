@@ -64,6 +64,22 @@ from .minirts import (
 )
 from .rules import ATTACK, BUILD, GATHER, MOVE
 
+__all__ = [
+    "act_scripted",
+    "assign",
+    "attacker_of",
+    "begin_games",
+    "is_possible",
+    "is_seen",
+    "judge",
+    "let_act",
+    "order",
+    "play_games",
+    "play_tick",
+    "scripted",
+    "setup",
+]
+
 KINDS = MINI_RTS.table()
 MAP, MOST_UNITS, AT_FIRST = MINI_RTS.size, MINI_RTS.most_units, MINI_RTS.resource
 RESOURCE, WORKER, MELEE, RANGE, BARRACKS, HOME = range(6)
