@@ -12,6 +12,8 @@ __all__: list[str] = []
 register("cherry_pick", "ragged_envs.cherry_pick.CherryPick")
 register("count", "ragged_envs.count.Count")
 register("floor_is_lava", "ragged_envs.floor_is_lava.FloorIsLava")
+register("job_shop", "ragged_envs.industry.job_shop_rows.JobShopRows")
+register("job_shop_python", "ragged_envs.industry.job_shop.JobShop")
 register("minefield", "ragged_envs.minefield.Minefield")
 register("minesweeper", "ragged_envs.minesweeper_native.MineSweeperVec")
 register("minesweeper_dark", "ragged_envs.minesweeper_dark.MineSweeperDark")
