@@ -15,6 +15,7 @@ from entity_env.observation import Observation, SelectEntityActionMask
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from ..checks import check_running, check_started, read_selection, reading_state
+from ..errors import check_whole
 from .job_shop_chart import Bar, draw_chart
 from .job_shop_instances import Instance
 from .job_shop_rules import ACTION_SPACE, OBS_SPACE, SHORTEST_LONGEST, WEIGHTS, JobShopSettings
@@ -69,6 +70,7 @@ class JobShop(Environment):
         load: With ``arrivals``, the share of the time that the machines are busy, about.
         tightness: With ``arrivals``, how many times its work a job's due date is after its
             arrival; two numbers are the least and the most.
+        copies: Of many rows, so many neighbours get the same instance; alone it changes nothing.
 
     Raises:
         EnvConfigError: No such instance, a damaged one, or a number out of range.
@@ -82,7 +84,9 @@ class JobShop(Environment):
         arrivals: bool = False,
         load: float = 0.9,
         tightness: float | tuple[float, float] | list[float] = (1.5, 4.0),
+        copies: int = 1,
     ) -> None:
+        check_whole("copies", copies, 1)
         self.settings = JobShopSettings.check(jobs, machines, instance, arrivals, load, tightness)
         self.turn, self.steps, self.over = 0, -1, False
 

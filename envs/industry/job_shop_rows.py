@@ -21,7 +21,6 @@ from entity_env.rows.compiled import (
     random_int,
 )
 
-from ..errors import check_whole
 from .job_shop import JobShop
 from .job_shop_rules import ACTION_SPACE, OBS_SPACE, SHORTEST_LONGEST, WEIGHTS, JobShopSettings
 
@@ -54,10 +53,8 @@ class JobShopRows(CompiledRows):
         self, num_envs: int, seed: int = 0, *, copies: int = 1, threads: int = 1, **settings: Any
     ) -> None:
         self._alone = JobShop(**settings)
-        self._copies = check_whole("copies", copies, 1)
         given = self._alone.settings
-        super().__init__(_game(given), num_envs, seed, threads=threads)
-        self._share_streams()
+        super().__init__(_game(given), num_envs, seed, threads=threads, copies=copies)
         for row in range(num_envs if given.instances else 0):
             one = given.instances[row // copies % len(given.instances)]
             jobs, machines = one.size
@@ -65,18 +62,6 @@ class JobShopRows(CompiledRows):
             self._fields["durations"][row, :jobs, :machines] = one.durations
             self._fields["route"][row, :jobs, :machines] = one.machines
             self._fields["best"][row] = one.best or 0
-
-    def _share_streams(self) -> None:
-        streams = self._fields["random"]
-        streams[:] = streams[np.arange(len(streams)) // self._copies * self._copies]
-
-    def _reset(self, seed: int | None) -> Any:
-        if seed is not None and self._copies > 1:
-            super()._reset(seed)
-            super()._reset(seed)  # the streams anew
-            self._share_streams()
-            seed = None
-        return super()._reset(seed)
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """The schedule of a row, as ``JobShop`` draws it."""
