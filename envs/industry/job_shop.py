@@ -64,8 +64,9 @@ class JobShop(Environment):
 
     Args:
         jobs: How many; or the least and the most, from which each episode draws.
-        machines: The same. Each job visits each machine once.
-        instance: ``ta01`` to ``ta80``, the path of a file, or a list of them, played in turn.
+        machines: The same. Jobs that are drawn visit each machine once.
+        instance: ``ta01`` to ``ta80``, a file (text in the usual format, or a ``.csv`` with the
+            columns job, machine, duration), or a list of them, played in turn.
         arrivals: Jobs arrive over time, and have due dates and weights.
         load: With ``arrivals``, the share of the time that the machines are busy, about.
         tightness: With ``arrivals``, how many times its work a job's due date is after its
@@ -154,10 +155,9 @@ class JobShop(Environment):
     def set_state(self, state: Mapping[str, Any]) -> Observation:
         """Go on with it."""
         with reading_state("a job shop", state):
-            table = np.array(state["durations"], np.int32), np.array(state["machines"], np.int32)
-            self._begin(
-                Instance(*table, state["best"]), state["release"], state["due"], state["weight"]
-            )
+            tables = state["durations"], state["machines"]
+            instance = Instance.of(*tables, len(state["machine_free"]), state["best"])
+            self._begin(instance, state["release"], state["due"], state["weight"])
             self.op, self.here = list(state["op"]), list(state["here"])
             self.job_free, self.machine_free = list(state["job_free"]), list(state["machine_free"])
             self.bars = [Bar(*bar) for bar in state["bars"]]
@@ -171,17 +171,20 @@ class JobShop(Environment):
         machines = int(self.rng.integers(*self.settings.machines, endpoint=True))
         durations = self.rng.integers(*SHORTEST_LONGEST, (jobs, machines), np.int32, True)
         order = self.rng.permuted(np.tile(np.arange(machines, dtype=np.int32), (jobs, 1)), axis=1)
-        return Instance(durations, order)
+        return Instance(durations, order, machines)
 
     def _begin(
         self, instance: Instance, release: list[int], due: list[int], weight: list[int]
     ) -> None:
         # As lists: single numbers of an array are read at a tenth of the speed.
-        self.durations: list[list[int]] = instance.durations.tolist()
-        self.machines: list[list[int]] = instance.machines.tolist()
+        counts = (instance.machines >= 0).sum(1).tolist()
+        tables = instance.durations.tolist(), instance.machines.tolist()
+        self.durations, self.machines = (
+            [row[:count] for row, count in zip(table, counts, strict=True)] for table in tables
+        )
         self.best = instance.best
         jobs, machines = instance.size
-        self.unit = float(instance.durations.mean())
+        self.unit = sum(map(sum, self.durations)) / sum(counts)
         self.release, self.due, self.weight = list(release), list(due), list(weight)
         self.op = [0] * jobs
         self.job_free = list(self.release)
@@ -228,7 +231,7 @@ class JobShop(Environment):
         self.bars.append(Bar(machine, job, self.now, end))
         self.job_free[job] = self.machine_free[machine] = end
         self.op[job] += 1
-        if self.op[job] == len(self.machine_free):
+        if self.op[job] == len(self.machines[job]):
             self.here.remove(job)
 
     def _move_on(self) -> None:
@@ -253,7 +256,7 @@ class JobShop(Environment):
         """What is still to come to each machine, of jobs that are here."""
         work = [0] * len(self.machine_free)
         for job in self.here:
-            for op in range(self.op[job], len(work)):
+            for op in range(self.op[job], len(self.machines[job])):
                 work[self.machines[job][op]] += self.durations[job][op]
         return work
 
@@ -274,7 +277,7 @@ class JobShop(Environment):
         """The weighted tardiness of a job if nothing delays it any more; 0 before it has come."""
         if job in self.here:
             end = max(self._start_of(job), self.now) + self._work(job)
-        elif self.op[job] == len(self.machine_free):
+        elif self.op[job] == len(self.machines[job]):
             end = self.job_free[job]
         else:
             return 0
@@ -286,7 +289,7 @@ class JobShop(Environment):
     def _shown(self, reward: float) -> Observation:
         work, jobs, count = self._machine_work(), len(self.here), len(self.machine_free)
         # Of due dates there is no bound of the makespan: what is there to do takes its place.
-        first = self.first if not self.settings.arrivals else count * self.unit
+        first = count * self.unit if self.settings.arrivals else self.first
         left = self._left(work)
         queues = [0] * count
         for job in self.here:
@@ -350,7 +353,7 @@ class JobShop(Environment):
         own, start = works[job], max(self._start_of(job) - now, 0)
         done = sum(self.durations[job][:op])
         after = [0.0, 0.0, 0.0]
-        if op + 1 < count:
+        if op + 1 < len(self.machines[job]):
             following = self.machines[job][op + 1]
             after = [
                 self.durations[job][op + 1] / unit,
@@ -361,7 +364,7 @@ class JobShop(Environment):
         has_due = self.settings.arrivals
         return [
             own / first,
-            (count - op) / count,
+            (len(self.machines[job]) - op) / count,
             duration / unit,
             float(start == 0),
             start / unit,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,15 @@ from entity_env.errors import nearest, shorten
 from ..errors import EnvConfigError
 from .taillard import TAILLARD
 
-__all__ = ["LONGEST", "MOST_JOBS", "MOST_MACHINES", "Instance", "find_instance", "find_instances"]
+__all__ = [
+    "LONGEST",
+    "MOST_JOBS",
+    "MOST_MACHINES",
+    "Instance",
+    "find_instance",
+    "find_instances",
+    "read_table",
+]
 
 I32 = npt.NDArray[np.int32]
 
@@ -30,24 +40,64 @@ class Instance:
     """Jobs, each a chain of operations on machines.
 
     Args:
-        durations: Of each operation of each job, in time units. Shape: (jobs, machines), int32.
-        machines: On which machine each operation is done. Shape: (jobs, machines), int32.
+        durations: Of each operation of each job, in time units, 0 behind a job's last one. Shape:
+            (jobs, most operations), int32.
+        machines: On which machine each operation is done, -1 behind the last one. Shape: as
+            ``durations``, int32.
+        num_machines: How many machines there are.
         best: The least makespan that is known, where one is.
+        jobs: What the jobs are called; empty: by their numbers.
+        machine_names: What the machines are called; empty: by their numbers.
     """
 
     durations: I32
     machines: I32
+    num_machines: int
     best: int | None = None
+    jobs: tuple[str, ...] = ()
+    machine_names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        durations: Sequence[Sequence[int]],
+        machines: Sequence[Sequence[int]],
+        num_machines: int,
+        best: int | None = None,
+        **names: tuple[str, ...],
+    ) -> Instance:
+        """From lists of a job's operations, which may be longer and shorter.
+
+        Raises:
+            ValueError: They do not fit together, or hold what is no duration or machine.
+        """
+        most = max((len(own) for own in durations), default=0)
+        table = np.zeros((len(durations), most), np.int32), np.full((len(durations), most), -1)
+        for job, (times, route) in enumerate(zip(durations, machines, strict=True)):
+            if len(times) != len(route) or not times:
+                raise ValueError(f"job {job}: {len(times)} durations, {len(route)} machines")
+            if not all(1 <= t <= LONGEST for t in times):
+                raise ValueError(f"job {job}: durations {times}")
+            if not all(0 <= m < num_machines for m in route):
+                raise ValueError(f"job {job}: machines {route}")
+            table[0][job, : len(times)], table[1][job, : len(route)] = times, route
+        return cls(table[0], table[1].astype(np.int32), num_machines, best, **names)
 
     @property
     def size(self) -> tuple[int, int]:
         """The numbers of jobs and machines."""
-        jobs, machines = self.durations.shape
-        return int(jobs), int(machines)
+        return len(self.durations), self.num_machines
+
+    @property
+    def most_operations(self) -> int:
+        """Of a job."""
+        return int(self.durations.shape[1])
 
 
 def find_instances(named: Any) -> list[Instance]:
-    """One instance or several: each ``ta01`` to ``ta80``, the path of a file, or an ``Instance``.
+    """One instance or several: each ``ta01`` to ``ta80``, a file, or an ``Instance``.
+
+    A file is text in the usual format, or a table of a user's own (``.csv``).
 
     Raises:
         EnvConfigError: There is no such instance, or the file is damaged.
@@ -83,7 +133,8 @@ def find_instance(named: Any) -> Instance:
             hint=nearest(str(named), list(TAILLARD)),
         )
     try:
-        return _read(path.read_text(encoding="utf-8"), str(path))
+        text = path.read_text(encoding="utf-8")
+        return read_table(text, str(path)) if path.suffix == ".csv" else _read(text, str(path))
     except UnicodeDecodeError as error:
         raise EnvConfigError(f"{path} is no text", expected=_FORMAT) from error
 
@@ -105,7 +156,7 @@ def _generated(jobs: int, machines: int, times: int, order: int, best: int) -> I
             j = draw.whole(i, machines - 1)
             row[i], row[j] = row[j], row[i]
         rows.append(row)
-    return Instance(np.array(durations, np.int32), np.array(rows, np.int32), best)
+    return Instance.of(durations, rows, machines, best)
 
 
 class _Stream:
@@ -141,8 +192,58 @@ def _read(text: str, where: str) -> Instance:
         )
     for number, row in rows[1:]:
         _check_job(row, machines, f"{where}, line {number}")
-    table = np.array([row for _, row in rows[1:]], np.int32).reshape(jobs, machines, 2)
-    return Instance(np.ascontiguousarray(table[:, :, 1]), np.ascontiguousarray(table[:, :, 0]))
+    return Instance.of(
+        [row[1::2] for _, row in rows[1:]], [row[::2] for _, row in rows[1:]], machines
+    )
+
+
+_COLUMNS = ("job", "machine", "duration")
+
+
+def read_table(text: str, where: str) -> Instance:
+    """An instance from a table with the columns job, machine and duration, one operation a line.
+
+    A job's operations are done in the order of their lines. Jobs and machines are called anything.
+
+    Raises:
+        EnvConfigError: A column is missing, or a line is damaged; it names the line.
+    """
+    lines = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    named = [name.strip() for name in lines.fieldnames or []]
+    lines.fieldnames = named
+    missing = [name for name in _COLUMNS if name not in named]
+    if missing:
+        raise EnvConfigError(
+            f"{where}, line 1: no column {missing[0]!r}",
+            expected=f"the columns {', '.join(_COLUMNS)}",
+            received=", ".join(named) or "nothing",
+            hint=nearest(missing[0], named),
+        )
+    jobs: dict[str, tuple[list[int], list[int]]] = {}
+    machines: dict[str, int] = {}
+    for line in lines:
+        here = f"{where}, line {lines.line_num}"
+        job, machine = ((line[name] or "").strip() for name in _COLUMNS[:2])
+        if not job or not machine:
+            raise EnvConfigError(f"{here}: a job or a machine without a name", expected=_COLUMNS)
+        duration = _whole((line["duration"] or "").strip(), here)
+        if not 1 <= duration <= LONGEST:
+            raise EnvConfigError(
+                f"{here}: an operation has an invalid duration",
+                expected=f"1 to {LONGEST:,} time units",
+                received=duration,
+            )
+        times, route = jobs.setdefault(job, ([], []))
+        times.append(duration)
+        route.append(machines.setdefault(machine, len(machines)))
+    if not jobs or len(jobs) > MOST_JOBS or len(machines) > MOST_MACHINES:
+        raise EnvConfigError(
+            f"{where}: no size of an instance",
+            expected=f"1 to {MOST_JOBS} jobs, 1 to {MOST_MACHINES} machines",
+            received=f"{len(jobs)} jobs, {len(machines)} machines",
+        )
+    tables = [own[0] for own in jobs.values()], [own[1] for own in jobs.values()]
+    return Instance.of(*tables, len(machines), jobs=tuple(jobs), machine_names=tuple(machines))
 
 
 def _check_job(row: list[int], machines: int, where: str) -> None:
@@ -173,5 +274,5 @@ def _whole(word: str, where: str) -> int:
         return int(word)
     except ValueError:
         raise EnvConfigError(
-            f"{where}: {shorten(word)} is no whole number", expected=_FORMAT
+            f"{where}: {shorten(word)} is no whole number", expected="a whole number"
         ) from None

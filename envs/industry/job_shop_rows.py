@@ -59,8 +59,10 @@ class JobShopRows(CompiledRows):
             one = given.instances[row // copies % len(given.instances)]
             jobs, machines = one.size
             self._fields["jobs"][row], self._fields["machines"][row] = jobs, machines
-            self._fields["durations"][row, :jobs, :machines] = one.durations
-            self._fields["route"][row, :jobs, :machines] = one.machines
+            most = one.most_operations
+            self._fields["durations"][row, :jobs, :most] = one.durations
+            self._fields["route"][row, :jobs, :most] = one.machines.clip(0)
+            self._fields["ops"][row, :jobs] = (one.machines >= 0).sum(1)
             self._fields["best"][row] = one.best or 0
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
@@ -72,21 +74,19 @@ class JobShopRows(CompiledRows):
         """The state of a row as ``JobShop`` saves it."""
         own: Mapping[str, Any] = {name: field[row] for name, field in self._fields.items()}
         jobs, machines = int(own["jobs"]), int(own["machines"])
-        durations, route = own["durations"][:jobs, :machines], own["route"][:jobs, :machines]
-        starts = own["starts"][:jobs, :machines]
+        counts = own["ops"][:jobs].tolist()
+        durations, route, starts = (
+            [row[:count] for row, count in zip(own[name].tolist(), counts, strict=False)]
+            for name in ("durations", "route", "starts")
+        )
         bars = [
-            [
-                int(route[job, op]),
-                job,
-                int(starts[job, op]),
-                int(starts[job, op] + durations[job, op]),
-            ]
+            [route[job][op], job, starts[job][op], starts[job][op] + durations[job][op]]
             for job in range(jobs)
             for op in range(int(own["op"][job]))
         ]
         return {
-            "durations": durations.tolist(),
-            "machines": route.tolist(),
+            "durations": durations,
+            "machines": route,
             "bars": sorted(bars, key=lambda bar: bar[2]),
             "first": float(own["first"]),
             "bound": float(own["bound"]),
@@ -102,17 +102,18 @@ class JobShopRows(CompiledRows):
 
 
 def _game(settings: JobShopSettings) -> CompiledGame:
-    jobs, machines = settings.jobs[1], settings.machines[1]
+    jobs, machines, most = settings.jobs[1], settings.machines[1], settings.most_operations
     return CompiledGame(
         obs_space=OBS_SPACE,
         action_space=ACTION_SPACE,
         state={
             "jobs": Field(least=1, most=jobs),
             "machines": Field(least=1, most=machines),
-            "durations": Field((jobs, machines), least=0),
-            "route": Field((jobs, machines), least=0, most=machines - 1),
-            "starts": Field((jobs, machines)),
-            "op": Field((jobs,), least=0, most=machines),
+            "durations": Field((jobs, most), least=0),
+            "route": Field((jobs, most), least=0, most=machines - 1),
+            "starts": Field((jobs, most)),
+            "ops": Field((jobs,), least=0, most=most),
+            "op": Field((jobs,), least=0, most=most),
             "release": Field((jobs,)),
             "due": Field((jobs,)),
             "weight": Field((jobs,)),
@@ -166,18 +167,19 @@ def reset(g: Any, game: int) -> None:
     if not g.given:
         _draw(g, game)
     jobs, machines = g.jobs[game], g.machines[game]
-    total = 0
+    total, operations = 0, 0
     for machine in range(machines):
         g.machine_free[game, machine] = g.machine_work[game, machine] = 0
         g.queue[game, machine] = 0
     for job in range(jobs):
         work = 0
-        for op in range(machines):
+        for op in range(g.ops[game, job]):
             work += g.durations[game, job, op]
+        operations += g.ops[game, job]
         g.job_work[game, job], g.job_done[game, job], g.op[game, job] = work, 0, 0
         g.release[game, job] = g.due[game, job] = g.weight[game, job] = g.job_free[game, job] = 0
         total += work
-    g.unit[game] = total / (jobs * machines)
+    g.unit[game] = total / operations
     if g.arrivals:
         _draw_arrivals(g, game)
     g.now[game] = g.num_here[game] = g.come[game] = 0
@@ -231,7 +233,7 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
         longer += g.job_work[game, g.here[game, other]] > own
     first = _first(g, game)
     out[0] = own / first
-    out[1] = (count - op) / count
+    out[1] = (g.ops[game, job] - op) / count
     out[2] = duration / unit
     out[3] = start == 0
     out[4] = start / unit
@@ -239,7 +241,7 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     out[6] = (done + duration) / own
     out[7] = max(0, g.machine_free[game, machine] - now) / unit
     out[8] = out[10] = out[11] = 0.0
-    if op + 1 < count:
+    if op + 1 < g.ops[game, job]:
         following = g.route[game, job, op + 1]
         out[8] = max(0, g.machine_free[game, following] - now) / unit
         out[10] = g.durations[game, job, op + 1] / unit
@@ -283,6 +285,7 @@ def _draw(g: Any, game: int) -> None:
     g.jobs[game] = random_int(g.random, game, g.least_jobs, g.most_jobs)
     g.machines[game] = machines = random_int(g.random, game, g.least_machines, g.most_machines)
     for job in range(g.jobs[game]):
+        g.ops[game, job] = machines
         for op in range(machines):
             g.durations[game, job, op] = random_int(g.random, game, _SHORTEST, _LONGEST)
             g.route[game, job, op] = op
@@ -329,7 +332,7 @@ def _dispatch(g: Any, game: int, job: int) -> None:
     g.job_done[game, job] += duration
     g.queue[game, machine] -= 1
     g.op[game, job] = op + 1
-    if op + 1 < g.machines[game]:
+    if op + 1 < g.ops[game, job]:
         g.queue[game, g.route[game, job, op + 1]] += 1
         return
     kept = 0
@@ -350,7 +353,7 @@ def _move_on(g: Any, game: int) -> None:
             g.here[game, g.num_here[game]] = job
             g.num_here[game] += 1
             g.come[game] += 1
-            for op in range(g.machines[game]):
+            for op in range(g.ops[game, job]):
                 g.machine_work[game, g.route[game, job, op]] += g.durations[game, job, op]
             g.queue[game, g.route[game, job, 0]] += 1
         earliest = g.release[game, g.come[game]] if g.come[game] < jobs else -1
@@ -379,7 +382,7 @@ def _bound(g: Any, game: int) -> float:
     if g.arrivals:
         for job in range(g.come[game]):
             end = g.job_free[game, job]
-            if g.op[game, job] < g.machines[game]:
+            if g.op[game, job] < g.ops[game, job]:
                 end = max(_start_of(g, game, job), now) + g.job_work[game, job]
             bound += g.weight[game, job] * max(0, end - g.due[game, job])
         return float(bound)

@@ -69,6 +69,11 @@ class JobShopSettings:
     load: float
     tightness: tuple[float, float]
 
+    @property
+    def most_operations(self) -> int:
+        """Of a job."""
+        return max((own.most_operations for own in self.instances), default=self.machines[1])
+
     @classmethod
     def check(
         cls, jobs: Any, machines: Any, instance: Any, arrivals: Any, load: Any, tightness: Any

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.industry.job_shop import JobShop
-from ragged_envs.industry.job_shop_instances import Instance, find_instance
+from ragged_envs.industry.job_shop_instances import Instance, find_instance, read_table
 from ragged_envs.industry.job_shop_rows import JobShopRows
 from ragged_envs.industry.job_shop_rules import JOB
 from ragged_envs.industry.job_shop_scripts import RULES, shortest_processing_time
@@ -14,9 +14,15 @@ from entity_env import SelectEntityAction
 from entity_env.errors import ActorError, StateError
 from entity_env.play import random_policy
 
-TINY = Instance(
-    np.array([[3, 2], [2, 4], [4, 1]], np.int32), np.array([[0, 1], [0, 1], [1, 0]], np.int32)
-)
+TINY = Instance.of([[3, 2], [2, 4], [4, 1]], [[0, 1], [0, 1], [1, 0]], 2)
+TABLE = """job, machine, duration
+chair, saw, 3
+chair, drill, 2
+table, drill, 4
+table, saw, 1
+table, drill, 2
+stool, saw, 5
+"""
 
 
 def dispatch(job):
@@ -89,7 +95,7 @@ def test_what_delays_the_end_costs_what_it_delays():
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"arrivals": True, "load": 1.2}, {"instance": ["ta01", TINY]}]
+    "settings", [{}, {"arrivals": True, "load": 1.2}, {"instance": ["ta01", read_table(TABLE, "")]}]
 )
 def test_compiled_rows_play_the_same_game(settings):
     rows = JobShopRows(6, seed=3, **{"jobs": (1, 9), "machines": (1, 6), **settings})
@@ -238,3 +244,34 @@ def test_a_job_that_cannot_start_is_refused_and_a_damaged_state_too():
     with pytest.raises(StateError):
         env.set_state({"durations": [[1]]})
     assert not seen.done
+
+
+def test_a_table_of_ones_own_has_jobs_of_any_length(tmp_path):
+    """The table needs the drill twice. Machines 0 saw, 1 drill."""
+    path = tmp_path / "orders.csv"
+    path.write_text(TABLE)
+    found = find_instance(path)
+    assert (found.jobs, found.machine_names) == (("chair", "table", "stool"), ("saw", "drill"))
+    assert found.durations.tolist() == [[3, 2, 0], [4, 1, 2], [5, 0, 0]]
+    assert found.machines.tolist() == [[0, 1, -1], [1, 0, 1], [0, -1, -1]]
+    env = JobShop(instance=str(path))
+    seen, _ = play(env, shortest_processing_time)
+    assert seen.metrics["makespan"] == max(bar.end for bar in env.bars)
+    assert len(env.bars) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("job,machin,duration\na,b,1\n", "line 1: no column 'machine'(?s:.*)did you mean 'machin'"),
+        ("job,machine,duration\na,b,1\na,c,0\n", "line 3: an operation has an invalid duration"),
+        ("job,machine,duration\na,,1\n", "line 2: a job or a machine without a name"),
+        ("job,machine,duration\na,b,1.5\n", "line 2: '1.5' is no whole number"),
+        ("job,machine,duration\n", "no size of an instance"),
+    ],
+)
+def test_a_damaged_table_says_which_line_is_wrong(tmp_path, text, message):
+    path = tmp_path / "orders.csv"
+    path.write_text(text)
+    with pytest.raises(EnvConfigError, match=message):
+        JobShop(instance=str(path))
