@@ -211,13 +211,13 @@ class JobShop(Environment):
                 lot -= share
         self.here = []
 
-    def _start_of(self, job: int) -> int:
+    def start_of(self, job: int) -> int:
         """When the next operation of a job can start."""
         machine = self.machines[job][self.op[job]]
         return max(self.job_free[job], self.machine_free[machine])
 
     def _can_start(self, job: int) -> bool:
-        return self._start_of(job) <= self.now
+        return self.start_of(job) <= self.now
 
     def _work(self, job: int) -> int:
         """What is left of a job."""
@@ -241,7 +241,7 @@ class JobShop(Environment):
             if any(self._can_start(job) for job in self.here):
                 return
             coming = [time for time in self.release if time > self.now][:1]
-            times = [self._start_of(job) for job in self.here] + coming
+            times = [self.start_of(job) for job in self.here] + coming
             if not times:
                 return
             self.now = min(times)
@@ -264,7 +264,7 @@ class JobShop(Environment):
         """What the makespan, or the weighted tardiness, is at least."""
         if self.settings.arrivals:
             return float(sum(self._tardiness(job) for job in range(len(self.op))))
-        ends = [max(self._start_of(job), self.now) + self._work(job) for job in self.here]
+        ends = [max(self.start_of(job), self.now) + self._work(job) for job in self.here]
         work = self._machine_work()
         ends += [
             max(free, self.now) + left
@@ -276,7 +276,7 @@ class JobShop(Environment):
     def _tardiness(self, job: int) -> int:
         """The weighted tardiness of a job if nothing delays it any more; 0 before it has come."""
         if job in self.here:
-            end = max(self._start_of(job), self.now) + self._work(job)
+            end = max(self.start_of(job), self.now) + self._work(job)
         elif self.op[job] == len(self.machines[job]):
             end = self.job_free[job]
         else:
@@ -333,7 +333,7 @@ class JobShop(Environment):
 
     def _left(self, work: list[int]) -> float:
         """The time that what is here takes at least, from now on; 1 if nothing does."""
-        ends = [max(self._start_of(job) - self.now, 0) + self._work(job) for job in self.here]
+        ends = [max(self.start_of(job) - self.now, 0) + self._work(job) for job in self.here]
         ends += [
             max(free - self.now, 0) + own for free, own in zip(self.machine_free, work, strict=True)
         ]
@@ -350,7 +350,7 @@ class JobShop(Environment):
     ) -> list[float]:
         op, count, unit, now = self.op[job], len(self.machine_free), self.unit, self.now
         machine, duration = self.machines[job][op], self.durations[job][op]
-        own, start = works[job], max(self._start_of(job) - now, 0)
+        own, start = works[job], max(self.start_of(job) - now, 0)
         done = sum(self.durations[job][:op])
         after = [0.0, 0.0, 0.0]
         if op + 1 < len(self.machines[job]):
