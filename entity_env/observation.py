@@ -285,7 +285,7 @@ class Observation:
 
 def _number_of(rows: Any) -> int:
     """How many entities rows (N, F), or the cells (height, width, F) of a grid, are."""
-    shape = getattr(rows, "shape", ())
+    shape: tuple[int, ...] = getattr(rows, "shape", ())
     if len(shape) == 3:
         return int(shape[0] * shape[1])
     try:

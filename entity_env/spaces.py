@@ -253,8 +253,8 @@ class Grid(Entity):
             the type, row, column). Without it they take no part in actions.
     """
 
-    shape: tuple[int, int]
-    cells: bool
+    shape: tuple[int, int] = (1, 1)
+    cells: bool = False
 
     def __init__(
         self, shape: Sequence[int], features: Sequence[Feature] = (), cells: bool = False

@@ -106,7 +106,7 @@ def add_cells(
     ids: Sequence[Mapping[EntityName, Any]],
     lengths: Mapping[EntityName, Ints],
     grids: Mapping[EntityName, Grid],
-) -> Sequence[Mapping[EntityName, Any]]:
+) -> list[Mapping[EntityName, Any]]:
     """The ids of each frame, with those of the cells that take part in actions."""
     if any(own.get(name) is not None for name in grids for own in ids):
         raise UnusualError  # refused by ``with_ids``
@@ -117,7 +117,7 @@ def add_cells(
                 {**own, name: cell_ids(name, grid)} if count else own
                 for own, count in zip(ids, there, strict=True)
             ]
-    return ids
+    return list(ids)
 
 
 @lru_cache(maxsize=64)

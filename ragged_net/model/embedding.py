@@ -20,7 +20,7 @@ from ragged_net.errors import ShapeError, check_kind
 from ragged_net.model.attributes import AttributeEmbedding
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.model.layout import Layout
-from ragged_net.model.tables import INIT_STD, Tables, initialize, rows_of
+from ragged_net.model.tables import INIT_STD, FlagTable, Tables, initialize, rows_of
 from ragged_net.model.tiles import TileEmbedding
 
 __all__ = ["EntityEmbedding", "TypeEmbedding"]
@@ -134,8 +134,12 @@ class EntityEmbedding(nn.Module):
         )
         features = obs_space.global_features
         self.global_type = kind(features, dim, (), tables) if with_global else None
-        # What no kernel embeds: grids, and attributes that attend to each other.
-        self.in_torch = bool(obs_space.grids) or kind is AttributeEmbedding
+        # What no kernel embeds: grids, attributes that attend to each other, sets of many flags.
+        self.in_torch = (
+            bool(obs_space.grids)
+            or kind is AttributeEmbedding
+            or any(isinstance(m, FlagTable) and not m.has_rows for m in self.modules())
+        )
 
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """Returns (N, D) in the flat order of ``layout``."""
