@@ -121,7 +121,8 @@ def _step(
 
     def loss() -> Tensor:
         output = net(batch, given={"Move": chosen}, trusted=True)
-        return output.actions["Move"].log_prob.mean() + output.value.mean()
+        total: Tensor = output.actions["Move"].log_prob.mean() + output.value.mean()
+        return total
 
     def train() -> None:
         net.zero_grad(set_to_none=True)

@@ -210,3 +210,16 @@ def test_an_observation_counts_cells():
     for cells in (CELLS, CELLS.tolist(), CELLS.reshape(6, 2)):
         assert observation(cells).num_entities("Tile") == 6
     assert observation([]).num_entities("Tile") == 0
+
+
+def test_a_recording_gives_maps_back(tmp_path):
+    from support.recorded import record
+
+    from entity_env.recording import Recording
+
+    seen = record(ListEnv(PickTheCoin, 2, seed=1), tmp_path / "a", steps=3)
+    recording = Recording(tmp_path / "a")
+    assert recording.obs_space == PickTheCoin().obs_space()
+    for step, shown in zip(recording.steps(), seen.shown, strict=False):
+        found = step.obs.features["Tile"]
+        assert np.array_equal(found.as_array(), shown.features["Tile"].as_array())
