@@ -201,7 +201,7 @@ def test_a_filter_keeps_the_grid():
     shown = FeatureFilter(game, subspace(game.obs_space(), {"Tile": ["kind"], "Robot": ["fuel"]}))
     shown.rng = game.rng = np.random.default_rng(0)
     obs = batch_obs([shown.reset()], shown.obs_space(), shown.action_space())
-    assert obs.features["Tile"].as_array().shape == (81, 1)
+    assert obs.features["Tile"].as_array().shape == (49, 1)
     with pytest.raises(SpaceError, match="another grid"):
         FeatureFilter(CoinOnAMap(), ObsSpace(entities={"Tile": Entity(["height"])}))
 

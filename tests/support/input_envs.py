@@ -60,12 +60,12 @@ class _OneStep(Environment):
 
 
 class CoinOnAMap(_OneStep):
-    """A robot amid a map of 9 x 9 cells says in which direction the coin is, the longer way first.
+    """A robot amid a map of 7 x 7 cells says in which direction the coin is, the longer way first.
 
     Without the map: 1 / 4.
     """
 
-    SIDE = 9
+    SIDE = 7
     action = CategoricalActionSpace(["up", "down", "left", "right"])
 
     def obs_space(self) -> ObsSpace:
