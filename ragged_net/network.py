@@ -40,6 +40,7 @@ from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, Val
 from ragged_net.heads.pairs import Pairs
 from ragged_net.model.encoder import Encoder
 from ragged_net.model.frames import Frames
+from ragged_net.model.grid_layout import GridLayout, GridRows
 from ragged_net.model.layout import Layout
 from ragged_net.model.memory import Memory, Recalled, join, shown_means
 from ragged_net.model.read_rows import Encoded
@@ -141,6 +142,7 @@ class RaggedNet(nn.Module):
         self.translation = (
             None if setting is None else Translator(obs_space, setting, self.with_global)
         )
+        self.grids = _grid_rows(obs_space, self.with_global, self.config, value_config)
         seen = obs_space if self.translation is None else self.translation.space
         self.encoder = Encoder(seen, self.with_global, self.config)
         # A list in the order of the action space: a ModuleDict refuses some action names.
@@ -249,17 +251,23 @@ class RaggedNet(nn.Module):
             if isinstance(actors, SelectActors) and actors.actors.num_rows
         }
         if flags is not None:
-            flag_actions(batch, layout, hidden, pairs, given, self._bounds(), flags)
+            silent = hidden if self.grids is None else self.grids.silent(batch, layout, hidden)
+            flag_actions(batch, layout, silent, pairs, given, self._bounds(), flags)
             flags.check()
+        every, (layout, hidden) = layout, self._summarized(batch, layout, hidden)
         seen = self._seen(batch)
         alone = self.translation is not None and self.translation.each_actor
-        asked = [] if alone else self._asked(batch, layout)
+        indices = [] if alone else self._asked(batch)
+        asked = [layout.flat_rows(own) for own in indices]
         encoded, recalled = self._encode(seen, layout, hidden, asked, memory, sequences)
+        if self.grids is not None and isinstance(layout, GridLayout) and self.grids.open:
+            own_cells = self.encoder.embedding
+            encoded = self.grids.add_cells(own_cells, seen, layout, indices, encoded)
         actions = dict[str, ActionOutput]()
         rows = {} if alone else self._rows_of(batch, encoded.rows)
         told = None
         if self.conditioning is not None and encoded.rows:
-            told = Told(self.conditioning, layout, encoded.rows[0])
+            told = Told(self.conditioning, every, encoded.rows[0])
         for name in self._order:
             head, actors = self.heads[self._places[name]], batch.actions[name]
             if not actors.actors.num_rows:
@@ -300,6 +308,7 @@ class RaggedNet(nn.Module):
             flags = Flags()
             layout, hidden = self._arrange(batch, flags)
             flags.check()
+            layout, hidden = self._summarized(batch, layout, hidden)
             encoded, recalled, seen = None, None, self._seen(batch)
             if self.value_encoder is None:
                 encoded, recalled = self._encode(seen, layout, hidden, [], memory, None)
@@ -437,7 +446,18 @@ class RaggedNet(nn.Module):
             )
         check_features(batch, self.obs_space, weight.device, flags)
         layout = Layout.of(batch, self.with_global, tuple(self.obs_space.entities))
+        if self.grids is not None and flags is not None:
+            self.grids.check(batch)
         return layout, _hidden(batch, layout)
+
+    def _summarized(
+        self, batch: EntityBatch, layout: Layout, hidden: Tensor | None
+    ) -> tuple[Layout, Tensor | None]:
+        """The flat order, and what is hidden of it, with summaries in the place of cells."""
+        if self.grids is None:
+            return layout, hidden
+        own = self.grids.layout(batch)
+        return own, _hidden(batch, own)
 
     def _seen(self, batch: EntityBatch) -> EntityBatch:
         """The batch with positions as the network gets them; for the value, where actors differ."""
@@ -482,15 +502,15 @@ class RaggedNet(nn.Module):
         heads = zip(self.action_space, self.heads, strict=True)
         return {n: (head.low, head.high) for n, head in heads if isinstance(head, ContinuousHead)}
 
-    def _asked(self, batch: EntityBatch, layout: Layout) -> list[Tensor]:
-        """The flat rows of those whom the heads read, action by action."""
+    def _asked(self, batch: EntityBatch) -> list[RaggedTensor]:
+        """The entity indices of those whom the heads read, action by action."""
         asked = []
         for name in self.action_space:
             actors = batch.actions[name]
             if actors.actors.num_rows:
-                asked.append(layout.flat_rows(actors.actors))
+                asked.append(actors.actors)
                 if isinstance(actors, SelectActors):
-                    asked.append(layout.flat_rows(actors.actees))
+                    asked.append(actors.actees)
         return asked
 
 
@@ -500,6 +520,31 @@ def _head(dim: int, space: ActionSpace) -> nn.Module:
     if isinstance(space, CONTINUOUS_ACTIONS):
         return ContinuousHead(dim, space)
     return CategoricalHead(dim, len(space))
+
+
+def _grid_rows(
+    obs_space: ObsSpace, with_global: bool, config: NetConfig, value_config: NetConfig | None
+) -> GridRows | None:
+    """What stands for the cells of grids; None for a space without them.
+
+    Raises:
+        NetConfigError: Settings that do not go together with grids.
+    """
+    if not obs_space.grids:
+        return None
+    if value_config is not None and value_config.tile_summaries != config.tile_summaries:
+        raise NetConfigError(
+            "the networks of policy and value make different numbers of entities of a Grid",
+            expected=f"value_net.tile_summaries={config.tile_summaries}, that of net",
+            received=value_config.tile_summaries,
+        )
+    if config.translation is not None and config.translation.each_actor:
+        raise NetConfigError(
+            "translation.each_actor and a Grid do not go together",
+            expected="one of them: the map would be read once more for each actor",
+            received=f"the grids {', '.join(map(repr, obs_space.grids))}",
+        )
+    return GridRows(obs_space, with_global, config.tile_summaries)
 
 
 def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:

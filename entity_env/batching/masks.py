@@ -196,7 +196,8 @@ class MaskReader:
             if not shown[index]:
                 raise VisibilityError(
                     f"action {action!r}: {self._name(role, index)} is hidden",
-                    expected=f"{role}s that the policy can see",
+                    expected=f"{role}s that the policy can see, and no cells of a Grid that is "
+                    "declared without cells=True",
                 )
 
     def _mask(

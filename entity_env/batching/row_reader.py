@@ -36,6 +36,7 @@ from entity_env.batching.feature_columns import (
 from entity_env.batching.feature_tables import Bools, Floats, Ints, UnusualError
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.grids import add_cells, grid_column, with_silent_cells
 from entity_env.batching.ragged import (
     ActionBuffer,
     RaggedBufferBool,
@@ -60,6 +61,7 @@ from entity_env.spaces import (
     ActionSpace,
     EntityName,
     GlobalCategoricalActionSpace,
+    Grid,
     ObsSpace,
     SelectEntityActionSpace,
 )
@@ -178,7 +180,9 @@ class RowReader:
 
     def _read(self, observations: Sequence[Observation]) -> Rows:
         parts = _Parts.of(observations, self.obs_space, self._types)
-        layout = Layout(parts.lengths, parts.visible, parts.ids)
+        grids = self._reader.grids
+        shown = with_silent_cells(parts.visible, parts.lengths, grids) if grids else parts.visible
+        layout = Layout(parts.lengths, shown, parts.ids)
         outcome = parts.outcome
         given: list[Any] = [observation.actions for observation in observations]
         if outcome.done.any():  # nobody can take actions of a finished episode
@@ -269,12 +273,19 @@ class _Parts:
             all_dicts(part, types)
         with np.errstate(over="ignore"):  # once, not for each type
             columns = {
-                name: feature_column(given, name, entity.features)
+                name: grid_column(given, name, entity)
+                if isinstance(entity, Grid)
+                else feature_column(given, name, entity.features)
                 for name, entity in space.entities.items()
             }
         lengths = {name: own for name, (_, own) in columns.items()}
+        grids = space.grids
+        if grids:
+            ids = add_cells(ids, lengths, grids)
         visible = {}
         if any(shown):
+            if grids and not set().union(*shown).isdisjoint(grids):
+                raise UnusualError
             for name, own in lengths.items():
                 column = visible_column(shown, name, own)
                 if column is not None:

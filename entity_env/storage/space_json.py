@@ -17,8 +17,10 @@ from entity_env.spaces import (
     Entity,
     EntityName,
     Feature,
+    Flags,
     GlobalCategoricalActionSpace,
     GlobalContinuousActionSpace,
+    Grid,
     ObsSpace,
     Position,
     SelectEntityActionSpace,
@@ -46,6 +48,11 @@ def spaces_to_json(
         "entities": [
             {"name": name, "features": [_feature_to_json(feature) for feature in entity.features]}
             | ({} if entity.position is None else {"position": list(entity.position.names)})
+            | (
+                {"shape": list(entity.shape), "cells": entity.cells}
+                if isinstance(entity, Grid)
+                else {}
+            )
             for name, entity in obs_space.entities.items()
         ],
         "actions": [
@@ -64,7 +71,9 @@ def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace
     entities: dict[EntityName, Entity] = {}
     for entry in _entries("entities", parts["entities"]):
         has_position = isinstance(entry, Mapping) and "position" in entry
-        keys = ("name", "features", "position") if has_position else ("name", "features")
+        is_grid = isinstance(entry, Mapping) and "shape" in entry
+        keys: tuple[str, ...] = ("name", "features")
+        keys += ("position",) * has_position + ("shape", "cells") * is_grid
         entity = _record("an entity type", entry, keys)
         where = shorten(entity["name"])
         features = list(map(_feature, _entries(f"the features of {where}", entity["features"])))
@@ -73,7 +82,14 @@ def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace
             if has_position
             else None
         )
-        _add("entity type", entities, entity["name"], Entity(features, position))
+        if is_grid and has_position:
+            raise SpaceError(f"the grid {where} in saved spaces has a position")
+        made = (
+            Grid(entity["shape"], features, entity["cells"])
+            if is_grid
+            else Entity(features, position)
+        )
+        _add("entity type", entities, entity["name"], made)
     actions: dict[ActionName, ActionSpace] = {}
     for entry in _entries("actions", parts["actions"]):
         action = _kind_of("an action", entry, _ACTION_KEYS)
@@ -89,6 +105,14 @@ def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace
 _FEATURE_KEYS = {
     "continuous": ("kind", "name", "mean", "std"),
     "discrete": ("kind", "name", "n"),
+    "word": ("kind", "name", "n", "vocabulary"),
+    "flags": ("kind", "name", "count"),
+}
+"""A ``word`` is a discrete feature with a vocabulary."""
+_DISCRETE_KINDS: dict[str, type[Discrete]] = {
+    "discrete": Discrete,
+    "word": Discrete,
+    "flags": Flags,
 }
 _ACTION_KEYS = {
     "categorical": ("kind", "name", "labels"),
@@ -109,6 +133,11 @@ _ACTION_KINDS: dict[str, Callable[..., ActionSpace]] = {
 def _feature_to_json(feature: Feature) -> str | dict[str, Any]:
     if isinstance(feature, str):
         return feature
+    if isinstance(feature, Flags):
+        return {"kind": "flags", "name": feature.name, "count": feature.count}
+    if isinstance(feature, Discrete) and feature.vocabulary is not None:
+        own = {"name": feature.name, "n": feature.n, "vocabulary": feature.vocabulary}
+        return {"kind": "word", **own}
     if isinstance(feature, Discrete):
         return {"kind": "discrete", "name": feature.name, "n": feature.n}
     return {
@@ -135,8 +164,9 @@ def _feature(value: Any) -> Feature:
     if isinstance(value, str):
         return value
     parts = _kind_of("a feature", value, _FEATURE_KEYS)
-    if parts["kind"] == "discrete":
-        return Discrete(parts["name"], parts["n"])
+    if parts["kind"] in _DISCRETE_KINDS:
+        kind = _DISCRETE_KINDS[parts["kind"]]
+        return kind(*[parts[key] for key in _FEATURE_KEYS[parts["kind"]][1:]])
     return Continuous(parts["name"], parts["mean"], parts["std"])
 
 

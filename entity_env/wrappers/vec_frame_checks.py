@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.features import check_values
+from entity_env.batching.grids import check_sizes
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64, lengths
 from entity_env.batching.vec_obs import (
     VecCategoricalActionMask,
@@ -33,6 +34,7 @@ from entity_env.spaces import (
     ActionName,
     ActionSpace,
     Feature,
+    Grid,
     ObsSpace,
     SelectEntityActionSpace,
 )
@@ -55,6 +57,8 @@ def check_frames(
         what, buffer = f"entity type {name!r}", obs.features[name]
         _check_buffer(what, buffer, RaggedBufferF32, rows, len(entity.names))
         counts[:, i] = lengths(buffer)
+        if isinstance(entity, Grid):
+            check_sizes(what, counts[:, i], entity)
         _check_rows(what, buffer.as_array(), counts[:, i], entity.features)
     width = len(obs_space.global_names)
     check_array("global_features", obs.global_features, (rows, width), np.float32)

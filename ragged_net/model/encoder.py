@@ -74,7 +74,7 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         left_out, positions = config.not_embedded(obs_space), config.positions(obs_space)
-        self.embedding = EntityEmbedding(obs_space, config.dim, with_global, left_out)
+        self.embedding = EntityEmbedding(obs_space, config.dim, with_global, left_out, config)
         biased = bool(positions) and config.position_bias
         self.waves = PositionWaves(obs_space, config) if positions and not biased else None
         self.read_places = PlaceReader(obs_space, config) if biased else None
@@ -112,6 +112,8 @@ class Encoder(nn.Module):
             encoded = self._chained(batch, layout, frames, asked)
             if encoded is not None:
                 return encoded
+            if self.embedding.in_torch:  # and what comes after it may still be a chain
+                return self.attend(self.mix(self.embedding(batch, layout)), frames, asked)
         # One expression: a name would keep a layer's input alive for all layers after it.
         x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
         return self._read(x, frames, asked)
