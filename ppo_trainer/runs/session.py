@@ -13,13 +13,13 @@ from pathlib import Path
 import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
-from ppo_trainer.algorithms.update import make_optimizers
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
