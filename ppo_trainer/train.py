@@ -35,7 +35,6 @@ from ppo_trainer.reporting.stopwatch import Stopwatch
 from ppo_trainer.runs.callbacks import CallbackLike, Callbacks
 from ppo_trainer.runs.checkpoint import saved_at
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.goals import goals_reached
 from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.session import Session, open_session
 from ppo_trainer.runs.trust import require_trust
@@ -113,7 +112,7 @@ def train(
         state, clock, interrupted = session.state, Stopwatch(), False
         begun_at = state.steps
         hooks.call("on_start", session)
-        while state.steps < config.total_timesteps and not (hooks.ended or goals_reached(session)):
+        while state.steps < config.total_timesteps and not (hooks.ended or session.goals_reached()):
             interrupted = interrupt.requested or bool(stop is not None and stop(state.update))
             if interrupted:
                 break

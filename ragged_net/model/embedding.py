@@ -15,8 +15,7 @@ from ragged_net.compiled import embedding as compiled_embedding
 from ragged_net.compiled.autograd import all_are_watched
 from ragged_net.compiled.chain import NO_ROWS, chain, is_plain
 from ragged_net.compiled.embedding import EmbeddingLayer, Part
-from ragged_net.config import whole
-from ragged_net.errors import ShapeError, check_kind
+from ragged_net.errors import ShapeError, check_kind, whole
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.model.layout import Layout
 
