@@ -239,26 +239,26 @@ def _padded_step(
 
 def _sync(place: Place) -> Iterator[Line]:
     """An update must not wait for the device between its gradient steps."""
-    from ppo_trainer.algorithms.step_metrics import Readings
+    from ppo_trainer.learner.step_metrics import StepMetrics
 
     with training(_minesweeper(64, 3), place.device) as (session, obs):
         obs, _ = train_once(session, obs, Stopwatch())  # allocates, and chooses algorithms
-        begin, read = Readings.begin, Readings.read
+        begin, read = StepMetrics.begin, StepMetrics.read
 
-        def forbid(self: Readings) -> None:
+        def forbid(self: StepMetrics) -> None:
             _sync_is("error", place)
             begin(self)
 
-        def allow(self: Readings) -> list[dict[str, float]]:
+        def allow(self: StepMetrics) -> list[dict[str, float]]:
             _sync_is("default", place)
             return read(self)
 
-        Readings.begin, Readings.read = forbid, allow  # type: ignore[method-assign]
+        StepMetrics.begin, StepMetrics.read = forbid, allow  # type: ignore[method-assign]
         try:
             train_once(session, obs, Stopwatch())
         finally:
             _sync_is("default", place)
-            Readings.begin, Readings.read = begin, read  # type: ignore[method-assign]
+            StepMetrics.begin, StepMetrics.read = begin, read  # type: ignore[method-assign]
     yield Line("no waiting", "gradient steps of one update", "passed")
 
 

@@ -9,12 +9,11 @@ Takes tensors only, so it works in any codebase that can fill an ``EntityBatch``
 """
 
 from ragged_net.actors import CategoricalActors, ContinuousActors, SelectActors
-from ragged_net.batch import EntityBatch
+from ragged_net.batch import EntityBatch, GrowingBatch
 from ragged_net.compiled.kernels import plain_torch
 from ragged_net.compiled.threads import get_threads, set_threads
 from ragged_net.config import NetConfig
 from ragged_net.errors import RaggedNetError
-from ragged_net.growing import GrowingBatch
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput
 from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from entity_env.spaces import ObsSpace, Position
-from ragged_net.errors import NetConfigError, check_kind, nearest
+from ragged_net.errors import NetConfigError, check_kind, nearest, whole
 from ragged_net.model.attention import check_backend
 from ragged_net.position_config import RelativePosition, Translation, positions_of
 
-__all__ = ["ACTIVATIONS", "MEMORIES", "NetConfig", "check_activation", "check_sharpness", "whole"]
+__all__ = ["ACTIVATIONS", "MEMORIES", "NetConfig", "check_activation", "check_sharpness"]
 
 KindT = TypeVar("KindT")
 
@@ -25,21 +25,6 @@ EMBEDDINGS = ("linear", "attributes")
 DISCRETE = ("sum", "concat")
 _WITH_BIAS = ("auto", "grouped")
 """The attention that can stand for the one with a bias."""
-
-
-def whole(where: str, value: Any) -> int:
-    """``value``, of NumPy or torch, too, as a whole number of at least 1.
-
-    Raises:
-        NetConfigError: It is none.
-    """
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise NetConfigError(
-            f"{where} is out of range", expected="a whole number >= 1", received=repr(value)
-        )
-    return value
 
 
 def check_sharpness(temperature: Any, top_k: Any) -> None:

@@ -201,3 +201,18 @@ def check_kind(where: str, value: object, *kinds: type, hint: str | None = None)
             received=type(value).__name__,
             hint=hint,
         )
+
+
+def whole(where: str, value: object) -> int:
+    """Return ``value``, which may be of NumPy or torch, as a whole number of at least 1.
+
+    Raises:
+        NetConfigError: It is none.
+    """
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise NetConfigError(
+            f"{where} is out of range", expected="a whole number >= 1", received=repr(value)
+        )
+    return value

@@ -20,12 +20,12 @@ from torch.optim import Optimizer
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.storage.files import fresh_name, is_leftover, remove, sync_folder
-from ppo_trainer.algorithms.update import Optimizers
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError, NonFiniteError
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.trajectories import Decisions
+from ppo_trainer.learner.optimizers import Optimizers
 from ppo_trainer.machine.seeding import Generators
 from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.runs.checkpoint_files import SavedFiles, write_checkpoint

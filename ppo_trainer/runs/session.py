@@ -13,13 +13,13 @@ from pathlib import Path
 import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
-from ppo_trainer.algorithms.update import make_optimizers
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
-from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
+from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, TrainerError
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
@@ -36,7 +36,7 @@ from ppo_trainer.runs.checkpoint import (
     saved_at,
 )
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.goals import check_metrics
+from ppo_trainer.runs.goals import check_metrics, goals_reached
 from ppo_trainer.runs.trust import why_consent_will_be_needed
 from ppo_trainer.settings.commands import python_command
 from ragged_net import RaggedNet
@@ -100,16 +100,25 @@ class Session:
         """The players of the last evaluation."""
         return self.state.evaluations
 
+    def goals_reached(self) -> str | None:
+        """Return which means have ended the training, in words; None while some are not reached."""
+        return goals_reached(self.config, self.means, self.recent.is_full)
+
     def note(self, metrics: dict[str, float]) -> None:
         """Keep the numbers of an update, and its network if it is the best.
 
         Raises:
-            ConfigError: The settings name a metric that there is not.
+            ConfigError: The settings name a metric that there is not; the run has been saved.
         """
         self.state.metrics = metrics
-        check_metrics(self)
+        if self.recent.is_full:
+            try:
+                check_metrics(self.config, self.means)
+            except ConfigError:
+                self.save()
+                raise
         if self.best is not None:
-            self.best.compare(self)
+            self.best.compare(self.state, self.means, self.recent.is_full)
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_env.spaces import ContinuousActionSpace, GlobalContinuousActionSpace
-from ragged_net.config import whole
-from ragged_net.errors import check_rows
+from ragged_net.errors import check_rows, whole
 from ragged_net.heads.orthogonal import orthogonal
 from ragged_net.precision import full_precision
 

@@ -8,8 +8,7 @@ from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled import heads as compiled_heads
 from ragged_net.compiled.chain import chain, is_plain, weights_of
 from ragged_net.compiled.layers import Value
-from ragged_net.config import whole
-from ragged_net.errors import check_kind, check_rows, check_tensor
+from ragged_net.errors import check_kind, check_rows, check_tensor, whole
 from ragged_net.heads.distributions import CategoricalDist, SelectDist
 from ragged_net.heads.orthogonal import orthogonal
 from ragged_net.heads.pairs import Pairs

@@ -15,8 +15,8 @@ from ragged_net.compiled import embedding as compiled_embedding
 from ragged_net.compiled.autograd import all_are_watched
 from ragged_net.compiled.chain import NO_ROWS, chain, is_plain
 from ragged_net.compiled.embedding import EmbeddingLayer, Part
-from ragged_net.config import NetConfig, whole
-from ragged_net.errors import ShapeError, check_kind
+from ragged_net.config import NetConfig
+from ragged_net.errors import ShapeError, check_kind, whole
 from ragged_net.model.attributes import AttributeEmbedding
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.model.layout import Layout
