@@ -136,6 +136,8 @@ class SeatRows(VecEnv):
             self._seed_all(seed)
         self._step = 0
         self._idle[:] = 0
+        for episode in self._episodes:  # those of seats that come later, too
+            episode.begin({})
         return self._begun(self._began(range(len(self._tables))))
 
     @uncollected
@@ -235,10 +237,8 @@ class SeatRows(VecEnv):
         self._idle += 1
         self._idle[self._asked // len(self._seats)] = 0
         if self._idle.max() > MOST_IDLE_STEPS:
-            raise SeatError(
-                f"the game has asked nobody in {MOST_IDLE_STEPS:,} steps",
-                expected="an observation with actors for a seat, or done=True for each in the game",
-            ).located(self._where(int(self._idle.argmax())))
+            game = int(self._idle.argmax())
+            raise self._tables[game].asks_nobody(MOST_IDLE_STEPS).located(self._where(game))
 
     def _seed_all(self, seed: int) -> None:
         self._seed = seed = check_seed(seed)

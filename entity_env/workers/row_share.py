@@ -9,9 +9,8 @@ import numpy as np
 
 from entity_env.errors import NumEnvsError, SettingError
 from entity_env.rows.list_env import ListEnv
-from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.seats.peeked import Peeked
 from entity_env.seats.seat_rows import SeatRows
-from entity_env.seats.table import seats_of
 
 __all__ = ["RowShare", "cut_rows", "share_of"]
 
@@ -56,29 +55,12 @@ class RowShare:
 def share_of(create_env: Callable[[], Any], start: Mapping[str, Any]) -> RowShare:
     """The share of the worker that the parent has told what ``start`` says.
 
-    Whether ``create_env`` makes games, and of how many seats, is known when one is made: that one
-    plays then, too. What goes wrong with it is told when its row is made.
+    Whether ``create_env`` makes games, and of how many seats, is known when one is made.
     """
-    made: Any = None
-    failure: Exception | None = None
-    try:
-        made = create_env() if callable(create_env) else None
-    except Exception as error:
-        failure = error
-    has_made = callable(create_env)
-
-    def again() -> Any:
-        nonlocal has_made
-        if not has_made:
-            return create_env()
-        has_made = False
-        if failure is not None:
-            raise failure
-        return made
-
-    is_game = isinstance(made, MultiPlayerEnvironment)
-    seats = len(seats_of(made)) if is_game else 1
-    return RowShare(again if callable(create_env) else create_env, seats, is_game, start)
+    peeked = Peeked(create_env)
+    # What cannot be called is passed on as it is: ``ListEnv`` says what is wrong with it.
+    create: Callable[[], Any] = peeked if callable(create_env) else create_env
+    return RowShare(create, peeked.seats, peeked.is_game, start)
 
 
 def cut_rows(num_envs: int, num_processes: int, seats: int) -> list[tuple[int, int]]:
