@@ -1,4 +1,4 @@
-"""``check_env`` has nothing to say of sound games of several players; broken ones are told apart."""
+"""``check_env`` is content with sound games of several players, and tells broken ones apart."""
 
 from __future__ import annotations
 
@@ -171,8 +171,11 @@ class AsksAnother(Sound):
     """A restored game asks somebody else."""
 
     def set_state(self, state):
-        (shown,) = super().set_state(state).values()
-        return {"b" if self.turn() == "a" else "a": shown}
+        shown = super().set_state(state)
+        if self.time < 2:
+            return shown
+        (own,) = shown.values()
+        return {"b" if self.turn() == "a" else "a": own}
 
 
 class RestoresNothing(Sound):
