@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from support.seat_games import Played, asked, told
 
-__all__ = ["LIVES", "SCRIPTS", "Tricky", "all_seats"]
+__all__ = ["LIVES", "SCRIPTS", "Medley", "Tricky", "all_seats"]
 
 SCRIPTS = {
     # b is out before it has had a turn.
@@ -104,6 +104,19 @@ class Tricky(Played):
         super().__init__(*SCRIPTS[name], teams={"red": ["a", "b"], "blue": ["c"]})
 
 
-def all_seats(name):
-    """The lives of each seat, in the order of the seats."""
-    return [LIVES[name][seat] for seat in "abc"]
+class Medley(Tricky):
+    """All of the scripts, one after the other: each game is another one."""
+
+    def __init__(self):
+        super().__init__(next(iter(SCRIPTS)))
+        self.games = 0
+
+    def reset(self):
+        self.script = list(SCRIPTS.values())[self.games % len(SCRIPTS)]
+        self.games += 1
+        return super().reset()
+
+
+def all_seats():
+    """The lives of each seat in one game of each script, in the order of the seats."""
+    return [[life for lives in LIVES.values() for life in lives[seat]] for seat in "abc"]
