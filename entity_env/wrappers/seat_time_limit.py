@@ -23,6 +23,9 @@ from entity_env.wrappers.seat_wrapper import SeatWrapper
 
 __all__ = ["SeatTimeLimit"]
 
+_Shown = dict[str, Any]
+"""The features, global features and what is visible of an observation."""
+
 
 @named_arguments(SettingError)
 class SeatTimeLimit(SeatWrapper):
@@ -43,7 +46,7 @@ class SeatTimeLimit(SeatWrapper):
         super().__init__(game)
         self.max_steps = check_count("max_steps of SeatTimeLimit", max_steps, error=SettingError)
         self._steps = 0
-        self._last: dict[Seat, Observation] = {}  # of those who are in the game
+        self._last: dict[Seat, _Shown] = {}  # of those who are in the game
 
     def reset(self) -> SeatObservations:
         """Start a game."""
@@ -59,7 +62,7 @@ class SeatTimeLimit(SeatWrapper):
             return told
         cut_off = {
             seat: replace(
-                told[seat] if seat in told else replace(seen, reward=0.0, metrics={}),
+                told[seat] if seat in told else Observation(**seen, reward=0.0, done=True),
                 actions={},
                 done=True,
                 truncated=True,
@@ -78,7 +81,7 @@ class SeatTimeLimit(SeatWrapper):
                 if not isinstance(observation, Observation) or is_over(observation):
                     self._last.pop(seat, None)
                 else:
-                    self._last[seat] = observation
+                    self._last[seat] = _copied(observation)
         return told
 
     def _own_state(self) -> dict[str, Any]:
@@ -91,21 +94,33 @@ class SeatTimeLimit(SeatWrapper):
     def _set_own_state(self, own: Mapping[str, Any]) -> None:
         seats = self.game.seats()
         self._steps = int(own["steps"])
-        self._last = {
-            seats[i]: Observation(**parts, actions={}, reward=0.0, done=False)
-            for i, parts in own["last"]
+        self._last = {seats[i]: _arrays(seen) for i, seen in own["last"]}
+
+
+def _copied(seen: Observation) -> _Shown:
+    """What an observation shows, without actors and ids; a game may use its own arrays again."""
+    known = seen.global_features
+    return _arrays(
+        {
+            "features": seen.features or {},
+            "global_features": [] if known is None else known,
+            "visible": seen.visible or {},
         }
+    )
 
 
-def _plain(seen: Observation) -> dict[str, Any]:
-    """What an observation shows, without actors and ids, as JSON values."""
-
-    def listed(values: Any) -> Any:
-        return np.asarray(values, np.float64).tolist()
-
-    hidden = {name: np.asarray(own).tolist() for name, own in (seen.visible or {}).items()}
+def _arrays(parts: Mapping[str, Any]) -> _Shown:
     return {
-        "features": {name: listed(own) for name, own in (seen.features or {}).items()},
-        "global_features": [] if seen.global_features is None else listed(seen.global_features),
-        "visible": hidden,
+        "features": {name: np.array(own, np.float64) for name, own in parts["features"].items()},
+        "global_features": np.array(parts["global_features"], np.float64),
+        "visible": {name: np.array(own, np.bool_) for name, own in parts["visible"].items()},
+    }
+
+
+def _plain(seen: _Shown) -> _Shown:
+    """The same as JSON values."""
+    return {
+        "features": {name: own.tolist() for name, own in seen["features"].items()},
+        "global_features": seen["global_features"].tolist(),
+        "visible": {name: own.tolist() for name, own in seen["visible"].items()},
     }

@@ -183,7 +183,7 @@ def test_a_limit_cuts_all_off_who_are_in_the_game():
     limited.act({"b": go_left(None)})
     told = limited.act({"c": go_left(None)})
     # b is told nothing in this step: it is cut off at the card that it saw last.
-    assert {seat: (own.done, own.features["Card"]) for seat, own in told.items()} == {
+    assert {s: (own.done, np.array(own.features["Card"]).tolist()) for s, own in told.items()} == {
         "a": (True, [[4.0]]), "b": (True, [[2.0]]), "c": (True, [[0.0]]),
     }  # fmt: skip
     assert limited.is_over()
