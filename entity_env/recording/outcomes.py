@@ -57,7 +57,8 @@ class Outcomes:
             truncated: Shape: (T, R).
         """
         count, rows = sum(map(len, asked)), reward.shape[1]
-        paid, over, cut_off = (np.zeros(count, kind) for kind in (np.float32, np.bool_, np.bool_))
+        paid = np.zeros(count, np.float32)
+        over, cut_off = np.zeros((2, count), np.bool_)
         early = np.zeros(rows, np.float32)
         early_done, early_truncated = np.zeros((2, rows), np.bool_)
         last, unseen = np.full(rows, -1), np.ones(rows, np.bool_)
