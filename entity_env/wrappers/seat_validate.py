@@ -67,7 +67,9 @@ class SeatValidate(SeatWrapper):
         self._asked.clear()
         return self._checked("act", self._table.act, taken)
 
-    def _checked(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _checked(
+        self, what: str, function: Callable[..., Any], *arguments: Any
+    ) -> SeatObservations:
         told: Mapping[int, Any] = function(*arguments)
         shown = {}
         for i, observation in told.items():

@@ -10,8 +10,11 @@ from support.seat_games import Secrets
 from support.trainer_runs import small_config
 
 from entity_env import EntityEnvError
+from entity_env.recording import Recording
 from ppo_trainer import resume, train
 from ppo_trainer.config import EvalConfig, RolloutConfig
+from ppo_trainer.play.record import record_run
+from ppo_trainer.play.watch import film, watch
 
 
 def test_both_seats_are_trained_and_random_players_are_the_measure(tmp_path):
@@ -74,9 +77,21 @@ def test_games_in_workers_train_as_in_one_process_and_go_on_so(tmp_path):
     assert_equal_networks(here.net, rest.net)
 
 
-def test_games_that_are_ready_first_train(tmp_path):
+def test_games_that_are_ready_first_train_and_the_run_is_watched_and_recorded(tmp_path, capsys):
     config = seat_config(tmp_path, "ready", processes=2, asynchronous=True, batch_size=2)
-    assert train(config, env=TicTacToe).steps >= 1024
+    result = train(config, env=TicTacToe)
+    assert result.steps >= 1024
+    watch(result.run, env=TicTacToe, episodes=1)
+    out = capsys.readouterr().out
+    assert "X: the learner, O: random" in out or "X: random, O: the learner" in out
+    assert film(result.run, tmp_path / "game.gif", env=TicTacToe, episodes=1).exists()
+    recorded = record_run(result.run, tmp_path / "games", env=TicTacToe, episodes=8, rows=4)
+    games = [e for e in Recording(recorded.path).episodes() if e.is_whole]
+    assert len(games) >= 8
+    for row in range(0, 4, 2):  # X and O of a table end together, and share nothing
+        ours = [e.metrics["episodic_reward"] for e in games if e.row == row]
+        theirs = [e.metrics["episodic_reward"] for e in games if e.row == row + 1]
+        assert ours == [-reward for reward in theirs]
 
 
 def test_workers_hold_whole_games(tmp_path):
