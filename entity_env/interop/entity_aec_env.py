@@ -29,7 +29,7 @@ PaddedObs = dict[str, npt.NDArray[Any]]
 
 
 @named_arguments(SettingError)
-class EntityAECEnv(AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):
+class EntityAECEnv(AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
     """A ``MultiPlayerEnvironment`` whose seats are agents that act in turn.
 
     Where the game asks several seats at once, their agents choose one after the other, and see
@@ -70,7 +70,7 @@ class EntityAECEnv(AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):
         self._closed = False
 
     @property
-    def possible_agents(self) -> list[str]:  # type: ignore[override]
+    def possible_agents(self) -> list[str]:
         """All seats, and the further lives that any of them has had so far."""
         return list(self._seats.born)
 
@@ -87,8 +87,11 @@ class EntityAECEnv(AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):
         self._seats.reset(seed)
         self._chosen = {}
         self.agents = []
-        self.rewards, self._cumulative_rewards = {}, {}
-        self.terminations, self.truncations, self.infos = {}, {}, {}
+        self.rewards: dict[str, float] = {}
+        self._cumulative_rewards: dict[str, float] = {}
+        self.terminations: dict[str, bool] = {}
+        self.truncations: dict[str, bool] = {}
+        self.infos: dict[str, dict[str, Any]] = {}
         for agent in self._seats.agents:
             self._enter(agent)
         self._skip_agent_selection = None

@@ -26,7 +26,7 @@ PaddedObs = dict[str, npt.NDArray[Any]]
 
 
 @named_arguments(SettingError)
-class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):
+class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
     """A ``MultiPlayerEnvironment`` whose seats are agents that act at once.
 
     Observations, actions and masks of each agent are those of ``EntityGymnasiumEnv``. Agents are
@@ -67,7 +67,7 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):
         self._closed = False
 
     @property
-    def possible_agents(self) -> list[str]:  # type: ignore[override]
+    def possible_agents(self) -> list[str]:
         """All seats, and the further lives that any of them has had so far."""
         return list(self._seats.born)
 
