@@ -97,6 +97,11 @@ class Frame:
     truncated: bool
     metrics: Mapping[str, float]
 
+    @property
+    def asks(self) -> bool:
+        """Whether anybody in it has something to choose."""
+        return not self.done and any(len(own.actors) for own in self.actions.values())
+
 
 def typed_actions(
     frame: Frame,

@@ -36,7 +36,7 @@ from entity_env.kinds.continuous import ContinuousActors, pack_actors, random_nu
 from entity_env.observation import Observation
 from entity_env.spaces import GlobalCategoricalActionSpace, GlobalContinuousActionSpace
 
-__all__ = ["Others", "PettingZooEnv", "any_allowed"]
+__all__ = ["Others", "PettingZooEnv", "any_allowed", "by_name"]
 
 Others: TypeAlias = Callable[[Any, Any, Any, spaces.Space[Any], np.random.Generator], Any]
 """From (agent, observation, action mask or None, action space, random numbers) to an action."""
@@ -90,7 +90,7 @@ class PettingZooEnv(TranslatedEnv):
         entities: Entities | None = None,
         **kwargs: Any,
     ) -> None:
-        made = make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", _by_name, KINDS)
+        made = make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", by_name, KINDS)
         self.agent = _checked_seat(seat, list(made.possible_agents))
         self.others = any_allowed if others is None else others
         if not callable(self.others):
@@ -181,7 +181,7 @@ def _checked_seat(seat: Any, agents: list[Any]) -> Any:
     return seat
 
 
-def _by_name(name: str, kwargs: dict[str, Any]) -> Any:
+def by_name(name: str, kwargs: dict[str, Any]) -> Any:
     """What an id of the registry (from PettingZoo 1.27 on) or the path of a module stands for."""
     if hasattr(pettingzoo, "make") and ("/" in name or "." not in name):
         return _by_id(name, kwargs)

@@ -15,16 +15,26 @@ from entity_env.batching.vec_obs import (
     VecContinuousActionMask,
     VecObs,
     VecSelectEntityActionMask,
+    all_rows,
 )
 from entity_env.spaces import ActionName
 from entity_env.workers.obs_format import ObsFormat
 
-__all__ = ["RecordedBatch", "RecordedEpisode", "RecordedStep", "cat_batches", "select_frames"]
+__all__ = [
+    "RecordedBatch",
+    "RecordedEpisode",
+    "RecordedStep",
+    "cat_batches",
+    "per_frame",
+    "select_frames",
+]
 
 
 @dataclass(frozen=True)
 class RecordedStep:
     """One step of all R rows: what was shown, what was done, and what it led to.
+
+    Where only some rows are asked, ``obs`` has their B frames, and actions answer these.
 
     Args:
         obs: What the rows showed, as the ``VecEnv`` returned it: its reward and end belong to the
@@ -82,8 +92,9 @@ class RecordedBatch:
         logits: The logits of all choices, (B, A, C), or of all actor-actee pairs, actor by actor,
             (B, A * E, 1); of a continuous action means and then deviations, (B, A, 2 * K); or
             None.
-        reward: The reward of the actions. Shape: (B,), float32.
-        done: The episode ended with them. Shape: (B,), bool.
+        reward: The reward of the actions: of a row that waits all until its next decision. Shape:
+            (B,), float32.
+        done: The episode ended before the row's next decision. Shape: (B,), bool.
         truncated: A limit ended it. Shape: (B,), bool.
     """
 
@@ -118,7 +129,8 @@ class RecordedEpisode:
 
     Args:
         row: The row of the ``VecEnv``.
-        steps: Its L steps: frame i is what was shown before the i-th.
+        steps: Its L steps: frame i is what was shown before the i-th. Of a row that waits now and
+            then its decisions; none where it was out before it had been asked.
         metrics: Numbers of the episode, its ``episodic_reward`` and ``episodic_length`` among them;
             empty where it did not end.
         next_obs: What followed the last step, one frame: the final observation of an episode that
@@ -139,12 +151,28 @@ class RecordedEpisode:
     @property
     def done(self) -> bool:
         """Whether it ended; else the recording stopped, or the rows were reset."""
-        return bool(self.steps.done[-1])
+        return bool(self.steps.done[-1]) if len(self.steps) else bool(self.metrics)
 
     @property
     def truncated(self) -> bool:
         """Whether a limit ended it."""
-        return bool(self.steps.truncated[-1])
+        return bool(len(self.steps)) and bool(self.steps.truncated[-1])
+
+
+def per_frame(obs: VecObs) -> VecObs:
+    """The frames of an observation as rows that are all asked: each with its own reward and end."""
+    if obs.num_frames == len(obs):
+        return obs
+    rows = obs.rows
+    return replace(
+        obs,
+        reward=obs.reward[rows],
+        done=obs.done[rows],
+        truncated=obs.truncated[rows],
+        metrics={},
+        final=None,
+        rows=all_rows(len(rows)),
+    )
 
 
 def select_frames(obs: VecObs, frames: npt.NDArray[np.int64]) -> VecObs:

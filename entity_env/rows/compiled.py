@@ -140,6 +140,11 @@ class CompiledRows(VecEnv):
         """The number of rows."""
         return len(self._returns)
 
+    @property
+    def num_seats(self) -> int:
+        """How many rows play one game."""
+        return self._seats
+
     def has_state(self) -> bool:
         """Whether ``get_state`` works: it does."""
         return True

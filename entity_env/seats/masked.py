@@ -24,7 +24,7 @@ from entity_env.seats.seat_rows import MOST_IDLE_STEPS
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["MaskedEnvironment", "Opponent"]
+__all__ = ["MaskedEnvironment", "Opponent", "who_is_who"]
 
 Opponent: TypeAlias = str | Agent | Policy
 """``random``, a run folder, an agent, or a function from an observation to actions."""
@@ -99,6 +99,13 @@ class MaskedEnvironment(Environment):
     def seat(self) -> Seat:
         """The learner's seat in this episode."""
         return self._table.seats[self._learner]
+
+    @property
+    def players(self) -> dict[Seat, str]:
+        """Who plays each seat in this episode, in the order of the seats."""
+        own = {self._learner: "the learner"}
+        names = {**own, **{i: player.name for i, player in self._players.items()}}
+        return {self._table.seats[i]: names[i] for i in sorted(names)}
 
     def seed(self, seed: int) -> None:
         """Seed the seats' order, the game, and what opponents draw."""
@@ -213,6 +220,15 @@ class MaskedEnvironment(Environment):
         return seats.index(seat)
 
 
+def who_is_who(env: Environment) -> str:
+    """Who plays which seat, in one line; nothing of games for one player."""
+    while isinstance(inner := getattr(env, "env", None), Environment):
+        env = inner
+    if not isinstance(env, MaskedEnvironment):
+        return ""
+    return ", ".join(f"{seat}: {player}" for seat, player in env.players.items())
+
+
 class _Opponent:
     """Plays other seats, from checked frames.
 
@@ -248,6 +264,14 @@ class _Opponent:
             expected="'random', a run folder, an agent, or a function of an observation",
             received=shorten(given),
         )
+
+    @property
+    def name(self) -> str:
+        """What it is called where people look on."""
+        if isinstance(self._agent, RandomAgent):
+            return "random"
+        name: str = getattr(self._agent, "__name__", type(self._agent).__name__)
+        return name
 
     def seed(self, seed: int) -> None:
         """Restart what it draws, where it can."""

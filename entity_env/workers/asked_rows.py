@@ -26,10 +26,13 @@ class Ready:
     Args:
         rows: The number of each row, in the order in which they became ready. Shape: (M,), int64.
         obs: Their observations, in the same order: M rows.
+        told: Only of games of several players: the rows of these games, asked now or not, which
+            reward and end in ``obs`` are about; ``obs.rows`` are places in it. Shape: (T,), int64.
     """
 
     rows: npt.NDArray[np.int64]
     obs: VecObs
+    told: npt.NDArray[np.int64] | None = None
 
 
 class AskedRows:
@@ -59,6 +62,10 @@ class AskedRows:
     def clear(self) -> None:
         """No row waits."""
         self._places.clear()
+
+    def games(self, seats: int) -> set[int]:
+        """The games with rows that wait for actions, where each has so many rows."""
+        return {row // seats for row in self._places}
 
     def text(self) -> str:
         """Their numbers, for a message."""

@@ -68,6 +68,11 @@ class ConcatVecEnv(VecEnv):
         """The number of rows of all parts."""
         return sum(self._counts)
 
+    @property
+    def num_seats(self) -> int:
+        """The most rows that play one game in any part."""
+        return max(env.num_seats for env in self.envs)
+
     def has_state(self) -> bool:
         """Whether all parts save and restore their state."""
         return all(env.has_state() for env in self.envs)

@@ -98,6 +98,13 @@ class VecFrameSkip(VecWrapper):
     def __init__(self, env: VecEnv, skip: int) -> None:
         super().__init__(env)
         self.skip = check_count("skip of VecFrameSkip", skip, error=SettingError)
+        if env.num_seats > 1:
+            raise SettingError(
+                "VecFrameSkip repeats the actions of rows that play alone",
+                expected="rows of single environments",
+                received=f"games of {env.num_seats} seats, which are asked at different times",
+                hint="let the game itself play several steps for each decision",
+            )
         env.wrap_each(partial(FrameSkip, skip=self.skip))
 
 

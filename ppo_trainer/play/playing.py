@@ -18,6 +18,7 @@ from entity_env.environment import begin_episode, call_environment, seed_environ
 from entity_env.errors import SettingError
 from entity_env.kinds.answers import flat_answers
 from entity_env.rows.vec_env import check_count
+from entity_env.seats.masked import who_is_who
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.evaluation import network_policy
 from ppo_trainer.runs.load_run import LoadedRun
@@ -43,6 +44,7 @@ class Step:
             and there is one.
         chosen: What the actors choose in this state; nothing at the end.
         choices: The same in lines of text.
+        who: Who plays which seat of a game of several players; else nothing.
     """
 
     episode: int
@@ -55,6 +57,7 @@ class Step:
     picture: Picture | None
     chosen: Sequence[Chosen] = ()
     choices: Sequence[str] = ()
+    who: str = ""
 
     @property
     def end(self) -> str:
@@ -114,6 +117,7 @@ def play(
                     picture=call_environment("render", _own, env.render) if draw else None,
                     chosen=every,
                     choices=chosen_lines(every, frame, reader.obs_space),
+                    who=who_is_who(env),
                 )
                 if frame.done:
                     break

@@ -72,6 +72,8 @@ def watch(
             time.sleep(1 / fps)
         end = f"   {step.end}" if step.done else ""
         say(f"\nepisode {step.episode}, step {step.step}, reward {step.total:g}{end}")
+        if step.who and not step.step:
+            say(step.who)
         labelled = label_lines(step.frame, loaded.net.obs_space, labels)
         rest = "".join(f"\n  {line}" for line in [*labelled, *step.choices])
         say(step.text + rest, is_read=True)
@@ -153,6 +155,7 @@ def _captioned(
     texts = []
     for step in steps:
         lines = [f"episode {step.episode}, step {step.step}, reward {step.total:.5g}"]
+        lines += [step.who] if step.who else []
         lines += [step.end] if step.done else []
         lines += chosen_lines(
             step.chosen,
