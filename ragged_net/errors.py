@@ -13,6 +13,7 @@ __all__ = [
     "DeviceError",
     "DtypeError",
     "EmptyBatchError",
+    "ExportError",
     "FeatureValueError",
     "MaskError",
     "MemoryStateError",
@@ -20,6 +21,7 @@ __all__ = [
     "RaggedNetError",
     "ReferenceEntityError",
     "RowIndexError",
+    "RunReaderError",
     "SecondDerivativeError",
     "ShapeError",
     "UnknownNameError",
@@ -124,6 +126,14 @@ class BatchedGradientError(RaggedNetError):
 
 class ReferenceEntityError(RaggedNetError):
     """A frame with several entities that positions could be relative to."""
+
+
+class ExportError(RaggedNetError):
+    """A network, or a batch, that an exported graph cannot stand for."""
+
+
+class RunReaderError(RaggedNetError):
+    """No package is installed that reads run folders."""
 
 
 class ActionChoiceError(RaggedNetError, IndexError):

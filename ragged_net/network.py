@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +33,7 @@ from ragged_net.errors import (
     DtypeError,
     MemoryStateError,
     NetConfigError,
+    RunReaderError,
     check_kind,
 )
 from ragged_net.heads.conditioning import Conditioning, Told
@@ -39,7 +42,6 @@ from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.heads.pairs import Pairs
 from ragged_net.model.encoder import Encoder
-from ragged_net.model.frames import Frames
 from ragged_net.model.layout import Layout
 from ragged_net.model.memory import Memory, Recalled, join, shown_means
 from ragged_net.model.read_rows import Encoded
@@ -168,6 +170,30 @@ class RaggedNet(nn.Module):
         if self.config.memory != "none":
             self.memory = Memory(self.config)
             self.value_memory = nn.Linear(self.config.memory_size, sizes.dim, bias=False)
+
+    @staticmethod
+    def from_run(folder: str | Path, device: str = "cpu") -> RaggedNet:
+        """The newest network of a run of ``ppo_trainer``, or the best one of ``<run>/best``.
+
+        No code that the run names is imported, and the weights may come from any device.
+
+        Args:
+            folder: The run folder.
+            device: Where the network is to be: ``cpu``, ``cuda``, or ``auto``.
+
+        Raises:
+            RunReaderError: Nobody who reads runs is installed.
+        """
+        # Whoever writes runs can read them, and this package imports no trainer.
+        for point in entry_points(group="ragged_net.runs"):
+            net = point.load()(folder, device)
+            assert isinstance(net, RaggedNet)
+            return net
+        raise RunReaderError(
+            "no installed package can read run folders",
+            expected="an entry point of the group 'ragged_net.runs', such as that of ragged-rl",
+            hint="pip install -e . anew, where it was installed before there was one",
+        )
 
     def initial_state(self, games: int) -> Tensor:
         """(games, W) float32: what the network remembers of games that begin, W = 0 without memory.
@@ -320,8 +346,10 @@ class RaggedNet(nn.Module):
         if self.memory is None and memory is None and sequences is None:
             return self.encoder(batch, layout, hidden, asked), None
         x, recalled = self._recall(batch, layout, hidden, memory, sequences)
-        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
-        joined = join(x, frames, recalled.entities)
+        frames = self.encoder.frames_of(batch, layout, hidden)
+        waves = self.encoder.waves
+        silent = None if waves is None else waves.silent.view(2, -1)
+        joined = join(x, frames, recalled.entities, silent)
         asked = [rows + joined.shift.index_select(0, rows) for rows in asked]
         return self.encoder.attend(joined.rows, joined.frames, asked), recalled
 

@@ -100,14 +100,7 @@ class Encoder(nn.Module):
             hidden: (N,) bool: those of which the others know nothing; None: nobody is hidden.
             asked: Lists (A,) int64 of the flat rows whose vectors are wanted.
         """
-        frames = Frames(
-            layout.offsets,
-            layout.num_rows,
-            hidden,
-            layout.known_offsets,
-            turns=None if self.waves is None else self.waves(batch, layout),
-            places=None if self.read_places is None else self.read_places(batch, layout),
-        )
+        frames = self.frames_of(batch, layout, hidden)
         if self._may_chain(batch, layout):
             encoded = self._chained(batch, layout, frames, asked)
             if encoded is not None:
@@ -115,6 +108,17 @@ class Encoder(nn.Module):
         # One expression: a name would keep a layer's input alive for all layers after it.
         x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
         return self._read(x, frames, asked)
+
+    def frames_of(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> Frames:
+        """What attention must know about the frames of ``batch``, with the places of its rows."""
+        return Frames(
+            layout.offsets,
+            layout.num_rows,
+            hidden,
+            layout.known_offsets,
+            turns=None if self.waves is None else self.waves(batch, layout),
+            places=None if self.read_places is None else self.read_places(batch, layout),
+        )
 
     def embed(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """The first half of ``forward``: (N, D), before the entities of a frame see each other."""
