@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -200,13 +201,11 @@ class ActingGraph(nn.Module):
         Raises:
             ExportError: The packages of the extra ``export`` are not installed.
         """
-        try:
-            import onnxscript  # noqa: F401
-        except ImportError as error:
+        if find_spec("onnxscript") is None or find_spec("onnx") is None:
             raise ExportError(
                 "ONNX files are written with the packages onnx and onnxscript, which are missing",
                 hint='pip install "ragged-rl[export]"',
-            ) from error
+            )
         program = torch.onnx.export(
             self.to_program(),
             (),
