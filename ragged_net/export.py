@@ -458,7 +458,8 @@ def _placeless(scene: _Scene, joined: bool) -> int:
 
 def _recall(memory: Memory, pooled: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     """One step of the cell: the hidden vectors (B, H), and the next state (B, W)."""
-    x, cell = memory.norm(pooled), memory.cell
+    cell: Any = memory.cell
+    x = memory.norm(pooled)
     hidden = state[:, : memory.size]
     own = torch.nn.functional.linear(x, cell.weight_ih_l0, cell.bias_ih_l0)
     past = torch.nn.functional.linear(hidden, cell.weight_hh_l0, cell.bias_hh_l0)

@@ -46,6 +46,7 @@ from ragged_net.model.layout import Layout
 from ragged_net.model.memory import Memory, Recalled, join, shown_means
 from ragged_net.model.read_rows import Encoded
 from ragged_net.model.translation import Translator, frames_of
+from ragged_net.model.trunk import OwnTrunk
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
 from ragged_net.transfer import send
@@ -62,11 +63,14 @@ class NetOutput:
         value: (B,) float32: the value of each frame.
         memory: (S, W) float32: what a network with a memory knows after each sequence, the state
             for its next frames; None without a memory.
+        frames: (B, D) the policy's vector of each frame, the mean of its entities: for heads of
+            your own, whose losses reach the network through it.
     """
 
     actions: Mapping[str, ActionOutput]
     value: Tensor
     memory: Tensor | None = None
+    frames: Tensor | None = None
 
     @staticmethod
     def cat(parts: Sequence[NetOutput]) -> NetOutput:
@@ -77,6 +81,7 @@ class NetOutput:
             {name: ActionOutput.cat([part.actions[name] for part in parts]) for name in names},
             torch.cat([part.value for part in parts]),
             torch.cat(states) if states else None,
+            _cat([part.frames for part in parts]),
         )
 
 
@@ -107,6 +112,10 @@ class RaggedNet(nn.Module):
             Otherwise the value head reads the policy's network, in which hidden entities see all
             and no visible entity sees a hidden one. It has no memory of its own: it reads that of
             the policy, and does not train it.
+        trunk: A module of your own in the place of the transformer: ``trunk(rows, offsets)`` makes
+            rows (N, D) of the embedded entities (N, D) of all frames, those of frame b being
+            ``rows[offsets[b]:offsets[b + 1]]``. Nobody tells it who is hidden, or where entities
+            are seen from, so that neither goes together with it.
 
     Raises:
         RaggedNetError: A subclass for each way in which a batch does not fit the spaces.
@@ -118,6 +127,7 @@ class RaggedNet(nn.Module):
         action_space: Mapping[str, ActionSpace],
         config: NetConfig | None = None,
         value_config: NetConfig | None = None,
+        trunk: nn.Module | None = None,
     ) -> None:
         super().__init__()
         check_kind("the observation space", obs_space, ObsSpace)
@@ -145,6 +155,8 @@ class RaggedNet(nn.Module):
         )
         seen = obs_space if self.translation is None else self.translation.space
         self.encoder = Encoder(seen, self.with_global, self.config)
+        if trunk is not None:
+            self.encoder.transformer = OwnTrunk(trunk, self.encoder)
         # A list in the order of the action space: a ModuleDict refuses some action names.
         self.heads = nn.ModuleList(
             _head(self.config.dim, space) for space in self.action_space.values()
@@ -313,7 +325,8 @@ class RaggedNet(nn.Module):
         if self.conditioning is not None:
             actions = {name: actions[name] for name in self.action_space}
         value = self._value(seen, layout, encoded, recalled)
-        return NetOutput(actions, value, None if recalled is None else recalled.state)
+        state = None if recalled is None else recalled.state
+        return NetOutput(actions, value, state, encoded.means)
 
     def value(self, batch: EntityBatch, *, memory: Tensor | None = None) -> Tensor:
         """(B,) float32: the values of the frames, without acting; reads no action.
@@ -520,6 +533,11 @@ class RaggedNet(nn.Module):
                 if isinstance(actors, SelectActors):
                     asked.append(layout.flat_rows(actors.actees))
         return asked
+
+
+def _cat(parts: Sequence[Tensor | None]) -> Tensor | None:
+    tensors = [part for part in parts if part is not None]
+    return torch.cat(tensors) if tensors else None
 
 
 def _head(dim: int, space: ActionSpace) -> nn.Module:

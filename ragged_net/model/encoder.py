@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,9 @@ from ragged_net.model.read_rows import Encoded, Reading
 from ragged_net.model.relative_position import PositionWaves
 from ragged_net.model.transformer import RaggedTransformer, make_activation
 from ragged_net.ragged import RaggedTensor
+
+if TYPE_CHECKING:
+    from ragged_net.model.trunk import OwnTrunk
 
 __all__ = ["Encoder", "Mix", "frame_means"]
 
@@ -80,7 +84,7 @@ class Encoder(nn.Module):
         self.read_places = PlaceReader(obs_space, config) if biased else None
         self.mix = Mix(config)
         axes = len(next(iter(positions.values())).names) if biased else 0
-        self.transformer = RaggedTransformer(config, axes)
+        self.transformer: RaggedTransformer | OwnTrunk = RaggedTransformer(config, axes)
         self.norm = None if only_means else nn.LayerNorm(config.dim)
         self.fits = compiled.widths_fit(config.dim, config.heads)
         self._arrays = WeightArrays()
@@ -174,7 +178,7 @@ class Encoder(nn.Module):
         """Blocks and norm as compiled layers that end with a reading; None if torch must run."""
         norm = [self.norm] if self.norm is not None and asked else []
         weights = weights_of(norm, [nn.LayerNorm] * len(norm))
-        if weights is None:
+        if weights is None or not isinstance(self.transformer, RaggedTransformer):
             return None
         reading = Reading.of(frames.offsets.shape[0] - 1, frames.num_rows, asked)
         blocks = self.transformer.layers(frames, reading)
