@@ -9,6 +9,7 @@ from torch import Tensor
 
 __all__ = [
     "ActionChoiceError",
+    "AdoptionError",
     "BatchedGradientError",
     "DeviceError",
     "DtypeError",
@@ -126,6 +127,10 @@ class BatchedGradientError(RaggedNetError):
 
 class ReferenceEntityError(RaggedNetError):
     """A frame with several entities that positions could be relative to."""
+
+
+class AdoptionError(RaggedNetError):
+    """Networks that differ in more than their spaces, so that one cannot take over the other."""
 
 
 class ExportError(RaggedNetError):
