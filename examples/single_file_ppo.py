@@ -1,6 +1,6 @@
-"""PPO in one file around RaggedNet: ``python examples/single_file_ppo.py``, half a minute on one core.
+"""PPO in one file around RaggedNet: ``python examples/single_file_ppo.py``, half a minute.
 
-Nothing of ppo_trainer is used: an environment's rows, a network, and this loop. Copy it, and change it.
+Nothing of ppo_trainer is used: an environment's rows, a network, and this loop. Copy and change it.
 Schulman et al. 2017, "Proximal policy optimization algorithms"; advantages by Schulman et al. 2016.
 Left out, as in most such files: episodes that a time limit cuts off count as ended.
 """
@@ -82,7 +82,7 @@ def per_frame(batch: EntityBatch, output: NetOutput, what: str) -> Tensor:
 
 
 def train(rows: VecEnv, settings: Settings) -> tuple[RaggedNet, list[float]]:
-    """Learn to play ``rows``; returns the network, and the returns of all episodes in their order."""
+    """Learn to play ``rows``: the network, and the returns of all episodes in their order."""
     torch.manual_seed(settings.seed)
     net = RaggedNet(rows.obs_space(), rows.action_space(), NetConfig(dim=32, layers=1, heads=2))
     optimizer = torch.optim.AdamW(net.parameters(), lr=settings.lr, eps=1e-5)
