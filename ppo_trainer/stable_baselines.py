@@ -53,7 +53,7 @@ def policy_settings(env: StableBaselinesVecEnv, config: NetConfig | None = None)
     return {"padded": env.padded.padded_spaces, "config": config}
 
 
-class RaggedPolicy(MultiInputActorCriticPolicy):  # type: ignore[misc]
+class RaggedPolicy(MultiInputActorCriticPolicy):
     """Reads padded observations, and answers with a number for each slot of an actor.
 
     The input statistics take in what a rollout showed when the next one begins, so that the first
@@ -76,9 +76,8 @@ class RaggedPolicy(MultiInputActorCriticPolicy):  # type: ignore[misc]
     def _build(self, lr_schedule: Any) -> None:
         spaces = {action.name: action.space for action in self._padded.actions}
         self.net = RaggedNet(self._padded.obs_space, spaces, self._config)
-        self.optimizer = self.optimizer_class(
-            self.net.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs
-        )
+        make: Any = self.optimizer_class
+        self.optimizer = make(self.net.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         own = {"padded": self._padded, "config": self._config}
@@ -91,9 +90,7 @@ class RaggedPolicy(MultiInputActorCriticPolicy):  # type: ignore[misc]
             self.net.update_statistics(EntityBatch.cat(self._seen))
             self._seen = []
 
-    def forward(
-        self, obs: dict[str, Tensor], deterministic: bool = False
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, obs: Any, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """Actions (B, numbers), values (B, 1) and log-probabilities (B,), in a rollout."""
         frames = _Frames(obs, self._padded)
         self._seen.append(frames.batch)
@@ -101,20 +98,18 @@ class RaggedPolicy(MultiInputActorCriticPolicy):  # type: ignore[misc]
         actions = frames.numbers_of(output)
         return actions, output.value[:, None], frames.sum(output, "log_prob")
 
-    def evaluate_actions(
-        self, obs: dict[str, Tensor], actions: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def evaluate_actions(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Values (B, 1), log-probabilities (B,) of ``actions`` (B, numbers), and entropies (B,)."""
         frames = _Frames(obs, self._padded)
         output = self.net(frames.batch, given=frames.given(actions.long()))
         log_prob, entropy = (frames.sum(output, what) for what in ("log_prob", "entropy"))
         return output.value[:, None], log_prob, entropy
 
-    def predict_values(self, obs: dict[str, Tensor]) -> Tensor:
+    def predict_values(self, obs: Any) -> Tensor:
         """(B, 1)."""
         return self.net.value(_Frames(obs, self._padded).batch)[:, None]
 
-    def _predict(self, observation: dict[str, Tensor], deterministic: bool = False) -> Tensor:
+    def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
         frames = _Frames(observation, self._padded)
         return frames.numbers_of(self.net(frames.batch, greedy=deterministic))
 
