@@ -9,6 +9,7 @@ Takes tensors only, so it works in any codebase that can fill an ``EntityBatch``
 """
 
 from ragged_net.actors import CategoricalActors, ContinuousActors, SelectActors
+from ragged_net.adopt import Adopted, adopt
 from ragged_net.batch import EntityBatch, GrowingBatch
 from ragged_net.compiled.kernels import plain_torch
 from ragged_net.compiled.threads import get_threads, set_threads
@@ -32,6 +33,7 @@ from ragged_net.ragged import RaggedTensor
 
 __all__ = [
     "ActionOutput",
+    "Adopted",
     "CategoricalActors",
     "CategoricalHead",
     "ContinuousActors",
@@ -55,6 +57,7 @@ __all__ = [
     "SelectEntityHead",
     "Translation",
     "ValueHead",
+    "adopt",
     "frame_means",
     "get_threads",
     "plain_torch",

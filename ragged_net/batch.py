@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from entity_env.spaces import ObsSpace
 from ragged_net.actors import (
     Actors,
     CategoricalActors,
@@ -25,6 +26,7 @@ from ragged_net.errors import (
     whole,
 )
 from ragged_net.growing import GrowingActors, GrowingRagged, GrowingTensor, growing_actors
+from ragged_net.packing import by_type, from_lists, from_nested, from_padded
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
 from ragged_net.transfer import device_named, send
 
@@ -136,6 +138,90 @@ class EntityBatch:
     def device(self) -> torch.device:
         """Where the tensors are."""
         return self.global_features.device
+
+    @staticmethod
+    def from_lists(
+        entities: Mapping[str, Sequence[object]],
+        global_features: Tensor | None = None,
+        actions: Mapping[str, Actors] | None = None,
+        obs_space: ObsSpace | None = None,
+    ) -> EntityBatch:
+        """Frames from lists: of each entity type, for each frame, its feature rows.
+
+        ``EntityBatch.from_lists({"Mine": [[[0, 1], [2, 3]], []]})`` are two frames, the first with
+        two mines. A frame's rows may be a tensor or an array (n, F), too.
+
+        Args:
+            entities: By name, for each of B frames the rows.
+            global_features: (B, G) float32; None for none.
+            actions: The actors of each action.
+            obs_space: Says how wide rows are, where a type may be absent from all frames, and adds
+                types that are not named.
+
+        Raises:
+            RaggedNetError: Parts that do not fit together.
+        """
+        return _packed(
+            {
+                name: from_lists(f"entity type {name!r}", frames, width)
+                for name, frames, width in by_type(entities, obs_space)
+            },
+            global_features,
+            actions,
+        )
+
+    @staticmethod
+    def from_padded(
+        entities: Mapping[str, Tensor],
+        lengths: Mapping[str, object],
+        global_features: Tensor | None = None,
+        actions: Mapping[str, Actors] | None = None,
+    ) -> EntityBatch:
+        """Frames from tensors with room for the longest one.
+
+        Args:
+            entities: By name (B, L, F) float32.
+            lengths: By name (B,) how many of the rows are there; or (B, L) bool, which are.
+            global_features: (B, G) float32; None for none.
+            actions: The actors of each action.
+
+        Raises:
+            RaggedNetError: Parts that do not fit together.
+        """
+        check_kind("the entities of a batch", entities, Mapping, hint=_BY_NAME)
+        check_kind("the lengths of entity types", lengths, Mapping, hint=_BY_NAME)
+        check_names("entity type", "the lengths", lengths, entities)
+        return _packed(
+            {
+                name: from_padded(f"entity type {name!r}", rows, lengths[name])
+                for name, rows in entities.items()
+            },
+            global_features,
+            actions,
+        )
+
+    @staticmethod
+    def from_nested(
+        entities: Mapping[str, Tensor],
+        global_features: Tensor | None = None,
+        actions: Mapping[str, Actors] | None = None,
+    ) -> EntityBatch:
+        """Frames from nested tensors, of layout jagged or strided; gradients flow back to them.
+
+        Args:
+            entities: By name (B, n, F) float32, n another for each frame.
+            global_features: (B, G) float32; None for none.
+            actions: The actors of each action.
+
+        Raises:
+            RaggedNetError: Parts that do not fit together.
+        """
+        check_kind("the entities of a batch", entities, Mapping, hint=_BY_NAME)
+        return _packed(
+            {name: from_nested(f"entity type {name!r}", rows) for name, rows in entities.items()},
+            global_features,
+            actions,
+        )
 
     def select(self, frames: Tensor | FrameNumbers) -> EntityBatch:
         """The given ``frames`` (K,) int64, in that order; a frame may occur more than once."""
@@ -274,6 +360,22 @@ def _all_true(count: int, like: RaggedTensor, parts: int) -> GrowingTensor:
     shown = GrowingTensor(parts)
     shown.add(_true(count, like))
     return shown
+
+
+def _packed(
+    entities: dict[str, RaggedTensor],
+    global_features: Tensor | None,
+    actions: Mapping[str, Actors] | None,
+) -> EntityBatch:
+    if global_features is None:
+        if not entities:
+            raise EmptyBatchError(
+                "nothing says how many frames the batch has",
+                expected="an entity type, or global features (B, G)",
+            )
+        some = next(iter(entities.values()))
+        global_features = torch.zeros(some.num_frames, 0, device=some.values.device)
+    return EntityBatch(entities, global_features, {}, actions or {})
 
 
 _BY_NAME = "a dict from names to parts"

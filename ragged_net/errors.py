@@ -9,10 +9,12 @@ from torch import Tensor
 
 __all__ = [
     "ActionChoiceError",
+    "AdoptionError",
     "BatchedGradientError",
     "DeviceError",
     "DtypeError",
     "EmptyBatchError",
+    "ExportError",
     "FeatureValueError",
     "MaskError",
     "MemoryStateError",
@@ -20,6 +22,7 @@ __all__ = [
     "RaggedNetError",
     "ReferenceEntityError",
     "RowIndexError",
+    "RunReaderError",
     "SecondDerivativeError",
     "ShapeError",
     "UnknownNameError",
@@ -124,6 +127,18 @@ class BatchedGradientError(RaggedNetError):
 
 class ReferenceEntityError(RaggedNetError):
     """A frame with several entities that positions could be relative to."""
+
+
+class AdoptionError(RaggedNetError):
+    """Networks that differ in more than their spaces, so that one cannot take over the other."""
+
+
+class ExportError(RaggedNetError):
+    """A network, or a batch, that an exported graph cannot stand for."""
+
+
+class RunReaderError(RaggedNetError):
+    """No package is installed that reads run folders."""
 
 
 class ActionChoiceError(RaggedNetError, IndexError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +33,7 @@ from ragged_net.errors import (
     DtypeError,
     MemoryStateError,
     NetConfigError,
+    RunReaderError,
     check_kind,
 )
 from ragged_net.heads.conditioning import Conditioning, Told
@@ -39,12 +42,12 @@ from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.heads.pairs import Pairs
 from ragged_net.model.encoder import Encoder
-from ragged_net.model.frames import Frames
 from ragged_net.model.grid_layout import GridLayout, GridRows
 from ragged_net.model.layout import Layout
 from ragged_net.model.memory import Memory, Recalled, join, shown_means
 from ragged_net.model.read_rows import Encoded
 from ragged_net.model.translation import Translator, frames_of
+from ragged_net.model.trunk import OwnTrunk
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
 from ragged_net.transfer import send
@@ -61,11 +64,14 @@ class NetOutput:
         value: (B,) float32: the value of each frame.
         memory: (S, W) float32: what a network with a memory knows after each sequence, the state
             for its next frames; None without a memory.
+        frames: (B, D) the policy's vector of each frame, the mean of its entities: for heads of
+            your own, whose losses reach the network through it.
     """
 
     actions: Mapping[str, ActionOutput]
     value: Tensor
     memory: Tensor | None = None
+    frames: Tensor | None = None
 
     @staticmethod
     def cat(parts: Sequence[NetOutput]) -> NetOutput:
@@ -76,6 +82,7 @@ class NetOutput:
             {name: ActionOutput.cat([part.actions[name] for part in parts]) for name in names},
             torch.cat([part.value for part in parts]),
             torch.cat(states) if states else None,
+            _cat([part.frames for part in parts]),
         )
 
 
@@ -106,6 +113,10 @@ class RaggedNet(nn.Module):
             Otherwise the value head reads the policy's network, in which hidden entities see all
             and no visible entity sees a hidden one. It has no memory of its own: it reads that of
             the policy, and does not train it.
+        trunk: A module of your own in the place of the transformer: ``trunk(rows, offsets)`` makes
+            rows (N, D) of the embedded entities (N, D) of all frames, those of frame b being
+            ``rows[offsets[b]:offsets[b + 1]]``. Nobody tells it who is hidden, or where entities
+            are seen from, so that neither goes together with it.
 
     Raises:
         RaggedNetError: A subclass for each way in which a batch does not fit the spaces.
@@ -117,6 +128,7 @@ class RaggedNet(nn.Module):
         action_space: Mapping[str, ActionSpace],
         config: NetConfig | None = None,
         value_config: NetConfig | None = None,
+        trunk: nn.Module | None = None,
     ) -> None:
         super().__init__()
         check_kind("the observation space", obs_space, ObsSpace)
@@ -145,6 +157,8 @@ class RaggedNet(nn.Module):
         self.grids = _grid_rows(obs_space, self.with_global, self.config, value_config)
         seen = obs_space if self.translation is None else self.translation.space
         self.encoder = Encoder(seen, self.with_global, self.config)
+        if trunk is not None:
+            self.encoder.transformer = OwnTrunk(trunk, self.encoder)
         # A list in the order of the action space: a ModuleDict refuses some action names.
         self.heads = nn.ModuleList(
             _head(self.config.dim, space) for space in self.action_space.values()
@@ -170,6 +184,30 @@ class RaggedNet(nn.Module):
         if self.config.memory != "none":
             self.memory = Memory(self.config)
             self.value_memory = nn.Linear(self.config.memory_size, sizes.dim, bias=False)
+
+    @staticmethod
+    def from_run(folder: str | Path, device: str = "cpu") -> RaggedNet:
+        """The newest network of a run of ``ppo_trainer``, or the best one of ``<run>/best``.
+
+        No code that the run names is imported, and the weights may come from any device.
+
+        Args:
+            folder: The run folder.
+            device: Where the network is to be: ``cpu``, ``cuda``, or ``auto``.
+
+        Raises:
+            RunReaderError: Nobody who reads runs is installed.
+        """
+        # Whoever writes runs can read them, and this package imports no trainer.
+        for point in entry_points(group="ragged_net.runs"):
+            net = point.load()(folder, device)
+            assert isinstance(net, RaggedNet)
+            return net
+        raise RunReaderError(
+            "no installed package can read run folders",
+            expected="an entry point of the group 'ragged_net.runs', such as that of ragged-rl",
+            hint="pip install -e . anew, where it was installed before there was one",
+        )
 
     def initial_state(self, games: int) -> Tensor:
         """(games, W) float32: what the network remembers of games that begin, W = 0 without memory.
@@ -295,7 +333,8 @@ class RaggedNet(nn.Module):
         if self.conditioning is not None:
             actions = {name: actions[name] for name in self.action_space}
         value = self._value(seen, layout, encoded, recalled)
-        return NetOutput(actions, value, None if recalled is None else recalled.state)
+        state = None if recalled is None else recalled.state
+        return NetOutput(actions, value, state, encoded.means)
 
     def value(self, batch: EntityBatch, *, memory: Tensor | None = None) -> Tensor:
         """(B,) float32: the values of the frames, without acting; reads no action.
@@ -329,8 +368,10 @@ class RaggedNet(nn.Module):
         if self.memory is None and memory is None and sequences is None:
             return self.encoder(batch, layout, hidden, asked), None
         x, recalled = self._recall(batch, layout, hidden, memory, sequences)
-        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
-        joined = join(x, frames, recalled.entities)
+        frames = self.encoder.frames_of(batch, layout, hidden)
+        waves = self.encoder.waves
+        silent = None if waves is None else waves.silent.view(2, -1)
+        joined = join(x, frames, recalled.entities, silent)
         asked = [rows + joined.shift.index_select(0, rows) for rows in asked]
         return self.encoder.attend(joined.rows, joined.frames, asked), recalled
 
@@ -512,6 +553,11 @@ class RaggedNet(nn.Module):
                 if isinstance(actors, SelectActors):
                     asked.append(actors.actees)
         return asked
+
+
+def _cat(parts: Sequence[Tensor | None]) -> Tensor | None:
+    tensors = [part for part in parts if part is not None]
+    return torch.cat(tensors) if tensors else None
 
 
 def _head(dim: int, space: ActionSpace) -> nn.Module:
