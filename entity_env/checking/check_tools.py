@@ -12,13 +12,7 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.batching.features import in_list
 from entity_env.batching.step_results import read_metrics
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecContinuousActionMask,
-    VecObs,
-    VecSelectEntityActionMask,
-    batch_obs,
-)
+from entity_env.batching.vec_obs import VecActionMask, VecObs, batch_obs
 from entity_env.environment import Environment, seed_environment
 from entity_env.errors import EntityEnvError, ObservationError, SpaceError, shorten
 from entity_env.observation import Observation
@@ -207,10 +201,7 @@ def _pack(buffer: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
 
 
 def _pack_mask(mask: VecActionMask) -> dict[str, Any]:
-    packed: dict[str, Any] = {"actors": _pack(mask.actors)}
-    if isinstance(mask, VecSelectEntityActionMask):
-        packed["actees"] = _pack(mask.actees)
-    if isinstance(mask, VecContinuousActionMask):
-        return packed
-    packed["mask"] = None if mask.mask is None else _pack(mask.mask)
-    return packed
+    parts = {
+        part: getattr(mask, part) for part in ("actors", "actees", "mask") if hasattr(mask, part)
+    }
+    return {part: None if own is None else _pack(own) for part, own in parts.items()}

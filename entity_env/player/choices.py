@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
+from entity_env.batching.frame import Frame
 from entity_env.drawing.table_text import entity_name, id_text
 from entity_env.errors import ActionIndexError, MaskedActionError, nearest, shorten
-from entity_env.kinds.continuous import bounds_of, numbers_error
+from entity_env.kinds.continuous import bounds_of, numbers_error, range_text
+from entity_env.kinds.select_entity import SelectActors
 from entity_env.observation import EntityID
 from entity_env.spaces import (
     CONTINUOUS_ACTIONS,
@@ -29,7 +29,6 @@ __all__ = [
     "percent",
     "pick",
     "questions",
-    "range_text",
     "read_numbers",
     "write_choices",
 ]
@@ -94,11 +93,10 @@ def questions(
             for row, actor in enumerate(actors.actors.tolist())
         ]
     others: list[Choice] = []
-    if isinstance(actors, CategoricalActors):
-        choices = _labels(space, actors.mask)
-    else:
-        assert isinstance(actors, SelectActors)
+    if isinstance(actors, SelectActors):
         choices, others = _actees(frame, obs_space, actors)
+    else:
+        choices = _labels(space, actors.mask)  # type: ignore[attr-defined]
     return [
         Question(name, row, entity_name(frame, obs_space, actor), own, others)
         for row, (actor, own) in enumerate(zip(actors.actors.tolist(), choices, strict=True))
@@ -139,17 +137,6 @@ def pick(text: str, question: Question) -> Choice:
         options=_options(question),
         hint=nearest(text.strip(), names),
     )
-
-
-def range_text(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> str:
-    """Between which bounds the numbers of a continuous action lie: ``a number from -2 to 2``."""
-    ends = [
-        "of any size" if -low == high == math.inf else f"from {low:g} to {high:g}"
-        for low, high in zip(space.low, space.high, strict=True)
-    ]
-    if len(set(ends)) == 1:
-        return f"a number {ends[0]}" if len(ends) == 1 else f"{len(ends)} numbers {ends[0]}"
-    return f"{len(ends)} numbers: {', '.join(ends)}"
 
 
 def read_numbers(text: str, question: Question) -> npt.NDArray[np.float32]:

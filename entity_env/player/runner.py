@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from entity_env.agent import Agent, RandomAgent, fit_environment, load_agent
-from entity_env.batching.frame import RESERVED_METRICS, Frame, typed_actions
+from entity_env.batching.frame import RESERVED_METRICS, Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.command_line import environment_from_words, version_text
@@ -35,11 +35,10 @@ from entity_env.errors import (
     SettingError,
     shorten,
 )
+from entity_env.kinds.table import kind_of, typed_actions
 from entity_env.metrics import EpisodeTracker
-from entity_env.player.choices import range_text
 from entity_env.player.terminal import Asker, QuitError, ask
 from entity_env.rows.vec_env import check_count
-from entity_env.spaces import CONTINUOUS_ACTIONS, ActionSpace, SelectEntityActionSpace
 
 __all__ = ["main", "play_in_terminal"]
 
@@ -114,7 +113,7 @@ class _Game:
         """What the game is about, and how to play it."""
         print(f"{self.name}, seed {seed}")
         for name, space in self.reader.action_space.items():
-            print(f"  {name}: {_what_to_do(space)}")
+            print(f"  {name}: {kind_of(space).task(space)}")
         if not self.asker.auto:
             print("? for help, q to quit")
 
@@ -175,14 +174,6 @@ def _own_text(env: Environment) -> str | None:
         return env.render_text()
     except NotImplementedError:
         return None
-
-
-def _what_to_do(space: ActionSpace) -> str:
-    if isinstance(space, SelectEntityActionSpace):
-        return "select an entity"
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        return f"set {range_text(space)}"
-    return ", ".join(space.index_to_label)
 
 
 def _summary(metrics: Mapping[str, float]) -> str:

@@ -12,14 +12,13 @@ import numpy.typing as npt
 
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
-from entity_env.drawing.chosen import numbers_text
 from entity_env.errors import EntityEnvError
+from entity_env.kinds.continuous import numbers_text, range_text
 from entity_env.player.choices import (
     Choice,
     Question,
     pick,
     questions,
-    range_text,
     read_numbers,
     write_choices,
 )

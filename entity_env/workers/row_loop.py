@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
-from entity_env.kinds.answers import answer_forms
+from entity_env.kinds.table import answer_forms
 from entity_env.rows.list_env import ListEnv
 from entity_env.spaces import ActionName
 from entity_env.workers.action_format import read_dealt_actions
