@@ -24,6 +24,7 @@ from entity_env.spaces import (
     Feature,
     GlobalCategoricalActionSpace,
     ObsSpace,
+    SelectEntitiesActionSpace,
     SelectEntityActionSpace,
     check_action_space,
 )
@@ -189,6 +190,13 @@ def _action_slots(
         if isinstance(space, CONTINUOUS_ACTIONS):
             raise SettingError(
                 f"action {name!r} is continuous, which has no place in a MultiDiscrete space",
+                expected="actions with choices, or that select an entity",
+                received=shorten(space),
+            )
+        if isinstance(space, SelectEntitiesActionSpace):
+            raise SettingError(
+                f"action {name!r} selects several entities, which has no place in a MultiDiscrete "
+                "space",
                 expected="actions with choices, or that select an entity",
                 received=shorten(space),
             )

@@ -14,6 +14,7 @@ from entity_env.kinds.answers import AnswerForm
 from entity_env.kinds.categorical import CategoricalKind, GlobalCategoricalKind
 from entity_env.kinds.continuous import ContinuousKind, GlobalContinuousKind
 from entity_env.kinds.kind import Asked, Ints, Kind
+from entity_env.kinds.select_entities import SelectEntitiesKind
 from entity_env.kinds.select_entity import SelectEntityKind
 from entity_env.observation import EntityID
 from entity_env.spaces import ActionName, ActionSpace
@@ -26,6 +27,7 @@ KINDS: dict[type[ActionSpace], Kind] = {
         CategoricalKind(),
         GlobalCategoricalKind(),
         SelectEntityKind(),
+        SelectEntitiesKind(),
         ContinuousKind(),
         GlobalContinuousKind(),
     )

@@ -28,6 +28,7 @@ __all__ = [
     "Question",
     "percent",
     "pick",
+    "pick_several",
     "questions",
     "read_numbers",
     "write_choices",
@@ -70,6 +71,7 @@ class Question:
         choices: What there is, forbidden choices too, in the order of its probabilities.
         others: Entities of the frame that cannot be selected.
         numbers: Of a continuous action its space: there are no choices then.
+        at_most: How many choices are taken, where it is not just one; else 0.
     """
 
     action: ActionName
@@ -78,6 +80,7 @@ class Question:
     choices: Sequence[Choice]
     others: Sequence[Choice] = ()
     numbers: ContinuousActionSpace | GlobalContinuousActionSpace | None = None
+    at_most: int = 0
 
 
 def questions(
@@ -92,13 +95,13 @@ def questions(
             Question(name, row, entity_name(frame, obs_space, actor), (), numbers=space)
             for row, actor in enumerate(actors.actors.tolist())
         ]
-    others: list[Choice] = []
+    others, at_most = list[Choice](), getattr(space, "at_most", 0)
     if isinstance(actors, SelectActors):
         choices, others = _actees(frame, obs_space, actors)
     else:
         choices = _labels(space, actors.mask)  # type: ignore[attr-defined]
     return [
-        Question(name, row, entity_name(frame, obs_space, actor), own, others)
+        Question(name, row, entity_name(frame, obs_space, actor), own, others, None, at_most)
         for row, (actor, own) in enumerate(zip(actors.actors.tolist(), choices, strict=True))
     ]
 
@@ -137,6 +140,24 @@ def pick(text: str, question: Question) -> Choice:
         options=_options(question),
         hint=nearest(text.strip(), names),
     )
+
+
+def pick_several(text: str, question: Question) -> list[Choice]:
+    """The choices that somebody means, with commas in between; none of them is a minus sign.
+
+    Raises:
+        ActionIndexError: As for ``pick``; too many, or one twice.
+        MaskedActionError: The mask forbids one.
+    """
+    words = [] if text.strip() == "-" else text.split(",")
+    chosen = [pick(word, question) for word in words]
+    if len({own.index for own in chosen}) < len(words) or len(words) > question.at_most:
+        raise ActionIndexError(
+            f"these are no choices for {question.action!r}",
+            expected=f"at most {question.at_most}, each once, with commas in between; - for none",
+            received=shorten(text.strip(), 60),
+        )
+    return chosen
 
 
 def read_numbers(text: str, question: Question) -> npt.NDArray[np.float32]:

@@ -217,9 +217,14 @@ class _Nameless:
 
 def _with_own_ids(action: Action) -> Action:
     """The action with None for entities to which the environment itself has given no id."""
-    changes: dict[str, Any] = {
-        part: [None if isinstance(one, _Nameless) else one for one in getattr(action, part)]
-        for part in ("actors", "actees")
-        if hasattr(action, part)
-    }
+    parts = [part for part in ("actors", "actees") if hasattr(action, part)]
+    changes: dict[str, Any] = {part: _given(getattr(action, part)) for part in parts}
     return replace(action, **changes)
+
+
+def _given(ids: Any) -> list[Any]:
+    """Ids, or for each actor a list of them, with None in the place of new ones."""
+    return [
+        _given(one) if type(one) is list else None if isinstance(one, _Nameless) else one
+        for one in ids
+    ]
