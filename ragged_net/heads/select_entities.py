@@ -83,6 +83,7 @@ class SetDist:
         goes_on = torch.ones(count, dtype=torch.bool, device=own.device)
         chosen = options.entity.new_full((count, self.head.at_most), -1)
         log_prob, entropy, first = own.new_zeros(count), own.new_zeros(count), None
+        checks = given is not None and not draw.trusted
         for step in range(self.head.at_most):
             # Who has stopped can only stop again, which is certain.
             open_pairs = left & (goes_on.index_select(0, options.actor) | stops)
@@ -97,7 +98,7 @@ class SetDist:
                 position = dist.draw(draw.generator, draw.greedy)
             else:
                 position = dist.find(given[:, step])
-                if not draw.trusted:
+                if checks:
                     _check_found(name, given, position, now)
             log_prob = log_prob + dist.log_prob(position)
             entropy = entropy + dist.entropy()
@@ -105,7 +106,9 @@ class SetDist:
             goes_on = chosen[:, step] != -1
             taken = torch.zeros_like(left).index_fill(0, position, True)
             left = left & ~(taken & ~stops)
-            if step + 1 == self.head.at_most or (own.device.type == "cpu" and not goes_on.any()):
+            if step + 1 == self.head.at_most or (
+                own.device.type == "cpu" and not checks and not goes_on.any()
+            ):
                 break
             picked = actees.index_select(0, now.actee.index_select(0, position))
             own = self.head.remember(own, picked)
