@@ -273,7 +273,7 @@ class RaggedNet(nn.Module):
             known = pairs.get(name)
             own_pairs = known if known is None or not alone else _of_copies(actors, known)
             dist = kind.ask(head, [own, *actees], actors, own_pairs)
-            if known is not None and own_pairs is not known:
+            if known is not None and own_pairs is not None and alone:
                 dist = replace(dist, pairs=replace(own_pairs, frame_offsets=known.frame_offsets))
             actions[name] = kind.act(name, dist, actors, draw)
             if told is not None:

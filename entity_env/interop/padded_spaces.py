@@ -214,7 +214,7 @@ def _action_slots(
         if isinstance(space, SelectEntityActionSpace):
             count, choices = (count, entities) if entities else (0, 1)
         else:
-            choices = len(space)
+            choices = len(space)  # type: ignore[arg-type]
         slots.append(ActionSlots(name, space, count, choices, first))
         first += count
     return slots

@@ -260,7 +260,8 @@ def test_a_later_action_is_told_of_the_set():
     with torch.no_grad():
         net.heads[1].query.weight.mul_(300)
     one = batch_of([4])
-    batch = EntityBatch(one.entities, one.global_features, actions=dict.fromkeys(spaces, one.actions["Pick"]))  # fmt: skip
+    both = dict.fromkeys(spaces, one.actions["Pick"])
+    batch = EntityBatch(one.entities, one.global_features, actions=both)
     then = torch.tensor([[2]])
     told = [
         net(batch, given={"Pick": torch.tensor([pick]), "Then": then}).actions["Then"].log_prob
