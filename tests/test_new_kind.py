@@ -39,17 +39,19 @@ class Vote(Environment):
                  for x, label in zip(self.x[:, 0], actions["Vote"].labels, strict=True)]
         return self.show(sum(right) / len(right), True)
     def show(self, reward, done):
-        return Observation(features={"Voter": self.x.copy()}, actions={"Vote": CategoricalActionMask()},
-                           reward=reward, done=done)
+        actions = {"Vote": CategoricalActionMask()}
+        return Observation(
+            features={"Voter": self.x.copy()}, actions=actions, reward=reward, done=done
+        )
 
 check_env(Vote)
 spaces = SPACE, Vote().action_space()
 assert spaces_from_json(spaces_to_json(*spaces)) == spaces
 assert spaces_to_json(*spaces)["actions"] == [{"kind": "yes_no", "name": "Vote"}]
 config = TrainConfig(
-    total_timesteps=6_000,
+    total_timesteps=12_000,
     net=NetConfig(dim=32, layers=1),
-    rollout=RolloutConfig(num_envs=64, steps=4),
+    rollout=RolloutConfig(num_envs=64, steps=8),
     optim=OptimConfig(lr=5e-3),
     eval=EvalConfig(episodes=100),
 )
