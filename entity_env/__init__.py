@@ -15,6 +15,7 @@ from entity_env.actions import (
     ContinuousAction,
     GlobalCategoricalAction,
     GlobalContinuousAction,
+    SelectEntitiesAction,
     SelectEntityAction,
 )
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
@@ -64,6 +65,7 @@ from entity_env.spaces import (
     Grid,
     ObsSpace,
     Position,
+    SelectEntitiesActionSpace,
     SelectEntityActionSpace,
 )
 from entity_env.workers.asked_rows import Ready
@@ -115,6 +117,8 @@ __all__ = [
     "RaggedBufferI64",
     "Ready",
     "SeatRows",
+    "SelectEntitiesAction",
+    "SelectEntitiesActionSpace",
     "SelectEntityAction",
     "SelectEntityActionMask",
     "SelectEntityActionSpace",

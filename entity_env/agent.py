@@ -10,12 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.actions import Action, GlobalCategoricalAction, GlobalContinuousAction
-from entity_env.batching.frame import Frame, typed_actions
+from entity_env.actions import Action
+from entity_env.batching.frame import Frame
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError, SpaceError
 from entity_env.kinds.answers import flat_answers
+from entity_env.kinds.table import answer_forms, kind_of, typed_actions
 from entity_env.player.episodes import random_policy
 from entity_env.plugins import AGENTS, load_plugins
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -79,6 +80,7 @@ class RandomAgent:
         self.obs_space = obs_space
         self.action_space = action_space
         self._policy = random_policy(seed)
+        self._forms = answer_forms(action_space)
 
     def seed(self, seed: int) -> None:
         """Draw anew."""
@@ -86,7 +88,10 @@ class RandomAgent:
 
     def decide(self, obs: VecObs) -> Decision:
         """Evenly among all that is allowed; says no probabilities."""
-        return Decision({name: flat_answers(buffer) for name, buffer in self._policy(obs).items()})
+        answers = self._policy(obs)
+        return Decision(
+            {name: flat_answers(answers[name], form) for name, form in self._forms.items()}
+        )
 
 
 def load_agent(path: str, seed: int, trust: bool = False) -> Agent:
@@ -147,7 +152,7 @@ def decided_actions(
     """
     actions = typed_actions(frame, decision.chosen, action_space)
     for name, action in actions.items():
-        is_global = isinstance(action, GlobalCategoricalAction | GlobalContinuousAction)
+        is_global = kind_of(action_space[name]).is_global
         known: dict[str, Any] = {}
         if name in decision.probs:
             known = {"probs": decision.probs[name]}

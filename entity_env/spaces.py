@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args
 
 from entity_env.arguments import named_arguments
@@ -42,6 +43,7 @@ __all__ = [
     "Grid",
     "ObsSpace",
     "Position",
+    "SelectEntitiesActionSpace",
     "SelectEntityActionSpace",
     "check_action_space",
     "check_same_spaces",
@@ -374,6 +376,29 @@ class SelectEntityActionSpace:
     """Each of several actors selects one of the entities in its frame."""
 
 
+@named_arguments(SpaceError)
+@dataclass(frozen=True)
+class SelectEntitiesActionSpace:
+    """Each of several actors selects a set of entities in its frame, the empty set included.
+
+    Args:
+        at_most: How many entities an actor can select, at least 1.
+    """
+
+    at_most: int
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        given = self.at_most
+        if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
+            raise SpaceError(
+                "at_most of a SelectEntitiesActionSpace is no size of a set",
+                expected="a whole number, at least 1",
+                received=shorten(given),
+            )
+        object.__setattr__(self, "at_most", int(given))
+
+
 @dataclass(frozen=True)
 class _Bounded:
     """K numbers between bounds."""
@@ -426,6 +451,7 @@ ActionSpace: TypeAlias = Union[
     CategoricalActionSpace,
     GlobalCategoricalActionSpace,
     SelectEntityActionSpace,
+    SelectEntitiesActionSpace,
     ContinuousActionSpace,
     GlobalContinuousActionSpace,
 ]

@@ -11,6 +11,7 @@ __all__: list[str] = []
 
 register("cherry_pick", "ragged_envs.cherry_pick.CherryPick")
 register("count", "ragged_envs.count.Count")
+register("fill_order", "ragged_envs.fill_order.FillOrder")
 register("floor_is_lava", "ragged_envs.floor_is_lava.FloorIsLava")
 register("job_shop", "ragged_envs.industry.job_shop_rows.JobShopRows")
 register("job_shop_python", "ragged_envs.industry.job_shop.JobShop")

@@ -15,10 +15,12 @@ from ragged_net.compiled.kernels import plain_torch
 from ragged_net.compiled.threads import get_threads, set_threads
 from ragged_net.config import NetConfig
 from ragged_net.errors import RaggedNetError
+from ragged_net.heads.categorical import CategoricalHead
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput
-from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.select_entity import SelectEntityHead
+from ragged_net.heads.value import ValueHead
 from ragged_net.model.attention import ragged_attention
 from ragged_net.model.embedding import EntityEmbedding
 from ragged_net.model.encoder import frame_means

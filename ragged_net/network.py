@@ -6,19 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
     GLOBAL_ACTIONS,
     ActionSpace,
     ObsSpace,
-    SelectEntityActionSpace,
     check_action_space,
 )
-from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
+from ragged_net.actors import Actors, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.check import (
     Flags,
@@ -39,8 +38,9 @@ from ragged_net.errors import (
 from ragged_net.heads.conditioning import Conditioning, Told
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput, Draw
-from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.table import head_kind
+from ragged_net.heads.value import ValueHead
 from ragged_net.model.encoder import Encoder
 from ragged_net.model.grid_layout import GridLayout, GridRows
 from ragged_net.model.layout import Layout
@@ -161,7 +161,7 @@ class RaggedNet(nn.Module):
             self.encoder.transformer = OwnTrunk(trunk, self.encoder)
         # A list in the order of the action space: a ModuleDict refuses some action names.
         self.heads = nn.ModuleList(
-            _head(self.config.dim, space) for space in self.action_space.values()
+            head_kind(space).head(self.config.dim, space) for space in self.action_space.values()
         )
         order = self.config.action_order
         self.conditioning = (
@@ -308,28 +308,23 @@ class RaggedNet(nn.Module):
             told = Told(self.conditioning, every, encoded.rows[0])
         for name in self._order:
             head, actors = self.heads[self._places[name]], batch.actions[name]
+            space = self.action_space[name]
+            kind = head_kind(space)
             if not actors.actors.num_rows:
-                width = head.low.shape[0] if isinstance(head, ContinuousHead) else 1
-                actions[name] = draw.nobody(actors, width)
+                actions[name] = kind.nobody(actors, space)
                 continue
             own, *actees = self._each(batch, actors) if alone else rows[name]
             if told is not None:
                 own = told.listen(name, actors.actors, own)
-            if isinstance(actors, ContinuousActors):
-                actions[name] = draw.continuous(name, actors, head(own))
-            elif isinstance(actors, CategoricalActors):
-                actions[name] = draw.categorical(name, actors, head(own, actors.mask))
-            else:
-                own_pairs = _of_copies(actors, pairs[name]) if alone else pairs[name]
-                choices = head(own, *actees, own_pairs)
-                if alone:
-                    choices = replace(choices, pairs=pairs[name])
-                actions[name] = draw.select(name, actors, choices)
+            known = pairs.get(name)
+            own_pairs = known if known is None or not alone else _of_copies(actors, known)
+            dist = kind.ask(head, [own, *actees], actors, own_pairs)
+            if known is not None and own_pairs is not None and alone:
+                dist = replace(dist, pairs=replace(own_pairs, frame_offsets=known.frame_offsets))
+            actions[name] = kind.act(name, dist, actors, draw)
             if told is not None:
                 chosen = actions[name].chosen.values
-                if isinstance(head, ContinuousHead):
-                    chosen = (chosen - head.centre) / head.unit
-                told.tell(name, actors.actors, chosen, pairs.get(name), *actees)
+                told.tell(name, kind, head, actors.actors, chosen, known, *actees)
         if self.conditioning is not None:
             actions = {name: actions[name] for name in self.action_space}
         value = self._value(seen, layout, encoded, recalled)
@@ -560,14 +555,6 @@ def _cat(parts: Sequence[Tensor | None]) -> Tensor | None:
     return torch.cat(tensors) if tensors else None
 
 
-def _head(dim: int, space: ActionSpace) -> nn.Module:
-    if isinstance(space, SelectEntityActionSpace):
-        return SelectEntityHead(dim)
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        return ContinuousHead(dim, space)
-    return CategoricalHead(dim, len(space))
-
-
 def _grid_rows(
     obs_space: ObsSpace, with_global: bool, config: NetConfig, value_config: NetConfig | None
 ) -> GridRows | None:
@@ -603,7 +590,7 @@ def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:
     return hidden
 
 
-def _of_copies(action: SelectActors, pairs: Pairs) -> Pairs:
+def _of_copies(action: Any, pairs: Pairs) -> Pairs:
     """The same ``pairs`` where each actor has its frame, with its actees, for itself."""
     actors = action.actors
     ends = torch.arange(actors.num_rows + 1)

@@ -14,6 +14,7 @@ from entity_env.batching.grids import cell_ids, grid_rows, with_ids, with_mask, 
 from entity_env.batching.masks import ONCE_ONLY, MaskReader, bool_array
 from entity_env.batching.step_results import read_end, read_metrics, read_reward
 from entity_env.errors import (
+    ActionMaskError,
     DuplicateIdError,
     EntityEnvError,
     FeatureShapeError,
@@ -26,6 +27,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
+from entity_env.kinds.table import kind_of
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
     ActionName,
@@ -196,7 +198,15 @@ class FrameReader:
                     options=self.action_space,
                     hint=nearest(name, self.action_space),
                 )
-            actors = reader.read(name, mask, self.action_space[name])
+            space = self.action_space[name]
+            kind = kind_of(space)
+            if not isinstance(mask, kind.mask):
+                raise ActionMaskError(
+                    f"action {name!r} has a mask of the wrong class",
+                    expected=kind.mask.__name__,
+                    received=shorten(mask),
+                )
+            actors = kind.read(reader, name, mask, space)
             if actors is not None:
                 actions[name] = actors
         return actions

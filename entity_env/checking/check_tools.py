@@ -14,9 +14,7 @@ from entity_env.batching.features import in_list
 from entity_env.batching.step_results import read_metrics
 from entity_env.batching.vec_obs import (
     VecActionMask,
-    VecContinuousActionMask,
     VecObs,
-    VecSelectEntityActionMask,
     batch_obs,
 )
 from entity_env.environment import Environment, Playable, seed_environment
@@ -208,10 +206,7 @@ def _pack(buffer: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
 
 
 def _pack_mask(mask: VecActionMask) -> dict[str, Any]:
-    packed: dict[str, Any] = {"actors": _pack(mask.actors)}
-    if isinstance(mask, VecSelectEntityActionMask):
-        packed["actees"] = _pack(mask.actees)
-    if isinstance(mask, VecContinuousActionMask):
-        return packed
-    packed["mask"] = None if mask.mask is None else _pack(mask.mask)
-    return packed
+    parts = {
+        part: getattr(mask, part) for part in ("actors", "actees", "mask") if hasattr(mask, part)
+    }
+    return {part: None if own is None else _pack(own) for part, own in parts.items()}

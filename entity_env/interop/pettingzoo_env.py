@@ -32,7 +32,7 @@ from entity_env.interop.pettingzoo_seats import KINDS, take_seat
 from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import TranslatedEnv, make_or_take
 from entity_env.interop.translation import Translation, split_mask
-from entity_env.kinds.continuous import ContinuousActors, pack_actors, random_numbers
+from entity_env.kinds.continuous import bounds_of, random_numbers
 from entity_env.observation import Observation
 from entity_env.spaces import GlobalCategoricalActionSpace, GlobalContinuousActionSpace
 
@@ -151,8 +151,7 @@ def _drawn_of_parts(
     for name, mask in writer.masks(action_mask).items():
         space = writer.action_space[name]
         if isinstance(space, GlobalContinuousActionSpace):
-            one = pack_actors([ContinuousActors(np.zeros(1, np.int64))], space)
-            actions[name] = GlobalContinuousAction(random_numbers(one, rng)[0])
+            actions[name] = GlobalContinuousAction(random_numbers(1, *bounds_of(space), rng)[0])
             continue
         assert isinstance(space, GlobalCategoricalActionSpace)
         given = getattr(mask, "mask", None)

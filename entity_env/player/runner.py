@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from entity_env.agent import Agent, RandomAgent, fit_environment, load_agent
-from entity_env.batching.frame import RESERVED_METRICS, Frame, typed_actions
+from entity_env.batching.frame import RESERVED_METRICS, Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.command_line import environment_from_words, game_from_words, version_text
@@ -38,14 +38,13 @@ from entity_env.errors import (
     SettingError,
     shorten,
 )
+from entity_env.kinds.table import kind_of, typed_actions
 from entity_env.metrics import EpisodeTracker
-from entity_env.player.choices import range_text
 from entity_env.player.seat_runner import SeatGame, named_seats
 from entity_env.player.terminal import Asker, QuitError, ask
 from entity_env.rows.vec_env import check_count
 from entity_env.seats.masked import who_is_who
 from entity_env.seats.multi_player import MultiPlayerEnvironment
-from entity_env.spaces import CONTINUOUS_ACTIONS, ActionSpace, SelectEntityActionSpace
 
 __all__ = ["main", "play_in_terminal", "play_seats_in_terminal"]
 
@@ -134,7 +133,7 @@ def play_seats_in_terminal(
         table = SeatGame(game, agent, named_seats(game, seats), seed, auto=auto, trust=trust)
         print(f"{type(game).__name__}, seed {seed}\n  {table.who_is_who()}")
         for name, space in table.reader.action_space.items():
-            print(f"  {name}: {_what_to_do(space)}")
+            print(f"  {name}: {kind_of(space).task(space)}")
         while True:
             table.play()
             if len(table.returns) == episodes:
@@ -176,7 +175,7 @@ class _Game:
         """What the game is about, and how to play it."""
         print(f"{self.name}, seed {seed}")
         for name, space in self.reader.action_space.items():
-            print(f"  {name}: {_what_to_do(space)}")
+            print(f"  {name}: {kind_of(space).task(space)}")
         if not self.asker.auto:
             print("? for help, q to quit")
 
@@ -239,14 +238,6 @@ def _own_text(env: Environment) -> str | None:
         return env.render_text()
     except NotImplementedError:
         return None
-
-
-def _what_to_do(space: ActionSpace) -> str:
-    if isinstance(space, SelectEntityActionSpace):
-        return "select an entity"
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        return f"set {range_text(space)}"
-    return ", ".join(space.index_to_label)
 
 
 def _summary(metrics: Mapping[str, float]) -> str:

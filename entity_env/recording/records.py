@@ -11,10 +11,7 @@ import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, cat
 from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecContinuousActionMask,
     VecObs,
-    VecSelectEntityActionMask,
     all_rows,
 )
 from entity_env.spaces import ActionName
@@ -180,7 +177,7 @@ def select_frames(obs: VecObs, frames: npt.NDArray[np.int64]) -> VecObs:
     visible = _select(obs.visible, frames)
     return VecObs(
         features=_select(obs.features, frames),
-        action_masks={name: _masks(mask, frames) for name, mask in obs.action_masks.items()},
+        action_masks={name: mask.select(frames) for name, mask in obs.action_masks.items()},
         reward=obs.reward[frames],
         done=obs.done[frames],
         truncated=obs.truncated[frames],
@@ -206,17 +203,6 @@ def cat_batches(form: ObsFormat, parts: Sequence[RecordedBatch]) -> RecordedBatc
 
 def _select(buffers: Mapping[str, Any], frames: npt.NDArray[np.int64]) -> dict[str, Any]:
     return {name: buffer[frames] for name, buffer in buffers.items()}
-
-
-def _masks(mask: VecActionMask, frames: npt.NDArray[np.int64]) -> VecActionMask:
-    if isinstance(mask, VecContinuousActionMask):
-        return replace(mask, actors=mask.actors[frames])
-    if not isinstance(mask, VecSelectEntityActionMask):
-        return replace(mask, actors=mask.actors[frames], mask=mask.mask[frames])
-    pairs = None if mask.mask is None else mask.mask[frames]
-    if pairs is not None and pairs.as_array().all():
-        pairs = None
-    return VecSelectEntityActionMask(mask.actors[frames], mask.actees[frames], pairs)
 
 
 def _cat(parts: Sequence[Mapping[str, Any] | None]) -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, lengths
-from entity_env.batching.vec_obs import VecObs, VecSelectEntityActionMask, all_rows
-from entity_env.kinds.answers import answer_forms
+from entity_env.batching.vec_obs import VecObs, all_rows
+from entity_env.kinds.table import answer_forms
 from entity_env.recording.arrays import Array
 from entity_env.recording.outcomes import Outcomes
 from entity_env.recording.records import RecordedBatch, per_frame
@@ -66,9 +66,9 @@ class StepFormat(ObsFormat):
         self._reward = self._ints + 1 + len(self._widths)
         self._lengths = list(range(len(self._widths)))
         place = len(self._widths)
-        for choices in self._choices.values():
-            self._lengths += [place] if choices is not None else [place, place + 2]
-            place += 2 if choices is not None else 4
+        for kind in self._kinds_of.values():
+            self._lengths += [place, place + 2] if kind.selects else [place]
+            place += 4 if kind.selects else 2
 
     def pack_steps(self, messages: Sequence[bytes], decisions: Sequence[Columns]) -> list[Array]:
         """The arrays of a chunk: T + 1 packed observations and T decisions."""
@@ -97,7 +97,7 @@ class StepFormat(ObsFormat):
             if array.size and array.dtype != np.dtype(kind):
                 raise ValueError("columns of other types")
         tables = []
-        kinds = len(self._choices) * (1 + sum(noted))
+        kinds = len(self._spaces) * (1 + sum(noted))
         for rows, width in ((num_steps + 1, len(self._kinds)), (num_steps, kinds)):
             tables.append(_split(arrays[0].reshape(rows, width), arrays[1 : 1 + width]))
             arrays = arrays[1 + width :]
@@ -165,15 +165,17 @@ class StepFormat(ObsFormat):
         if kinds.has_log_probs:
             log_probs = {
                 name: RaggedBufferF32.from_flattened(next(columns)[:, None], counts[name])
-                for name in self._choices
+                for name in self._spaces
             }
         if kinds.has_logits:
             logits = {}
-            for name, choices in self._choices.items():
-                mask, rows = obs.action_masks[name], counts[name]
-                if isinstance(mask, VecSelectEntityActionMask):
+            for name in self._spaces:
+                mask: Any = obs.action_masks[name]
+                rows = counts[name]
+                _, *more = mask.logits_shape
+                if not more:
                     rows = rows * lengths(mask.actees)
-                width = 2 * (choices or 0) if name in self._bounds else choices or 1
+                width = more[0] if more else 1
                 values = next(columns).reshape(int(rows.sum()), width)
                 logits[name] = RaggedBufferF32.from_flattened(values, rows)
         return actions, log_probs, logits

@@ -12,11 +12,12 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.agent import Agent, RandomAgent, load_agent
 from entity_env.arguments import named_arguments
-from entity_env.batching.frame import Frame, typed_actions
+from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.environment import MOST_RESETS, Environment, never_begins
 from entity_env.errors import ResetNeededError, SeatError, SettingError, nearest, shorten
+from entity_env.kinds.table import typed_actions
 from entity_env.observation import Observation
 from entity_env.player.episodes import Policy
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat

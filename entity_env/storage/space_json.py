@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from entity_env.errors import SpaceError, nearest, shorten
+from entity_env.kinds.table import KINDS, kind_of
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
-    CategoricalActionSpace,
     Continuous,
-    ContinuousActionSpace,
     Discrete,
     Entity,
     EntityName,
     Feature,
     Flags,
-    GlobalCategoricalActionSpace,
-    GlobalContinuousActionSpace,
     Grid,
     ObsSpace,
     Position,
-    SelectEntityActionSpace,
     check_action_space,
 )
 
@@ -93,9 +88,8 @@ def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace
     actions: dict[ActionName, ActionSpace] = {}
     for entry in _entries("actions", parts["actions"]):
         action = _kind_of("an action", entry, _ACTION_KEYS)
-        space = _ACTION_KINDS[action["kind"]](
-            *[action[key] for key in _ACTION_KEYS[action["kind"]][2:]]
-        )
+        kind = _KINDS[action["kind"]]
+        space = kind.space(*[action[key] for key in kind.keys])
         _add("action", actions, action["name"], space)
     own = _entries("global_features", parts["global_features"])
     obs_space = ObsSpace(global_features=list(map(_feature, own)), entities=entities)
@@ -114,20 +108,8 @@ _DISCRETE_KINDS: dict[str, type[Discrete]] = {
     "word": Discrete,
     "flags": Flags,
 }
-_ACTION_KEYS = {
-    "categorical": ("kind", "name", "labels"),
-    "global_categorical": ("kind", "name", "labels"),
-    "select_entity": ("kind", "name"),
-    "continuous": ("kind", "name", "low", "high"),
-    "global_continuous": ("kind", "name", "low", "high"),
-}
-_ACTION_KINDS: dict[str, Callable[..., ActionSpace]] = {
-    "categorical": CategoricalActionSpace,
-    "global_categorical": GlobalCategoricalActionSpace,
-    "select_entity": SelectEntityActionSpace,
-    "continuous": ContinuousActionSpace,
-    "global_continuous": GlobalContinuousActionSpace,
-}
+_KINDS = {kind.name: kind for kind in KINDS.values()}
+_ACTION_KEYS = {name: ("kind", "name", *kind.keys) for name, kind in _KINDS.items()}
 
 
 def _feature_to_json(feature: Feature) -> str | dict[str, Any]:
@@ -149,15 +131,8 @@ def _feature_to_json(feature: Feature) -> str | dict[str, Any]:
 
 
 def _action_to_json(name: ActionName, space: ActionSpace) -> dict[str, Any]:
-    (kind,) = (kind for kind, own in _ACTION_KINDS.items() if type(space) is own)
-    value: dict[str, Any] = {"kind": kind, "name": name}
-    if isinstance(space, CategoricalActionSpace | GlobalCategoricalActionSpace):
-        value["labels"] = list(space.index_to_label)
-    if isinstance(space, ContinuousActionSpace | GlobalContinuousActionSpace):
-        # JSON has no infinite numbers.
-        for key, bounds in (("low", space.low), ("high", space.high)):
-            value[key] = [bound if math.isfinite(bound) else None for bound in bounds]
-    return value
+    kind = kind_of(space)
+    return {"kind": kind.name, "name": name, **kind.to_json(space)}
 
 
 def _feature(value: Any) -> Feature:

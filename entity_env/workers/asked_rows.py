@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecCategoricalActionMask,
-    VecContinuousActionMask,
-    VecObs,
-)
+from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import RowsError, shorten
 
 __all__ = ["AskedRows", "Ready"]
@@ -122,15 +117,5 @@ class AskedRows:
         places = np.array([self._places[row][1] for row in rows.tolist()], np.int64)
         masks = ready.obs.action_masks
         return replace(
-            ready.obs, action_masks={name: _chosen(mask, places) for name, mask in masks.items()}
+            ready.obs, action_masks={name: mask.select(places) for name, mask in masks.items()}
         )
-
-
-def _chosen(mask: VecActionMask, frames: npt.NDArray[np.int64]) -> VecActionMask:
-    """Some frames of a mask."""
-    if isinstance(mask, VecContinuousActionMask):
-        return replace(mask, actors=mask.actors[frames])
-    if isinstance(mask, VecCategoricalActionMask):
-        return VecCategoricalActionMask(mask.actors[frames], mask.mask[frames])
-    pairs = None if mask.mask is None else mask.mask[frames]
-    return replace(mask, actors=mask.actors[frames], actees=mask.actees[frames], mask=pairs)

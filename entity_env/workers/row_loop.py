@@ -12,7 +12,7 @@ import numpy as np
 
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
-from entity_env.kinds.answers import answer_forms
+from entity_env.kinds.table import answer_forms
 from entity_env.rows.list_env import ListEnv
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import ActionName

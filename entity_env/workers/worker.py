@@ -21,7 +21,7 @@ from typing import Any
 
 from entity_env import errors
 from entity_env.errors import EntityEnvError
-from entity_env.kinds.answers import answer_forms
+from entity_env.kinds.table import answer_forms
 from entity_env.rows.list_env import ListEnv
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import check_same_spaces

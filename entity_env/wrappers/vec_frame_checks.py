@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,15 +28,13 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.kinds.continuous import bounds_of
+from entity_env.kinds.table import kind_of
 from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
-    GLOBAL_ACTIONS,
     ActionName,
     ActionSpace,
     Feature,
     Grid,
     ObsSpace,
-    SelectEntityActionSpace,
 )
 from entity_env.wrappers.entity_order import Bools, Ints, Pairs, rows_of
 
@@ -157,27 +155,22 @@ def _shown(obs: VecObs, obs_space: ObsSpace, counts: Ints) -> Bools:
 
 
 def _check_mask(name: str, space: ActionSpace, mask: Any, totals: Ints, shown: Bools) -> None:
-    kind: Any = VecCategoricalActionMask
-    if isinstance(space, SelectEntityActionSpace):
-        kind = VecSelectEntityActionMask
-    elif isinstance(space, CONTINUOUS_ACTIONS):
-        kind = VecContinuousActionMask
-    if not isinstance(mask, kind):
+    kind = kind_of(space)
+    if not isinstance(mask, kind.vec_mask):
         raise ActionMaskError(
             f"action {name!r} has a mask of the wrong class",
-            expected=kind.__name__,
+            expected=kind.vec_mask.__name__,
             received=shorten(mask),
         )
-    is_global = isinstance(space, GLOBAL_ACTIONS)
+    is_global = kind.is_global
     _check_entities(f"the actors of action {name!r}", mask.actors, totals, shown, is_global)
     if isinstance(mask, VecSelectEntityActionMask):
         _check_entities(f"the actees of action {name!r}", mask.actees, totals, shown, False)
         _check_pairs(name, mask)
         return
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        for what, given, bound in zip(
-            ("low", "high"), (mask.low, mask.high), bounds_of(space), strict=True
-        ):
+    if isinstance(mask, VecContinuousActionMask):
+        bounds = zip((mask.low, mask.high), bounds_of(space), strict=True)
+        for what, (given, bound) in zip(("low", "high"), bounds, strict=True):
             if not np.array_equal(given, bound):
                 raise ActionMaskError(
                     f"action {name!r} has other bounds than its space",
@@ -185,10 +178,10 @@ def _check_mask(name: str, space: ActionSpace, mask: Any, totals: Ints, shown: B
                     received=shorten(given),
                 )
         return
-    what = f"the mask of action {name!r}"
-    _check_buffer(what, mask.mask, RaggedBufferBool, len(totals), len(space))  # type: ignore[arg-type]
-    _check_lengths(what, mask.mask, lengths(mask.actors))
-    _check_choices(name, mask.actors, mask.mask.as_array().any(axis=1), is_global)
+    what, allowed = f"the mask of action {name!r}", cast(VecCategoricalActionMask, mask).mask
+    _check_buffer(what, allowed, RaggedBufferBool, len(totals), len(space))  # type: ignore[arg-type]
+    _check_lengths(what, allowed, lengths(mask.actors))
+    _check_choices(name, mask.actors, allowed.as_array().any(axis=1), is_global)
 
 
 def _check_entities(what: str, buffer: Any, totals: Ints, shown: Bools, is_player: bool) -> None:

@@ -6,11 +6,11 @@ wrong, or was meant to harm, would take all memory, so the weights' header is as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
 
 from entity_env import ActionSpace, ObsSpace
-from entity_env.spaces import Discrete, Feature, Flags, Grid, SelectEntityActionSpace, feature_name
+from entity_env.spaces import Discrete, Feature, Flags, Grid, feature_name
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.checkpoint_files import SavedFiles
@@ -53,10 +53,7 @@ def least_size(
 ) -> tuple[int, int]:
     """The numbers of tensors, and of numbers in them, that such a network has at least."""
     encoders = [config.net, *([] if config.value_net is None else [config.value_net])]
-    choices = sum(
-        1 if isinstance(space, SelectEntityActionSpace) else len(space)
-        for space in action_space.values()
-    )
+    choices = sum(len(space) if isinstance(space, Sized) else 1 for space in action_space.values())
     numbers = sum(_least_numbers(net, obs_space) for net in encoders) + config.net.dim * choices
     numbers += _numbers_of_memory(config.net)
     return sum(net.layers * _TENSORS_OF_BLOCK for net in encoders), numbers
