@@ -17,6 +17,7 @@ from entity_env.actions import (
     GlobalContinuousAction,
     SelectEntityAction,
 )
+from entity_env.agent import Agent, RandomAgent
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.batching.vec_obs import (
     VecActionMask,
@@ -42,6 +43,8 @@ from entity_env.observation import (
     Observation,
     SelectEntityActionMask,
 )
+from entity_env.player.human_agent import HumanAgent
+from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.registry import make, register, registered
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
@@ -76,6 +79,7 @@ __all__ = [
     "ActionMask",
     "ActionName",
     "ActionSpace",
+    "Agent",
     "AsyncEnv",
     "CategoricalAction",
     "CategoricalActionMask",
@@ -98,6 +102,7 @@ __all__ = [
     "GlobalContinuousAction",
     "GlobalContinuousActionMask",
     "GlobalContinuousActionSpace",
+    "HumanAgent",
     "ListEnv",
     "MaskedEnvironment",
     "Metric",
@@ -109,7 +114,9 @@ __all__ = [
     "RaggedBufferBool",
     "RaggedBufferF32",
     "RaggedBufferI64",
+    "RandomAgent",
     "Ready",
+    "ScriptedAgent",
     "SeatRows",
     "SelectEntityAction",
     "SelectEntityActionMask",

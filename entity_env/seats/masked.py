@@ -241,6 +241,8 @@ class _Opponent:
                 return typed_actions(frame, chosen, spaces[1])
 
             return cls(act, agent)
+        if callable(getattr(agent, "act", None)):
+            return cls(lambda observation, _: agent.act(observation), agent)
         if callable(agent):
             return cls(lambda observation, _: agent(observation), agent)
         raise SettingError(
