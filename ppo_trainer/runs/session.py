@@ -196,16 +196,16 @@ def open_session(
     with ExitStack() as stack:
         if config.resume is None:
             spaces = vec_env.obs_space(), vec_env.action_space()
-            net = RaggedNet(*spaces, config.net, config.value_net)
+            net = RaggedNet(*spaces, config.net, config.value_net).to(device)
+            players = SelfPlay.of(config, game, net, device)
             run = RunFolder.draft(config)
             stack.enter_context(run.held())
         else:
             run = RunFolder.open(config.resume)
             stack.enter_context(run.held())
-            net = _network_of_run(config, run, vec_env)
-        net.to(device)
+            net = _network_of_run(config, run, vec_env).to(device)
+            players = SelfPlay.of(config, game, net, device)
         state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
-        players = SelfPlay.of(config, game, net, device)
         if players is not None:
             vec_env = players.around(vec_env)
         state.memory = RowMemory(net, len(vec_env))
