@@ -14,7 +14,13 @@ from support.trainer_runs import small_config
 
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
-from ppo_trainer.config import EvalConfig, RolloutConfig, SelfPlayConfig, config_from_dict
+from ppo_trainer.config import (
+    EvalConfig,
+    PPOConfig,
+    RolloutConfig,
+    SelfPlayConfig,
+    config_from_dict,
+)
 from ppo_trainer.errors import CheckpointError, ConfigError
 from ppo_trainer.players.choosing import after_win, probabilities
 from ppo_trainer.players.opponents import opponent_labels
@@ -27,7 +33,7 @@ MODES = {
     "pool": SelfPlayConfig(
         mode="pool", past=0.5, every=2, keep=2, choose="quality", opponents=("random",)
     ),
-    "stages": SelfPlayConfig(mode="stages", until_win=0.0, until_episodes=60),
+    "stages": SelfPlayConfig(mode="stages", until_win=0.0, until_episodes=25),
     "fixed": SelfPlayConfig(mode="fixed", opponents=("random",)),
     "mirror": SelfPlayConfig(team_spirit=0.2, team_spirit_end=0.97, zero_sum=True),
 }
@@ -36,8 +42,9 @@ MODES = {
 def config(tmp_path, selfplay, **changes):
     return small_config(
         **{
-            "total_timesteps": 2048,
-            "rollout": RolloutConfig(num_envs=16, steps=16),
+            "total_timesteps": 512,
+            "rollout": RolloutConfig(num_envs=8, steps=8),
+            "ppo": PPOConfig(epochs=1, minibatch_size=32),
             "run_dir": str(tmp_path),
             "eval": EvalConfig(episodes=0),
             "selfplay": selfplay,
@@ -51,12 +58,15 @@ def records(run):
     return [{n: v for n, v in line.items() if not n.startswith("time/")} for line in lines]
 
 
+def saved(run):
+    return json.loads((latest_checkpoint(RunFolder(run)) / "state.json").read_text())
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("memory", ["none", "gru"])
 def test_a_resumed_run_ends_as_if_it_had_not_stopped(tmp_path, mode, memory):
-    settings = config(
-        tmp_path, MODES[mode], net=NetConfig(dim=16, layers=1, heads=2, memory=memory)
-    )
+    net = NetConfig(dim=16, layers=1, heads=2, memory=memory)
+    settings = config(tmp_path, MODES[mode], net=net)
     whole = train(settings, env=TicTacToe)
     part = train(settings, env=TicTacToe, stop=lambda updates: updates == 3)
     part = resume(part.run, env=TicTacToe, stop=lambda updates: updates == 5)
@@ -66,10 +76,7 @@ def test_a_resumed_run_ends_as_if_it_had_not_stopped(tmp_path, mode, memory):
     ):
         assert ours.equal(theirs), name
     assert records(whole.run) == records(rest.run)
-    facts = [
-        json.loads((latest_checkpoint(RunFolder(r.run)) / "state.json").read_text())
-        for r in (whole, rest)
-    ]
+    facts = [saved(result.run) for result in (whole, rest)]
     players = [fact["players"] for fact in facts]
     for own in players:
         own.pop("leaving")  # counts checkpoints, of which one run has more
@@ -98,8 +105,8 @@ def test_a_run_that_is_killed_after_a_version_was_kept_keeps_the_same_one_again(
 
 
 def test_versions_are_bounded_and_can_be_played_with(tmp_path):
-    run = train(config(tmp_path, MODES["pool"], total_timesteps=4096), env=TicTacToe).run
-    facts = json.loads((latest_checkpoint(RunFolder(run)) / "state.json").read_text())
+    run = train(config(tmp_path, MODES["pool"], total_timesteps=1024), env=TicTacToe).run
+    facts = saved(run)
     versions = facts["players"]["versions"]
     assert len(versions) == 2
     kept = {folder.name for folder in (run / "snapshots").iterdir()}
@@ -122,9 +129,7 @@ def test_a_version_is_the_network_as_it_was(tmp_path):
         if session.updates == 2:
             seen.update({n: t.clone() for n, t in session.net.state_dict().items()})
 
-    run = train(
-        config(tmp_path, MODES["pool"], total_timesteps=1024), env=TicTacToe, callbacks=keep
-    )
+    run = train(config(tmp_path, MODES["pool"], total_timesteps=256), env=TicTacToe, callbacks=keep)
     name = sorted(folder.name for folder in (run.run / "snapshots").iterdir())[0]
     agent = load_agent(run.run / "snapshots" / name)
     for own, tensor in agent.loaded.net.state_dict().items():
@@ -153,7 +158,7 @@ def test_stages_go_on_to_a_frozen_copy(tmp_path):
 
 
 def test_fixed_opponents_are_named_ones_only(tmp_path):
-    first = train(config(tmp_path, SelfPlayConfig(), total_timesteps=256), env=TicTacToe).run
+    first = train(config(tmp_path, SelfPlayConfig(), total_timesteps=64), env=TicTacToe).run
     names = ("random", str(first))
     run = train(config(tmp_path, SelfPlayConfig(mode="fixed", opponents=names)), env=TicTacToe).run
     last = records(run)[-1]
@@ -165,7 +170,7 @@ def test_fixed_opponents_are_named_ones_only(tmp_path):
 
 
 def test_an_opponent_that_disappears_while_the_run_trains_plays_on(tmp_path):
-    first = train(config(tmp_path, SelfPlayConfig(), total_timesteps=256), env=TicTacToe).run
+    first = train(config(tmp_path, SelfPlayConfig(), total_timesteps=64), env=TicTacToe).run
     selfplay = SelfPlayConfig(mode="fixed", opponents=(str(first),))
     removed = []
 
@@ -175,18 +180,18 @@ def test_an_opponent_that_disappears_while_the_run_trains_plays_on(tmp_path):
             removed.append(first)
 
     run = train(
-        config(tmp_path, selfplay, total_timesteps=1024), env=TicTacToe, callbacks=remove
+        config(tmp_path, selfplay, total_timesteps=256), env=TicTacToe, callbacks=remove
     ).run
     assert removed
     assert records(run)[-1]["episodes"] > 0
     with pytest.raises(ConfigError, match="there is no opponent"):
-        resume(run, env=TicTacToe, total_timesteps=2048)
+        resume(run, env=TicTacToe, total_timesteps=1024)
 
 
 def test_a_version_that_disappears_is_an_error_that_says_what_to_do(tmp_path):
     run = train(config(tmp_path, MODES["pool"]), env=TicTacToe, stop=lambda u: u == 4).run
     shutil.rmtree(run / "snapshots")
-    with pytest.raises(CheckpointError, match="earlier version .* is gone"):
+    with pytest.raises(CheckpointError, match=r"earlier version .* is gone"):
         resume(run, env=TicTacToe)
 
 
@@ -225,10 +230,11 @@ def test_another_mode_starts_fresh_games_and_goes_on(tmp_path, capsys):
 
 def test_games_of_more_than_two_and_of_secrets(tmp_path):
     run = train(
-        config(tmp_path, MODES["fixed"], rollout=RolloutConfig(num_envs=15, steps=16)),
+        config(tmp_path, MODES["fixed"], rollout=RolloutConfig(num_envs=15, steps=8)),
         env=Secrets,
     ).run
-    assert records(run)[-1]["win_vs_random"] == pytest.approx(0.5, abs=0.25)
+    wins = [line["win_vs_random"] for line in records(run) if "win_vs_random" in line]
+    assert np.mean(wins) == pytest.approx(0.5, abs=0.1)  # about 500 games: 4 deviations
 
 
 def test_the_command_line_knows_the_modes():
