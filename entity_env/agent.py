@@ -115,9 +115,13 @@ class SpacedAgent:
     Args:
         obs_space: What it sees.
         action_space: What it can do.
+
+    Attributes:
+        name: What it is called where several play.
     """
 
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
+        self.name = type(self).__name__
         self.obs_space = obs_space
         self.action_space = action_space
         self._reader: FrameReader | None = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
-from entity_env import Environment
+from entity_env import Environment, MaskedEnvironment
 from entity_env.batching.frame import Frame, typed_actions
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
@@ -43,6 +43,7 @@ class Step:
             and there is one.
         chosen: What the actors choose in this state; nothing at the end.
         choices: The same in lines of text.
+        players: Who plays which seat, in a game of several players; else empty.
     """
 
     episode: int
@@ -55,6 +56,7 @@ class Step:
     picture: Picture | None
     chosen: Sequence[Chosen] = ()
     choices: Sequence[str] = ()
+    players: str = ""
 
     @property
     def end(self) -> str:
@@ -114,6 +116,7 @@ def play(
                     picture=call_environment("render", _own, env.render) if draw else None,
                     chosen=every,
                     choices=chosen_lines(every, frame, reader.obs_space),
+                    players=_players(env),
                 )
                 if frame.done:
                     break
@@ -122,6 +125,16 @@ def play(
                 total, number = total + frame.reward, number + 1
     finally:
         env.close()
+
+
+def _players(env: Environment) -> str:
+    """Who plays which seat: the environment may be wrapped."""
+    inner: Any = env
+    while inner is not None and not isinstance(inner, MaskedEnvironment):
+        inner = getattr(inner, "env", None)
+    if inner is None:
+        return ""
+    return ", ".join(f"{seat}: {player}" for seat, player in inner.players.items())
 
 
 def _text(env: Environment, reader: FrameReader, frame: Frame) -> str:

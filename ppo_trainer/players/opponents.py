@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from entity_env import ActionSpace, ObsSpace
-from entity_env.agent import Agent, RandomAgent
+from entity_env.agent import RandomAgent, SpacedAgent
 from entity_env.errors import EntityEnvError, SpaceError, nearest, shorten
+from entity_env.player.episodes import Policy
 from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.errors import ConfigError
@@ -32,7 +33,7 @@ def make_opponent(
     seed: int = 0,
     greedy: bool = False,
     device: str = "auto",
-) -> Agent:
+) -> SpacedAgent:
     """The agent that a name stands for.
 
     Args:
@@ -48,13 +49,17 @@ def make_opponent(
         RunFolderError: A folder that is no run.
         CheckpointError: A run without a checkpoint, or with a damaged one.
     """
+    made: SpacedAgent
     if name == "random":
-        return RandomAgent(obs_space, action_space, seed)
-    if os.path.lexists(Path(name).expanduser()):
-        return _of_run(name, obs_space, action_space, seed, greedy, device)
-    if is_script(name):
-        return ScriptedAgent(_script(name), obs_space, action_space)
-    raise _unknown(name)
+        made = RandomAgent(obs_space, action_space, seed)
+    elif os.path.lexists(Path(name).expanduser()):
+        made = _of_run(name, obs_space, action_space, seed, greedy, device)
+    elif is_script(name):
+        made = ScriptedAgent(_script(name), obs_space, action_space)
+    else:
+        raise _unknown(name)
+    made.name = name
+    return made
 
 
 def opponent_labels(names: Iterable[str]) -> dict[str, str]:
@@ -97,7 +102,7 @@ def _of_run(
     return agent
 
 
-def _script(name: str) -> object:
+def _script(name: str) -> Policy:
     module, _, attribute = name.rpartition(".")
     try:
         found = importlib.import_module(module)
@@ -111,7 +116,8 @@ def _script(name: str) -> object:
             received=None if policy is None else shorten(policy),
             hint=nearest(attribute, public) if policy is None else None,
         )
-    return policy
+    found_policy: Policy = policy
+    return found_policy
 
 
 def _unknown(name: str, reason: str | None = None) -> EntityEnvError:
