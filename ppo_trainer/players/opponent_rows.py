@@ -172,7 +172,9 @@ class OpponentRows(VecWrapper):
                 return answers
             return check_actions(answers, shown, self.action_space())
         except EntityEnvError as error:
-            raise error.located(f"opponent {name!r}") from error.__cause__
+            who = f"opponent {name!r}"
+            error.where = f"{who}, {error.where}" if error.where else who
+            raise
         except Exception as error:
             raise SettingError(
                 f"the opponent {name!r} has failed: {type(error).__name__}: {error}"

@@ -206,10 +206,11 @@ class SelfPlay:
             "scores": list(self._scores),
         }
 
-    def set_state(self, state: Any, run: RunFolder) -> bool:
+    def set_state(self, state: Any, run: RunFolder, *, draws_on: bool = True) -> bool:
         """Go back to what ``get_state`` returned; whether games that it began can go on.
 
-        They cannot where the settings name another mode or other opponents than before.
+        They cannot where the settings name another mode or other opponents than before, nor
+        without ``draws_on``: on another kind of device the random numbers of networks mean nothing.
 
         Raises:
             CheckpointError: It is damaged, or a version is gone.
@@ -233,6 +234,8 @@ class SelfPlay:
             self._add_agent(name, read_snapshot(run, name, self._net, self._config))
         kept = {name: own for name, own in quality.items() if name in self._agents}
         self._quality = {**self._quality, **kept} if self._settings.mode == "pool" else {}
+        if not draws_on:
+            return False
         for name, own in agents.items():
             if name in self._agents and hasattr(self._agents[name], "set_state"):
                 self._agents[name].set_state(own)  # type: ignore[attr-defined]

@@ -265,7 +265,9 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     envs, notes = restored.envs, []
     same_players = (session.players is None) == (restored.players is None)
     if session.players is not None:
-        same_players = session.players.set_state(restored.players, run)
+        same_players = session.players.set_state(
+            restored.players, run, draws_on=not restored.other_device
+        )
     if same_players and envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
         obs = vec_env.set_state(envs)
         state.pending = load_pending(folder, state.net, len(vec_env))
@@ -274,7 +276,7 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     else:
         obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
         notes.append(
-            "starting fresh episodes: selfplay is another than it was"
+            "starting fresh episodes: its opponents cannot go on where they were"
             if not same_players
             else f"starting fresh episodes: it was saved with {len(envs)} environments"
             if envs is not None and vec_env.has_state()
