@@ -63,7 +63,7 @@ def rows() -> list[Row]:
             "pool": _updates(_pool(0.2), RunFolder(Path(folder) / "few")),
             "pool, all games": _updates(_pool(1.0), RunFolder(Path(folder) / "all")),
         }
-        times = alternate(cases, seconds=0.1, budget=60.0)
+        times = alternate(cases, seconds=0.1, budget=25.0)
     per_call = CONFIG.rollout.num_envs * CONFIG.rollout.steps
     targets = {"mirror": 0.95, "pool": 0.75, "pool, all games": None}
     labels = {"pool": "pool of 4, 20% of the games", "pool, all games": "pool of 4, all games"}
@@ -129,8 +129,15 @@ def learn(seed: int, steps: int) -> Evaluation:
             device="cpu",
             run_dir=folder,
             rollout=RolloutConfig(num_envs=128, steps=8),
-            net=NetConfig(dim=64, layers=1),
-            ppo=PPOConfig(epochs=3, entropy_coef=0.05, entropy_schedule="linear", gamma=1.0),
+            net=NetConfig(dim=64, layers=2),
+            ppo=PPOConfig(
+                epochs=4,
+                minibatch_size=256,
+                gamma=1.0,
+                entropy_coef=0.03,
+                entropy_schedule="linear",
+                value_coef=1.0,
+            ),
             optim=OptimConfig(lr=2e-3),
             eval=EvalConfig(episodes=0, seconds=0.0),
             selfplay=SelfPlayConfig(mode="pool", every=10, opponents=("random",), past=0.4),

@@ -108,8 +108,8 @@ class OpponentRows(VecWrapper):
 
     def _reset(self, seed: int | None) -> VecObs:
         self._inner = self.env.reset(seed)
-        for name in self._names:
-            self._matchmaker.agent(name).reset()
+        for name in {lineup.opponent for lineup in self._lineups} - {None}:
+            self._matchmaker.agent(str(name)).reset()
         self._names, self._left = [], {}
         self._games.begin(self._inner)
         self._scores[:] = 0.0
