@@ -14,14 +14,14 @@ import argparse
 import functools
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from ragged_envs.tic_tac_toe import TicTacToe
 
 from benchmarks.measure import Row, alternate, print_rows, speed_row
-from entity_env import ListEnv, MaskedEnvironment, SeatRows, VecEnv
+from entity_env import ListEnv, MaskedEnvironment, SeatRows, VecEnv, VecObs
 from ppo_trainer import train
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.update import make_optimizers, update
@@ -36,6 +36,7 @@ from ppo_trainer.config import (
 from ppo_trainer.environments import Game
 from ppo_trainer.experience.collect import collect
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.play.against import evaluate_against
 from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.players.self_play import SelfPlay
@@ -105,18 +106,26 @@ def _updates(config: TrainConfig, run: RunFolder | None) -> Callable[[], object]
     env = inner if players is None else players.around(inner)
     optimizers, buffer = make_optimizers(net, config), RolloutBuffer(count, config.rollout.steps)
     generators = torch.Generator().manual_seed(0), torch.Generator().manual_seed(1)
-    clock, state = Stopwatch(), {"obs": env.reset(), "pending": None}
+    clock, state = Stopwatch(), _State(env.reset())
 
     def once() -> None:
         collected = collect(
-            net, env, state["obs"], config, generators[0], clock, buffer, state["pending"]
+            net, env, state.obs, config, generators[0], clock, buffer, state.pending
         )
-        state.update(obs=collected.next_obs, pending=collected.pending)
+        state.obs, state.pending = collected.next_obs, collected.pending
         rollout = estimate(collected.trajectories, config.ppo)
         update(net, optimizers, rollout, config, 0.0, generators[1], clock)
         assert len(rollout) >= config.frames_per_update
 
     return once
+
+
+@dataclass
+class _State:
+    """Where the next update goes on."""
+
+    obs: VecObs
+    pending: Decisions | None = None
 
 
 def learn(seed: int, steps: int) -> Evaluation:

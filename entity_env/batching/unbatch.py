@@ -60,11 +60,8 @@ class _Frames:
         self.features = {name: _Parts(buffer) for name, buffer in obs.features.items()}
         self.visible = {name: _Parts(buffer) for name, buffer in obs.visible.items()}
         self.actors = {name: _Parts(mask.actors) for name, mask in obs.action_masks.items()}
-        self.masks = {
-            name: _Parts(mask.mask)
-            for name, mask in obs.action_masks.items()
-            if getattr(mask, "mask", None) is not None
-        }
+        allowed = {name: getattr(mask, "mask", None) for name, mask in obs.action_masks.items()}
+        self.masks = {name: _Parts(own) for name, own in allowed.items() if own is not None}
         self.actees = {
             name: _Parts(mask.actees)
             for name, mask in obs.action_masks.items()

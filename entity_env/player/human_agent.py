@@ -33,13 +33,13 @@ class HumanAgent(ObservationAgent):
         self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace], seed: int = 0
     ) -> None:
         super().__init__(obs_space, action_space)
-        self._reader = FrameReader(obs_space, action_space)
-        self._asker = Asker(obs_space, self._reader.action_space, auto=False)
+        self._frames = FrameReader(obs_space, action_space)
+        self._asker = Asker(obs_space, self._frames.action_space, auto=False)
         self._random = RandomAgent(obs_space, action_space, seed)
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
         """What is typed."""
-        frame = self._reader.read(observation)
+        frame = self._frames.read(observation)
         print(f"\n{entity_table(frame, self.obs_space)}")
         obs = batch_frames([frame], self.obs_space, self.action_space)
         chosen = self._asker.choose(frame, self._random.decide(obs))

@@ -157,7 +157,7 @@ def _against(loaded: LoadedRun, against: str) -> Environment:
         raise ConfigError(
             f"{game.name} is no game of several players", expected="--against only with seats"
         )
-    made = game.factory(**game.settings)
+    made: Any = game.factory(**game.settings)
     seats = len(seats_of(made))
     device = str(loaded.device)
     opponents = [

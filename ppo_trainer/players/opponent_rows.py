@@ -333,7 +333,11 @@ def _frames(obs: VecObs, places: Ints) -> VecObs:
         few = np.zeros(obs.num_frames)
         nothing = few.astype(np.bool_)
         bare = replace(
-            obs, reward=few.astype(np.float32), done=nothing, truncated=nothing, rows=None
+            obs,
+            reward=few.astype(np.float32),
+            done=nothing,
+            truncated=nothing,
+            rows=all_rows(obs.num_frames),
         )
     return select_frames(bare, places)
 
