@@ -21,7 +21,7 @@ from ppo_trainer.config import (
     SelfPlayConfig,
     config_from_dict,
 )
-from ppo_trainer.errors import CheckpointError, ConfigError
+from ppo_trainer.errors import CheckpointError, ConfigError, UntrustedRunError
 from ppo_trainer.players.choosing import after_win, probabilities
 from ppo_trainer.players.opponents import opponent_labels
 from ppo_trainer.runs.checkpoint import latest_checkpoint
@@ -256,3 +256,13 @@ def test_how_opponents_are_chosen():
 def test_labels_are_short_and_differ():
     names = ["random", "runs/a/best", "other/a.b", "pkg.mod.play", "more/best"]
     assert list(opponent_labels(names).values()) == ["random", "best", "a_b", "play", "best_2"]
+
+
+def test_scripts_that_a_stranger_names_as_opponents_are_not_imported(tmp_path):
+    settings = config(tmp_path, MODES["fixed"], total_timesteps=64)
+    run = train(settings, env=TicTacToe).run
+    text = (run / "config.yaml").read_text()
+    assert "- random" in text
+    (run / "config.yaml").write_text(text.replace("- random", "- my_secret_module.play"))
+    with pytest.raises(UntrustedRunError, match=r"selfplay\.opponents=.*my_secret_module"):
+        resume(run, env=TicTacToe, total_timesteps=128)
