@@ -18,6 +18,7 @@ from entity_env.actions import (
     SelectEntitiesAction,
     SelectEntityAction,
 )
+from entity_env.agent import Agent, RandomAgent
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.batching.vec_obs import (
     VecActionMask,
@@ -43,6 +44,8 @@ from entity_env.observation import (
     Observation,
     SelectEntityActionMask,
 )
+from entity_env.player.human_agent import HumanAgent
+from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.registry import make, register, registered
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
@@ -80,6 +83,7 @@ __all__ = [
     "ActionMask",
     "ActionName",
     "ActionSpace",
+    "Agent",
     "AsyncEnv",
     "CategoricalAction",
     "CategoricalActionMask",
@@ -104,6 +108,7 @@ __all__ = [
     "GlobalContinuousActionMask",
     "GlobalContinuousActionSpace",
     "Grid",
+    "HumanAgent",
     "ListEnv",
     "MaskedEnvironment",
     "Metric",
@@ -115,7 +120,9 @@ __all__ = [
     "RaggedBufferBool",
     "RaggedBufferF32",
     "RaggedBufferI64",
+    "RandomAgent",
     "Ready",
+    "ScriptedAgent",
     "SeatRows",
     "SelectEntitiesAction",
     "SelectEntitiesActionSpace",

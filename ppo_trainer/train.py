@@ -188,8 +188,10 @@ def _save(session: Session, hooks: Callbacks) -> None:
 
 def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
     """Play a rollout from ``obs`` on and improve the network; what follows, and the metrics."""
-    config, state = session.config, session.state
+    config, state, players = session.config, session.state, session.players
     algorithm, generator = PPO(config.ppo), state.generators.actions
+    if players is not None:
+        players.before_update(state.steps / config.total_timesteps)
     collected = collect(
         state.net,
         session.vec_env,
@@ -209,6 +211,8 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
         state.net.update_statistics(rollout.batch)
     state.update += 1
     state.steps += len(rollout)
+    if players is not None:
+        metrics |= players.after_update(session.run, state.update, state.steps)
     return collected.next_obs, metrics
 
 

@@ -62,7 +62,9 @@ from ragged_net.compiled.chain import is_plain
 from ragged_net.compiled.kernels import plain_torch
 from ragged_net.errors import ExportError, ShapeError, UnknownNameError, check_kind
 from ragged_net.heads.continuous import ContinuousHead
-from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
+from ragged_net.heads.categorical import CategoricalHead
+from ragged_net.heads.select_entity import SelectEntityHead
+from ragged_net.heads.value import ValueHead
 from ragged_net.model.embedding import EntityEmbedding, TypeEmbedding
 from ragged_net.model.encoder import Encoder, Mix
 from ragged_net.model.geometry import columns_of, radians, turn, turn_back

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy.typing as npt
 
-from entity_env.batching.frame import Frame, typed_actions
+from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.environment import check_seed
 from entity_env.errors import EntityEnvError, SeatError, SettingError, nearest, shorten
 from entity_env.interop.padded_spaces import PaddedSpaces, Room
 from entity_env.interop.padding import PaddedFrames, choose, pad
+from entity_env.kinds.table import typed_actions
 from entity_env.observation import Observation
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.table import Table, Told

@@ -201,7 +201,7 @@ def _limited(create_env: Callable[[], Environment], max_steps: int) -> Environme
     return TimeLimit(create_env(), max_steps) if max_steps else create_env()
 
 
-def random_policy(seed: int) -> VecPolicy:
+def random_policy(seed: int | np.random.Generator) -> VecPolicy:
     """A policy that picks evenly among what is allowed; see ``random_numbers`` for real numbers."""
     rng = np.random.default_rng(seed)
 

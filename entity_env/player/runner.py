@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.agent import Agent, RandomAgent, fit_environment, load_agent
+from entity_env.agent import Proposer, RandomAgent, fit_environment, load_agent
 from entity_env.batching.frame import RESERVED_METRICS, Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
@@ -51,7 +51,7 @@ __all__ = ["main", "play_in_terminal", "play_seats_in_terminal"]
 
 def play_in_terminal(
     create_env: Callable[[], Environment],
-    agent: str | Agent = "random",
+    agent: str | Proposer = "random",
     *,
     seed: int | None = None,
     episodes: int | None = None,
@@ -95,7 +95,7 @@ def play_in_terminal(
 def play_seats_in_terminal(
     create_game: Callable[[], MultiPlayerEnvironment],
     seats: str = "all",
-    agent: str | Agent = "random",
+    agent: str | Proposer = "random",
     *,
     seed: int | None = None,
     episodes: int | None = None,
@@ -152,7 +152,7 @@ class _Game:
     """An environment, what proposes actions, and who takes them."""
 
     def __init__(
-        self, env: Environment, agent: str | Agent, seed: int, auto: bool, trust: bool
+        self, env: Environment, agent: str | Proposer, seed: int, auto: bool, trust: bool
     ) -> None:
         self.name = type(getattr(env, "unwrapped", env)).__name__
         seed_environment(env, seed)
@@ -160,7 +160,7 @@ class _Game:
             call_environment("obs_space", env.obs_space),
             call_environment("action_space", env.action_space),
         )
-        self.agent: Agent
+        self.agent: Proposer
         if agent == "random":
             self.agent = RandomAgent(*spaces, seed)
         else:

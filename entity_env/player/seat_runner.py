@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from entity_env.actions import Action
-from entity_env.agent import Agent, RandomAgent, load_agent
-from entity_env.batching.frame import Frame, typed_actions
+from entity_env.agent import Proposer, RandomAgent, load_agent
+from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.drawing import entity_table
 from entity_env.environment import call_environment
 from entity_env.errors import EntityEnvError, SeatError, nearest, shorten
+from entity_env.kinds.table import typed_actions
 from entity_env.player.terminal import Asker
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
@@ -42,7 +43,7 @@ class SeatGame:
     def __init__(
         self,
         game: MultiPlayerEnvironment,
-        agent: str | Agent,
+        agent: str | Proposer,
         people: Collection[str],
         seed: int,
         *,
@@ -56,7 +57,7 @@ class SeatGame:
         self._who = agent if isinstance(agent, str) else type(agent).__name__
         spaces = self.reader.obs_space, self.reader.action_space
         # One for each seat: an agent may remember what it has seen, and that is its seat's alone.
-        self._agents: list[Agent] = [
+        self._agents: list[Proposer] = [
             agent
             if not isinstance(agent, str)
             else RandomAgent(*spaces, seed + seat)

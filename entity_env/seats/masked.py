@@ -103,10 +103,12 @@ class MaskedEnvironment(Environment):
 
     @property
     def players(self) -> dict[Seat, str]:
-        """Who plays each seat in this episode, in the order of the seats."""
-        own = {self._learner: "the learner"}
-        names = {**own, **{i: player.name for i, player in self._players.items()}}
-        return {self._table.seats[i]: names[i] for i in sorted(names)}
+        """Who plays each seat in this episode, the learner included."""
+        names = {seat: player.name for seat, player in self._players.items()}
+        return {
+            seat: "the learner" if i == self._learner else names.get(i, "nobody")
+            for i, seat in enumerate(self._table.seats)
+        }
 
     def seed(self, seed: int) -> None:
         """Seed the seats' order, the game, and what opponents draw."""
@@ -236,18 +238,24 @@ class _Opponent:
     Args:
         act: From what a seat that is asked sees, as it is and checked, to its actions.
         agent: What is behind it, if anything is.
+        name: What it is called.
     """
 
     def __init__(
-        self, act: Callable[[Observation, Frame], Mapping[ActionName, Action]], agent: Any = None
+        self,
+        act: Callable[[Observation, Frame], Mapping[ActionName, Action]],
+        agent: Any = None,
+        name: str = "",
     ) -> None:
         self.act = act
         self._agent = agent
+        self.name = name
 
     @classmethod
     def of(cls, given: Opponent, reader: FrameReader, trust: bool) -> _Opponent:
         """The opponent that somebody has named."""
         agent: Any = given
+        name = given if isinstance(given, str) else _name_of(given)
         spaces = reader.obs_space, reader.action_space
         if isinstance(given, str):
             agent = RandomAgent(*spaces, 0) if given == "random" else load_agent(given, 0, trust)
@@ -257,22 +265,16 @@ class _Opponent:
                 chosen = agent.decide(batch_frames([frame], *spaces)).chosen
                 return typed_actions(frame, chosen, spaces[1])
 
-            return cls(act, agent)
+            return cls(act, agent, name)
+        if callable(getattr(agent, "act", None)):
+            return cls(lambda observation, _: agent.act(observation), agent, name)
         if callable(agent):
-            return cls(lambda observation, _: agent(observation), agent)
+            return cls(lambda observation, _: agent(observation), agent, name)
         raise SettingError(
             "an opponent cannot play",
             expected="'random', a run folder, an agent, or a function of an observation",
             received=shorten(given),
         )
-
-    @property
-    def name(self) -> str:
-        """What it is called where people look on."""
-        if isinstance(self._agent, RandomAgent):
-            return "random"
-        name: str = getattr(self._agent, "__name__", type(self._agent).__name__)
-        return name
 
     def seed(self, seed: int) -> None:
         """Restart what it draws, where it can."""
@@ -283,6 +285,11 @@ class _Opponent:
         """Begin another game, where it remembers anything of the last one."""
         if callable(forget := getattr(self._agent, "reset", None)):
             forget()
+
+
+def _name_of(opponent: Any) -> str:
+    own = getattr(opponent, "name", None) or getattr(opponent, "__name__", None)
+    return own if isinstance(own, str) else type(opponent).__name__
 
 
 def _game(

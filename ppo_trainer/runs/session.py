@@ -22,6 +22,7 @@ from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.screen import say
 from ppo_trainer.runs.best_network import BestNetwork
@@ -58,6 +59,7 @@ class Session:
         recent: Its last episodes.
         buffer: The memory of its rollouts.
         best: Its best network, where the settings say what is good.
+        players: Who plays against the network, where somebody does.
     """
 
     config: TrainConfig
@@ -69,6 +71,7 @@ class Session:
     recent: RecentEpisodes
     buffer: RolloutBuffer
     best: BestNetwork | None = None
+    players: SelfPlay | None = None
 
     @property
     def net(self) -> RaggedNet:
@@ -182,7 +185,12 @@ class Session:
             self.state.pending = None
         elif self.vec_env.has_state():
             envs = self.vec_env.get_state()
-        return save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
+        if self.players is not None:
+            self.state.players = self.players.get_state()
+        folder = save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
+        if self.players is not None and name is None:
+            self.players.saved(self.run)
+        return folder
 
 
 @contextmanager
@@ -197,20 +205,23 @@ def open_session(
     with ExitStack() as stack:
         if config.resume is None:
             spaces = vec_env.obs_space(), vec_env.action_space()
-            net = RaggedNet(*spaces, config.net, config.value_net)
+            net = RaggedNet(*spaces, config.net, config.value_net).to(device)
+            players = SelfPlay.of(config, game, net, device)
             run = RunFolder.draft(config)
             stack.enter_context(run.held())
         else:
             run = RunFolder.open(config.resume)
             stack.enter_context(run.held())
-            net = _network_of_run(config, run, vec_env)
-        net.to(device)
+            net = _network_of_run(config, run, vec_env).to(device)
+            players = SelfPlay.of(config, game, net, device)
         state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
+        if players is not None:
+            vec_env = players.around(vec_env)
         state.memory = RowMemory(net, len(vec_env))
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
         buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
-        session = Session(config, game, vec_env, device, state, run, recent, buffer, best)
+        session = Session(config, game, vec_env, device, state, run, recent, buffer, best, players)
         yield _resume(session) if config.resume is not None else _begin(session)
 
 
@@ -261,7 +272,12 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     folder = latest_checkpoint(run)
     restored = load_state(folder, state)
     envs, notes = restored.envs, []
-    if envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
+    same_players = (session.players is None) == (restored.players is None)
+    if session.players is not None:
+        same_players = session.players.set_state(
+            restored.players, run, draws_on=not restored.other_device
+        )
+    if same_players and envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
         obs = vec_env.set_state(envs)
         state.pending = load_pending(folder, state.net, len(vec_env))
         if state.memory is not None:
@@ -269,7 +285,9 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     else:
         obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
         notes.append(
-            f"starting fresh episodes: it was saved with {len(envs)} environments"
+            "starting fresh episodes: its opponents cannot go on where they were"
+            if not same_players
+            else f"starting fresh episodes: it was saved with {len(envs)} environments"
             if envs is not None and vec_env.has_state()
             else "starting fresh episodes: it was stopped in the middle of an update"
             if vec_env.has_state()

@@ -14,8 +14,7 @@ from entity_env.spaces import CategoricalActionSpace, GlobalCategoricalActionSpa
 from ragged_net.actors import CategoricalActors
 from ragged_net.compiled import heads as compiled_heads
 from ragged_net.compiled.heads import Choices
-from ragged_net.config import whole
-from ragged_net.errors import check_rows, check_tensor
+from ragged_net.errors import check_rows, check_tensor, whole
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.kind import HeadKind, gumbel_like
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from entity_env.spaces import SelectEntitiesActionSpace
 from ragged_net.actors import SelectActors
-from ragged_net.config import whole
-from ragged_net.errors import ActionChoiceError, check_kind, check_rows
+from ragged_net.errors import ActionChoiceError, check_kind, check_rows, whole
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
 from ragged_net.heads.pairs import Pairs

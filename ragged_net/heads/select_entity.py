@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from entity_env.spaces import SelectEntityActionSpace
 from ragged_net.actors import SelectActors
 from ragged_net.compiled import heads as compiled_heads
-from ragged_net.config import whole
-from ragged_net.errors import ActionChoiceError, check_kind, check_rows
+from ragged_net.errors import ActionChoiceError, check_kind, check_rows, whole
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.kind import HeadKind, gumbel_like
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled.chain import chain, is_plain, weights_of
 from ragged_net.compiled.layers import Value
-from ragged_net.config import whole
-from ragged_net.errors import check_rows
+from ragged_net.errors import check_rows, whole
 from ragged_net.heads.orthogonal import orthogonal
 from ragged_net.heads.popart import PopArt
 from ragged_net.model.transformer import make_activation
