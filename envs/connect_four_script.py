@@ -87,7 +87,7 @@ def _has_four(board: int) -> bool:
 
 @with_arrays
 def _search(own: int, other: int, depth: int, ply: int, alpha: int, beta: int) -> int:
-    """Negamax with alpha-beta pruning: what a position after ``ply`` moves is worth to who moves."""
+    """Negamax with alpha-beta pruning: the value, to who moves, after ``ply`` moves."""
     if ply == depth:
         return 0
     best = -2 * _WIN
