@@ -76,9 +76,17 @@ class PokerGame(MultiPlayerEnvironment):
         self.bets = self.rules.after(self.bets, chosen)
         return self._shown()
 
-    def knows(self) -> InfoState:
-        """What the player knows whose turn it is."""
-        return InfoState(self.cards[self.rules.player(self.bets)], self._public, self.bets)
+    def observe_state(self, state: InfoState) -> Observation:
+        """What a player sees who knows ``state``; the game is then at such a moment."""
+        player = self.rules.player(state.bets)
+        # Nothing shows the other's card: any that is left will do.
+        held = [state.card] if state.public is None else [state.card, state.public]
+        left = next(rank for rank in range(self.rules.ranks) if held.count(rank) < self.rules.suits)
+        cards = [left, left]
+        cards[player] = state.card
+        self.cards = [*cards, *([state.public or 0] if len(self.rules.bets) > 1 else [])]
+        self.bets = state.bets
+        return self.observe(player)
 
     def observe(self, player: int) -> Observation:
         """What a player sees now: nothing of the other's card."""
