@@ -49,7 +49,7 @@ OBS_SPACE = ObsSpace(
     }
 )
 ACTION_SPACE: dict[ActionName, ActionSpace] = {"Drop": SelectEntityActionSpace()}
-_IDS = {"Player": ["me"], "Column": [("Column", x) for x in range(WIDTH)]}
+_COLUMNS = tuple(("Column", x) for x in range(WIDTH))
 _DRAWN = ObsSpace(entities={"First": Entity(["x", "y"]), "Second": Entity(["x", "y"])})
 
 
@@ -138,16 +138,17 @@ class ConnectFour(MultiPlayerEnvironment):
         """What a player sees now."""
         check_started(self.steps)
         features = {"Player": [[]], "Column": [self._column(x, player) for x in range(WIDTH)]}
+        ids = {"Player": ("me",), "Column": _COLUMNS}
         if not self.is_decided:
             mask = SelectEntityActionMask(
                 actor_types=["Player"],
                 actee_types=["Column"],
                 mask=[[len(column) < HEIGHT for column in self.columns]],
             )
-            return Observation(features=features, ids=_IDS, actions={"Drop": mask})
+            return Observation(features=features, ids=ids, actions={"Drop": mask})
         reward = 0.0 if self.winner is None else 1.0 if self.winner == player else -1.0
         metrics = {"win": (reward + 1) / 2}
-        return Observation(features=features, ids=_IDS, reward=reward, done=True, metrics=metrics)
+        return Observation(features=features, ids=ids, reward=reward, done=True, metrics=metrics)
 
     def get_state(self) -> dict[str, Any]:
         """The discs in each column from below, 0 for those of who began, and who has won."""
