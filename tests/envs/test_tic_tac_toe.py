@@ -17,8 +17,7 @@ def test_a_perfect_player_knows_what_positions_are_worth():
     board = (1, 1, 0, 2, 2, 0, 0, 0, 0)
     assert value(board) == 1
     assert best_cells(board) == (2,)
-    # . o . / . x . / . . .: beside a mark on the edge every reply but the opposite ones wins or not;
-    # of the second player's replies to a corner only the centre draws
+    # o . . / . . . / . . .: of the replies to a corner only the centre draws
     assert best_cells((2, 0, 0, 0, 0, 0, 0, 0, 0)) == (4,)
     # two threats of the other at once are lost: o . o / . x . / o . x has rows 0 and column 0 open
     assert value((2, 0, 2, 0, 1, 0, 2, 0, 1)) == -1
