@@ -134,9 +134,7 @@ class SpacedAgent:
             self._reader = FrameReader(self.obs_space, self.action_space)
         frame = self._reader.read(observation)
         actions = self.act_rows(batch_frames([frame], self.obs_space, self.action_space))
-        chosen = {
-            name: flat_answers(actions[name], form) for name, form in self._forms.items()
-        }
+        chosen = {name: flat_answers(actions[name], form) for name, form in self._forms.items()}
         return typed_actions(frame, chosen, self.action_space)
 
     def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:

@@ -97,9 +97,10 @@ class Game:
 
     def whole(self, num_envs: int) -> int:
         """At least so many rows that games of several players have all of their seats."""
-        if not has_seats(self.factory):
+        factory = getattr(self.factory, "environment", None) if self.is_native else self.factory
+        if factory is None or not has_seats(factory):
             return num_envs
-        game = self.factory(**self.settings)
+        game = factory(**self.settings)
         seats = len(seats_of(game))
         game.close()
         return -(-num_envs // seats) * seats

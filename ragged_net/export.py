@@ -54,6 +54,7 @@ from entity_env.spaces import (
     GLOBAL_ACTIONS,
     ActionSpace,
     Entity,
+    SelectEntitiesActionSpace,
     SelectEntityActionSpace,
 )
 from ragged_net.actors import CategoricalActors, SelectActors
@@ -61,8 +62,8 @@ from ragged_net.batch import EntityBatch
 from ragged_net.compiled.chain import is_plain
 from ragged_net.compiled.kernels import plain_torch
 from ragged_net.errors import ExportError, ShapeError, UnknownNameError, check_kind
-from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.categorical import CategoricalHead
+from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.select_entity import SelectEntityHead
 from ragged_net.heads.value import ValueHead
 from ragged_net.model.embedding import EntityEmbedding, TypeEmbedding
@@ -540,6 +541,10 @@ def _refuse(net: RaggedNet) -> None:
             net.conditioning is not None,
             "net.action_order: the logits of one action depend on what another one has become, "
             "and the graph does not draw",
+        ),
+        (
+            any(isinstance(own, SelectEntitiesActionSpace) for own in net.action_space.values()),
+            "an action that selects sets: its logits depend on what is selected already",
         ),
         (net.translation is not None, "net.translation: it looks for each frame's reference"),
         (

@@ -37,7 +37,7 @@ from ragged_net import (
 )
 from ragged_net.actors import Actors
 from ragged_net.export import ActingGraph
-from ragged_net.heads.distributions import CategoricalDist
+from ragged_net.heads.categorical import CategoricalDist
 
 __all__ = ["CHECKED_SHAPES", "Exported", "export_run", "largest_difference", "main", "random_batch"]
 
