@@ -137,7 +137,10 @@ class ConnectFour(MultiPlayerEnvironment):
     def observe(self, player: int) -> Observation:
         """What a player sees now."""
         check_started(self.steps)
-        features = {"Player": [[]], "Column": [self._column(x, player) for x in range(WIDTH)]}
+        features: dict[str, Any] = {
+            "Player": [[]],
+            "Column": [self._column(x, player) for x in range(WIDTH)],
+        }
         ids = {"Player": ("me",), "Column": _COLUMNS}
         if not self.is_decided:
             mask = SelectEntityActionMask(

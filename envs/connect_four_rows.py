@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from entity_env.rows.compiled import (
     Actors,
@@ -37,7 +37,8 @@ def _line(g: Any, game: int, x: int, y: int, player: int) -> int:
     b = _run(g, game, x, y, 0, 1, player) + _run(g, game, x, y, 0, -1, player)
     c = _run(g, game, x, y, 1, 1, player) + _run(g, game, x, y, -1, -1, player)
     d = _run(g, game, x, y, 1, -1, player) + _run(g, game, x, y, -1, 1, player)
-    return min(max(a, b, c, d) + 1, 4)
+    longest: int = min(max(a, b, c, d) + 1, 4)
+    return longest
 
 
 def _reset(g: Any, game: int) -> None:
@@ -104,7 +105,7 @@ class ConnectFourRows(CompiledRows):
         seed: Seeds nothing but what every compiled game has.
     """
 
-    environment = ConnectFour
+    environment: ClassVar[Any] = ConnectFour
 
     def __init__(self, num_envs: int, seed: int = 0) -> None:
         game = CompiledGame(

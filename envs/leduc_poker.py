@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
@@ -51,9 +53,8 @@ def play_by_strength(observation: Observation) -> dict[str, Action]:
     Once there is a card on the table, a king without a pair calls.
     """
     known = bets_seen(observation)
-    mask = observation.actions["Bet"].mask
-    assert mask is not None
-    may_fold, _, may_raise = np.asarray(mask)[0].tolist()
+    actions: Any = observation.actions
+    may_fold, _, may_raise = np.asarray(actions["Bet"].mask)[0].tolist()
     is_pair = known.card == known.public
     if (is_pair or (known.public is None and known.card == 2)) and may_raise:
         chosen = RAISE

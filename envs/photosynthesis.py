@@ -336,7 +336,7 @@ def _id_of(choice: Choice) -> EntityID:
 def _problems(game: Game, steps: int) -> dict[str, bool]:
     """What is wrong with a state."""
     players, spaces = range(game.players), range(len(SPACES))
-    each = [game.available, game.left, game.light, game.points]
+    each: list[Any] = [game.available, game.left, game.light, game.points]
     lists_fit = (
         len(game.size) == len(game.owner) == len(SPACES)
         and all(len(own) == game.players for own in each)

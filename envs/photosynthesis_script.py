@@ -25,7 +25,7 @@ def grow_greedily(observation: Observation) -> dict[str, Action]:
     are planted on the richest soil, and first trees where they are in the light most often.
     """
     offered = _offered(observation)
-    chosen = max(offered, key=lambda entity: _worth(*entity, observation, offered))
+    chosen = max(offered, key=lambda one: _worth(one, observation, offered))
     return {"Choose": SelectEntityAction([("Player", 0)], [chosen[1]])}
 
 
@@ -39,25 +39,23 @@ def _entities(observation: Observation, kind: str) -> list[dict[str, float]]:
 
 def _offered(observation: Observation) -> list[Offered]:
     """Type, id and features of all that can be selected."""
-    mask: Any = observation.actions["Choose"]
-    actees = set(mask.actee_ids)
+    seen: Any = observation
+    actees = set(seen.actions["Choose"].actee_ids)
     return [
         (kind, name, features)
-        for kind, ids in observation.ids.items()
+        for kind, ids in seen.ids.items()
         for name, features in zip(ids, _entities(observation, kind), strict=True)
         if name in actees
     ]
 
 
 def _worth(
-    kind: str,
-    _: EntityID,
-    features: dict[str, float],
-    observation: Observation,
-    offered: list[Offered],
+    choice: Offered, observation: Observation, offered: list[Offered]
 ) -> tuple[float, float]:
     """How good a choice is: what kind of thing it is first, then how good of its kind."""
-    share = observation.global_features[0] / sum(observation.global_features[:2])  # type: ignore[operator]
+    kind, _, features = choice
+    numbers: Any = observation.global_features
+    share = numbers[0] / sum(numbers[:2])
     own = [piece for piece in _entities(observation, "Piece") if piece["own"]]
     sizes = [int(piece["size"]) for piece in own]
     if kind == "Piece":

@@ -53,7 +53,9 @@ from entity_env.spaces import (
     CONTINUOUS_ACTIONS,
     GLOBAL_ACTIONS,
     ActionSpace,
+    CategoricalActionSpace,
     Entity,
+    GlobalCategoricalActionSpace,
     SelectEntitiesActionSpace,
     SelectEntityActionSpace,
 )
@@ -266,7 +268,7 @@ def _inputs_of(net: RaggedNet) -> list[_Input]:
             found.append(_Input(f"{name}/actees", (f"actees_{k}",), torch.int64))
             found.append(_Input(f"{name}/actee_lengths", (_B,), torch.int64))
             found.append(_Input(f"{name}/mask", (who, f"actees_{k}"), torch.bool))
-        elif not isinstance(space, CONTINUOUS_ACTIONS):
+        elif isinstance(space, CategoricalActionSpace | GlobalCategoricalActionSpace):
             found.append(_Input(f"{name}/mask", (who, len(space)), torch.bool))
     if net.memory is not None:
         found.append(_Input("memory", (_B, net.memory.state_size), torch.float32))

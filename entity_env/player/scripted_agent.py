@@ -15,7 +15,7 @@ from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.unbatch import observations_of
 from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import ActorError, SettingError, UnknownActionError, nearest, shorten
-from entity_env.kinds.answers import answer_forms
+from entity_env.kinds.table import answer_forms
 from entity_env.observation import Observation
 from entity_env.player.episodes import Policy
 from entity_env.spaces import GLOBAL_ACTIONS, ActionName, ActionSpace, ObsSpace

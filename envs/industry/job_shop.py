@@ -90,6 +90,13 @@ class JobShop(Environment):
         check_whole("copies", copies, 1)
         self.settings = JobShopSettings.check(jobs, machines, instance, arrivals, load, tightness)
         self.turn, self.steps, self.over = 0, -1, False
+        self.bars: list[Bar] = []
+        self.op: list[int] = []
+        self.due: list[int] = []
+        self.weight: list[int] = []
+        self.job_free: list[int] = []
+        self.machine_free: list[int] = []
+        self.now = 0
 
     def obs_space(self) -> ObsSpace:
         """Jobs, machines, and the clock that dispatches."""
@@ -119,8 +126,8 @@ class JobShop(Environment):
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Start the job's operation, and move on to the next choice."""
         check_running(self.steps, self.over)
-        ready = [("Job", job) for job in self.here if self._can_start(job)]
-        chosen: Any = read_selection(actions, "Dispatch", "clock", ready)
+        options = [("Job", job) for job in self.here if self._can_start(job)]
+        chosen: Any = read_selection(actions, "Dispatch", "clock", options)
         self.steps += 1
         self._dispatch(chosen[1])
         self._move_on()
@@ -179,6 +186,8 @@ class JobShop(Environment):
         # As lists: single numbers of an array are read at a tenth of the speed.
         counts = (instance.machines >= 0).sum(1).tolist()
         tables = instance.durations.tolist(), instance.machines.tolist()
+        self.durations: list[list[int]]
+        self.machines: list[list[int]]
         self.durations, self.machines = (
             [row[:count] for row, count in zip(table, counts, strict=True)] for table in tables
         )
@@ -191,7 +200,7 @@ class JobShop(Environment):
         self.machine_free = [0] * machines
         self.here = list(range(jobs))
         self.now = 0
-        self.bars: list[Bar] = []
+        self.bars = []
 
     def _draw_arrivals(self) -> None:
         """When jobs come, when they are due, and how much that matters."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from entity_env.actions import Action, SelectEntityAction
 from entity_env.observation import Observation
@@ -105,21 +106,20 @@ RULES: dict[str, Callable[[Observation], dict[str, Action]]] = {
 
 def _jobs(observation: Observation) -> list[dict[str, float]]:
     """The features of each job by name, and ``work left`` in mean durations."""
-    clock = dict(
-        zip(("left", "jobs", "ready", "machines"), *observation.features["Clock"], strict=True)
-    )
-    jobs = [dict(zip(JOB, row, strict=True)) for row in observation.features["Job"]]
+    features: Any = observation.features
+    machines = features["Clock"][0][3] * 10
+    jobs = [dict(zip(JOB, row, strict=True)) for row in features["Job"]]
     for job in jobs:
         # With due dates ``work`` is in parts of as many mean durations as there are machines.
-        job["work left"] = job["work"] * clock["machines"] * 10
+        job["work left"] = job["work"] * machines
     return jobs
 
 
 def _least(observation: Observation, number: Callable[[Job], float]) -> dict[str, Action]:
+    ids: Any = observation.ids
     jobs = _jobs(observation)
     ready = [i for i, job in enumerate(jobs) if job["ready"]]
     chosen = min(ready, key=lambda i: number(jobs[i]))
-    ids = list(observation.ids["Job"])
     return {
-        "Dispatch": SelectEntityAction(actors=list(observation.ids["Clock"]), actees=[ids[chosen]])
+        "Dispatch": SelectEntityAction(actors=list(ids["Clock"]), actees=[list(ids["Job"])[chosen]])
     }

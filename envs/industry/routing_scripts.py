@@ -18,11 +18,12 @@ F64 = npt.NDArray[np.float64]
 
 def nearest_customer(observation: Observation) -> dict[str, Action]:
     """Each vehicle goes to the nearest customer that it can serve, else to the depot."""
-    mask: Any = observation.actions["Go"]
+    seen: Any = observation
+    mask: Any = seen.actions["Go"]
     places = {
         ident: row[:2]
         for name in ("Vehicle", "Depot", "Customer")
-        for ident, row in zip(observation.ids[name], observation.features[name], strict=True)
+        for ident, row in zip(seen.ids[name], seen.features[name], strict=True)
     }
     actors, actees, taken = list(mask.actor_ids), [], set[Any]()
     for actor, allowed in zip(actors, mask.mask, strict=True):

@@ -143,9 +143,9 @@ class VehicleRouting(Environment):
         with reading_state("vehicle routing", state):
             for name in _STATE:
                 setattr(self, name, _plain(state[name]))
-            self.depot = tuple(self.depot)
-            self.places = [tuple(place) for place in self.places]
-            self.at = [tuple(place) for place in self.at]
+            self.depot = _place(self.depot)
+            self.places = [_place(place) for place in self.places]
+            self.at = [_place(place) for place in self.at]
             self.window = [(low, math.inf if high is None else high) for low, high in self.window]
             self.over = False
             return self._shown(0.0)
@@ -346,6 +346,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(own) for own in value]
     return None if isinstance(value, float) and math.isinf(value) else value
+
+
+def _place(value: Any) -> tuple[float, float]:
+    x, y = value
+    return float(x), float(y)
 
 
 def _distance(a: tuple[float, float], b: tuple[float, float]) -> float:

@@ -79,7 +79,8 @@ class VehicleRoutingRows(CompiledRows):
         count, fleet = int(own["customers"]), int(own["vehicles"])
 
         def places(x: str, y: str, size: int) -> list[list[float]]:
-            return np.stack([own[x][:size], own[y][:size]], 1).tolist()
+            pairs: list[list[float]] = np.stack([own[x][:size], own[y][:size]], 1).tolist()
+            return pairs
 
         closes = [None if time >= _NEVER else time for time in own["closes"][:count].tolist()]
         return {

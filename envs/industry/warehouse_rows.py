@@ -289,7 +289,8 @@ def _has_option(g: Any, game: int, robot: int) -> bool:
     for item in range(g.item.shape[1]):
         if _can_fetch(g, game, robot, item):
             return True
-    return _may_charge(g, game, robot, False)
+    may: bool = _may_charge(g, game, robot, False)
+    return may
 
 
 @compiled

@@ -12,12 +12,13 @@ __all__ = ["nearest_task"]
 
 def nearest_task(observation: Observation) -> dict[str, Action]:
     """Fetch the nearest item while there is room, then hand over at the nearest station."""
-    mask: Any = observation.actions["Task"]
+    seen: Any = observation
+    mask: Any = seen.actions["Task"]
     column = {"Item": 2, "Station": 2, "Charger": 2}
     way = {
         ident: row[column[name]]
         for name in column
-        for ident, row in zip(observation.ids[name], observation.features[name], strict=True)
+        for ident, row in zip(seen.ids[name], seen.features[name], strict=True)
     }
     options = list(mask.actee_ids)
     kinds = [[one for one in options if one[0] == kind] for kind in ("Item", "Station", "Charger")]
