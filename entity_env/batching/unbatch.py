@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.grids import cell_ids
 from entity_env.batching.vec_obs import (
     VecActionMask,
     VecContinuousActionMask,
     VecObs,
     VecSelectEntityActionMask,
 )
+from entity_env.kinds.table import kind_of
 from entity_env.observation import (
     ActionMask,
     CategoricalActionMask,
@@ -22,7 +24,6 @@ from entity_env.observation import (
     GlobalCategoricalActionMask,
     GlobalContinuousActionMask,
     Observation,
-    SelectEntityActionMask,
 )
 from entity_env.spaces import (
     GLOBAL_ACTIONS,
@@ -57,6 +58,7 @@ class _Frames:
 
     def __init__(self, obs: VecObs, obs_space: ObsSpace) -> None:
         self.obs, self.types = obs, list(obs_space.entities)
+        self.grids = obs_space.grids
         self.features = {name: _Parts(buffer) for name, buffer in obs.features.items()}
         self.visible = {name: _Parts(buffer) for name, buffer in obs.visible.items()}
         self.actors = {name: _Parts(mask.actors) for name, mask in obs.action_masks.items()}
@@ -72,8 +74,18 @@ class _Frames:
         self, number: int, action_space: Mapping[ActionName, ActionSpace]
     ) -> Observation:
         features = {name: parts.of(number) for name, parts in self.features.items()}
-        ids = {name: [(name, i) for i in range(len(rows))] for name, rows in features.items()}
-        every: list[EntityID] = [own for name in self.types for own in ids[name]]
+        ids: dict[str, list[EntityID]] = {
+            name: [(name, i) for i in range(len(rows))]
+            for name, rows in features.items()
+            if name not in self.grids
+        }
+        every: list[EntityID] = []
+        for name in self.types:
+            grid = self.grids.get(name)
+            if grid is None:
+                every += ids[name]
+            elif len(features[name]):
+                every += cell_ids(name, grid)
         actions: dict[ActionName, ActionMask] = {}
         for name, mask in self.obs.action_masks.items():
             if len(self.actors[name].of(number)):
@@ -108,7 +120,9 @@ class _Frames:
         actees = [ids[i] for i in self.actees[name].of(number)[:, 0].tolist()]
         if allowed is not None:
             allowed = allowed.reshape(len(actors), len(actees))
-        return SelectEntityActionMask(actor_ids=actors, actee_ids=actees, mask=allowed)
+        of_kind: Any = kind_of(space).mask
+        selected: ActionMask = of_kind(actor_ids=actors, actee_ids=actees, mask=allowed)
+        return selected
 
 
 class _Parts:

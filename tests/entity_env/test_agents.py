@@ -6,7 +6,9 @@ import builtins
 
 import numpy as np
 import pytest
+from ragged_envs.fill_order import FillOrder
 from ragged_envs.tic_tac_toe import TicTacToe
+from support.input_envs import PickTheCoin
 from support.seat_games import Secrets
 from support.tiny_envs import Farm
 
@@ -26,8 +28,10 @@ def spaces(game):
     return game.obs_space(), game.action_space()
 
 
-def test_a_batch_taken_apart_and_packed_again_is_the_same_batch():
-    with ListEnv(lambda: Farm(max_steps=50), 6, seed=1) as rows:
+@pytest.mark.parametrize("make", [lambda: Farm(max_steps=50), FillOrder, PickTheCoin])
+def test_a_batch_taken_apart_and_packed_again_is_the_same_batch(make):
+    """Also of sets of entities, and of a map whose cells are selected."""
+    with ListEnv(make, 6, seed=1) as rows:
         agent = RandomAgent(rows.obs_space(), rows.action_space(), 3)
         obs = rows.reset()
         for _ in range(20):
