@@ -14,7 +14,7 @@ from benchmarks.measure import Row, print_rows
 
 PARTS = (
     "attention", "network", "select_entity", "environments", "tutorial_game", "list_env", "workers",
-    "train", "threads", "memory", "recurrent", "positions", "peers",
+    "train", "threads", "memory", "recurrent", "positions", "inputs", "peers",
 )  # fmt: skip
 # One pinned thread, for every library that would start more.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

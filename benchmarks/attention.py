@@ -60,8 +60,8 @@ def _compare(case: str, batch: Batch, dim: int, backward: bool) -> list[Row]:
         "exact-length SDPA": 1.5 if case in SHORT and dim == 32 else 1.0
     }
     if case != ALONE:
-        functions["pad + SDPA"] = lambda x: _padded(batch, x, fused=True)
-        functions["pad + unfused"] = lambda x: _padded(batch, x, fused=False)
+        functions["pad + SDPA"] = lambda x: padded_attention(batch, x, fused=True)
+        functions["pad + unfused"] = lambda x: padded_attention(batch, x, fused=False)
         targets |= {"pad + SDPA": 8.0 if case == HEAVY else None, "pad + unfused": None}
     for function in functions.values():
         torch.testing.assert_close(function(qkv), functions["ours"](qkv), rtol=1e-4, atol=1e-5)
@@ -78,7 +78,8 @@ def _compare(case: str, batch: Batch, dim: int, backward: bool) -> list[Row]:
     ]
 
 
-def _padded(batch: Batch, qkv: Tensor, *, fused: bool) -> Tensor:
+def padded_attention(batch: Batch, qkv: Tensor, *, fused: bool) -> Tensor:
+    """Attention of flat rows (N, 3, H, D / H) by way of padding; (N, H, D / H)."""
     query, key, value = batch.pad(qkv).permute(2, 0, 3, 1, 4)  # each (B, H, longest, D / H)
     allowed = ~batch.padding[:, None, None, :]
     if fused:

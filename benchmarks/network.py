@@ -7,6 +7,7 @@ categorical action for a fifth of the entities, and the mean of a frame's entiti
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -57,7 +58,7 @@ class PaddedNet(nn.Module):
         return log_probs, self.value(mean).squeeze(-1)
 
 
-def _problem(counts: np.ndarray) -> tuple[EntityBatch, Batch, Tensor]:
+def make_problem(counts: np.ndarray) -> tuple[EntityBatch, Batch, Tensor]:
     """The same frames for both networks; every fifth entity, and each first one, acts."""
     batch = Batch.of(counts)
     features = torch.randn(batch.rows, FEATURES)
@@ -73,17 +74,18 @@ def _problem(counts: np.ndarray) -> tuple[EntityBatch, Batch, Tensor]:
     return ours, batch, acts.nonzero().squeeze(1)
 
 
-def _networks(dim: int) -> tuple[RaggedNet, PaddedNet]:
+def make_networks(dim: int, **options: Any) -> tuple[RaggedNet, PaddedNet]:
+    """Our network with these ``options`` of ``NetConfig``, and the padded one."""
     space = ObsSpace(entities={"Thing": Entity([f"f{i}" for i in range(FEATURES)])})
     actions = {"Move": CategoricalActionSpace([f"c{i}" for i in range(CHOICES)])}
-    config = NetConfig(dim=dim, layers=LAYERS, heads=HEADS, mlp_ratio=RATIO)
+    config = NetConfig(dim=dim, layers=LAYERS, heads=HEADS, mlp_ratio=RATIO, **options)
     return RaggedNet(space, actions, config), PaddedNet(dim)
 
 
 def _compare(case: str, frames: int, training: bool, target: float, dim: int = DIM) -> Row:
     torch.manual_seed(0)
-    ours, batch, actors = _problem(lengths(case, frames))
-    net, padded = _networks(dim)
+    ours, batch, actors = make_problem(lengths(case, frames))
+    net, padded = make_networks(dim)
     features = ours.entities["Thing"].values
     chosen = torch.zeros(len(actors), dtype=torch.int64)
 
@@ -111,9 +113,9 @@ def _compare(case: str, frames: int, training: bool, target: float, dim: int = D
 
 def _scaling() -> list[Row]:
     """Time against entities at 128 frames: a straight line, and how far the points are off it."""
-    net, _ = _networks(DIM)
+    net, _ = make_networks(DIM)
     counts = (2, 4, 8, 16, 32)
-    problems = {n: _problem(np.full(128, n))[0] for n in counts}
+    problems = {n: make_problem(np.full(128, n))[0] for n in counts}
 
     def run(batch: EntityBatch) -> Callable[[], object]:
         def forward() -> object:

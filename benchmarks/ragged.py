@@ -48,6 +48,10 @@ class Batch:
         """N, all entities."""
         return int(self.offsets[-1])
 
+    def to(self, device: torch.device) -> Batch:
+        """The same there."""
+        return Batch(self.offsets.to(device), self.padding.to(device))
+
     def pad(self, x: Tensor) -> Tensor:
         """Flat rows (N, ...) -> (B, longest, ...), zeros where there is no entity."""
         padded = x.new_zeros(*self.padding.shape, *x.shape[1:])

@@ -16,14 +16,16 @@ from ppo_trainer.runs.session import Session, open_session
 
 __all__ = ["training"]
 
+CPU = torch.device("cpu")
+
 
 @contextmanager
-def training(config: TrainConfig) -> Iterator[tuple[Session, VecObs]]:
-    """A run on the CPU, and its first observation; its folder goes with the context."""
+def training(config: TrainConfig, device: torch.device = CPU) -> Iterator[tuple[Session, VecObs]]:
+    """A run, and its first observation; its folder goes with the context."""
     game = make_factory(config)
     with (
         tempfile.TemporaryDirectory() as folder,
         make_vec_env(config, game, config.seed) as vec_env,
-        open_session(replace(config, run_dir=folder), game, vec_env, torch.device("cpu")) as begun,
+        open_session(replace(config, run_dir=folder), game, vec_env, device) as begun,
     ):
         yield begun

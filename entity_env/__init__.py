@@ -15,8 +15,10 @@ from entity_env.actions import (
     ContinuousAction,
     GlobalCategoricalAction,
     GlobalContinuousAction,
+    SelectEntitiesAction,
     SelectEntityAction,
 )
+from entity_env.agent import Agent, RandomAgent
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.batching.vec_obs import (
     VecActionMask,
@@ -42,6 +44,8 @@ from entity_env.observation import (
     Observation,
     SelectEntityActionMask,
 )
+from entity_env.player.human_agent import HumanAgent
+from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.registry import make, register, registered
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
@@ -58,10 +62,13 @@ from entity_env.spaces import (
     Entity,
     EntityName,
     Feature,
+    Flags,
     GlobalCategoricalActionSpace,
     GlobalContinuousActionSpace,
+    Grid,
     ObsSpace,
     Position,
+    SelectEntitiesActionSpace,
     SelectEntityActionSpace,
 )
 from entity_env.workers.asked_rows import Ready
@@ -76,6 +83,7 @@ __all__ = [
     "ActionMask",
     "ActionName",
     "ActionSpace",
+    "Agent",
     "AsyncEnv",
     "CategoricalAction",
     "CategoricalActionMask",
@@ -92,12 +100,15 @@ __all__ = [
     "EntityName",
     "Environment",
     "Feature",
+    "Flags",
     "GlobalCategoricalAction",
     "GlobalCategoricalActionMask",
     "GlobalCategoricalActionSpace",
     "GlobalContinuousAction",
     "GlobalContinuousActionMask",
     "GlobalContinuousActionSpace",
+    "Grid",
+    "HumanAgent",
     "ListEnv",
     "MaskedEnvironment",
     "Metric",
@@ -109,8 +120,12 @@ __all__ = [
     "RaggedBufferBool",
     "RaggedBufferF32",
     "RaggedBufferI64",
+    "RandomAgent",
     "Ready",
+    "ScriptedAgent",
     "SeatRows",
+    "SelectEntitiesAction",
+    "SelectEntitiesActionSpace",
     "SelectEntityAction",
     "SelectEntityActionMask",
     "SelectEntityActionSpace",

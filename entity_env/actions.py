@@ -22,6 +22,7 @@ __all__ = [
     "ContinuousAction",
     "GlobalCategoricalAction",
     "GlobalContinuousAction",
+    "SelectEntitiesAction",
     "SelectEntityAction",
     "has_id",
     "same_ids",
@@ -135,6 +136,49 @@ class SelectEntityAction:
 
 
 @dataclass(slots=True)
+class SelectEntitiesAction:
+    """The sets of entities that several actors selected.
+
+    Args:
+        actors: Ids of the actors.
+        actees: For each actor the ids of the entities it selected, each once, in that order.
+        probs: The probability of each pair to be the actor's first choice, where known. What is
+            missing to 1 is that of the empty set. Shape: (A, E).
+    """
+
+    actors: Sequence[EntityID]
+    actees: Sequence[Sequence[EntityID]]
+    probs: npt.NDArray[np.float32] | None = None
+
+    def __init__(
+        self,
+        actors: Sequence[EntityID] = _MISSING,
+        actees: Sequence[Sequence[EntityID]] = _MISSING,
+        probs: npt.NDArray[np.float32] | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown or actees is _MISSING or actors is _MISSING:
+            raise _wrong(SelectEntitiesAction, unknown)
+        self.actors = actors
+        self.actees = actees
+        self.probs = probs
+
+    def __eq__(self, other: object) -> bool:
+        """Equal actors and sets, whatever their order; probabilities do not count."""
+        return (
+            isinstance(other, SelectEntitiesAction)
+            and same_ids(self.actors, other.actors)
+            and len(self.actees) == len(other.actees)
+            and all(
+                len(own) == len(given) and all(has_id(given, one) for one in own)
+                for own, given in zip(self.actees, other.actees, strict=True)
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(slots=True)
 class GlobalCategoricalAction:
     """The choice of the player as a whole: its index, its label and, where known, (C,) probs."""
 
@@ -242,6 +286,7 @@ class GlobalContinuousAction:
 Action: TypeAlias = Union[
     CategoricalAction,
     SelectEntityAction,
+    SelectEntitiesAction,
     GlobalCategoricalAction,
     ContinuousAction,
     GlobalContinuousAction,

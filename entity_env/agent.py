@@ -1,4 +1,4 @@
-"""An agent acts in one environment at a time, and says how sure it is."""
+"""Agents: whoever plays, one observation at a time or the rows of a ``VecEnv``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.actions import Action, GlobalCategoricalAction, GlobalContinuousAction
-from entity_env.batching.frame import Frame, typed_actions
-from entity_env.batching.vec_obs import VecObs
+from entity_env.actions import Action
+from entity_env.batching.frame import Frame
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.ragged import ActionBuffer
+from entity_env.batching.vec_obs import VecObs, batch_frames
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError, SpaceError
 from entity_env.kinds.answers import flat_answers
+from entity_env.kinds.table import answer_forms, kind_of, typed_actions
+from entity_env.observation import Observation
 from entity_env.player.episodes import random_policy
 from entity_env.plugins import AGENTS, load_plugins
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -25,7 +29,10 @@ from entity_env.wrappers.selection import Selection, check_same_actions
 __all__ = [
     "Agent",
     "Decision",
+    "LoadedAgent",
+    "Proposer",
     "RandomAgent",
+    "SpacedAgent",
     "decided_actions",
     "fit_environment",
     "load_agent",
@@ -56,7 +63,33 @@ class Decision:
 
 
 class Agent(Protocol):
-    """Whatever can play in the terminal."""
+    """Whoever can play: at random, by a script, by a network, by searching, by typing.
+
+    An agent may also have ``seed(seed)``, which restarts what it draws, and ``get_state()`` and
+    ``set_state(state)``, JSON values with which what it draws and remembers goes on.
+    """
+
+    def act(self, observation: Observation) -> Mapping[ActionName, Action]:
+        """What to do in one observation, as ``Environment.act`` takes it.
+
+        Calls follow one game; ``reset`` comes where another one begins.
+        """
+
+    def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
+        """What to do in each frame of ``obs``, as ``VecEnv.act`` takes it.
+
+        Args:
+            obs: ``rows`` says whose frames they are, and ``done`` (R,) in which rows an episode has
+                ended since the last call: a frame of such a row is the first one of its next
+                episode, and nothing is remembered of the one before.
+        """
+
+    def reset(self) -> None:
+        """Forget all games: others begin."""
+
+
+class Proposer(Protocol):
+    """An agent that says what it would do and how sure it is, for whoever plays beside it."""
 
     @property
     def obs_space(self) -> ObsSpace:
@@ -70,26 +103,89 @@ class Agent(Protocol):
         """What to do in the one row of ``obs``."""
 
 
-class RandomAgent:
-    """Picks evenly among the choices that the masks allow."""
+class LoadedAgent(Agent, Proposer, Protocol):
+    """What ``load_agent`` returns: it plays alone or beside somebody, and can draw anew."""
 
-    def __init__(
-        self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace], seed: int
-    ) -> None:
+    def seed(self, seed: int) -> None:
+        """Restart what it draws."""
+
+
+class SpacedAgent:
+    """An agent that knows its spaces; a subclass writes ``act_rows``, and gets ``act``.
+
+    Args:
+        obs_space: What it sees.
+        action_space: What it can do.
+
+    Attributes:
+        name: What it is called where several play.
+    """
+
+    def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
+        self.name = type(self).__name__
         self.obs_space = obs_space
         self.action_space = action_space
-        self._policy = random_policy(seed)
+        self._forms = answer_forms(action_space)
+        self._reader: FrameReader | None = None
+
+    def act(self, observation: Observation) -> Mapping[ActionName, Action]:
+        """What to do in one observation: that of a batch of one row."""
+        if self._reader is None:
+            self._reader = FrameReader(self.obs_space, self.action_space)
+        frame = self._reader.read(observation)
+        actions = self.act_rows(batch_frames([frame], self.obs_space, self.action_space))
+        chosen = {name: flat_answers(actions[name], form) for name, form in self._forms.items()}
+        return typed_actions(frame, chosen, self.action_space)
+
+    def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
+        """What to do in each frame."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Nothing is remembered."""
+
+
+class RandomAgent(SpacedAgent):
+    """Picks evenly among the choices that the masks allow.
+
+    Args:
+        obs_space: What it sees.
+        action_space: What it can do.
+        seed: Of what it draws.
+    """
+
+    def __init__(
+        self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace], seed: int = 0
+    ) -> None:
+        super().__init__(obs_space, action_space)
+        self.seed(seed)
 
     def seed(self, seed: int) -> None:
         """Draw anew."""
-        self._policy = random_policy(seed)
+        self._rng = np.random.default_rng(seed)
+        self._policy = random_policy(self._rng)
+
+    def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
+        """Evenly among all that is allowed."""
+        return self._policy(obs)
 
     def decide(self, obs: VecObs) -> Decision:
         """Evenly among all that is allowed; says no probabilities."""
-        return Decision({name: flat_answers(buffer) for name, buffer in self._policy(obs).items()})
+        answers = self._policy(obs)
+        return Decision(
+            {name: flat_answers(answers[name], form) for name, form in self._forms.items()}
+        )
+
+    def get_state(self) -> Any:
+        """What it will draw."""
+        return self._rng.bit_generator.state
+
+    def set_state(self, state: Any) -> None:
+        """Draw on from there."""
+        self._rng.bit_generator.state = state
 
 
-def load_agent(path: str, seed: int, trust: bool = False) -> Agent:
+def load_agent(path: str, seed: int, trust: bool = False) -> LoadedAgent:
     """The agent at ``path``, such as a run folder, by a loader that some package installed.
 
     Args:
@@ -105,7 +201,7 @@ def load_agent(path: str, seed: int, trust: bool = False) -> Agent:
     for load in load_plugins(AGENTS):
         consent = {"trust": True} if trust and "trust" in signature(load).parameters else {}
         try:
-            agent: Agent = load(path, seed, **consent)
+            agent: LoadedAgent = load(path, seed, **consent)
         except EntityEnvError as error:
             failures.append(error)
         else:
@@ -119,7 +215,7 @@ def load_agent(path: str, seed: int, trust: bool = False) -> Agent:
     )
 
 
-def fit_environment(env: Environment, agent: Agent) -> Environment:
+def fit_environment(env: Environment, agent: Proposer) -> Environment:
     """The environment as the agent knows it: what it has never seen is left out.
 
     Raises:
@@ -142,12 +238,12 @@ def decided_actions(
 
     Args:
         frame: The frame that the decision is about.
-        decision: As ``Agent.decide`` returns it.
+        decision: As ``Proposer.decide`` returns it.
         action_space: The environment's action space.
     """
     actions = typed_actions(frame, decision.chosen, action_space)
     for name, action in actions.items():
-        is_global = isinstance(action, GlobalCategoricalAction | GlobalContinuousAction)
+        is_global = kind_of(action_space[name]).is_global
         known: dict[str, Any] = {}
         if name in decision.probs:
             known = {"probs": decision.probs[name]}

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from entity_env.errors import EntityEnvError, nearest
 
-__all__ = ["named_arguments", "unknown_argument", "wrong_arguments"]
+__all__ = ["fill", "named_arguments", "unknown_argument", "wrong_arguments"]
 
 C = TypeVar("C", bound=type)
 E = TypeVar("E", bound=EntityEnvError)
@@ -67,3 +67,10 @@ def unknown_argument(error: type[E], name: str, unknown: Iterable[str], valid: I
     """The error for arguments that there are not; there is at least one."""
     valid, first = list(valid), next(iter(unknown))
     return error(f"{name} has no argument {first!r}", options=valid, hint=nearest(first, valid))
+
+
+def fill(error: type[E], made: object, given: dict[str, Any], unknown: Mapping[str, Any]) -> None:
+    """Fill a new frozen dataclass: in one go, since a step of compiled rows takes microseconds."""
+    if unknown:
+        raise unknown_argument(error, type(made).__name__, unknown, given)
+    made.__dict__.update(given)

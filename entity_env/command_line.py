@@ -13,9 +13,10 @@ import numpy as np
 
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
-from entity_env.registry import alone, check_settings, resolve
+from entity_env.registry import alone, check_settings, has_seats, resolve
+from entity_env.seats.multi_player import MultiPlayerEnvironment
 
-__all__ = ["environment_from_words", "parse_setting", "version_text"]
+__all__ = ["environment_from_words", "game_from_words", "parse_setting", "version_text"]
 
 
 def version_text() -> str:
@@ -38,6 +39,22 @@ def environment_from_words(name: str, words: Sequence[str]) -> Callable[[], Envi
         EntityEnvError: There is no such environment, or it has no such setting.
     """
     factory, settings = alone(resolve(name)), dict(map(parse_setting, words))
+    check_settings(factory, settings)
+    return functools.partial(factory, **settings)
+
+
+def game_from_words(
+    name: str, words: Sequence[str]
+) -> Callable[[], Environment | MultiPlayerEnvironment]:
+    """As ``environment_from_words``, but of a game of several players the game with all its seats.
+
+    Raises:
+        EntityEnvError: There is no such environment, or it has no such setting.
+    """
+    factory = resolve(name)
+    if not has_seats(factory):
+        return environment_from_words(name, words)
+    settings = dict(map(parse_setting, words))
     check_settings(factory, settings)
     return functools.partial(factory, **settings)
 

@@ -269,7 +269,7 @@ class Observation:
         try:
             for name in types:
                 rows, ids = (self.features or {}).get(name), (self.ids or {}).get(name)
-                there = 0 if rows is None else len(rows)
+                there = 0 if rows is None else _number_of(rows)
                 own = [None] * there if ids is None else list(ids)
                 if ids is not None:
                     index_of |= {one: len(all_ids) + place for place, one in enumerate(own)}
@@ -281,6 +281,18 @@ class Observation:
                 received=shorten(self),
             ) from error
         return count, all_ids, index_of
+
+
+def _number_of(rows: Any) -> int:
+    """How many entities rows (N, F), or the cells (height, width, F) of a grid, are."""
+    shape: tuple[int, ...] = getattr(rows, "shape", ())
+    if len(shape) == 3:
+        return int(shape[0] * shape[1])
+    try:
+        nested = not shape and len(rows[0][0]) >= 0  # lists of lists of features
+    except (IndexError, KeyError, TypeError):
+        nested = False
+    return sum(map(len, rows)) if nested else len(rows)
 
 
 def _from_entities(

@@ -245,6 +245,8 @@ def alone(factory: Factory) -> Callable[..., Environment]:
             f"{name} plays many rows and names no environment to play alone",
             hint=f"set {name}.environment = MyEnv, a class that takes the same settings",
         )
+    if has_seats(environment):
+        return functools.partial(MaskedEnvironment, environment)
     return environment
 
 

@@ -14,7 +14,9 @@ __all__ = [
     "check_name",
     "check_unique",
     "checked_bounds",
+    "checked_flags",
     "checked_labels",
+    "checked_shape",
     "checked_size",
     "in_order",
     "inner_float32",
@@ -23,6 +25,8 @@ __all__ = [
 
 _MOST_VALUES = 2**24
 """Observations hold features as float32, which cannot tell all larger whole numbers apart."""
+_MOST_FLAGS = 24
+_SIDES = "height and width, two whole numbers of at least 1"
 
 
 def check_name(kind: str, name: object) -> None:
@@ -92,11 +96,7 @@ def checked_labels(labels: object) -> tuple[str, ...]:
 
 def checked_size(feature: str, n: Any) -> int:
     """The number of values of a discrete feature, of any type of whole numbers, as an int."""
-    try:
-        # By name, as a boolean of NumPy would pass for an index, too.
-        size = 0 if type(n).__name__ in ("bool", "bool_") else operator.index(n)
-    except TypeError:
-        size = 0
+    size = _whole(n)
     if size < 1:
         raise SpaceError(
             f"discrete feature {feature!r} needs at least one value",
@@ -111,6 +111,35 @@ def checked_size(feature: str, n: Any) -> int:
             hint="make several features of it, or a continuous one",
         )
     return size
+
+
+def checked_flags(feature: str, count: Any) -> int:
+    """The number of flags of a set of them, of any type of whole numbers, as an int."""
+    number = _whole(count)
+    if not 1 <= number <= _MOST_FLAGS:
+        raise SpaceError(
+            f"the flags {feature!r} are too few or too many for one feature",
+            expected=f"a whole number from 1 to {_MOST_FLAGS}: observations hold features as "
+            "float32",
+            received=shorten(count),
+        )
+    return number
+
+
+def checked_shape(shape: object) -> tuple[int, int]:
+    """Height and width of a grid."""
+    sides = [_whole(side) for side in in_order("the sides of a Grid", shape, _SIDES)]
+    if len(sides) != 2 or min(sides) < 1:
+        raise SpaceError("a Grid has no such shape", expected=_SIDES, received=shorten(shape))
+    return sides[0], sides[1]
+
+
+def _whole(value: Any) -> int:
+    """A number of any type of whole numbers as an int; 0 for all else."""
+    try:  # by name, as a boolean of NumPy would pass for an index, too
+        return 0 if type(value).__name__ in ("bool", "bool_") else operator.index(value)
+    except TypeError:
+        return 0
 
 
 def checked_bounds(low: object, high: object) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args
 
 from entity_env.arguments import named_arguments
@@ -15,7 +16,9 @@ from entity_env.space_checks import (
     check_name,
     check_unique,
     checked_bounds,
+    checked_flags,
     checked_labels,
+    checked_shape,
     checked_size,
     in_order,
     inner_float32,
@@ -34,10 +37,13 @@ __all__ = [
     "Entity",
     "EntityName",
     "Feature",
+    "Flags",
     "GlobalCategoricalActionSpace",
     "GlobalContinuousActionSpace",
+    "Grid",
     "ObsSpace",
     "Position",
+    "SelectEntitiesActionSpace",
     "SelectEntityActionSpace",
     "check_action_space",
     "check_same_spaces",
@@ -88,22 +94,62 @@ class Continuous:
 
 
 @named_arguments(SpaceError)
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Discrete:
     """A feature with the whole values ``0 .. n - 1``, which the network embeds, not scales.
 
     Args:
         name: The feature's name.
         n: The number of values, at most 2**24.
+        vocabulary: Features of one vocabulary mean the same by their values, such as the terrain of
+            a tile and the terrain under a unit, and share one embedding. None: one of its own.
     """
 
     name: str
     n: int
+    vocabulary: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the name and the number of values."""
+        """Check the name, the number of values and the vocabulary."""
         check_name("feature", self.name)
         object.__setattr__(self, "n", checked_size(self.name, self.n))
+        if self.vocabulary is not None:
+            check_name("vocabulary", self.vocabulary)
+
+    def __repr__(self) -> str:
+        """As a dataclass does, without a vocabulary that there is not."""
+        shared = "" if self.vocabulary is None else f", vocabulary={self.vocabulary!r}"
+        return f"Discrete(name={self.name!r}, n={self.n!r}{shared})"
+
+
+@named_arguments(SpaceError)
+@dataclass(frozen=True, init=False, repr=False)
+class Flags(Discrete):
+    """A set of flags, each of them on or off, in one feature: ``Flags("status", 8)``.
+
+    Its value is a whole number with a bit for each flag, 0 for none of them, as those of an
+    ``enum.IntFlag``: flag i counts 2**i. The network has a vector for each flag, and adds up those
+    that are on.
+
+    Args:
+        name: The feature's name.
+        count: The number of flags, at most 24.
+    """
+
+    def __init__(self, name: str, count: int) -> None:
+        check_name("feature", name)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "n", 2 ** checked_flags(name, count))
+        object.__setattr__(self, "vocabulary", None)
+
+    @property
+    def count(self) -> int:
+        """The number of flags."""
+        return self.n.bit_length() - 1
+
+    def __repr__(self) -> str:
+        """As it is written."""
+        return f"Flags({self.name!r}, {self.count})"
 
 
 Feature: TypeAlias = Union[str, Continuous, Discrete]
@@ -185,6 +231,66 @@ class Entity:
         """The feature names, in order."""
         return tuple(feature_name(feature) for feature in self.features)
 
+    def with_features(self, features: Sequence[Feature]) -> Entity:
+        """The same type with other ``features``; a position stays if all coordinates are left."""
+        names = set(map(feature_name, features))
+        keeps = self.position is not None and names.issuperset(self.position.names)
+        return Entity(features, self.position if keeps else None)
+
+
+@named_arguments(SpaceError)
+@dataclass(frozen=True, init=False, repr=False)
+class Grid(Entity):
+    """An entity type whose entities are the cells of a map: ``Grid((15, 15), ["food"])``.
+
+    An observation gives all cells at once, as an array (height, width, features) or as rows in
+    row-major order, (height * width, features), or none of them. Networks read the map with a
+    convolution, which makes a few entities of it, where entities that attend to each other would
+    cost 225 * 225 pairs. Cells have a place and no ids, and none of them can be hidden.
+
+    Args:
+        shape: Height and width.
+        features: Those of each cell, in their order.
+        cells: Whether cells can be actors and be selected. Their ids are then the tuples (name of
+            the type, row, column). Without it they take no part in actions.
+    """
+
+    shape: tuple[int, int] = (1, 1)
+    cells: bool = False
+
+    def __init__(
+        self, shape: Sequence[int], features: Sequence[Feature] = (), cells: bool = False
+    ) -> None:
+        if isinstance(features, list | tuple) and any(isinstance(f, Position) for f in features):
+            raise SpaceError(
+                "a Grid declares a Position",
+                expected="features of its cells: their places are those in the grid",
+                received=shorten(features),
+            )
+        if not isinstance(cells, bool):
+            raise SpaceError(
+                "cells of a Grid is no boolean", expected="True or False", received=shorten(cells)
+            )
+        own = _checked_features("the features of a Grid", features)
+        object.__setattr__(self, "features", own)
+        object.__setattr__(self, "position", None)
+        object.__setattr__(self, "shape", checked_shape(shape))
+        object.__setattr__(self, "cells", cells)
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return self.shape[0] * self.shape[1]
+
+    def with_features(self, features: Sequence[Feature]) -> Grid:
+        """The same grid with other ``features``."""
+        return Grid(self.shape, features, self.cells)
+
+    def __repr__(self) -> str:
+        """As it is written."""
+        cells = ", cells=True" if self.cells else ""
+        return f"Grid({self.shape}, {list(self.features)}{cells})"
+
 
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
@@ -219,6 +325,12 @@ class ObsSpace:
                     received=shorten(entity),
                 )
         object.__setattr__(self, "entities", dict(self.entities))
+        _check_vocabularies([features, *(own.features for own in self.entities.values())])
+
+    @property
+    def grids(self) -> dict[EntityName, Grid]:
+        """The entity types that are grids."""
+        return {name: own for name, own in self.entities.items() if isinstance(own, Grid)}
 
     @property
     def global_names(self) -> tuple[str, ...]:
@@ -262,6 +374,29 @@ class GlobalCategoricalActionSpace:
 @dataclass(frozen=True)
 class SelectEntityActionSpace:
     """Each of several actors selects one of the entities in its frame."""
+
+
+@named_arguments(SpaceError)
+@dataclass(frozen=True)
+class SelectEntitiesActionSpace:
+    """Each of several actors selects a set of entities in its frame, the empty set included.
+
+    Args:
+        at_most: How many entities an actor can select, at least 1.
+    """
+
+    at_most: int
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        given = self.at_most
+        if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
+            raise SpaceError(
+                "at_most of a SelectEntitiesActionSpace is no size of a set",
+                expected="a whole number, at least 1",
+                received=shorten(given),
+            )
+        object.__setattr__(self, "at_most", int(given))
 
 
 @dataclass(frozen=True)
@@ -316,6 +451,7 @@ ActionSpace: TypeAlias = Union[
     CategoricalActionSpace,
     GlobalCategoricalActionSpace,
     SelectEntityActionSpace,
+    SelectEntitiesActionSpace,
     ContinuousActionSpace,
     GlobalContinuousActionSpace,
 ]
@@ -397,6 +533,22 @@ def _with_coordinates(what: str, given: object, position: object) -> tuple[objec
     for own in given:
         features += own.names if isinstance(own, Position) else [own]
     return features, found[0]
+
+
+def _check_vocabularies(lists: Sequence[Sequence[Feature]]) -> None:
+    """Raise SpaceError unless features of one vocabulary have as many values."""
+    first: dict[str, Discrete] = {}
+    for feature in (own for features in lists for own in features):
+        if not isinstance(feature, Discrete) or feature.vocabulary is None:
+            continue
+        known = first.setdefault(feature.vocabulary, feature)
+        if known.n != feature.n:
+            raise SpaceError(
+                f"features of the vocabulary {feature.vocabulary!r} have different numbers of "
+                "values",
+                expected=f"{known.n}, as {known.name!r} has",
+                received=f"{feature.n} of {feature.name!r}",
+            )
 
 
 def _checked_features(what: str, given: object, hint: str | None = None) -> tuple[Feature, ...]:

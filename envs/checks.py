@@ -13,6 +13,7 @@ from entity_env.actions import (
     Action,
     CategoricalAction,
     GlobalCategoricalAction,
+    SelectEntitiesAction,
     SelectEntityAction,
 )
 from entity_env.errors import (
@@ -37,6 +38,7 @@ __all__ = [
     "read_choices",
     "read_global_choice",
     "read_selection",
+    "read_set",
     "reading_state",
     "refuse_state",
 ]
@@ -132,6 +134,32 @@ def read_selection(
             received=shorten(selected[0]),
         )
     return selected[0]
+
+
+def read_set(
+    actions: Mapping[ActionName, Action],
+    name: ActionName,
+    actor: EntityID,
+    actees: Collection[EntityID],
+    at_most: int,
+) -> list[EntityID]:
+    """The set of ``actees`` that the only actor selected; otherwise as ``read_choices``."""
+    action = _of_kind(actions, name, SelectEntitiesAction)
+    if list(action.actors) != [actor] or len(action.actees) != 1:
+        raise ActorError(
+            f"action {name!r} is not taken by its actor",
+            expected=f"{actor!r} alone, and one list of ids",
+            received=shorten(action),
+        )
+    selected = list(action.actees[0])
+    for place, one in enumerate(selected):
+        if one not in actees or one in selected[:place] or place == at_most:
+            raise ActorError(
+                f"action {name!r} selects {shorten(one)}",
+                expected=f"at most {at_most} of {shorten(list(actees))}, each once",
+                received=shorten(selected),
+            )
+    return selected
 
 
 @contextmanager

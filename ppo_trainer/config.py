@@ -13,6 +13,7 @@ from typing import Any, Literal
 from entity_env.errors import shorten
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.device_names import check_device_name
+from ppo_trainer.players.self_play_config import SelfPlayConfig
 from ppo_trainer.settings.build import build, fitted, names_its_settings, plain
 from ragged_net import NetConfig
 
@@ -23,6 +24,7 @@ __all__ = [
     "PPOConfig",
     "RolloutConfig",
     "Schedule",
+    "SelfPlayConfig",
     "TrainConfig",
     "WandbConfig",
     "config_from_dict",
@@ -198,6 +200,7 @@ class TrainConfig:
             show; null shows all of them, but numbers such as ``energy.max`` only where named.
         value_net: A network of its own for the value function; null shares the policy's.
         value_optim: The optimizer of that network; null takes ``optim``.
+        selfplay: Who plays against whom, in games of several players.
     """
 
     env: Mapping[str, Any] = field(default_factory=lambda: {"_target_": "minesweeper"})
@@ -222,6 +225,7 @@ class TrainConfig:
     eval: EvalConfig = field(default_factory=EvalConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     wandb: WandbConfig = field(default_factory=WandbConfig)
+    selfplay: SelfPlayConfig = field(default_factory=SelfPlayConfig)
 
     def __post_init__(self) -> None:
         """Fit and check every value, and check the values against each other."""
@@ -378,6 +382,12 @@ _AT_LEAST: dict[str, float] = {
     "eval.every_episodes": 1,
     "checkpoint.every": 1,
     "checkpoint.keep": 1,
+    "selfplay.every": 1,
+    "selfplay.keep": 1,
+    "selfplay.quality_step": 0,
+    "selfplay.until_steps": 0,
+    "selfplay.until_episodes": 0,
+    "selfplay.minutes_per_step": 0,
 }
 _MORE_THAN_0 = {
     "optim.lr": _LARGEST,
@@ -385,7 +395,13 @@ _MORE_THAN_0 = {
     "ppo.clip_coef": math.inf,  # as is the next: never
     "ppo.max_grad_norm": math.inf,
 }
-_FRACTIONS = ("ppo.gamma", "ppo.gae_lambda")
+_FRACTIONS = (
+    "ppo.gamma",
+    "ppo.gae_lambda",
+    "selfplay.past",
+    "selfplay.until_win",
+    "selfplay.team_spirit",
+)
 
 
 def _check_ranges(config: TrainConfig) -> None:
@@ -394,7 +410,10 @@ def _check_ranges(config: TrainConfig) -> None:
         _check_range(config, path, least, _LARGEST, f">= {least}")
     for path, most in _MORE_THAN_0.items():
         _check_range(config, path, _SMALLEST, most, "> 0")
-    for path in _FRACTIONS:
+    fractions = [*_FRACTIONS]
+    if config.selfplay.team_spirit_end is not None:
+        fractions.append("selfplay.team_spirit_end")
+    for path in fractions:
         _check_range(config, path, 0.0, 1.0, "from 0 to 1")
 
 

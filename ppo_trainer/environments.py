@@ -97,9 +97,10 @@ class Game:
 
     def whole(self, num_envs: int) -> int:
         """At least so many rows that games of several players have all of their seats."""
-        if not has_seats(self.factory):
+        factory = getattr(self.factory, "environment", None) if self.is_native else self.factory
+        if factory is None or not has_seats(factory):
             return num_envs
-        game = self.factory(**self.settings)
+        game = factory(**self.settings)
         seats = len(seats_of(game))
         game.close()
         return -(-num_envs // seats) * seats
@@ -107,8 +108,7 @@ class Game:
     def rows(self, num_envs: int, seed: int) -> VecEnv:
         """Rows in this process."""
         if has_seats(self.factory):
-            seats = SeatRows(functools.partial(self.factory, **self.settings), num_envs, seed=seed)
-            return seats if self.shown is None else VecFeatureFilter(seats, self.shown)
+            return self.seen(SeatRows(self.one, num_envs, seed=seed))
         if not self.is_native:
             return ListEnv(self.alone, num_envs, seed=seed)
         make: Callable[..., Any] = self.factory
@@ -119,6 +119,17 @@ class Game:
                 expected=f"a VecEnv of {num_envs} rows",
                 received=f"{len(rows)} rows" if isinstance(rows, VecEnv) else shorten(rows),
             )
+        return self.seen(rows)
+
+    @property
+    def one(self) -> Callable[[], Any]:
+        """What makes one environment or one game of several players, as workers load it."""
+        if has_seats(self.factory):
+            return functools.partial(self.factory, **self.settings)
+        return self.alone
+
+    def seen(self, rows: VecEnv) -> VecEnv:
+        """Rows of the game itself, without what is not to be seen."""
         return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
 
 
@@ -209,16 +220,18 @@ def _is_importable(path: str, env: Factory) -> bool:
 def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
     """The rows to train on: the game's own, or environments in this process or in workers."""
     rollout = config.rollout
-    in_process = game.is_native or game.has_seats
-    if rollout.asynchronous and not in_process:
-        together = rollout.batch_size or max(rollout.num_envs // 2, 1)
-        return AsyncEnv(game.alone, rollout.num_envs, rollout.processes, together, seed=seed)
-    if rollout.processes and not in_process:
-        return ParallelEnv(game.alone, rollout.num_envs, rollout.processes, seed=seed)
-    if rollout.processes:
+    if rollout.processes and game.is_native:
         # In workers they would be other rows with other random numbers, and slower.
         say(f"rollout.processes is not used: {game.name} plays all rows in this process")
-    return game.rows(rollout.num_envs, seed)
+    if not rollout.processes or game.is_native:
+        return game.rows(rollout.num_envs, seed)
+    rows: VecEnv
+    if rollout.asynchronous:
+        together = rollout.batch_size or max(rollout.num_envs // 2, 1)
+        rows = AsyncEnv(game.one, rollout.num_envs, rollout.processes, together, seed=seed)
+    else:
+        rows = ParallelEnv(game.one, rollout.num_envs, rollout.processes, seed=seed)
+    return game.seen(rows) if game.has_seats else rows
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "DeviceError",
+    "ExportCheckError",
     "NonFiniteError",
     "RunFolderError",
     "TrainerError",
@@ -47,6 +48,10 @@ class CheckpointError(TrainerError):
 
 class NonFiniteError(TrainerError):
     """A loss or a gradient that is NaN or infinite."""
+
+
+class ExportCheckError(TrainerError):
+    """An exported graph that does not do what its network does."""
 
 
 class VideoError(TrainerError):

@@ -13,13 +13,15 @@ from pathlib import Path
 from entity_env import Metric, VecObs
 from entity_env.errors import shorten
 from entity_env.registry import Factory
-from ppo_trainer.algorithms.advantage import estimate, explained_variance
-from ppo_trainer.algorithms.update import update
+from ppo_trainer.algorithms.advantage import explained_variance
+from ppo_trainer.algorithms.algorithm import Algorithm
+from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.environments import make_factory, open_vec_env, with_env
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.learner.update import update
 from ppo_trainer.machine.device import choose_device, compiling, use_threads
 from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.malloc import keep_freed_memory
@@ -33,7 +35,6 @@ from ppo_trainer.reporting.stopwatch import Stopwatch
 from ppo_trainer.runs.callbacks import CallbackLike, Callbacks
 from ppo_trainer.runs.checkpoint import saved_at
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.goals import goals_reached
 from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.session import Session, open_session
 from ppo_trainer.runs.trust import require_trust
@@ -111,7 +112,7 @@ def train(
         state, clock, interrupted = session.state, Stopwatch(), False
         begun_at = state.steps
         hooks.call("on_start", session)
-        while state.steps < config.total_timesteps and not (hooks.ended or goals_reached(session)):
+        while state.steps < config.total_timesteps and not (hooks.ended or session.goals_reached()):
             interrupted = interrupt.requested or bool(stop is not None and stop(state.update))
             if interrupted:
                 break
@@ -187,8 +188,10 @@ def _save(session: Session, hooks: Callbacks) -> None:
 
 def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
     """Play a rollout from ``obs`` on and improve the network; what follows, and the metrics."""
-    config, state = session.config, session.state
-    generator = state.generators.actions
+    config, state, players = session.config, session.state, session.players
+    algorithm, generator = PPO(config.ppo), state.generators.actions
+    if players is not None:
+        players.before_update(state.steps / config.total_timesteps)
     collected = collect(
         state.net,
         session.vec_env,
@@ -202,21 +205,28 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
     )
     state.pending = collected.pending
     with clock("advantage"):
-        rollout = estimate(collected.trajectories, config.ppo)
-    metrics = _improve(session, rollout, collected, clock)
+        rollout = algorithm.estimate(collected.trajectories)
+    metrics = _improve(algorithm, session, rollout, collected, clock)
     with clock("statistics"):
         state.net.update_statistics(rollout.batch)
     state.update += 1
     state.steps += len(rollout)
+    if players is not None:
+        metrics |= players.after_update(session.run, state.update, state.steps)
     return collected.next_obs, metrics
 
 
 def _improve(
-    session: Session, rollout: Rollout, collected: Collected, clock: Stopwatch
+    algorithm: Algorithm,
+    session: Session,
+    rollout: Rollout,
+    collected: Collected,
+    clock: Stopwatch,
 ) -> dict[str, float]:
     """One update and all numbers about it, and about the episodes that ended."""
     config, state, ended = session.config, session.state, collected.metrics
     metrics = update(
+        algorithm,
         state.net,
         state.optimizers,
         rollout,

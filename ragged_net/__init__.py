@@ -9,16 +9,18 @@ Takes tensors only, so it works in any codebase that can fill an ``EntityBatch``
 """
 
 from ragged_net.actors import CategoricalActors, ContinuousActors, SelectActors
-from ragged_net.batch import EntityBatch
+from ragged_net.adopt import Adopted, adopt
+from ragged_net.batch import EntityBatch, GrowingBatch
 from ragged_net.compiled.kernels import plain_torch
 from ragged_net.compiled.threads import get_threads, set_threads
 from ragged_net.config import NetConfig
 from ragged_net.errors import RaggedNetError
-from ragged_net.growing import GrowingBatch
+from ragged_net.heads.categorical import CategoricalHead
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput
-from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.select_entity import SelectEntityHead
+from ragged_net.heads.value import ValueHead
 from ragged_net.model.attention import ragged_attention
 from ragged_net.model.embedding import EntityEmbedding
 from ragged_net.model.encoder import frame_means
@@ -33,6 +35,7 @@ from ragged_net.ragged import RaggedTensor
 
 __all__ = [
     "ActionOutput",
+    "Adopted",
     "CategoricalActors",
     "CategoricalHead",
     "ContinuousActors",
@@ -56,6 +59,7 @@ __all__ = [
     "SelectEntityHead",
     "Translation",
     "ValueHead",
+    "adopt",
     "frame_means",
     "get_threads",
     "plain_torch",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from entity_env.spaces import ObsSpace
 from ragged_net.actors import (
     Actors,
     CategoricalActors,
@@ -16,11 +17,20 @@ from ragged_net.actors import (
     check_dtype,
 )
 from ragged_net.compiled import kernels
-from ragged_net.errors import DeviceError, ShapeError, check_kind, check_names
+from ragged_net.errors import (
+    DeviceError,
+    EmptyBatchError,
+    ShapeError,
+    check_kind,
+    check_names,
+    whole,
+)
+from ragged_net.growing import GrowingActors, GrowingRagged, GrowingTensor, growing_actors
+from ragged_net.packing import by_type, from_lists, from_nested, from_padded
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
 from ragged_net.transfer import device_named, send
 
-__all__ = ["BatchReading", "EntityBatch"]
+__all__ = ["BatchReading", "EntityBatch", "GrowingBatch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +139,90 @@ class EntityBatch:
         """Where the tensors are."""
         return self.global_features.device
 
+    @staticmethod
+    def from_lists(
+        entities: Mapping[str, Sequence[object]],
+        global_features: Tensor | None = None,
+        actions: Mapping[str, Actors] | None = None,
+        obs_space: ObsSpace | None = None,
+    ) -> EntityBatch:
+        """Frames from lists: of each entity type, for each frame, its feature rows.
+
+        ``EntityBatch.from_lists({"Mine": [[[0, 1], [2, 3]], []]})`` are two frames, the first with
+        two mines. A frame's rows may be a tensor or an array (n, F), too.
+
+        Args:
+            entities: By name, for each of B frames the rows.
+            global_features: (B, G) float32; None for none.
+            actions: The actors of each action.
+            obs_space: Says how wide rows are, where a type may be absent from all frames, and adds
+                types that are not named.
+
+        Raises:
+            RaggedNetError: Parts that do not fit together.
+        """
+        return _packed(
+            {
+                name: from_lists(f"entity type {name!r}", frames, width)
+                for name, frames, width in by_type(entities, obs_space)
+            },
+            global_features,
+            actions,
+        )
+
+    @staticmethod
+    def from_padded(
+        entities: Mapping[str, Tensor],
+        lengths: Mapping[str, object],
+        global_features: Tensor | None = None,
+        actions: Mapping[str, Actors] | None = None,
+    ) -> EntityBatch:
+        """Frames from tensors with room for the longest one.
+
+        Args:
+            entities: By name (B, L, F) float32.
+            lengths: By name (B,) how many of the rows are there; or (B, L) bool, which are.
+            global_features: (B, G) float32; None for none.
+            actions: The actors of each action.
+
+        Raises:
+            RaggedNetError: Parts that do not fit together.
+        """
+        check_kind("the entities of a batch", entities, Mapping, hint=_BY_NAME)
+        check_kind("the lengths of entity types", lengths, Mapping, hint=_BY_NAME)
+        check_names("entity type", "the lengths", lengths, entities)
+        return _packed(
+            {
+                name: from_padded(f"entity type {name!r}", rows, lengths[name])
+                for name, rows in entities.items()
+            },
+            global_features,
+            actions,
+        )
+
+    @staticmethod
+    def from_nested(
+        entities: Mapping[str, Tensor],
+        global_features: Tensor | None = None,
+        actions: Mapping[str, Actors] | None = None,
+    ) -> EntityBatch:
+        """Frames from nested tensors, of layout jagged or strided; gradients flow back to them.
+
+        Args:
+            entities: By name (B, n, F) float32, n another for each frame.
+            global_features: (B, G) float32; None for none.
+            actions: The actors of each action.
+
+        Raises:
+            RaggedNetError: Parts that do not fit together.
+        """
+        check_kind("the entities of a batch", entities, Mapping, hint=_BY_NAME)
+        return _packed(
+            {name: from_nested(f"entity type {name!r}", rows) for name, rows in entities.items()},
+            global_features,
+            actions,
+        )
+
     def select(self, frames: Tensor | FrameNumbers) -> EntityBatch:
         """The given ``frames`` (K,) int64, in that order; a frame may occur more than once."""
         frames = FrameNumbers.of(frames, self.device)
@@ -145,8 +239,6 @@ class EntityBatch:
     @staticmethod
     def cat(batches: Sequence[EntityBatch]) -> EntityBatch:
         """All frames of ``batches``; what only some of them mask is unmasked in the others."""
-        from ragged_net.growing import GrowingBatch  # which is made of batches
-
         check_kind("the batches to concatenate", batches, Sequence)
         grown = GrowingBatch(max(1, len(batches)))
         for batch in batches:
@@ -193,6 +285,97 @@ class BatchReading:
         """Explain an error."""
         if isinstance(error, Exception):
             self.batch.check()
+
+
+class GrowingBatch:
+    """A batch to which frames are added; see ``GrowingTensor``.
+
+    What only some of the parts mask is unmasked in the others.
+    """
+
+    def __init__(self, parts: int = 1) -> None:
+        self._parts = whole("the parts of a GrowingBatch", parts)
+        self._started = False
+        self._features = GrowingTensor(parts)
+        self._entities: dict[str, GrowingRagged] = {}
+        self._visible: dict[str, GrowingTensor] = {}
+        self._actions: dict[str, GrowingActors] = {}
+
+    def add(self, batch: EntityBatch) -> None:
+        """Append the frames of ``batch``, which has the entity types and actions of the others.
+
+        Raises:
+            RaggedNetError: A batch that does not fit the others, or no longer fits together.
+        """
+        with BatchReading(batch):
+            self._add(batch)
+
+    def _add(self, batch: EntityBatch) -> None:
+        if not self._started:
+            self._begin(batch)
+        check_names("entity type", "a batch to concatenate", batch.entities, self._entities)
+        check_names("action", "a batch to concatenate", batch.actions, self._actions)
+        for name, rows in batch.entities.items():
+            if name in batch.visible and name not in self._visible:
+                self._visible[name] = _all_true(self._entities[name].num_rows, rows, self._parts)
+            if name in self._visible:
+                shown = batch.visible.get(name)
+                self._visible[name].add(_true(rows.num_rows, rows) if shown is None else shown)
+            self._entities[name].add(rows)
+        for name, actors in batch.actions.items():
+            self._actions[name].add(name, actors)
+        self._features.add(batch.global_features)
+
+    def all(self) -> EntityBatch:
+        """All frames so far."""
+        if not self._started:
+            raise EmptyBatchError("no EntityBatch to concatenate", expected="at least one")
+        return EntityBatch(
+            {name: rows.all() for name, rows in self._entities.items()},
+            self._features.all(),
+            {name: self._visible[name].all() for name in self._entities if name in self._visible},
+            {name: actors.all() for name, actors in self._actions.items()},
+        )
+
+    def clear(self) -> None:
+        """Forget all frames; those to come have the same entity types and actions."""
+        for part in (self._features, *self._entities.values(), *self._actions.values()):
+            part.clear()
+        self._visible = {}
+
+    def _begin(self, batch: EntityBatch) -> None:
+        self._started = True
+        self._entities = {name: GrowingRagged(self._parts) for name in batch.entities}
+        self._actions = {
+            name: growing_actors(actors, self._parts) for name, actors in batch.actions.items()
+        }
+
+
+def _true(count: int, like: RaggedTensor) -> Tensor:
+    return torch.ones(count, dtype=torch.bool, device=like.values.device)
+
+
+def _all_true(count: int, like: RaggedTensor, parts: int) -> GrowingTensor:
+    """What earlier parts showed: everything."""
+    shown = GrowingTensor(parts)
+    shown.add(_true(count, like))
+    return shown
+
+
+def _packed(
+    entities: dict[str, RaggedTensor],
+    global_features: Tensor | None,
+    actions: Mapping[str, Actors] | None,
+) -> EntityBatch:
+    if global_features is None:
+        if not entities:
+            raise EmptyBatchError(
+                "nothing says how many frames the batch has",
+                expected="an entity type, or global features (B, G)",
+            )
+        some = next(iter(entities.values()))
+        global_features = torch.zeros(some.num_frames, 0, device=some.values.device)
+    return EntityBatch(entities, global_features, {}, actions or {})
 
 
 _BY_NAME = "a dict from names to parts"

@@ -15,12 +15,10 @@ import torch
 from torch import Tensor
 
 from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
     ActionSpace,
     Discrete,
     Feature,
     ObsSpace,
-    SelectEntityActionSpace,
     feature_name,
 )
 from ragged_net.actors import (
@@ -46,6 +44,7 @@ from ragged_net.errors import (
     check_names,
 )
 from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.table import head_kind
 from ragged_net.model.layout import Layout
 from ragged_net.ragged import RaggedTensor
 
@@ -54,7 +53,6 @@ __all__ = [
     "check_actions",
     "check_features",
     "check_given",
-    "check_selected",
     "flag_actions",
 ]
 
@@ -176,21 +174,15 @@ def check_actions(batch: EntityBatch, space: Mapping[str, ActionSpace]) -> None:
     check_names("action", "the batch", batch.actions, space)
     for name, action_space in space.items():
         actors = batch.actions[name]
-        kind: type[Actors] = CategoricalActors
-        if isinstance(action_space, SelectEntityActionSpace):
-            kind = SelectActors
-        elif isinstance(action_space, CONTINUOUS_ACTIONS):
-            kind = ContinuousActors
+        kind = head_kind(action_space).actors
         if not isinstance(actors, kind):
             raise UnknownNameError(
                 f"action {name!r} has actors of the wrong class",
                 expected=kind.__name__,
                 received=type(actors).__name__,
             )
-        if isinstance(actors, CategoricalActors) and not isinstance(
-            action_space, SelectEntityActionSpace
-        ):
-            width = len(action_space)
+        if isinstance(actors, CategoricalActors):
+            width = len(action_space)  # type: ignore[arg-type]
             if actors.mask.shape[1] != width:
                 raise ShapeError(
                     f"action {name!r}: the mask has the wrong width",
@@ -202,18 +194,18 @@ def check_actions(batch: EntityBatch, space: Mapping[str, ActionSpace]) -> None:
 def check_given(
     given: Mapping[str, Tensor], batch: EntityBatch, space: Mapping[str, ActionSpace]
 ) -> None:
-    """Check that ``given`` has an int64 choice, or K float32, for each actor of each action."""
+    """Check that ``given`` has a choice, of the right type and shape, for each actor."""
     check_kind("given", given, Mapping, hint="a dict from actions to choices (A,) int64")
     check_names("action", "given", given, space)
     for name, choices in given.items():
         own, actors = space[name], batch.actions[name].actors
-        is_continuous = isinstance(own, CONTINUOUS_ACTIONS)
-        check_dtype(f"given[{name!r}]", choices, torch.float32 if is_continuous else torch.int64)
-        shape = (actors.num_rows, len(own)) if is_continuous else (actors.num_rows,)  # type: ignore[arg-type]
+        kind = head_kind(own)
+        check_dtype(f"given[{name!r}]", choices, kind.dtype)
+        shape = (actors.num_rows, *kind.shape(own))
         if choices.shape != shape:
             raise ShapeError(
                 f"given[{name!r}] has the wrong shape",
-                expected=f"{shape}, one {'row' if is_continuous else 'choice'} for each actor",
+                expected=f"{shape}, one {'row' if len(shape) > 1 else 'choice'} for each actor",
                 received=tuple(choices.shape),
             )
         if choices.device != batch.device:
@@ -222,22 +214,6 @@ def check_given(
                 expected=batch.device,
                 received=choices.device,
             )
-
-
-def check_selected(name: str, selected: Tensor, positions: Tensor, pairs: Pairs) -> None:
-    """Check that each given entity was found among the pairs that its actor may select."""
-    missing = positions == pairs.num_pairs
-    if not bool(missing.any()):
-        return
-    actor = int(missing.nonzero()[0])
-    allowed = pairs.actor == actor
-    if pairs.mask is not None:
-        allowed = allowed & pairs.mask
-    raise ActionChoiceError(
-        f"given[{name!r}] has an entity that its actor may not select",
-        expected=f"an entity index in {pairs.entity[allowed].tolist()}",
-        received=f"{int(selected[actor])} for actor {actor} of the batch",
-    )
 
 
 def flag_actions(

@@ -10,34 +10,21 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from entity_env.spaces import ObsSpace, Position
-from ragged_net.errors import NetConfigError, check_kind, nearest
+from ragged_net.errors import NetConfigError, check_kind, nearest, whole
 from ragged_net.model.attention import check_backend
 from ragged_net.position_config import RelativePosition, Translation, positions_of
 
-__all__ = ["ACTIVATIONS", "MEMORIES", "NetConfig", "check_activation", "check_sharpness", "whole"]
+__all__ = ["ACTIVATIONS", "MEMORIES", "NetConfig", "check_activation", "check_sharpness"]
 
 KindT = TypeVar("KindT")
 
 ACTIVATIONS = ("relu", "gelu")
 VALUE_NORMS = ("none", "popart")
 MEMORIES = ("none", "lstm", "gru")
+EMBEDDINGS = ("linear", "attributes")
+DISCRETE = ("sum", "concat")
 _WITH_BIAS = ("auto", "grouped")
 """The attention that can stand for the one with a bias."""
-
-
-def whole(where: str, value: Any) -> int:
-    """``value``, of NumPy or torch, too, as a whole number of at least 1.
-
-    Raises:
-        NetConfigError: It is none.
-    """
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise NetConfigError(
-            f"{where} is out of range", expected="a whole number >= 1", received=repr(value)
-        )
-    return value
 
 
 def check_sharpness(temperature: Any, top_k: Any) -> None:
@@ -115,6 +102,12 @@ class NetConfig:
         relative_position: How entities see each other's positions; None: as features, or where the
             space declares a ``Position``, with the defaults of ``RelativePosition``.
         translation: Whose frame positions are moved into before they are embedded; None: nobody's.
+        embedding: ``linear`` adds up what the features of an entity stand for; ``attributes`` lets
+            them attend to each other first. See ``model/attributes.py``.
+        discrete: ``sum``: each value of a discrete feature has a vector of width D; ``concat``: it
+            has a few numbers, and a linear layer reads those of all features together.
+        tile_summaries: How many entities stand for the cells of a ``Grid``.
+        tile_channels: The width of the convolutions that make them. See ``model/tiles.py``.
 
     Raises:
         NetConfigError: A value out of range.
@@ -133,10 +126,15 @@ class NetConfig:
     memory_size: int = 128
     relative_position: RelativePosition | None = None
     translation: Translation | None = None
+    embedding: str = "linear"
+    discrete: str = "sum"
+    tile_summaries: int = 4
+    tile_channels: int = 32
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
-        for name in ("dim", "layers", "heads", "mlp_ratio", "memory_size"):
+        sizes = "dim", "layers", "heads", "mlp_ratio", "memory_size"
+        for name in (*sizes, "tile_summaries", "tile_channels"):
             object.__setattr__(self, name, whole(f"NetConfig.{name}", getattr(self, name)))
         if self.dim % self.heads:
             raise NetConfigError(
@@ -147,6 +145,13 @@ class NetConfig:
             )
         check_activation(self.activation)
         _check_option("memory", self.memory, MEMORIES)
+        _check_option("embedding", self.embedding, EMBEDDINGS)
+        _check_option("discrete", self.discrete, DISCRETE)
+        if self.embedding == "attributes" and self.discrete == "concat":
+            raise NetConfigError(
+                "embedding='attributes' and discrete='concat' do not go together",
+                expected="one of them: attributes that attend to each other are not concatenated",
+            )
         if not isinstance(self.value_norm, str) or self.value_norm not in VALUE_NORMS:
             raise NetConfigError(
                 "NetConfig.value_norm does not exist",

@@ -9,10 +9,12 @@ from torch import Tensor
 
 __all__ = [
     "ActionChoiceError",
+    "AdoptionError",
     "BatchedGradientError",
     "DeviceError",
     "DtypeError",
     "EmptyBatchError",
+    "ExportError",
     "FeatureValueError",
     "MaskError",
     "MemoryStateError",
@@ -20,6 +22,7 @@ __all__ = [
     "RaggedNetError",
     "ReferenceEntityError",
     "RowIndexError",
+    "RunReaderError",
     "SecondDerivativeError",
     "ShapeError",
     "UnknownNameError",
@@ -126,6 +129,18 @@ class ReferenceEntityError(RaggedNetError):
     """A frame with several entities that positions could be relative to."""
 
 
+class AdoptionError(RaggedNetError):
+    """Networks that differ in more than their spaces, so that one cannot take over the other."""
+
+
+class ExportError(RaggedNetError):
+    """A network, or a batch, that an exported graph cannot stand for."""
+
+
+class RunReaderError(RaggedNetError):
+    """No package is installed that reads run folders."""
+
+
 class ActionChoiceError(RaggedNetError, IndexError):
     """A given action that does not exist or that the mask forbids."""
 
@@ -201,3 +216,18 @@ def check_kind(where: str, value: object, *kinds: type, hint: str | None = None)
             received=type(value).__name__,
             hint=hint,
         )
+
+
+def whole(where: str, value: object) -> int:
+    """Return ``value``, which may be of NumPy or torch, as a whole number of at least 1.
+
+    Raises:
+        NetConfigError: It is none.
+    """
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise NetConfigError(
+            f"{where} is out of range", expected="a whole number >= 1", received=repr(value)
+        )
+    return value

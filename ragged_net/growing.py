@@ -1,22 +1,22 @@
-"""Batches that grow at their end: a rollout, step by step, without ever being held twice.
+"""Tensors that grow at their end: a rollout, step by step, without ever being held twice.
+
+``GrowingBatch`` in ``batch.py`` is made of them.
 
 ``clear`` keeps the memory for the next one, which then overwrites what ``all`` has returned.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
-from ragged_net.batch import BatchReading, EntityBatch
-from ragged_net.config import whole
-from ragged_net.errors import EmptyBatchError, ShapeError, check_names
+from ragged_net.errors import EmptyBatchError, ShapeError
 from ragged_net.ragged import RaggedTensor
 
-__all__ = ["GrowingBatch", "GrowingRagged", "GrowingTensor"]
+__all__ = ["GrowingActors", "GrowingRagged", "GrowingTensor", "growing_actors"]
 
 _MARGIN = 1.25
 """Room for parts that are larger than the first one."""
@@ -115,73 +115,6 @@ class GrowingRagged:
         return offsets[1:] + self.num_rows if self._started else offsets
 
 
-class GrowingBatch:
-    """A batch to which frames are added; see ``GrowingTensor``.
-
-    What only some of the parts mask is unmasked in the others.
-    """
-
-    def __init__(self, parts: int = 1) -> None:
-        self._parts = whole("the parts of a GrowingBatch", parts)
-        self._started = False
-        self._features = GrowingTensor(parts)
-        self._entities: dict[str, GrowingRagged] = {}
-        self._visible: dict[str, GrowingTensor] = {}
-        self._actions: dict[str, _GrowingCategorical | _GrowingSelect | _GrowingContinuous] = {}
-
-    def add(self, batch: EntityBatch) -> None:
-        """Append the frames of ``batch``, which has the entity types and actions of the others.
-
-        Raises:
-            RaggedNetError: A batch that does not fit the others, or no longer fits together.
-        """
-        with BatchReading(batch):
-            self._add(batch)
-
-    def _add(self, batch: EntityBatch) -> None:
-        if not self._started:
-            self._begin(batch)
-        check_names("entity type", "a batch to concatenate", batch.entities, self._entities)
-        check_names("action", "a batch to concatenate", batch.actions, self._actions)
-        for name, rows in batch.entities.items():
-            if name in batch.visible and name not in self._visible:
-                self._visible[name] = _all_true(self._entities[name].num_rows, rows, self._parts)
-            if name in self._visible:
-                shown = batch.visible.get(name)
-                self._visible[name].add(_true(rows.num_rows, rows) if shown is None else shown)
-            self._entities[name].add(rows)
-        for name, actors in batch.actions.items():
-            self._actions[name].add(name, actors)
-        self._features.add(batch.global_features)
-
-    def all(self) -> EntityBatch:
-        """All frames so far."""
-        if not self._started:
-            raise EmptyBatchError("no EntityBatch to concatenate", expected="at least one")
-        return EntityBatch(
-            {name: rows.all() for name, rows in self._entities.items()},
-            self._features.all(),
-            {name: self._visible[name].all() for name in self._entities if name in self._visible},
-            {name: actors.all() for name, actors in self._actions.items()},
-        )
-
-    def clear(self) -> None:
-        """Forget all frames; those to come have the same entity types and actions."""
-        for part in (self._features, *self._entities.values(), *self._actions.values()):
-            part.clear()
-        self._visible = {}
-
-    def _begin(self, batch: EntityBatch) -> None:
-        self._started = True
-        self._entities = {name: GrowingRagged(self._parts) for name in batch.entities}
-        self._actions = {
-            name: next(grows for kind, grows in _GROWING.items() if isinstance(actors, kind))(
-                self._parts
-            )
-            for name, actors in batch.actions.items()
-        }
-
-
 class _GrowingCategorical:
     def __init__(self, parts: int) -> None:
         self._actors, self._mask = GrowingRagged(parts), GrowingTensor(parts)
@@ -254,11 +187,26 @@ class _GrowingContinuous:
         self._actors.clear()
 
 
+GrowingActors: TypeAlias = _GrowingCategorical | _GrowingSelect | _GrowingContinuous
+
 _GROWING: dict[type[Actors], Any] = {
     CategoricalActors: _GrowingCategorical,
     SelectActors: _GrowingSelect,
     ContinuousActors: _GrowingContinuous,
 }
+
+
+def growing_actors(like: Actors, parts: int) -> GrowingActors:
+    """Return what actors of one action are added to, empty.
+
+    Args:
+        like: Actors of the class of those to come.
+        parts: How many parts of about the size of the first one are to come.
+    """
+    grows: GrowingActors = next(own for kind, own in _GROWING.items() if isinstance(like, kind))(
+        parts
+    )
+    return grows
 
 
 def _of_two_classes(name: str, first: type, part: Actors) -> ShapeError:
@@ -267,14 +215,3 @@ def _of_two_classes(name: str, first: type, part: Actors) -> ShapeError:
         expected="actors of one class in all batches",
         received=f"{first.__name__} and {type(part).__name__}",
     )
-
-
-def _true(count: int, like: RaggedTensor) -> Tensor:
-    return torch.ones(count, dtype=torch.bool, device=like.values.device)
-
-
-def _all_true(count: int, like: RaggedTensor, parts: int) -> GrowingTensor:
-    """What earlier parts showed: everything."""
-    shown = GrowingTensor(parts)
-    shown.add(_true(count, like))
-    return shown

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
     GLOBAL_ACTIONS,
     ActionSpace,
     ObsSpace,
-    SelectEntityActionSpace,
     check_action_space,
 )
-from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
+from ragged_net.actors import Actors, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.check import (
     Flags,
@@ -31,19 +32,22 @@ from ragged_net.errors import (
     DtypeError,
     MemoryStateError,
     NetConfigError,
+    RunReaderError,
     check_kind,
 )
 from ragged_net.heads.conditioning import Conditioning, Told
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput, Draw
-from ragged_net.heads.linear_heads import CategoricalHead, SelectEntityHead, ValueHead
 from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.table import head_kind
+from ragged_net.heads.value import ValueHead
 from ragged_net.model.encoder import Encoder
-from ragged_net.model.frames import Frames
+from ragged_net.model.grid_layout import GridLayout, GridRows
 from ragged_net.model.layout import Layout
 from ragged_net.model.memory import Memory, Recalled, join, shown_means
 from ragged_net.model.read_rows import Encoded
 from ragged_net.model.translation import Translator, frames_of
+from ragged_net.model.trunk import OwnTrunk
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
 from ragged_net.transfer import send
@@ -60,11 +64,14 @@ class NetOutput:
         value: (B,) float32: the value of each frame.
         memory: (S, W) float32: what a network with a memory knows after each sequence, the state
             for its next frames; None without a memory.
+        frames: (B, D) the policy's vector of each frame, the mean of its entities: for heads of
+            your own, whose losses reach the network through it.
     """
 
     actions: Mapping[str, ActionOutput]
     value: Tensor
     memory: Tensor | None = None
+    frames: Tensor | None = None
 
     @staticmethod
     def cat(parts: Sequence[NetOutput]) -> NetOutput:
@@ -75,6 +82,7 @@ class NetOutput:
             {name: ActionOutput.cat([part.actions[name] for part in parts]) for name in names},
             torch.cat([part.value for part in parts]),
             torch.cat(states) if states else None,
+            _cat([part.frames for part in parts]),
         )
 
 
@@ -105,6 +113,10 @@ class RaggedNet(nn.Module):
             Otherwise the value head reads the policy's network, in which hidden entities see all
             and no visible entity sees a hidden one. It has no memory of its own: it reads that of
             the policy, and does not train it.
+        trunk: A module of your own in the place of the transformer: ``trunk(rows, offsets)`` makes
+            rows (N, D) of the embedded entities (N, D) of all frames, those of frame b being
+            ``rows[offsets[b]:offsets[b + 1]]``. Nobody tells it who is hidden, or where entities
+            are seen from, so that neither goes together with it.
 
     Raises:
         RaggedNetError: A subclass for each way in which a batch does not fit the spaces.
@@ -116,6 +128,7 @@ class RaggedNet(nn.Module):
         action_space: Mapping[str, ActionSpace],
         config: NetConfig | None = None,
         value_config: NetConfig | None = None,
+        trunk: nn.Module | None = None,
     ) -> None:
         super().__init__()
         check_kind("the observation space", obs_space, ObsSpace)
@@ -141,11 +154,14 @@ class RaggedNet(nn.Module):
         self.translation = (
             None if setting is None else Translator(obs_space, setting, self.with_global)
         )
+        self.grids = _grid_rows(obs_space, self.with_global, self.config, value_config)
         seen = obs_space if self.translation is None else self.translation.space
         self.encoder = Encoder(seen, self.with_global, self.config)
+        if trunk is not None:
+            self.encoder.transformer = OwnTrunk(trunk, self.encoder)
         # A list in the order of the action space: a ModuleDict refuses some action names.
         self.heads = nn.ModuleList(
-            _head(self.config.dim, space) for space in self.action_space.values()
+            head_kind(space).head(self.config.dim, space) for space in self.action_space.values()
         )
         order = self.config.action_order
         self.conditioning = (
@@ -168,6 +184,30 @@ class RaggedNet(nn.Module):
         if self.config.memory != "none":
             self.memory = Memory(self.config)
             self.value_memory = nn.Linear(self.config.memory_size, sizes.dim, bias=False)
+
+    @staticmethod
+    def from_run(folder: str | Path, device: str = "cpu") -> RaggedNet:
+        """The newest network of a run of ``ppo_trainer``, or the best one of ``<run>/best``.
+
+        No code that the run names is imported, and the weights may come from any device.
+
+        Args:
+            folder: The run folder.
+            device: Where the network is to be: ``cpu``, ``cuda``, or ``auto``.
+
+        Raises:
+            RunReaderError: Nobody who reads runs is installed.
+        """
+        # Whoever writes runs can read them, and this package imports no trainer.
+        for point in entry_points(group="ragged_net.runs"):
+            net = point.load()(folder, device)
+            assert isinstance(net, RaggedNet)
+            return net
+        raise RunReaderError(
+            "no installed package can read run folders",
+            expected="an entry point of the group 'ragged_net.runs', such as that of ragged-rl",
+            hint="pip install -e . anew, where it was installed before there was one",
+        )
 
     def initial_state(self, games: int) -> Tensor:
         """(games, W) float32: what the network remembers of games that begin, W = 0 without memory.
@@ -249,45 +289,47 @@ class RaggedNet(nn.Module):
             if isinstance(actors, SelectActors) and actors.actors.num_rows
         }
         if flags is not None:
-            flag_actions(batch, layout, hidden, pairs, given, self._bounds(), flags)
+            silent = hidden if self.grids is None else self.grids.silent(batch, layout, hidden)
+            flag_actions(batch, layout, silent, pairs, given, self._bounds(), flags)
             flags.check()
+        every, (layout, hidden) = layout, self._summarized(batch, layout, hidden)
         seen = self._seen(batch)
         alone = self.translation is not None and self.translation.each_actor
-        asked = [] if alone else self._asked(batch, layout)
+        indices = [] if alone else self._asked(batch)
+        asked = [layout.flat_rows(own) for own in indices]
         encoded, recalled = self._encode(seen, layout, hidden, asked, memory, sequences)
+        if self.grids is not None and isinstance(layout, GridLayout) and self.grids.open:
+            own_cells = self.encoder.embedding
+            encoded = self.grids.add_cells(own_cells, seen, layout, indices, encoded)
         actions = dict[str, ActionOutput]()
         rows = {} if alone else self._rows_of(batch, encoded.rows)
         told = None
         if self.conditioning is not None and encoded.rows:
-            told = Told(self.conditioning, layout, encoded.rows[0])
+            told = Told(self.conditioning, every, encoded.rows[0])
         for name in self._order:
             head, actors = self.heads[self._places[name]], batch.actions[name]
+            space = self.action_space[name]
+            kind = head_kind(space)
             if not actors.actors.num_rows:
-                width = head.low.shape[0] if isinstance(head, ContinuousHead) else 1
-                actions[name] = draw.nobody(actors, width)
+                actions[name] = kind.nobody(actors, space)
                 continue
             own, *actees = self._each(batch, actors) if alone else rows[name]
             if told is not None:
                 own = told.listen(name, actors.actors, own)
-            if isinstance(actors, ContinuousActors):
-                actions[name] = draw.continuous(name, actors, head(own))
-            elif isinstance(actors, CategoricalActors):
-                actions[name] = draw.categorical(name, actors, head(own, actors.mask))
-            else:
-                own_pairs = _of_copies(actors, pairs[name]) if alone else pairs[name]
-                choices = head(own, *actees, own_pairs)
-                if alone:
-                    choices = replace(choices, pairs=pairs[name])
-                actions[name] = draw.select(name, actors, choices)
+            known = pairs.get(name)
+            own_pairs = known if known is None or not alone else _of_copies(actors, known)
+            dist = kind.ask(head, [own, *actees], actors, own_pairs)
+            if known is not None and own_pairs is not None and alone:
+                dist = replace(dist, pairs=replace(own_pairs, frame_offsets=known.frame_offsets))
+            actions[name] = kind.act(name, dist, actors, draw)
             if told is not None:
                 chosen = actions[name].chosen.values
-                if isinstance(head, ContinuousHead):
-                    chosen = (chosen - head.centre) / head.unit
-                told.tell(name, actors.actors, chosen, pairs.get(name), *actees)
+                told.tell(name, kind, head, actors.actors, chosen, known, *actees)
         if self.conditioning is not None:
             actions = {name: actions[name] for name in self.action_space}
         value = self._value(seen, layout, encoded, recalled)
-        return NetOutput(actions, value, None if recalled is None else recalled.state)
+        state = None if recalled is None else recalled.state
+        return NetOutput(actions, value, state, encoded.means)
 
     def value(self, batch: EntityBatch, *, memory: Tensor | None = None) -> Tensor:
         """(B,) float32: the values of the frames, without acting; reads no action.
@@ -300,6 +342,7 @@ class RaggedNet(nn.Module):
             flags = Flags()
             layout, hidden = self._arrange(batch, flags)
             flags.check()
+            layout, hidden = self._summarized(batch, layout, hidden)
             encoded, recalled, seen = None, None, self._seen(batch)
             if self.value_encoder is None:
                 encoded, recalled = self._encode(seen, layout, hidden, [], memory, None)
@@ -320,8 +363,10 @@ class RaggedNet(nn.Module):
         if self.memory is None and memory is None and sequences is None:
             return self.encoder(batch, layout, hidden, asked), None
         x, recalled = self._recall(batch, layout, hidden, memory, sequences)
-        frames = Frames(layout.offsets, layout.num_rows, hidden, layout.known_offsets)
-        joined = join(x, frames, recalled.entities)
+        frames = self.encoder.frames_of(batch, layout, hidden)
+        waves = self.encoder.waves
+        silent = None if waves is None else waves.silent.view(2, -1)
+        joined = join(x, frames, recalled.entities, silent)
         asked = [rows + joined.shift.index_select(0, rows) for rows in asked]
         return self.encoder.attend(joined.rows, joined.frames, asked), recalled
 
@@ -437,7 +482,18 @@ class RaggedNet(nn.Module):
             )
         check_features(batch, self.obs_space, weight.device, flags)
         layout = Layout.of(batch, self.with_global, tuple(self.obs_space.entities))
+        if self.grids is not None and flags is not None:
+            self.grids.check(batch)
         return layout, _hidden(batch, layout)
+
+    def _summarized(
+        self, batch: EntityBatch, layout: Layout, hidden: Tensor | None
+    ) -> tuple[Layout, Tensor | None]:
+        """The flat order, and what is hidden of it, with summaries in the place of cells."""
+        if self.grids is None:
+            return layout, hidden
+        own = self.grids.layout(batch)
+        return own, _hidden(batch, own)
 
     def _seen(self, batch: EntityBatch) -> EntityBatch:
         """The batch with positions as the network gets them; for the value, where actors differ."""
@@ -482,24 +538,46 @@ class RaggedNet(nn.Module):
         heads = zip(self.action_space, self.heads, strict=True)
         return {n: (head.low, head.high) for n, head in heads if isinstance(head, ContinuousHead)}
 
-    def _asked(self, batch: EntityBatch, layout: Layout) -> list[Tensor]:
-        """The flat rows of those whom the heads read, action by action."""
+    def _asked(self, batch: EntityBatch) -> list[RaggedTensor]:
+        """The entity indices of those whom the heads read, action by action."""
         asked = []
         for name in self.action_space:
             actors = batch.actions[name]
             if actors.actors.num_rows:
-                asked.append(layout.flat_rows(actors.actors))
+                asked.append(actors.actors)
                 if isinstance(actors, SelectActors):
-                    asked.append(layout.flat_rows(actors.actees))
+                    asked.append(actors.actees)
         return asked
 
 
-def _head(dim: int, space: ActionSpace) -> nn.Module:
-    if isinstance(space, SelectEntityActionSpace):
-        return SelectEntityHead(dim)
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        return ContinuousHead(dim, space)
-    return CategoricalHead(dim, len(space))
+def _cat(parts: Sequence[Tensor | None]) -> Tensor | None:
+    tensors = [part for part in parts if part is not None]
+    return torch.cat(tensors) if tensors else None
+
+
+def _grid_rows(
+    obs_space: ObsSpace, with_global: bool, config: NetConfig, value_config: NetConfig | None
+) -> GridRows | None:
+    """What stands for the cells of grids; None for a space without them.
+
+    Raises:
+        NetConfigError: Settings that do not go together with grids.
+    """
+    if not obs_space.grids:
+        return None
+    if value_config is not None and value_config.tile_summaries != config.tile_summaries:
+        raise NetConfigError(
+            "the networks of policy and value make different numbers of entities of a Grid",
+            expected=f"value_net.tile_summaries={config.tile_summaries}, that of net",
+            received=value_config.tile_summaries,
+        )
+    if config.translation is not None and config.translation.each_actor:
+        raise NetConfigError(
+            "translation.each_actor and a Grid do not go together",
+            expected="one of them: the map would be read once more for each actor",
+            received=f"the grids {', '.join(map(repr, obs_space.grids))}",
+        )
+    return GridRows(obs_space, with_global, config.tile_summaries)
 
 
 def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:
@@ -512,7 +590,7 @@ def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:
     return hidden
 
 
-def _of_copies(action: SelectActors, pairs: Pairs) -> Pairs:
+def _of_copies(action: Any, pairs: Pairs) -> Pairs:
     """The same ``pairs`` where each actor has its frame, with its actees, for itself."""
     actors = action.actors
     ends = torch.arange(actors.num_rows + 1)

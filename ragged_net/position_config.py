@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from entity_env.spaces import Discrete, ObsSpace, Position
+from entity_env.spaces import Discrete, Grid, ObsSpace, Position
 from ragged_net.errors import NetConfigError, nearest
 
 __all__ = ["KINDS", "RelativePosition", "Translation", "positions_of"]
@@ -194,6 +194,11 @@ def _check_type(obs_space: ObsSpace, where: str, name: str) -> None:
             f"{where} has an unknown entity type {name!r}",
             options=obs_space.entities,
             hint=nearest(name, obs_space.entities),
+        )
+    if isinstance(obs_space.entities[name], Grid):
+        raise NetConfigError(
+            f"{where} names the Grid {name!r}",
+            expected="entity types with positions: the places of cells are those in the grid",
         )
 
 

@@ -1,8 +1,9 @@
-"""Keeps torch to one thread and the user's key untouched, and begins with the longest tests."""
+"""One thread for torch, signals alive, the user's key untouched; the longest tests first."""
 
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,12 @@ with contextlib.suppress(ImportError):
     import torch
 
     torch.set_num_threads(1)
+
+
+# Below nohup, or in the background of a script, they are ignored, and tests that wait would hang.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -76,6 +76,47 @@ def forbidden(file, source):
     return found
 
 
+def module_name(path):
+    """A file's dotted name, that of the package for ``__init__.py``."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(name, is_package, source, modules):
+    """Which of ``modules`` a module imports, inside functions and for types only, too."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            package = name.split(".")[: None if is_package else -1]
+            package = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*package, *([node.module] if node.module else [])])
+            # ``from package import module`` is an import of the module.
+            inner = {f"{base}.{alias.name}" for alias in node.names}
+            found |= (inner & modules) | ({base} if inner - modules else set())
+    return (found & modules) - {name}
+
+
+def circles(imports):
+    """Modules that import each other, perhaps by way of others: each such set, sorted."""
+    reached = {}
+    for name in imports:
+        seen, waiting = set(), [name]
+        while waiting:
+            following = imports[waiting.pop()] - seen
+            seen |= following
+            waiting += following
+        reached[name] = seen
+    return sorted(
+        {
+            tuple(sorted(other for other in seen if name in reached[other]))
+            for name, seen in reached.items()
+            if name in seen
+        }
+    )
+
+
 def star_imports(source):
     return [
         node.lineno
@@ -92,6 +133,34 @@ def test_the_packages_are_there():
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_a_file_imports_only_what_its_layer_may(path):
     assert forbidden(name_of(path), path.read_text()) == []
+
+
+def test_no_modules_import_each_other():
+    """Nor late, within functions, nor for the sake of types: what ties them belongs elsewhere."""
+    modules = {module_name(path): path for path in FILES}
+    imports = {
+        name: imported_modules(name, path.name == "__init__.py", path.read_text(), set(modules))
+        for name, path in modules.items()
+    }
+    assert sum(map(len, imports.values())) > 500
+    assert circles(imports) == []
+
+
+def test_circles_are_found():
+    modules = {"a", "a.b", "a.c", "a.d"}
+    sources = {
+        "a": "from a.b import x",
+        "a.b": "def f():\n    from a import c",  # late
+        "a.c": "if TYPE_CHECKING:\n    from .d import X",
+        "a.d": "import numpy, a.b",
+    }
+    imports = {
+        name: imported_modules(name, name == "a", source, modules)
+        for name, source in sources.items()
+    }
+    assert imports == {"a": {"a.b"}, "a.b": {"a.c"}, "a.c": {"a.d"}, "a.d": {"a.b"}}
+    assert circles(imports) == [("a.b", "a.c", "a.d")]
+    assert circles(imports | {"a.d": set()}) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
@@ -150,19 +219,19 @@ def test_a_module_says_what_it_offers(path):
         ("entity_env/batching/vec_obs.py", "import os, numpy.typing", []),
         ("entity_env/batching/ragged.py", "from ragged_buffer import cat", []),
         ("entity_env/workers/pickles.py", "import cloudpickle", []),
-        ("ragged_net/heads/linear_heads.py", "from entity_env.spaces import ObsSpace", []),
-        ("ragged_net/heads/linear_heads.py", "from entity_env import ObsSpace", ["entity_env"]),
+        ("ragged_net/heads/value.py", "from entity_env.spaces import ObsSpace", []),
+        ("ragged_net/heads/value.py", "from entity_env import ObsSpace", ["entity_env"]),
         (
-            "ragged_net/heads/linear_heads.py",
+            "ragged_net/heads/value.py",
             "from entity_env.batching.vec_obs import VecObs",
             ["entity_env.batching.vec_obs"],
         ),
         (
-            "ragged_net/heads/linear_heads.py",
+            "ragged_net/heads/value.py",
             "import entity_env.spaces_of_mine",
             ["entity_env.spaces_of_mine"],
         ),
-        ("ragged_net/heads/linear_heads.py", "import ppo_trainer", ["ppo_trainer"]),
+        ("ragged_net/heads/value.py", "import ppo_trainer", ["ppo_trainer"]),
         ("envs/game.py", "from entity_env import Entity\nimport numba", []),
         ("envs/game.py", "import torch\nimport ragged_net", ["torch", "ragged_net"]),
         ("envs/game.py", "from .rules import step", []),

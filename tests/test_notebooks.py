@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 
 import pytest
@@ -19,3 +20,35 @@ def test_the_minesweeper_notebook_trains_and_shows_a_picture(tmp_path, monkeypat
     kinds = [key for c in notebook.cells for o in c.get("outputs", []) for key in o.get("data", {})]
     assert "image/png" in kinds
     assert "the end" in text
+
+
+@pytest.mark.slow
+def test_the_notebook_without_environments_tells_sets_apart(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    notebook = run_notebook(REPOSITORY / "notebooks" / "02_ragged_net_elsewhere.ipynb", tmp_path)
+    text = printed(notebook)
+    found = [float(number) for number in re.findall(r"accuracy on .*: ([\d.]+)", text)]
+    assert len(found) == 2
+    assert min(found) > 0.9, text  # chance is one in three
+    kinds = [key for c in notebook.cells for o in c.get("outputs", []) for key in o.get("data", {})]
+    assert "image/png" in kinds
+
+
+@pytest.mark.learning
+def test_the_single_file_ppo_learns_and_stays_one_file():
+    import torch
+    from ragged_envs.minesweeper_native import MineSweeperVec
+
+    path = REPOSITORY / "examples" / "single_file_ppo.py"
+    source = path.read_text()
+    assert len(source.splitlines()) < 170
+    assert "import ppo_trainer" not in source
+    assert "from ppo_trainer" not in source
+    torch.set_num_threads(1)
+    example = importlib.import_module("examples.single_file_ppo")
+    settings = example.Settings(total_steps=40_000, seed=1)
+    with MineSweeperVec(128, seed=1, width=4, height=4, nmines=3, nrobots=2, max_steps=50) as rows:
+        _, returns = example.train(rows, settings)
+    # Chance wins a quarter to a third of these small boards.
+    assert sum(returns[:200]) / 200 < 0.5
+    assert sum(returns[-400:]) / 400 > 0.85

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,24 +11,16 @@ import numpy.typing as npt
 
 from entity_env.batching.features import every
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, RaggedBufferI64
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecCategoricalActionMask,
-    VecContinuousActionMask,
-    VecObs,
-    VecSelectEntityActionMask,
-)
+from entity_env.batching.vec_obs import VecActionMask, VecObs
 from entity_env.errors import (
-    ActionIndexError,
     ActionShapeError,
     EntityEnvError,
-    MaskedActionError,
     UnknownActionError,
     nearest,
     shorten,
 )
-from entity_env.kinds.answers import AnswerForm, answer_forms
-from entity_env.kinds.continuous import check_numbers
+from entity_env.kinds.answers import AnswerForm
+from entity_env.kinds.table import answer_forms
 from entity_env.spaces import ActionName, ActionSpace
 
 __all__ = ["check_actions"]
@@ -113,15 +106,8 @@ def _checked(
     _check_shape(name, chosen, counts, form.width, environments)
     if chosen.items() == 0:
         return _nothing(mask, form, counts)  # which certainly has the right width
-    if isinstance(mask, VecContinuousActionMask):
-        numbers: Any = chosen.as_array()
-        check_numbers(name, numbers, mask, _Place(mask.actors, environments))
-        return chosen
-    flat: Any = chosen.as_array()[:, 0]
-    if isinstance(mask, VecCategoricalActionMask):
-        _check_choices(name, flat, mask, environments)
-    else:
-        _check_selected(name, flat, mask, environments)
+    answers: Any = chosen.as_array()
+    mask.check(name, answers, partial(_place, mask.actors, environments))
     return chosen
 
 
@@ -162,75 +148,7 @@ def _check_shape(
         )
 
 
-def _check_choices(
-    name: str, flat: npt.NDArray[np.int64], mask: VecCategoricalActionMask, environments: _Numbers
-) -> None:
-    allowed = mask.mask.as_array()
-    choices = mask.mask.size2()
-    inside = flat.view(np.uint64) < choices  # what is negative is huge there
-    if not every(inside):
-        first = int(np.argmin(inside))
-        raise ActionIndexError(
-            f"action {name!r} has no choice {flat[first]}",
-            expected=f"a whole number from 0 to {choices - 1}",
-            received=flat[first],
-            where=f"environment {environments[_rows(mask.actors)[first]]}",
-        )
-    legal = allowed.take(np.arange(0, len(flat) * choices, choices) + flat)
-    if not every(legal):
-        first = int(np.argmin(legal))
-        raise MaskedActionError(
-            f"action {name!r}: choice {flat[first]} is masked",
-            expected=f"one of {np.flatnonzero(allowed[first]).tolist()}",
-            received=flat[first],
-            where=f"environment {environments[_rows(mask.actors)[first]]}",
-        )
-
-
-def _check_selected(
-    name: str,
-    flat: npt.NDArray[np.int64],
-    mask: VecSelectEntityActionMask,
-    environments: _Numbers,
-) -> None:
-    """Each selected entity must be an actee of its frame, and allowed for its actor."""
-    if len(flat) == 0:
-        return
-    rows, actee_counts = _rows(mask.actors), mask.actees.size1()
-    actees = mask.actees.as_array()[:, 0]
-    # All pairs, frame by frame and actor by actor: the order of the pair mask.
-    pairs_of_actor = actee_counts[rows]
-    actor = np.repeat(np.arange(len(flat)), pairs_of_actor)
-    first_pair = np.cumsum(pairs_of_actor) - pairs_of_actor
-    first_actee = (np.cumsum(actee_counts) - actee_counts)[rows]
-    actee = np.arange(len(actor)) - first_pair[actor] + first_actee[actor]
-    hit = actees[actee] == flat[actor]
-    if mask.mask is not None:
-        hit &= mask.mask.as_array()[:, 0]
-    found = np.zeros(len(flat), dtype=np.bool_)
-    found[actor[hit]] = True
-    if not every(found):
-        first = int(np.argmin(found))
-        options = actees[actee[actor == first]].tolist()
-        kind = MaskedActionError if flat[first] in options else ActionIndexError
-        raise kind(
-            f"action {name!r}: entity {flat[first]} cannot be selected",
-            expected=f"the index of an actee that is allowed: among {shorten(options)}",
-            received=flat[first],
-            where=f"environment {environments[rows[first]]}",
-        )
-
-
-class _Place:
-    """The place of an actor, by its place among all actors."""
-
-    def __init__(self, actors: RaggedBufferI64, environments: _Numbers) -> None:
-        self._actors, self._environments = actors, environments
-
-    def __call__(self, actor: int) -> str:
-        return f"environment {self._environments[int(_rows(self._actors)[actor])]}"
-
-
-def _rows(actors: RaggedBufferI64) -> npt.NDArray[np.int64]:
-    """The row of each actor. Shape: (A,)."""
-    return np.repeat(np.arange(actors.size0()), actors.size1())
+def _place(actors: RaggedBufferI64, environments: _Numbers, actor: int) -> str:
+    """Where an actor is, by its place among all actors."""
+    rows = np.repeat(np.arange(actors.size0()), actors.size1())
+    return f"environment {environments[int(rows[actor])]}"

@@ -1,4 +1,4 @@
-"""Reads the masks of one action in many frames at once: actors by index, choices as booleans.
+"""Reads who acts in many frames at once: entities by index.
 
 The rules are those of ``feature_columns.py``: common shapes only, and whatever is raised leaves the
 answer to ``FrameReader``.
@@ -7,7 +7,6 @@ answer to ``FrameReader``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from types import NoneType
 from typing import Any
@@ -15,36 +14,14 @@ from typing import Any
 import numpy as np
 
 from entity_env.batching.feature_columns import Ids, pick
-from entity_env.batching.feature_tables import (
-    ARRAYS,
-    Bools,
-    Ints,
-    UnusualError,
-    are_given,
-    boolean_table,
-    booleans,
-    sizes,
-)
-from entity_env.batching.features import LISTS, every, is_masked
-from entity_env.observation import (
-    CategoricalActionMask,
-    ContinuousActionMask,
-    GlobalCategoricalActionMask,
-    GlobalContinuousActionMask,
-    SelectEntityActionMask,
-)
+from entity_env.batching.feature_tables import ARRAYS, Bools, Ints, UnusualError, sizes
+from entity_env.batching.features import LISTS, every
 from entity_env.spaces import ActionName, EntityName
 
-__all__ = ["CategoricalColumn", "ContinuousColumn", "Layout", "SelectColumn"]
+__all__ = ["Given", "Layout", "picked"]
 
 Given = Sequence[Mapping[ActionName, Any]]
 """What each frame gives as its action masks."""
-
-_NO_ACTOR = CategoricalActionMask(actor_types=())
-_NO_SELECTOR = SelectEntityActionMask(actor_types=(), actee_types=())
-_NO_PLAYER = GlobalCategoricalActionMask()
-_NO_SETTER = ContinuousActionMask(actor_types=())
-_NO_SETTING_PLAYER = GlobalContinuousActionMask()
 
 
 class Layout:
@@ -93,6 +70,11 @@ class Layout:
         if shown is not None and not every(shown[indices + self.first.repeat(lengths)]):
             raise UnusualError
         return indices, lengths
+
+    def players(self, masks: list[Any], nobody: object) -> tuple[Ints, Ints]:
+        """The players of the frames whose mask is not ``nobody``, as ``entities`` gives actors."""
+        there = np.array([mask is not nobody for mask in masks], np.bool_)
+        return self.totals[there], there.astype(np.int64)
 
     def _of_types(self, types: list[Any]) -> tuple[Ints, Ints]:
         if not set(map(type, types)) <= LISTS | {NoneType}:
@@ -150,171 +132,12 @@ class Layout:
         return shown
 
 
-@dataclass(slots=True)
-class CategoricalColumn:
-    """Who picks a choice in each frame.
-
-    Args:
-        actors: Entity indices within the frame. Shape: (A,).
-        lengths: The number of actors of each frame. Shape: (B,).
-        mask: Shape: (A, C).
-    """
-
-    actors: Ints
-    lengths: Ints
-    mask: Bools
-
-    @classmethod
-    def of(cls, given: Given, name: ActionName, choices: int, layout: Layout) -> CategoricalColumn:
-        """Read the masks of a categorical action."""
-        masks = pick(given, name, _NO_ACTOR)
-        if set(map(type, masks)) != {CategoricalActionMask}:
-            raise UnusualError
-        actors, lengths = layout.entities(
-            [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
-        )
-        rows = [mask.mask for mask in masks]
-        return cls(actors, lengths, _choices(rows, len(actors), lengths, choices))
-
-    @classmethod
-    def of_players(
-        cls, given: Given, name: ActionName, choices: int, layout: Layout
-    ) -> CategoricalColumn:
-        """Read the masks of a global action: its actor stands after the entities of the frame."""
-        masks = pick(given, name, _NO_PLAYER)
-        if set(map(type, masks)) != {GlobalCategoricalActionMask}:
-            raise UnusualError
-        there = np.array([mask is not _NO_PLAYER for mask in masks], np.bool_)
-        rows = [
-            () if mask is _NO_PLAYER else None if mask.mask is None else (mask.mask,)
-            for mask in masks
-        ]
-        actors, lengths = layout.totals[there], there.astype(np.int64)
-        return cls(actors, lengths, _choices(rows, len(actors), lengths, choices))
-
-
-@dataclass(slots=True)
-class ContinuousColumn:
-    """Who sets numbers in each frame.
-
-    Args:
-        actors: Entity indices within the frame. Shape: (A,).
-        lengths: The number of actors of each frame. Shape: (B,).
-    """
-
-    actors: Ints
-    lengths: Ints
-
-    @classmethod
-    def of(cls, given: Given, name: ActionName, layout: Layout) -> ContinuousColumn:
-        """Read the masks of a continuous action."""
-        masks = pick(given, name, _NO_SETTER)
-        if set(map(type, masks)) != {ContinuousActionMask}:
-            raise UnusualError
-        return cls(
-            *layout.entities(
-                [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
-            )
-        )
-
-    @classmethod
-    def of_players(cls, given: Given, name: ActionName, layout: Layout) -> ContinuousColumn:
-        """Read the masks of a global one: its actor stands after the entities of the frame."""
-        masks = pick(given, name, _NO_SETTING_PLAYER)
-        if set(map(type, masks)) != {GlobalContinuousActionMask}:
-            raise UnusualError
-        there = np.array([mask is not _NO_SETTING_PLAYER for mask in masks], np.bool_)
-        return cls(layout.totals[there], there.astype(np.int64))
-
-
-@dataclass(slots=True)
-class SelectColumn:
-    """Who selects whom in each frame.
-
-    Args:
-        actors: Entity indices within the frame. Shape: (A,).
-        lengths: The number of actors of each frame. Shape: (B,).
-        actees: Entity indices within the frame. Shape: (E,).
-        actee_lengths: The number of actees of each frame. Shape: (B,).
-        mask: For each frame its pairs, actor by actor. Shape: (P,). None where all are allowed.
-    """
-
-    actors: Ints
-    lengths: Ints
-    actees: Ints
-    actee_lengths: Ints
-    mask: Bools | None
-
-    @classmethod
-    def of(cls, given: Given, name: ActionName, layout: Layout) -> SelectColumn:
-        """Read the masks of a select-entity action."""
-        masks = pick(given, name, _NO_SELECTOR)
-        if set(map(type, masks)) != {SelectEntityActionMask}:
-            raise UnusualError
-        actors, lengths = layout.entities(
-            [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
-        )
-        actees, actee_lengths = layout.entities(
-            [mask.actee_ids for mask in masks], [mask.actee_types for mask in masks]
-        )
-        # Where there is nothing to select, nobody acts; where nobody acts, nothing is selected.
-        both = (lengths > 0) & (actee_lengths > 0)
-        if not every(both):
-            actors = actors[both.repeat(lengths)]
-            actees = actees[both.repeat(actee_lengths)]
-            lengths, actee_lengths = lengths * both, actee_lengths * both
-        pairs = [
-            mask.mask if there else None for mask, there in zip(masks, both.tolist(), strict=True)
-        ]
-        return cls(actors, lengths, actees, actee_lengths, _pairs(pairs, lengths, actee_lengths))
-
-
-def _choices(masks: Sequence[Any], actors: int, lengths: Ints, choices: int) -> Bools:
-    """The masks of all actors, (A, C); each leaves a choice."""
-    kinds = set(map(type, masks))
-    if kinds == {NoneType}:
-        return np.ones((actors, choices), np.bool_)
-    counts = lengths.tolist()
-    if not kinds <= ARRAYS | {NoneType}:
+def picked(given: Given, name: ActionName, nobody: object, kind: type) -> list[Any]:
+    """The masks of an action in many frames; ``nobody`` where a frame has none."""
+    masks = pick(given, name, nobody)
+    if set(map(type, masks)) != {kind}:
         raise UnusualError
-    if NoneType in kinds:
-        everything = [True] * choices
-        masks = [
-            [everything] * count if mask is None else mask
-            for mask, count in zip(masks, counts, strict=True)
-        ]
-        kinds = kinds - {NoneType} | {list}
-    if list(map(len, masks)) != counts:
-        raise UnusualError
-    if not actors:
-        return np.zeros((0, choices), np.bool_)
-    if 0 in counts:
-        masks = [mask for mask in masks if len(mask)]
-    allowed = boolean_table(masks, kinds, choices)
-    # Across the rows NumPy looks for a choice twice as fast as along each of them.
-    if not every(np.logical_or.reduce(np.ascontiguousarray(allowed.T))):
-        raise UnusualError
-    return allowed
-
-
-def _pairs(masks: Sequence[Any], actors: Ints, actees: Ints) -> Bools | None:
-    """The masks of all pairs, (P,); each leaves its actor an actee."""
-    if not are_given(masks):
-        return None
-    if any(map(is_masked, masks)):
-        raise UnusualError
-    shapes = list(zip(actors.tolist(), actees.tolist(), strict=True))
-    parts = [
-        np.ones(shape, np.bool_) if mask is None else np.array(mask)
-        for mask, shape in zip(masks, shapes, strict=True)
-    ]
-    if [part.shape for part in parts] != shapes:
-        raise UnusualError
-    allowed = booleans(np.concatenate([part.ravel() for part in parts if part.size]))
-    options = actees.repeat(actors)  # of each actor; at least one
-    if not every(np.logical_or.reduceat(allowed, options.cumsum() - options)):
-        raise UnusualError
-    return allowed
+    return masks
 
 
 def _ranges(starts: Ints, counts: Ints) -> tuple[Ints, Ints]:

@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from entity_env.batching.features import check_values, feature_rows, is_listed, numbers
 from entity_env.batching.frame import Actors, Frame
+from entity_env.batching.grids import cell_ids, grid_rows, with_ids, with_mask, with_silent_cells
 from entity_env.batching.masks import ONCE_ONLY, MaskReader, bool_array
 from entity_env.batching.step_results import read_end, read_metrics, read_reward
 from entity_env.errors import (
+    ActionMaskError,
     DuplicateIdError,
     EntityEnvError,
     FeatureShapeError,
@@ -25,11 +27,13 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
+from entity_env.kinds.table import kind_of
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
     EntityName,
+    Grid,
     ObsSpace,
     check_action_space,
     feature_name,
@@ -54,6 +58,7 @@ class FrameReader:
                 received=shorten(obs_space),
             )
         self.obs_space = obs_space
+        self.grids = obs_space.grids
         self.action_space = check_action_space(action_space)
 
     def read(self, observation: Observation) -> Frame:
@@ -98,7 +103,9 @@ class FrameReader:
         given = _mapping("features", observation.features)
         self._check_types("features", given)
         return {
-            name: feature_rows(f"entity type {name!r}", given.get(name), entity.features)
+            name: grid_rows(f"entity type {name!r}", given.get(name), entity)
+            if isinstance(entity, Grid)
+            else feature_rows(f"entity type {name!r}", given.get(name), entity.features)
             for name, entity in self.obs_space.entities.items()
         }
 
@@ -127,6 +134,11 @@ class FrameReader:
         taken: list[EntityID] = []
         for name, rows in features.items():
             own = given.get(name)
+            if name in self.grids:
+                if own is not None:
+                    raise with_ids(name, own)
+                if self.grids[name].cells and len(rows):
+                    own = cell_ids(name, self.grids[name])
             if own is None:
                 ids.extend([None] * len(rows))
                 continue
@@ -150,6 +162,8 @@ class FrameReader:
         for name, mask in given.items():
             if mask is None:
                 continue
+            if name in self.grids:
+                raise with_mask(name, mask)
             masks[name] = bool_array(f"visible[{name!r}]", mask, VisibilityError)
             expected = (len(features[name]),)
             if masks[name].shape != expected:
@@ -169,9 +183,10 @@ class FrameReader:
         index_of: dict[EntityID, int],
     ) -> dict[ActionName, Actors]:
         given = _mapping("actions", observation.actions)
+        counts = {name: len(rows) for name, rows in features.items()}
         reader = MaskReader(
-            counts={name: len(rows) for name, rows in features.items()},
-            visible=visible,
+            counts=counts,
+            visible=with_silent_cells(visible, counts, self.grids) if self.grids else visible,
             ids=ids,
             index_of=index_of,
         )
@@ -183,7 +198,15 @@ class FrameReader:
                     options=self.action_space,
                     hint=nearest(name, self.action_space),
                 )
-            actors = reader.read(name, mask, self.action_space[name])
+            space = self.action_space[name]
+            kind = kind_of(space)
+            if not isinstance(mask, kind.mask):
+                raise ActionMaskError(
+                    f"action {name!r} has a mask of the wrong class",
+                    expected=kind.mask.__name__,
+                    received=shorten(mask),
+                )
+            actors = kind.read(reader, name, mask, space)
             if actors is not None:
                 actions[name] = actors
         return actions

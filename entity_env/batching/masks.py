@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.features import every, in_list, is_listed, is_masked, odd_part
-from entity_env.batching.frame import Actors, CategoricalActors, SelectActors, entity_name
+from entity_env.batching.frame import entity_name
 from entity_env.errors import (
     ActionMaskError,
     ActorError,
@@ -25,38 +25,13 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.kinds.continuous import ContinuousActors
-from entity_env.observation import (
-    CategoricalActionMask,
-    ContinuousActionMask,
-    EntityID,
-    GlobalCategoricalActionMask,
-    GlobalContinuousActionMask,
-    SelectEntityActionMask,
-)
-from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
-    ActionSpace,
-    CategoricalActionSpace,
-    ContinuousActionSpace,
-    EntityName,
-    GlobalCategoricalActionSpace,
-    GlobalContinuousActionSpace,
-    SelectEntityActionSpace,
-)
+from entity_env.observation import EntityID
+from entity_env.spaces import EntityName
 
 __all__ = ["ONCE_ONLY", "MaskReader", "bool_array"]
 
 ONCE_ONLY = "list(...) makes a list of it; what can be read only once is gone when it is read again"
 """The hint for generators in the place of lists."""
-
-_MASK_OF = {
-    CategoricalActionSpace: CategoricalActionMask,
-    SelectEntityActionSpace: SelectEntityActionMask,
-    GlobalCategoricalActionSpace: GlobalCategoricalActionMask,
-    ContinuousActionSpace: ContinuousActionMask,
-    GlobalContinuousActionSpace: GlobalContinuousActionMask,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,62 +50,18 @@ class MaskReader:
     ids: Sequence[EntityID]
     index_of: Mapping[EntityID, int]
 
-    def read(self, name: str, mask: object, space: ActionSpace) -> Actors | None:
-        """The actors of one action, or None where nobody can take it."""
-        if not isinstance(mask, _MASK_OF[type(space)]):
-            raise ActionMaskError(
-                f"action {name!r} has a mask of the wrong class",
-                expected=_MASK_OF[type(space)].__name__,
-                received=shorten(mask),
-            )
-        if isinstance(space, SelectEntityActionSpace):
-            return self._select(name, mask)
-        if isinstance(space, CONTINUOUS_ACTIONS):
-            return self._continuous(name, mask, space)
-        if isinstance(space, GlobalCategoricalActionSpace):
-            actors = [len(self.ids)]
-            values = mask.mask  # type: ignore[attr-defined]
-            shaped = None if values is None else self._of_one(name, values, len(space))
-        else:
-            actors = self._entities(name, "actor", mask.actor_ids, mask.actor_types)  # type: ignore[attr-defined]
-            shaped = mask.mask  # type: ignore[attr-defined]
-        allowed = self._mask(name, shaped, actors, len(space), "choices")
-        if not actors:
-            return None
-        if allowed is None:
-            allowed = np.ones((len(actors), len(space)), dtype=np.bool_)
-        return CategoricalActors(np.array(actors, dtype=np.int64), allowed)
+    def entities(self, action: str, role: str, ids: Any, types: Any) -> list[int]:
+        """The entities that a mask names by ``ids`` or ``types``; with neither, all of them.
 
-    @staticmethod
-    def _of_one(action: str, mask: object, width: int) -> npt.NDArray[np.bool_]:
-        """The mask (width,) or (1, width) of an action that has a single actor as (1, width)."""
-        values = bool_array(f"the mask of action {action!r}", mask, MaskTypeError)
-        if values.shape not in ((width,), (1, width)):
-            raise MaskShapeError(
-                f"the mask of action {action!r} has the wrong shape",
-                expected=f"({width} choices,) or (1, {width} choices)",
-                received=f"shape {values.shape}",
-            )
-        return values.reshape(1, width)
+        Args:
+            action: The name of the action.
+            role: What they are in it: ``actor``, or ``actee``.
+            ids: Their ids.
+            types: Their types.
 
-    def _continuous(self, name: str, mask: Any, space: ActionSpace) -> ContinuousActors | None:
-        if isinstance(space, GlobalContinuousActionSpace):
-            actors = [len(self.ids)]
-        else:
-            actors = self._entities(name, "actor", mask.actor_ids, mask.actor_types)
-        return ContinuousActors(np.array(actors, np.int64)) if actors else None
-
-    def _select(self, name: str, mask: Any) -> SelectActors | None:
-        actors = self._entities(name, "actor", mask.actor_ids, mask.actor_types)
-        actees = self._entities(name, "actee", mask.actee_ids, mask.actee_types)
-        if not actors or not actees:
-            return None
-        allowed = self._mask(name, mask.mask, actors, len(actees), "actees")
-        return SelectActors(
-            np.array(actors, dtype=np.int64), np.array(actees, dtype=np.int64), allowed
-        )
-
-    def _entities(self, action: str, role: str, ids: Any, types: Any) -> list[int]:
+        Raises:
+            ActionMaskError, ActorError, IdError, VisibilityError: Names that are wrong.
+        """
         if ids is not None:
             indices = [self._index(action, role, entity) for entity in _listed(action, role, ids)]
         elif types is not None:
@@ -196,13 +127,25 @@ class MaskReader:
             if not shown[index]:
                 raise VisibilityError(
                     f"action {action!r}: {self._name(role, index)} is hidden",
-                    expected=f"{role}s that the policy can see",
+                    expected=f"{role}s that the policy can see, and no cells of a Grid that is "
+                    "declared without cells=True",
                 )
 
-    def _mask(
+    def allowed(
         self, action: str, mask: object, actors: Sequence[int], width: int, columns: str
     ) -> npt.NDArray[np.bool_] | None:
-        """The mask as (actors, width) booleans with at least one True in each row."""
+        """The mask as (actors, width) booleans with at least one True in each row.
+
+        Args:
+            action: The name of the action.
+            mask: What is given; None allows everything.
+            actors: The indices of the actors.
+            width: The number of columns.
+            columns: What these are, for errors.
+
+        Raises:
+            MaskTypeError, MaskShapeError, EmptyMaskError: Something else is given.
+        """
         if mask is None:
             return None
         values = bool_array(f"the mask of action {action!r}", mask, MaskTypeError)

@@ -13,18 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.actions import (
-    Action,
-    CategoricalAction,
-    GlobalCategoricalAction,
-    SelectEntityAction,
-)
-from entity_env.batching.actor_columns import (
-    CategoricalColumn,
-    ContinuousColumn,
-    Layout,
-    SelectColumn,
-)
+from entity_env.actions import Action
+from entity_env.batching.actor_columns import Layout
 from entity_env.batching.feature_columns import (
     Ids,
     Outcome,
@@ -36,32 +26,24 @@ from entity_env.batching.feature_columns import (
 from entity_env.batching.feature_tables import Bools, Floats, Ints, UnusualError
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.grids import add_cells, grid_column, with_silent_cells
 from entity_env.batching.ragged import (
     ActionBuffer,
     RaggedBufferBool,
     RaggedBufferF32,
-    RaggedBufferI64,
 )
 from entity_env.batching.step_results import is_over, is_true
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecCategoricalActionMask,
-    VecObs,
-    VecSelectEntityActionMask,
-    batch_frames,
-)
+from entity_env.batching.vec_obs import VecObs, batch_frames
 from entity_env.errors import EntityEnvError
-from entity_env.kinds.continuous import VecContinuousActionMask, answered, bounds_of
+from entity_env.kinds.kind import Asked
+from entity_env.kinds.table import kind_of
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
-    GLOBAL_ACTIONS,
     ActionName,
     ActionSpace,
     EntityName,
-    GlobalCategoricalActionSpace,
+    Grid,
     ObsSpace,
-    SelectEntityActionSpace,
 )
 
 __all__ = ["RowReader", "Rows", "ended_rows"]
@@ -99,45 +81,11 @@ class Rows:
         rows: list[dict[ActionName, Action]] = [{} for _ in range(len(self.obs))]
         for name, space in action_space.items():
             actors = self.obs.action_masks[name].actors
-            lengths = actors.size1()
-            if isinstance(space, CONTINUOUS_ACTIONS):
-                self._set_numbers(rows, name, isinstance(space, GLOBAL_ACTIONS), chosen[name])
-                continue
-            indices: Ints = chosen[name].as_array()[:, 0]  # type: ignore[assignment]
-            if isinstance(space, GlobalCategoricalActionSpace):
-                players = np.flatnonzero(lengths).tolist()
-                for row, index in zip(players, indices.tolist(), strict=True):
-                    rows[row][name] = GlobalCategoricalAction(index, space.index_to_label[index])
-                continue
-            ends = lengths.cumsum().tolist()
-            first = self.first.repeat(lengths)
-            names = self._ids_of(actors.as_array()[:, 0] + first)
-            begins = [0, *ends]
-            if isinstance(space, SelectEntityActionSpace):
-                selected = self._ids_of(indices + first)
-                for own, i, k in zip(rows, begins, ends, strict=False):
-                    own[name] = SelectEntityAction(names[i:k], selected[i:k])
-            else:
-                labels = space.index_to_label
-                for own, i, k in zip(rows, begins, ends, strict=False):
-                    own[name] = CategoricalAction(names[i:k], indices[i:k], labels)
+            kind, lengths = kind_of(space), actors.size1()
+            indices = actors.as_array()[:, 0]
+            asked = Asked.of(indices, lengths, self.ids, self.first, kind.is_global)
+            kind.act(rows, name, space, chosen[name].as_array(), asked)
         return rows
-
-    def _set_numbers(
-        self, rows: list[dict[ActionName, Action]], name: str, is_global: bool, chosen: Any
-    ) -> None:
-        """Add the numbers of a continuous action to the actions of each row."""
-        actors = self.obs.action_masks[name].actors
-        lengths, ids = actors.size1(), list[EntityID]()
-        if not is_global:
-            ids = self._ids_of(actors.as_array()[:, 0] + self.first.repeat(lengths))
-        every = answered(is_global, ids, chosen.as_array(), lengths)
-        for own, action in zip(rows, every, strict=True):
-            if action is not None:
-                own[name] = action
-
-    def _ids_of(self, entities: Ints) -> list[EntityID]:
-        return list(map(self.ids.__getitem__, entities.tolist()))
 
 
 class RowReader:
@@ -178,7 +126,9 @@ class RowReader:
 
     def _read(self, observations: Sequence[Observation]) -> Rows:
         parts = _Parts.of(observations, self.obs_space, self._types)
-        layout = Layout(parts.lengths, parts.visible, parts.ids)
+        grids = self._reader.grids
+        shown = with_silent_cells(parts.visible, parts.lengths, grids) if grids else parts.visible
+        layout = Layout(parts.lengths, shown, parts.ids)
         outcome = parts.outcome
         given: list[Any] = [observation.actions for observation in observations]
         if outcome.done.any():  # nobody can take actions of a finished episode
@@ -190,7 +140,8 @@ class RowReader:
                 for name, values in parts.features.items()
             },
             action_masks={
-                name: _mask(given, name, space, layout) for name, space in self.action_space.items()
+                name: kind_of(space).read_rows(given, name, space, layout)
+                for name, space in self.action_space.items()
             },
             reward=outcome.rewards.astype(np.float32),
             done=outcome.done,
@@ -269,12 +220,19 @@ class _Parts:
             all_dicts(part, types)
         with np.errstate(over="ignore"):  # once, not for each type
             columns = {
-                name: feature_column(given, name, entity.features)
+                name: grid_column(given, name, entity)
+                if isinstance(entity, Grid)
+                else feature_column(given, name, entity.features)
                 for name, entity in space.entities.items()
             }
         lengths = {name: own for name, (_, own) in columns.items()}
+        grids = space.grids
+        if grids:
+            ids = add_cells(ids, lengths, grids)
         visible = {}
         if any(shown):
+            if grids and not set().union(*shown).isdisjoint(grids):
+                raise UnusualError
             for name, own in lengths.items():
                 column = visible_column(shown, name, own)
                 if column is not None:
@@ -290,33 +248,3 @@ class _Parts:
             ids=Ids.of(ids, lengths),
             outcome=Outcome.of(observations),
         )
-
-
-def _mask(
-    given: Sequence[Mapping[ActionName, Any]], name: ActionName, space: ActionSpace, layout: Layout
-) -> VecActionMask:
-    """The masks of one action in all rows."""
-    if isinstance(space, SelectEntityActionSpace):
-        who = SelectColumn.of(given, name, layout)
-        pairs = None
-        if who.mask is not None:
-            counts = who.lengths * who.actee_lengths
-            pairs = RaggedBufferBool.from_flattened(who.mask[:, None], counts)
-        return VecSelectEntityActionMask(
-            actors=RaggedBufferI64.from_flattened(who.actors[:, None], who.lengths),
-            actees=RaggedBufferI64.from_flattened(who.actees[:, None], who.actee_lengths),
-            mask=pairs,
-        )
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        is_player = isinstance(space, GLOBAL_ACTIONS)
-        read = ContinuousColumn.of_players if is_player else ContinuousColumn.of
-        setters = read(given, name, layout)
-        buffer = RaggedBufferI64.from_flattened(setters.actors[:, None], setters.lengths)
-        return VecContinuousActionMask(buffer, *bounds_of(space))
-    is_global = isinstance(space, GlobalCategoricalActionSpace)
-    of = CategoricalColumn.of_players if is_global else CategoricalColumn.of
-    column = of(given, name, len(space), layout)
-    return VecCategoricalActionMask(
-        actors=RaggedBufferI64.from_flattened(column.actors[:, None], column.lengths),
-        mask=RaggedBufferBool.from_flattened(column.mask, column.lengths),
-    )

@@ -11,22 +11,18 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.arguments import unknown_argument
+from entity_env.arguments import fill
 from entity_env.batching.features import is_listed
-from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
+from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32
 from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
-from entity_env.kinds.continuous import VecContinuousActionMask, pack_actors
+from entity_env.kinds.categorical import VecCategoricalActionMask
+from entity_env.kinds.continuous import VecContinuousActionMask
+from entity_env.kinds.select_entity import VecSelectEntityActionMask
+from entity_env.kinds.table import kind_of
 from entity_env.observation import Observation
-from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
-    ActionName,
-    ActionSpace,
-    EntityName,
-    ObsSpace,
-    SelectEntityActionSpace,
-)
+from entity_env.spaces import ActionName, ActionSpace, EntityName, ObsSpace
 
 __all__ = [
     "VecActionMask",
@@ -44,50 +40,6 @@ __all__ = [
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 """Stands for an empty dict of one's own."""
-
-
-@dataclass(frozen=True)
-class VecCategoricalActionMask:
-    """The actors of a categorical action in each frame, and their choices.
-
-    A global action has one actor in each frame where it is available; its index is the number of
-    entities of that frame.
-
-    Args:
-        actors: Entity indices within the frame. Shape: (B, A, 1).
-        mask: Shape: (B, A, C), True = allowed.
-    """
-
-    actors: RaggedBufferI64
-    mask: RaggedBufferBool
-
-    def __init__(self, actors: RaggedBufferI64, mask: RaggedBufferBool, **unknown: Any) -> None:
-        _set(self, {"actors": actors, "mask": mask}, unknown)
-
-
-@dataclass(frozen=True)
-class VecSelectEntityActionMask:
-    """The actors of a select-entity action in each frame, and whom they can select.
-
-    Args:
-        actors: Entity indices within the frame. Shape: (B, A, 1).
-        actees: Entity indices within the frame. Shape: (B, E, 1).
-        mask: For each frame its A * E pairs, actor by actor. Shape: (B, A * E, 1). None where
-            every actor can select every actee.
-    """
-
-    actors: RaggedBufferI64
-    actees: RaggedBufferI64
-    mask: RaggedBufferBool | None = None
-
-    def __init__(
-        self,
-        actors: RaggedBufferI64,
-        actees: RaggedBufferI64,
-        mask: RaggedBufferBool | None = None,
-        **unknown: Any,
-    ) -> None:
-        _set(self, {"actors": actors, "actees": actees, "mask": mask}, unknown)
 
 
 VecActionMask: TypeAlias = Union[
@@ -158,7 +110,7 @@ class VecObs:
             "final": final,
             "rows": all_rows(len(reward)) if rows is None else rows,
         }
-        _set(self, given, unknown)
+        fill(ObservationError, self, given, unknown)
 
     def __len__(self) -> int:
         """The number of rows R."""
@@ -168,13 +120,6 @@ class VecObs:
     def num_frames(self) -> int:
         """The number of frames B: of rows that must decide."""
         return len(self.rows)
-
-
-def _set(made: object, given: dict[str, Any], unknown: dict[str, Any]) -> None:
-    """Fill a new frozen dataclass: in one go, since a step of compiled rows takes microseconds."""
-    if unknown:
-        raise unknown_argument(ObservationError, type(made).__name__, unknown, given)
-    made.__dict__.update(given)
 
 
 @lru_cache(maxsize=64)
@@ -244,7 +189,10 @@ def batch_frames(
             )
             for name, entity in obs_space.entities.items()
         },
-        action_masks={name: _mask(frames, name, space) for name, space in action_space.items()},
+        action_masks={
+            name: kind_of(space).pack([frame.actions.get(name) for frame in frames], space)
+            for name, space in action_space.items()
+        },
         reward=np.array([f.reward for f in frames], dtype=np.float32),
         done=np.array([f.done for f in frames], dtype=np.bool_),
         truncated=np.array([f.truncated for f in frames], dtype=np.bool_),
@@ -270,43 +218,6 @@ def _no_rows(width: int) -> npt.NDArray[np.float32]:
     return np.zeros((0, width), dtype=np.float32)
 
 
-def _mask(frames: Sequence[Frame], name: ActionName, space: ActionSpace) -> VecActionMask:
-    if isinstance(space, SelectEntityActionSpace):
-        return _select(frames, name)
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        actors: list[Any] = [frame.actions.get(name) for frame in frames]
-        return pack_actors(actors, space)
-    return _categorical(frames, name, len(space))
-
-
-def _categorical(
-    frames: Sequence[Frame], name: ActionName, choices: int
-) -> VecCategoricalActionMask:
-    none = CategoricalActors(_NO_ACTORS, np.zeros((0, choices), dtype=np.bool_))
-    parts: list[Any] = [f.actions.get(name, none) for f in frames]
-    return VecCategoricalActionMask(
-        actors=_ragged(RaggedBufferI64, [p.actors for p in parts], np.int64, 1),
-        mask=_ragged(RaggedBufferBool, [p.mask for p in parts], np.bool_, choices),
-    )
-
-
-def _select(frames: Sequence[Frame], name: ActionName) -> VecSelectEntityActionMask:
-    none = SelectActors(_NO_ACTORS, _NO_ACTORS, None)
-    parts: list[Any] = [f.actions.get(name, none) for f in frames]
-    mask = None
-    if any(p.mask is not None for p in parts):
-        pairs = [
-            np.ones(len(p.actors) * len(p.actees), np.bool_) if p.mask is None else p.mask.ravel()
-            for p in parts
-        ]
-        mask = _ragged(RaggedBufferBool, pairs, np.bool_, 1)
-    return VecSelectEntityActionMask(
-        actors=_ragged(RaggedBufferI64, [p.actors for p in parts], np.int64, 1),
-        actees=_ragged(RaggedBufferI64, [p.actees for p in parts], np.int64, 1),
-        mask=mask,
-    )
-
-
 def _visible(frames: Sequence[Frame], obs_space: ObsSpace) -> dict[EntityName, RaggedBufferBool]:
     hiding = [frame for frame in frames if frame.visible]
     if not hiding:
@@ -321,6 +232,3 @@ def _visible(frames: Sequence[Frame], obs_space: ObsSpace) -> dict[EntityName, R
         for name in obs_space.entities
         if any(name in f.visible and not f.visible[name].all() for f in hiding)
     }
-
-
-_NO_ACTORS = np.zeros(0, dtype=np.int64)

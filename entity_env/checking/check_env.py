@@ -22,15 +22,17 @@ import numpy as np
 
 from entity_env.batching.vec_obs import VecObs
 from entity_env.checking.check_notes import Seen, notes_of
+from entity_env.checking.check_seats import BetweenSeats, OutOfTurn, notes_of_seats
 from entity_env.checking.check_state import check_state
 from entity_env.checking.check_tools import COPIES, Between, check_spaces, difference, pack_obs
-from entity_env.command_line import environment_from_words, version_text
-from entity_env.environment import Environment
+from entity_env.command_line import game_from_words, version_text
+from entity_env.environment import Environment, Playable
 from entity_env.errors import (
     DeterminismError,
     EntityEnvError,
     EnvironmentFailedError,
     ObservationError,
+    SeatError,
     SettingError,
     shorten,
 )
@@ -38,6 +40,9 @@ from entity_env.own_methods import OwnMethodWarning
 from entity_env.player.episodes import random_policy
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv, check_count
+from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.seats.peeked import Peeked
+from entity_env.seats.seat_rows import SeatRows
 
 __all__ = ["Checked", "check_env"]
 
@@ -47,7 +52,6 @@ _MOST_STEPS = 300
 """Steps for each episode asked for; games that go on longer are cut off."""
 _LOOK_EVERY = 7
 """Pictures are slow: not every step is drawn."""
-CreateEnv = Callable[[], Environment]
 
 
 @dataclass(frozen=True)
@@ -65,17 +69,23 @@ class Checked:
     notes: tuple[str, ...]
 
 
-def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) -> Checked:
+def check_env(
+    env: Callable[[], Environment | MultiPlayerEnvironment] | Environment | MultiPlayerEnvironment,
+    episodes: int = 3,
+    seed: int = 0,
+) -> Checked:
     """Play random episodes and raise the first mistake that they show.
 
     Spaces are constant; observations and masks are valid; every allowed action is accepted; one
     seed gives one game; observations share no memory with the environment; a saved state, where
     there is one, is JSON and continues the same game; pictures have the right shape; drawing
-    changes nothing; closing twice is fine. Returns what was played when all is well.
+    changes nothing; closing twice is fine. Of a game of several players: its seats and teams are
+    constant; who is in the game is asked again or let go; each seat has an observation of its own;
+    whoever acts out of turn changes nothing. Returns what was played when all is well.
 
     Args:
-        env: A class or function that makes one environment, and is called several times; or an
-            environment, which is copied and itself left alone.
+        env: A class or function that makes one environment or one game, and is called several
+            times; or an environment, which is copied and itself left alone.
         episodes: The least number of episodes of each game.
         seed: Seeds the environment and the random actions.
 
@@ -83,14 +93,20 @@ def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) ->
         EntityEnvError: A subclass of it that names the mistake.
     """
     check_count("number of episodes", episodes, error=SettingError)
-    create_env = _copies_of(env) if isinstance(env, Environment) else env
-    made: list[Environment] = []
+    create_env: Callable[[], Any] = _copies_of(env) if isinstance(env, Playable) else env
+    peeked = Peeked(create_env)
+    made: list[Playable] = []
 
-    def create() -> Environment:
-        made.append(create_env())
+    def create() -> Any:
+        made.append(peeked() if callable(create_env) else create_env)
         return made[-1]
 
-    with ListEnv(create, 1, seed) as rows:
+    def make_rows(create: Callable[[], Any], seed: int) -> VecEnv:
+        if peeked.is_game:
+            return SeatRows(create, peeked.seats, seed)
+        return ListEnv(create, 1, seed)
+
+    with make_rows(create, seed) as rows:
         before = made[0].obs_space(), made[0].action_space()
         game = _play(rows, episodes, seed)
         _check_same(game, _play(rows, episodes, seed), "reset with the same seed")
@@ -98,27 +114,57 @@ def check_env(env: CreateEnv | Environment, episodes: int = 3, seed: int = 0) ->
             warnings.simplefilter("ignore", OwnMethodWarning)  # there is a note of it
             saves = rows.has_state()
     _check_close(made[0])
-    with ListEnv(create, 1, seed) as rows:
+    with make_rows(create, seed) as rows:
         check_spaces(before, made[-1])
         _check_same(game, _play(rows, episodes, seed), "made again with the same seed")
     if _has_own(made[0], "render") or _has_own(made[0], "render_text"):
-        with ListEnv(create, 1, seed) as rows:
+        with make_rows(create, seed) as rows:
             drawn = _play(rows, episodes, seed, lambda: _check_pictures(made[-1]))
             _check_same(game, drawn, "drawn now and then")
     seen = Seen()
-    _check_memory(create, game, episodes, seed, seen)
+    between = BetweenSeats if peeked.is_game else Between
+
+    def watched(is_damaged: bool) -> list[VecObs]:
+        look = None if is_damaged else seen.look
+        with make_rows(lambda: between(create(), is_damaged, look), seed) as rows:
+            return _play(rows, episodes, seed)
+
+    _check_memory(watched, game)
+    if peeked.seats > 1:
+        _check_turns(lambda: make_rows(lambda: OutOfTurn(create()), seed), game, episodes, seed)
     if saves:
         for steps in sorted({0, 1, len(game) // 2}):
-            check_state(create, steps, seed)
-    ended = sum(int(obs.done[0]) for obs in game)
+            check_state(create, steps, seed, make_rows)
+    ended = sum(int(obs.done.sum()) for obs in game)
     notes = notes_of(game, seen) + ([] if saves else _notes_of_state(made[0]))
+    if peeked.is_game:
+        notes += notes_of_seats(game, list(made[0].seats()))  # type: ignore[attr-defined]
     return Checked(ended, len(game) - 1, tuple(notes))
 
 
-def _notes_of_state(env: Environment) -> list[str]:
+def _check_turns(
+    make_rows: Callable[[], VecEnv], game: list[VecObs], episodes: int, seed: int
+) -> None:
+    """Refuse a game in which the actions of seats that were not asked change anything."""
+    try:
+        with make_rows() as rows:
+            played = _play(rows, episodes, seed)
+    except EntityEnvError:
+        return  # a game may refuse them
+    for step, (a, b) in enumerate(zip(game, played, strict=False)):
+        part = difference("", pack_obs(a), pack_obs(b))
+        if part is not None:
+            raise SeatError(
+                f"act takes the actions of seats that it has not asked: {part} differs",
+                expected="seats that act out of turn are refused, or change nothing",
+                where=f"step {step}",
+            )
+
+
+def _notes_of_state(env: Playable) -> list[str]:
     """What keeps an environment that has both methods from being saved."""
     # A wrapper has both whether or not the environment inside has; a masked game has neither.
-    if type(env).get_state is Environment.get_state or not (
+    if type(env).get_state is Playable.get_state or not (
         _has_own(env, "get_state") and _has_own(env, "set_state")
     ):
         return []
@@ -128,7 +174,7 @@ def _notes_of_state(env: Environment) -> list[str]:
     ]
 
 
-def _copies_of(env: Environment) -> CreateEnv:
+def _copies_of(env: Playable) -> Callable[[], Any]:
     """Makes environments like ``env``."""
     try:
         untouched = copy.deepcopy(env)
@@ -152,7 +198,7 @@ def _play(
         if look is not None and len(game) % _LOOK_EVERY == 1:
             look()
         game.append(env.act(policy(game[-1])))
-        ended += int(game[-1].done[0])
+        ended += int(game[-1].done.any())
     return game
 
 
@@ -168,30 +214,26 @@ def _check_same(left: list[VecObs], right: list[VecObs], how: str) -> None:
             )
 
 
-def _check_memory(
-    create_env: CreateEnv, game: list[VecObs], episodes: int, seed: int, seen: Seen
-) -> None:
-    with ListEnv(lambda: Between(create_env(), damage=False, look=seen.look), 1, seed) as env:
-        _play(env, episodes, seed)
+def _check_memory(watched: Callable[[bool], list[VecObs]], game: list[VecObs]) -> None:
+    """Play again, watched and then with damaged observations; ``watched`` plays."""
+    watched(False)
     wrong = "the environment goes on with memory that it has returned in an observation"
     try:
-        with ListEnv(lambda: Between(create_env(), damage=True), 1, seed) as env:
-            played = _play(env, episodes, seed)
-        _check_same(game, played, "played beside damaged observations")
+        _check_same(game, watched(True), "played beside damaged observations")
     except EntityEnvError as error:
         raise ObservationError(
             wrong, received=error.what, hint=COPIES, where=error.where
         ) from error
 
 
-def _has_own(env: Environment, method: str) -> bool:
+def _has_own(env: Playable, method: str) -> bool:
     """Whether the environment has this method of its own."""
     # A wrapper has methods to draw whether or not the environment inside has them.
     kind = type(getattr(env, "unwrapped", env))
-    return getattr(kind, method) is not getattr(Environment, method)
+    return getattr(kind, method) is not getattr(Playable, method)
 
 
-def _check_pictures(env: Environment) -> None:
+def _check_pictures(env: Playable) -> None:
     """The picture and the text, where the environment draws them."""
     if _has_own(env, "render"):
         picture = _call("render", env.render)
@@ -210,7 +252,7 @@ def _check_pictures(env: Environment) -> None:
             )
 
 
-def _check_close(env: Environment) -> None:
+def _check_close(env: Playable) -> None:
     """Once more: the ``ListEnv`` around it has closed it already."""
     _call("a second close", env.close)
 
@@ -240,7 +282,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=version_text())
     given = parser.parse_args(arguments)
     try:
-        create_env = environment_from_words(given.env, given.settings)
+        create_env = game_from_words(given.env, given.settings)
         checked = check_env(create_env, given.episodes, given.seed)
     except EntityEnvError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

@@ -41,10 +41,10 @@ class Seen:
 
 
 def notes_of(game: list[VecObs], seen: Seen) -> list[str]:
-    """The notes on one game of random play in one row."""
+    """The notes on one game of random play."""
     steps = len(game) - 1
     notes = []
-    if not any(obs.done[0] for obs in game):
+    if not any(obs.done.any() for obs in game):
         notes.append(
             f"no episode ended within {steps:,} steps of random play: is done ever True? "
             "TimeLimit of entity_env.wrappers cuts off games without an end"

@@ -20,14 +20,30 @@ __all__ = ["check_state"]
 
 _CONTINUED = 20
 """Steps that a restored game is compared for."""
-_SHOWN = ("features", "global_features", "visible", "masks")
+_SHOWN = ("rows", "features", "global_features", "visible", "masks")
 """The parts of an observation that ``set_state`` brings back."""
 
 
-def check_state(create_env: Callable[[], Environment], steps: int, seed: int) -> None:
-    """Save a game after so many random steps, go on, and do the same from the saved state."""
+def _alone(create_env: Callable[[], Environment], seed: int) -> VecEnv:
+    return ListEnv(create_env, 1, seed)
+
+
+def check_state(
+    create_env: Callable[[], Environment],
+    steps: int,
+    seed: int,
+    make_rows: Callable[[Callable[[], Any], int], VecEnv] = _alone,
+) -> None:
+    """Save a game after so many random steps, go on, and do the same from the saved state.
+
+    Args:
+        create_env: Makes one environment, or one game of several players.
+        steps: The number of steps before it is saved.
+        seed: Seeds the environment and the random actions.
+        make_rows: Makes the rows of ``create_env`` with a seed.
+    """
     where = f"saved after step {steps}"
-    with ListEnv(create_env, 1, seed) as env:
+    with make_rows(create_env, seed) as env:
         first = _continue(env, env.reset(seed), steps, seed)[-1]
         state = env.get_state()
         try:
@@ -37,7 +53,7 @@ def check_state(create_env: Callable[[], Environment], steps: int, seed: int) ->
         expected = _continue(env, first, _CONTINUED, seed + 1)
         if json.dumps(state) != text:
             raise StateError("a saved state changes while the game goes on", hint=COPIES)
-    with ListEnv(create_env, 1, seed + 1) as env:
+    with make_rows(create_env, seed + 1) as env:
         restored = _restored(env, json.loads(text), where)
         part = difference("", *({n: pack_obs(obs)[n] for n in _SHOWN} for obs in (first, restored)))
         if part is not None:

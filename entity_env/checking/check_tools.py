@@ -14,17 +14,15 @@ from entity_env.batching.features import in_list
 from entity_env.batching.step_results import read_metrics
 from entity_env.batching.vec_obs import (
     VecActionMask,
-    VecContinuousActionMask,
     VecObs,
-    VecSelectEntityActionMask,
     batch_obs,
 )
-from entity_env.environment import Environment, seed_environment
+from entity_env.environment import Environment, Playable, seed_environment
 from entity_env.errors import EntityEnvError, ObservationError, SpaceError, shorten
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["COPIES", "Between", "check_spaces", "difference", "pack_obs"]
+__all__ = ["COPIES", "Between", "check_spaces", "damage", "difference", "pack_obs"]
 
 COPIES = "return copies: numpy.array(...) or list(...); tuples and read-only arrays may be shared"
 """The hint for all mistakes with shared memory."""
@@ -37,6 +35,7 @@ def pack_obs(obs: VecObs) -> dict[str, Any]:
         "visible": {name: _pack(buffer) for name, buffer in obs.visible.items()},
         "masks": {name: _pack_mask(mask) for name, mask in obs.action_masks.items()},
         "global_features": obs.global_features,
+        "rows": obs.rows,
         "reward": obs.reward,
         "done": obs.done,
         "truncated": obs.truncated,
@@ -62,7 +61,7 @@ def difference(where: str, left: Any, right: Any) -> str | None:
     return None if same else where
 
 
-def check_spaces(before: tuple[Any, Any], env: Environment) -> None:
+def check_spaces(before: tuple[Any, Any], env: Playable) -> None:
     """Refuse an environment whose spaces are no longer those of ``before``."""
     after = env.obs_space(), env.action_space()
     for name, old, new in zip(("obs_space", "action_space"), before, after, strict=True):
@@ -124,7 +123,7 @@ class Between(Environment):
         if last is None:
             self.last = call(*args)
         elif self.damage:
-            self.repairs += _damage(last)
+            self.repairs += damage(last)
             self.last = call(*args)
         else:
             # The copies of ids may be other ids: of some objects each is only equal to itself.
@@ -172,7 +171,7 @@ def _metrics(obs: Observation) -> dict[str, float]:
     return read_metrics(obs.metrics or {})
 
 
-def _damage(obs: Observation) -> list[Callable[[], None]]:
+def damage(obs: Observation) -> list[Callable[[], None]]:
     """Overwrite all numbers in an observation and empty all lists; returns what undoes it."""
     return [repair for part in _parts(obs) for repair in _spoil(part)]
 
@@ -207,10 +206,7 @@ def _pack(buffer: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
 
 
 def _pack_mask(mask: VecActionMask) -> dict[str, Any]:
-    packed: dict[str, Any] = {"actors": _pack(mask.actors)}
-    if isinstance(mask, VecSelectEntityActionMask):
-        packed["actees"] = _pack(mask.actees)
-    if isinstance(mask, VecContinuousActionMask):
-        return packed
-    packed["mask"] = None if mask.mask is None else _pack(mask.mask)
-    return packed
+    parts = {
+        part: getattr(mask, part) for part in ("actors", "actees", "mask") if hasattr(mask, part)
+    }
+    return {part: None if own is None else _pack(own) for part, own in parts.items()}

@@ -15,7 +15,6 @@ from entity_env.actions import (
     GlobalCategoricalAction,
     GlobalContinuousAction,
 )
-from entity_env.batching.frame import SelectActors, typed_actions
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.errors import (
@@ -25,6 +24,8 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
+from entity_env.kinds.select_entity import SelectActors
+from entity_env.kinds.table import typed_actions
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 

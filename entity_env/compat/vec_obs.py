@@ -14,6 +14,7 @@ from entity_env.batching.frame import RESERVED_METRICS
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.errors import SpaceError
+from entity_env.kinds.select_entities import VecSelectEntitiesActionMask
 from entity_env.metrics import complete_columns
 from entity_env.observation import Observation
 from entity_env.spaces import (
@@ -275,6 +276,12 @@ def _nobody(like: VecActionMask, frames: int) -> VecActionMask:
 
 
 def _mask(mask: batch.VecActionMask) -> VecActionMask:
+    if isinstance(mask, VecSelectEntitiesActionMask):
+        raise SpaceError(
+            "an action that selects several entities cannot be shown as Entity Gym did, which had "
+            "none",
+            expected="actions with choices, or that select an entity",
+        )
     if isinstance(mask, batch.VecContinuousActionMask):
         raise SpaceError(
             "a continuous action cannot be shown as Entity Gym did, which had none",

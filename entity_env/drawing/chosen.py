@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,15 +11,10 @@ import numpy.typing as npt
 
 from entity_env.batching.frame import Frame
 from entity_env.drawing.table_text import entity_name
-from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
-    ActionName,
-    ActionSpace,
-    ObsSpace,
-    SelectEntityActionSpace,
-)
+from entity_env.kinds.table import kind_of
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["Chosen", "choices_of", "chosen_lines", "fold", "name_in_frame", "numbers_text"]
+__all__ = ["Chosen", "choices_of", "chosen_lines", "fold", "name_in_frame"]
 
 
 @dataclass(frozen=True)
@@ -53,18 +49,13 @@ def choices_of(
         indices: For each action one number for each actor: the index of the choice, or for a
             select-entity action the index of the entity, (A,); or the numbers (A, K).
     """
-    every = []
+    every, called = [], functools.partial(name_in_frame, frame, obs_space)
     for name, space in action_space.items():
         who = frame.actions.get(name)
         if who is None:
             continue
         for actor, index in zip(who.actors.tolist(), indices[name].tolist(), strict=True):
-            if isinstance(space, CONTINUOUS_ACTIONS):
-                every.append(Chosen(name, actor, numbers_text(index)))
-            elif isinstance(space, SelectEntityActionSpace):
-                every.append(Chosen(name, actor, name_in_frame(frame, obs_space, index), index))
-            else:
-                every.append(Chosen(name, actor, space.index_to_label[index]))
+            every.append(Chosen(name, actor, *kind_of(space).told(space, index, called)))
     return every
 
 
@@ -108,12 +99,6 @@ def fold(
             line, count = "  ", 0
         line, count = f"{line}, {cell}" if count else f"{line}{cell}", count + 1
     return [*lines, (line, count)]
-
-
-def numbers_text(numbers: Sequence[float]) -> str:
-    """The numbers of a continuous action: ``0.5``, or ``(0.5, -1)``."""
-    shown = [f"{number:.3g}" for number in numbers]
-    return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
 
 
 def name_in_frame(frame: Frame, obs_space: ObsSpace, index: int) -> str:

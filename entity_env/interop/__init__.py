@@ -3,6 +3,9 @@
 ================================  =============================================================
 ``GymnasiumEnv("CartPole-v1")``   a Gymnasium environment as an ``Environment``
 ``PettingZooEnv(...)``            one seat of a PettingZoo environment as an ``Environment``
+``PettingZooGame(...)``           all seats of it as a ``MultiPlayerEnvironment``
+``EntityParallelEnv(game, ...)``  a ``MultiPlayerEnvironment`` as a ``pettingzoo.ParallelEnv``
+``EntityAECEnv(game, ...)``       the same as a ``pettingzoo.AECEnv``
 ``EntityGymnasiumEnv(env, ...)``  an ``Environment`` as a ``gymnasium.Env``, padded
 ``EntityVectorEnv(rows, ...)``    a ``VecEnv`` as a ``gymnasium.vector.VectorEnv``, padded
 ``StableBaselinesVecEnv(...)``    a ``VecEnv`` as one of Stable-Baselines3, padded
@@ -20,27 +23,36 @@ from typing import TYPE_CHECKING, Any
 from entity_env.errors import MissingPackageError
 
 if TYPE_CHECKING:
+    from entity_env.interop.entity_aec_env import EntityAECEnv
     from entity_env.interop.entity_gymnasium_env import EntityGymnasiumEnv
+    from entity_env.interop.entity_parallel_env import EntityParallelEnv
     from entity_env.interop.entity_vector_env import EntityVectorEnv
     from entity_env.interop.gymnasium_env import GymnasiumEnv
     from entity_env.interop.pettingzoo_env import PettingZooEnv
+    from entity_env.interop.pettingzoo_game import PettingZooGame
     from entity_env.interop.rows import Rows
     from entity_env.interop.stable_baselines_vec_env import StableBaselinesVecEnv
 
 __all__ = [
+    "EntityAECEnv",
     "EntityGymnasiumEnv",
+    "EntityParallelEnv",
     "EntityVectorEnv",
     "GymnasiumEnv",
     "PettingZooEnv",
+    "PettingZooGame",
     "Rows",
     "StableBaselinesVecEnv",
 ]
 
 _MODULES = {
+    "EntityAECEnv": "entity_aec_env",
     "EntityGymnasiumEnv": "entity_gymnasium_env",
+    "EntityParallelEnv": "entity_parallel_env",
     "EntityVectorEnv": "entity_vector_env",
     "GymnasiumEnv": "gymnasium_env",
     "PettingZooEnv": "pettingzoo_env",
+    "PettingZooGame": "pettingzoo_game",
     "Rows": "rows",
     "StableBaselinesVecEnv": "stable_baselines_vec_env",
 }

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
-from entity_env.batching.frame import Frame, typed_actions
+from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.drawing import Drawer
@@ -33,6 +33,7 @@ from entity_env.interop.padded_spaces import (
     check_render_mode,
 )
 from entity_env.interop.padding import choose, pad
+from entity_env.kinds.table import typed_actions
 from entity_env.metrics import EpisodeTracker
 from entity_env.observation import Observation
 

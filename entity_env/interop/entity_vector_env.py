@@ -91,6 +91,11 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._padded: PaddedFrames | None = None
 
+    @property
+    def padded_spaces(self) -> PaddedSpaces:
+        """The room for entities and actors, by name, and the spaces that are padded."""
+        return self._spaces
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[PaddedObs, dict[str, Any]]:

@@ -24,6 +24,7 @@ from entity_env.spaces import (
     Feature,
     GlobalCategoricalActionSpace,
     ObsSpace,
+    SelectEntitiesActionSpace,
     SelectEntityActionSpace,
     check_action_space,
 )
@@ -192,6 +193,13 @@ def _action_slots(
                 expected="actions with choices, or that select an entity",
                 received=shorten(space),
             )
+        if isinstance(space, SelectEntitiesActionSpace):
+            raise SettingError(
+                f"action {name!r} selects several entities, which has no place in a MultiDiscrete "
+                "space",
+                expected="actions with choices, or that select an entity",
+                received=shorten(space),
+            )
     of_entities = [
         name
         for name, space in action_space.items()
@@ -206,7 +214,7 @@ def _action_slots(
         if isinstance(space, SelectEntityActionSpace):
             count, choices = (count, entities) if entities else (0, 1)
         else:
-            choices = len(space)
+            choices = len(space)  # type: ignore[arg-type]
         slots.append(ActionSlots(name, space, count, choices, first))
         first += count
     return slots

@@ -32,11 +32,11 @@ from entity_env.interop.pettingzoo_seats import KINDS, take_seat
 from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import TranslatedEnv, make_or_take
 from entity_env.interop.translation import Translation, split_mask
-from entity_env.kinds.continuous import ContinuousActors, pack_actors, random_numbers
+from entity_env.kinds.continuous import bounds_of, random_numbers
 from entity_env.observation import Observation
 from entity_env.spaces import GlobalCategoricalActionSpace, GlobalContinuousActionSpace
 
-__all__ = ["Others", "PettingZooEnv", "any_allowed"]
+__all__ = ["Others", "PettingZooEnv", "any_allowed", "by_name"]
 
 Others: TypeAlias = Callable[[Any, Any, Any, spaces.Space[Any], np.random.Generator], Any]
 """From (agent, observation, action mask or None, action space, random numbers) to an action."""
@@ -90,7 +90,7 @@ class PettingZooEnv(TranslatedEnv):
         entities: Entities | None = None,
         **kwargs: Any,
     ) -> None:
-        made = make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", _by_name, KINDS)
+        made = make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", by_name, KINDS)
         self.agent = _checked_seat(seat, list(made.possible_agents))
         self.others = any_allowed if others is None else others
         if not callable(self.others):
@@ -151,8 +151,7 @@ def _drawn_of_parts(
     for name, mask in writer.masks(action_mask).items():
         space = writer.action_space[name]
         if isinstance(space, GlobalContinuousActionSpace):
-            one = pack_actors([ContinuousActors(np.zeros(1, np.int64))], space)
-            actions[name] = GlobalContinuousAction(random_numbers(one, rng)[0])
+            actions[name] = GlobalContinuousAction(random_numbers(1, *bounds_of(space), rng)[0])
             continue
         assert isinstance(space, GlobalCategoricalActionSpace)
         given = getattr(mask, "mask", None)
@@ -181,7 +180,7 @@ def _checked_seat(seat: Any, agents: list[Any]) -> Any:
     return seat
 
 
-def _by_name(name: str, kwargs: dict[str, Any]) -> Any:
+def by_name(name: str, kwargs: dict[str, Any]) -> Any:
     """What an id of the registry (from PettingZoo 1.27 on) or the path of a module stands for."""
     if hasattr(pettingzoo, "make") and ("/" in name or "." not in name):
         return _by_id(name, kwargs)

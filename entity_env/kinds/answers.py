@@ -1,8 +1,7 @@
-"""What the answers to each kind of action are made of: whole numbers or real ones, and how many."""
+"""What the answers to an action are made of: whole numbers or real ones, and how many."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, RaggedBufferI64
-from entity_env.spaces import CONTINUOUS_ACTIONS, ActionName, ActionSpace
 
-__all__ = ["AnswerForm", "answer_forms", "flat_answers"]
+__all__ = ["INDEX", "AnswerForm", "flat_answers"]
 
 
 @dataclass(frozen=True)
@@ -44,19 +42,11 @@ class AnswerForm:
         return kind.from_flattened(flat, lengths)
 
 
-def answer_forms(action_space: Mapping[ActionName, ActionSpace]) -> dict[ActionName, AnswerForm]:
-    """The form of the answers to each action of a space."""
-    return {
-        name: AnswerForm(True, len(space)) if isinstance(space, CONTINUOUS_ACTIONS) else _INDEX
-        for name, space in action_space.items()
-    }
-
-
-def flat_answers(buffer: ActionBuffer) -> npt.NDArray[Any]:
-    """The answers of all actors: indices (A,), or the numbers of a continuous action (A, K)."""
+def flat_answers(buffer: ActionBuffer, form: AnswerForm) -> npt.NDArray[Any]:
+    """The answers of all actors: (A,) where each answers one whole number, else (A, width)."""
     values: npt.NDArray[Any] = buffer.as_array()
-    return values[:, 0] if values.dtype == np.int64 else values
+    return values if form.is_real or form.width != 1 else values[:, 0]
 
 
-_INDEX = AnswerForm()
+INDEX = AnswerForm()
 """The index of a choice, or of a selected entity."""

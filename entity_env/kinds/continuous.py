@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,35 +12,33 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import ContinuousAction, GlobalContinuousAction
-from entity_env.batching.ragged import RaggedBufferI64
+from entity_env.batching.actor_columns import Given, Layout
+from entity_env.batching.frame import Actors, Frame
+from entity_env.batching.masks import MaskReader
+from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64
 from entity_env.errors import ActionIndexError, ActionShapeError, shorten
-from entity_env.observation import EntityID
+from entity_env.kinds.answers import AnswerForm
+from entity_env.kinds.kind import Asked, Kind, VecMask, actor_name, joined
+from entity_env.observation import ContinuousActionMask, GlobalContinuousActionMask
 from entity_env.spaces import ContinuousActionSpace, GlobalContinuousActionSpace
 
 __all__ = [
-    "ContinuousActors",
+    "ContinuousKind",
+    "GlobalContinuousKind",
     "VecContinuousActionMask",
-    "answered",
     "as_numbers",
     "bounds_of",
-    "check_numbers",
     "numbers_error",
-    "pack_actors",
+    "numbers_text",
     "random_numbers",
+    "range_text",
 ]
 
 Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class ContinuousActors:
-    """Who sets numbers in one frame: ``actors`` (A,) int64 entity indices."""
-
-    actors: npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True)
-class VecContinuousActionMask:
+class VecContinuousActionMask(VecMask):
     """The actors of a continuous action in each frame, and between which bounds they set numbers.
 
     A global action has one actor in each frame where it is available; its index is the number of
@@ -51,9 +50,26 @@ class VecContinuousActionMask:
         high: The greatest value of each number. Shape: (K,), float32.
     """
 
-    actors: RaggedBufferI64
     low: Floats
     high: Floats
+
+    def draw(self, rng: np.random.Generator) -> RaggedBufferF32:
+        """Numbers of each actor, (B, A, K); see ``random_numbers``."""
+        lengths = self.actors.size1()
+        numbers = random_numbers(int(lengths.sum()), self.low, self.high, rng)
+        return RaggedBufferF32.from_flattened(numbers, lengths)
+
+    def check(self, name: str, values: Floats, where: Callable[[int], str]) -> None:
+        """Check that the numbers are within their bounds, and not NaN."""
+        inside = (values >= self.low) & (values <= self.high) & np.isfinite(values)
+        if not inside.all():
+            actor = int(np.argmin(inside.all(axis=1)))
+            raise numbers_error(name, values[actor], self.low, self.high, where(actor))
+
+    @property
+    def logits_shape(self) -> tuple[int, ...]:
+        """(A, 2 * K): means and deviations."""
+        return int(self.actors.items()), 2 * len(self.low)
 
 
 @lru_cache(maxsize=256)
@@ -64,27 +80,16 @@ def bounds_of(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> tup
     return low, high
 
 
-def pack_actors(
-    parts: Iterable[ContinuousActors | None],
-    space: ContinuousActionSpace | GlobalContinuousActionSpace,
-) -> VecContinuousActionMask:
-    """The actors of many frames; None stands for a frame without any."""
-    actors = [_NOBODY if part is None else part.actors for part in parts]
-    lengths = np.array([len(own) for own in actors], np.int64)
-    flat = np.concatenate([_NOBODY, *actors])[:, None]
-    return VecContinuousActionMask(RaggedBufferI64.from_flattened(flat, lengths), *bounds_of(space))
-
-
-def random_numbers(mask: VecContinuousActionMask, rng: np.random.Generator) -> Floats:
-    """Numbers for all actors. Shape: (A, K), float32.
+def random_numbers(count: int, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
+    """Numbers for ``count`` actors between bounds (K,). Shape: (A, K), float32.
 
     Evenly between two bounds, exponentially beyond one, and normally without any, as ``Box.sample``
     of Gymnasium draws them.
     """
-    shape = int(mask.actors.items()), len(mask.low)
-    low, high = mask.low.astype(np.float64), mask.high.astype(np.float64)
+    shape = count, len(low)
     has_low, has_high = np.isfinite(low), np.isfinite(high)
-    even = np.where(has_low, low, 0), np.where(has_high, high, 0)
+    wide = low.astype(np.float64), high.astype(np.float64)
+    even = np.where(has_low, wide[0], 0), np.where(has_high, wide[1], 0)
     drawn: Any = np.where(
         has_low & has_high,
         even[0] + rng.random(shape) * (even[1] - even[0]),
@@ -92,26 +97,8 @@ def random_numbers(mask: VecContinuousActionMask, rng: np.random.Generator) -> F
     )
     only_high = has_high & ~has_low
     drawn = np.where(only_high, even[1] - rng.exponential(size=shape), drawn)
-    numbers: Floats = drawn.clip(mask.low, mask.high).astype(np.float32)
+    numbers: Floats = drawn.clip(low, high).astype(np.float32)
     return numbers
-
-
-def check_numbers(name: str, values: Floats, mask: VecContinuousActionMask, where: Any) -> None:
-    """Check that numbers are within their bounds.
-
-    Args:
-        name: The action.
-        values: Shape: (A, K).
-        mask: What they answer.
-        where: Called with the place of an actor among all; says where it is.
-
-    Raises:
-        ActionIndexError: One is not, or is NaN.
-    """
-    inside = (values >= mask.low) & (values <= mask.high) & np.isfinite(values)
-    if not inside.all():
-        actor = int(np.argmin(inside.all(axis=1)))
-        raise numbers_error(name, values[actor], mask.low, mask.high, where(actor))
 
 
 def numbers_error(
@@ -147,26 +134,152 @@ def as_numbers(name: str, values: Any, count: int, width: int) -> Floats:
     return array.reshape(count, width)
 
 
-def answered(
-    is_global: bool,
-    actors: Sequence[EntityID],
-    values: Floats,
-    lengths: npt.NDArray[np.int64],
-) -> Iterator[ContinuousAction | GlobalContinuousAction | None]:
-    """The action of each frame as its environment receives it; None where the player has none.
+class ContinuousKind(Kind):
+    """Each of several actors sets numbers."""
 
-    Args:
-        is_global: Whether the player as a whole acts.
-        actors: The ids of the actors of all frames; not looked at where the player acts.
-        values: What they set. Shape: (A, K).
-        lengths: How many actors each frame has. Shape: (B,).
-    """
-    ends = lengths.cumsum().tolist()
-    for start, end in zip([0, *ends], ends, strict=False):
-        if not is_global:
-            yield ContinuousAction(actors[start:end], values[start:end])
-        else:
-            yield GlobalContinuousAction(values[start]) if end > start else None
+    name = "continuous"
+    space: type[Any] = ContinuousActionSpace
+    mask: type[Any] = ContinuousActionMask
+    action: type[Any] = ContinuousAction
+    vec_mask = VecContinuousActionMask
+    nobody: Any = ContinuousActionMask(actor_types=())
+    keys = ("low", "high")
+
+    def form(self, space: Any) -> AnswerForm:
+        """K real numbers."""
+        return AnswerForm(True, len(space))
+
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+        """The actors."""
+        actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
+        return Actors(np.array(actors, np.int64)) if actors else None
+
+    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+        """The masks of all rows."""
+        masks = self.given_masks(given, name)
+        actors, lengths = layout.entities(
+            [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
+        )
+        return self.build(space, RaggedBufferI64.from_flattened(actors[:, None], lengths))
+
+    def pack(self, parts: Sequence[Actors | None], space: Any) -> Any:
+        """The actors of many frames as one batch."""
+        return self.build(space, joined(_NOBODY if own is None else own.actors for own in parts))
+
+    def build(
+        self,
+        space: Any,
+        actors: RaggedBufferI64,
+        mask: Any | None = None,
+        actees: RaggedBufferI64 | None = None,
+    ) -> Any:
+        """A batch of masks from actors; the bounds are those of the space."""
+        return VecContinuousActionMask(actors, *bounds_of(space))
+
+    def act(
+        self,
+        frames: Sequence[dict[str, Any]],
+        name: str,
+        space: Any,
+        values: npt.NDArray[Any],
+        asked: Asked,
+    ) -> None:
+        """Add the numbers."""
+        names, numbers = asked.actors, values.astype(np.float32, copy=False)
+        for own, i, k in asked.parts(frames):
+            own[name] = ContinuousAction(names[i:k], numbers[i:k])
+
+    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
+        """Check the numbers that the actors set."""
+        _check_numbers(name, space, action.values, who, frame)
+
+    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
+        """Numbers can always be set again."""
+        return True
+
+    def task(self, space: Any) -> str:
+        """To set numbers between the bounds."""
+        return f"set {range_text(space)}"
+
+    def told(
+        self, space: Any, answer: Any, name_of: Callable[[int], str]
+    ) -> tuple[str, int | None]:
+        """The numbers."""
+        return numbers_text(answer), None
+
+    def to_json(self, space: Any) -> dict[str, Any]:
+        """The bounds; None for infinite ones, which JSON does not have."""
+        return {
+            key: [bound if math.isfinite(bound) else None for bound in bounds]
+            for key, bounds in (("low", space.low), ("high", space.high))
+        }
+
+
+class GlobalContinuousKind(ContinuousKind):
+    """The player as a whole sets numbers."""
+
+    name = "global_continuous"
+    space = GlobalContinuousActionSpace
+    mask = GlobalContinuousActionMask
+    action = GlobalContinuousAction
+    nobody = GlobalContinuousActionMask()
+    is_global = True
+
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+        """The player."""
+        return Actors(np.array([len(reader.ids)], np.int64))
+
+    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+        """The masks of all rows."""
+        actors, lengths = layout.players(self.given_masks(given, name), self.nobody)
+        return self.build(space, RaggedBufferI64.from_flattened(actors[:, None], lengths))
+
+    def act(
+        self,
+        frames: Sequence[dict[str, Any]],
+        name: str,
+        space: Any,
+        values: npt.NDArray[Any],
+        asked: Asked,
+    ) -> None:
+        """Add the numbers where there is a player."""
+        numbers = values.astype(np.float32, copy=False)
+        for own, i, k in asked.parts(frames):
+            if k > i:
+                own[name] = GlobalContinuousAction(numbers[i])
+
+    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
+        """Check the numbers that the player sets."""
+        _check_numbers(name, space, [action.values], who, frame)
+
+    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
+        """Whether there is a player to set them again."""
+        return who is not None
+
+
+def range_text(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> str:
+    """Between which bounds the numbers of a continuous action lie: ``a number from -2 to 2``."""
+    ends = [
+        "of any size" if -low == high == math.inf else f"from {low:g} to {high:g}"
+        for low, high in zip(space.low, space.high, strict=True)
+    ]
+    if len(set(ends)) == 1:
+        return f"a number {ends[0]}" if len(ends) == 1 else f"{len(ends)} numbers {ends[0]}"
+    return f"{len(ends)} numbers: {', '.join(ends)}"
+
+
+def numbers_text(numbers: Sequence[float]) -> str:
+    """The numbers of a continuous action: ``0.5``, or ``(0.5, -1)``."""
+    shown = [f"{number:.3g}" for number in numbers]
+    return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
+
+
+def _check_numbers(name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
+    low, high = bounds_of(space)
+    values = as_numbers(name, given, 0 if who is None else len(who.actors), len(space))
+    for i, own in enumerate(values):
+        if not ((own >= low) & (own <= high) & np.isfinite(own)).all():
+            raise numbers_error(name, own, low, high, actor_name(frame, who.actors[i]))
 
 
 _NOBODY = np.zeros(0, np.int64)

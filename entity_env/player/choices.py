@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.frame import CategoricalActors, Frame, SelectActors
+from entity_env.batching.frame import Frame
 from entity_env.drawing.table_text import entity_name, id_text
 from entity_env.errors import ActionIndexError, MaskedActionError, nearest, shorten
-from entity_env.kinds.continuous import bounds_of, numbers_error
+from entity_env.kinds.continuous import bounds_of, numbers_error, range_text
+from entity_env.kinds.select_entity import SelectActors
 from entity_env.observation import EntityID
 from entity_env.spaces import (
     CONTINUOUS_ACTIONS,
@@ -28,8 +28,8 @@ __all__ = [
     "Question",
     "percent",
     "pick",
+    "pick_several",
     "questions",
-    "range_text",
     "read_numbers",
     "write_choices",
 ]
@@ -71,6 +71,7 @@ class Question:
         choices: What there is, forbidden choices too, in the order of its probabilities.
         others: Entities of the frame that cannot be selected.
         numbers: Of a continuous action its space: there are no choices then.
+        at_most: How many choices are taken, where it is not just one; else 0.
     """
 
     action: ActionName
@@ -79,6 +80,7 @@ class Question:
     choices: Sequence[Choice]
     others: Sequence[Choice] = ()
     numbers: ContinuousActionSpace | GlobalContinuousActionSpace | None = None
+    at_most: int = 0
 
 
 def questions(
@@ -93,14 +95,13 @@ def questions(
             Question(name, row, entity_name(frame, obs_space, actor), (), numbers=space)
             for row, actor in enumerate(actors.actors.tolist())
         ]
-    others: list[Choice] = []
-    if isinstance(actors, CategoricalActors):
-        choices = _labels(space, actors.mask)
-    else:
-        assert isinstance(actors, SelectActors)
+    others, at_most = list[Choice](), getattr(space, "at_most", 0)
+    if isinstance(actors, SelectActors):
         choices, others = _actees(frame, obs_space, actors)
+    else:
+        choices = _labels(space, actors.mask)  # type: ignore[attr-defined]
     return [
-        Question(name, row, entity_name(frame, obs_space, actor), own, others)
+        Question(name, row, entity_name(frame, obs_space, actor), own, others, None, at_most)
         for row, (actor, own) in enumerate(zip(actors.actors.tolist(), choices, strict=True))
     ]
 
@@ -141,15 +142,22 @@ def pick(text: str, question: Question) -> Choice:
     )
 
 
-def range_text(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> str:
-    """Between which bounds the numbers of a continuous action lie: ``a number from -2 to 2``."""
-    ends = [
-        "of any size" if -low == high == math.inf else f"from {low:g} to {high:g}"
-        for low, high in zip(space.low, space.high, strict=True)
-    ]
-    if len(set(ends)) == 1:
-        return f"a number {ends[0]}" if len(ends) == 1 else f"{len(ends)} numbers {ends[0]}"
-    return f"{len(ends)} numbers: {', '.join(ends)}"
+def pick_several(text: str, question: Question) -> list[Choice]:
+    """The choices that somebody means, with commas in between; none of them is a minus sign.
+
+    Raises:
+        ActionIndexError: As for ``pick``; too many, or one twice.
+        MaskedActionError: The mask forbids one.
+    """
+    words = [] if text.strip() == "-" else text.split(",")
+    chosen = [pick(word, question) for word in words]
+    if len({own.index for own in chosen}) < len(words) or len(words) > question.at_most:
+        raise ActionIndexError(
+            f"these are no choices for {question.action!r}",
+            expected=f"at most {question.at_most}, each once, with commas in between; - for none",
+            received=shorten(text.strip(), 60),
+        )
+    return chosen
 
 
 def read_numbers(text: str, question: Question) -> npt.NDArray[np.float32]:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, RaggedBufferI64
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecCategoricalActionMask,
-    VecContinuousActionMask,
-    VecObs,
-    VecSelectEntityActionMask,
-)
+from entity_env.batching.ragged import ActionBuffer
+from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, begin_episode, seed_environment
 from entity_env.errors import SettingError
-from entity_env.kinds.continuous import random_numbers
 from entity_env.metrics import EpisodeTracker, complete_columns, metric_columns
 from entity_env.observation import Observation
 from entity_env.player.play_budget import PlayBudget
@@ -208,43 +201,11 @@ def _limited(create_env: Callable[[], Environment], max_steps: int) -> Environme
     return TimeLimit(create_env(), max_steps) if max_steps else create_env()
 
 
-def random_policy(seed: int) -> VecPolicy:
+def random_policy(seed: int | np.random.Generator) -> VecPolicy:
     """A policy that picks evenly among what is allowed; see ``random_numbers`` for real numbers."""
     rng = np.random.default_rng(seed)
 
     def act(obs: VecObs) -> dict[ActionName, ActionBuffer]:
-        return {name: _random_answers(mask, rng) for name, mask in obs.action_masks.items()}
+        return {name: mask.draw(rng) for name, mask in obs.action_masks.items()}
 
     return act
-
-
-def _random_answers(mask: VecActionMask, rng: np.random.Generator) -> ActionBuffer:
-    if isinstance(mask, VecContinuousActionMask):
-        return RaggedBufferF32.from_flattened(random_numbers(mask, rng), mask.actors.size1())
-    return RaggedBufferI64.from_flattened(_random_choices(mask, rng)[:, None], mask.actors.size1())
-
-
-def _random_choices(mask: Any, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    if isinstance(mask, VecCategoricalActionMask):
-        allowed = mask.mask.as_array()
-        draws = rng.random(allowed.shape)
-        chosen: npt.NDArray[np.int64] = np.where(allowed, draws, -1.0).argmax(axis=1)
-        return chosen
-    return _random_actees(mask, rng)
-
-
-def _random_actees(
-    mask: VecSelectEntityActionMask, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
-    chosen: list[int] = []
-    actees = mask.actees.as_array()[:, 0]
-    pairs = None if mask.mask is None else mask.mask.as_array()[:, 0]
-    first_actee = first_pair = 0
-    for actors, count in zip(mask.actors.size1(), mask.actees.size1(), strict=True):
-        options = actees[first_actee : first_actee + count]
-        for _ in range(actors):
-            allowed = options if pairs is None else options[pairs[first_pair : first_pair + count]]
-            chosen.append(int(rng.choice(allowed)))
-            first_pair += count
-        first_actee += count
-    return np.array(chosen, dtype=np.int64)

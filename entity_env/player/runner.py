@@ -3,6 +3,8 @@
 python -m entity_env.runner minesweeper width=4 nmines=3
 python -m entity_env.runner my_pkg.my_env.MyEnv --agent runs/my_run
 python -m entity_env.runner minesweeper --agent runs/my_run --auto --episodes 10
+python -m entity_env.runner tic_tac_toe --seats all
+python -m entity_env.runner tic_tac_toe --seats X --agent runs/my_run
 
 """
 
@@ -16,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.agent import Agent, RandomAgent, fit_environment, load_agent
-from entity_env.batching.frame import RESERVED_METRICS, Frame, typed_actions
+from entity_env.agent import Proposer, RandomAgent, fit_environment, load_agent
+from entity_env.batching.frame import RESERVED_METRICS, Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
-from entity_env.command_line import environment_from_words, version_text
+from entity_env.command_line import environment_from_words, game_from_words, version_text
 from entity_env.drawing import entity_table
 from entity_env.environment import (
     Environment,
@@ -32,21 +34,24 @@ from entity_env.environment import (
 from entity_env.errors import (
     EntityEnvError,
     ObservationError,
+    SeatError,
     SettingError,
     shorten,
 )
+from entity_env.kinds.table import kind_of, typed_actions
 from entity_env.metrics import EpisodeTracker
-from entity_env.player.choices import range_text
+from entity_env.player.seat_runner import SeatGame, named_seats
 from entity_env.player.terminal import Asker, QuitError, ask
 from entity_env.rows.vec_env import check_count
-from entity_env.spaces import CONTINUOUS_ACTIONS, ActionSpace, SelectEntityActionSpace
+from entity_env.seats.masked import who_is_who
+from entity_env.seats.multi_player import MultiPlayerEnvironment
 
-__all__ = ["main", "play_in_terminal"]
+__all__ = ["main", "play_in_terminal", "play_seats_in_terminal"]
 
 
 def play_in_terminal(
     create_env: Callable[[], Environment],
-    agent: str | Agent = "random",
+    agent: str | Proposer = "random",
     *,
     seed: int | None = None,
     episodes: int | None = None,
@@ -87,11 +92,67 @@ def play_in_terminal(
         env.close()
 
 
+def play_seats_in_terminal(
+    create_game: Callable[[], MultiPlayerEnvironment],
+    seats: str = "all",
+    agent: str | Proposer = "random",
+    *,
+    seed: int | None = None,
+    episodes: int | None = None,
+    auto: bool = False,
+    trust: bool = False,
+) -> None:
+    """Play a game of several players with whoever types, until they have had enough.
+
+    Args:
+        create_game: Makes the game.
+        seats: The seats of those who type, with commas in between, or ``all``.
+        agent: Plays the other seats, and proposes: a run folder, an agent, or ``random``.
+        seed: As in ``play_in_terminal``.
+        episodes: Ends after so many games; None asks after each, or with ``auto`` plays one.
+        auto: Take every proposal without asking.
+        trust: As in ``play_in_terminal``.
+
+    Raises:
+        EntityEnvError: The game made a mistake, or there is no such seat.
+    """
+    seed = secrets.randbelow(10**6) if seed is None else check_seed(seed)
+    if episodes is not None:
+        check_count("number of episodes", episodes, error=SettingError)
+    game = call_environment("its constructor", create_game)
+    if not isinstance(game, MultiPlayerEnvironment):
+        raise SeatError(
+            "this makes no game of several players",
+            expected="an instance of a subclass of entity_env.MultiPlayerEnvironment",
+            received=shorten(game),
+            hint="only such games have seats to choose",
+        )
+    episodes = 1 if auto and episodes is None else episodes
+    try:
+        game.seed(seed)
+        table = SeatGame(game, agent, named_seats(game, seats), seed, auto=auto, trust=trust)
+        print(f"{type(game).__name__}, seed {seed}\n  {table.who_is_who()}")
+        for name, space in table.reader.action_space.items():
+            print(f"  {name}: {kind_of(space).task(space)}")
+        while True:
+            table.play()
+            if len(table.returns) == episodes:
+                break
+            if episodes is None and ask("\nagain? [Y/n] ").casefold() in ("n", "no"):
+                break
+        if len(table.returns) > 1:
+            print(f"\n{table.summary()}")
+    except (QuitError, KeyboardInterrupt):
+        print("\nThank you for playing.")
+    finally:
+        game.close()
+
+
 class _Game:
     """An environment, what proposes actions, and who takes them."""
 
     def __init__(
-        self, env: Environment, agent: str | Agent, seed: int, auto: bool, trust: bool
+        self, env: Environment, agent: str | Proposer, seed: int, auto: bool, trust: bool
     ) -> None:
         self.name = type(getattr(env, "unwrapped", env)).__name__
         seed_environment(env, seed)
@@ -99,7 +160,7 @@ class _Game:
             call_environment("obs_space", env.obs_space),
             call_environment("action_space", env.action_space),
         )
-        self.agent: Agent
+        self.agent: Proposer
         if agent == "random":
             self.agent = RandomAgent(*spaces, seed)
         else:
@@ -114,7 +175,7 @@ class _Game:
         """What the game is about, and how to play it."""
         print(f"{self.name}, seed {seed}")
         for name, space in self.reader.action_space.items():
-            print(f"  {name}: {_what_to_do(space)}")
+            print(f"  {name}: {kind_of(space).task(space)}")
         if not self.asker.auto:
             print("? for help, q to quit")
 
@@ -141,6 +202,8 @@ class _Game:
             if tracker.length:
                 head += f": reward {frame.reward:g}, return {tracker.reward:g}"
             print(f"\n--- {head}")
+            if not tracker.length and (who := who_is_who(self.env)):
+                print(who)
             print(self._state(frame))
             if frame.done:
                 break
@@ -175,14 +238,6 @@ def _own_text(env: Environment) -> str | None:
         return env.render_text()
     except NotImplementedError:
         return None
-
-
-def _what_to_do(space: ActionSpace) -> str:
-    if isinstance(space, SelectEntityActionSpace):
-        return "select an entity"
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        return f"set {range_text(space)}"
-    return ", ".join(space.index_to_label)
 
 
 def _summary(metrics: Mapping[str, float]) -> str:
@@ -222,6 +277,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--agent", default="random", metavar="RUN", help="a run folder, or random (the default)"
     )
+    parser.add_argument(
+        "--seats",
+        metavar="A,B",
+        help="of a game of several players: the seats of those who type, or all; without it, "
+        "another one in each game",
+    )
     parser.add_argument("--seed", type=int, default=None, help="the same games again")
     parser.add_argument("--episodes", type=int, default=None, help="end after so many")
     parser.add_argument("--auto", action="store_true", help="let the agent play, ask nothing")
@@ -231,14 +292,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=version_text())
     given = parser.parse_intermixed_args(arguments)
     try:
-        play_in_terminal(
-            environment_from_words(given.env, given.settings),
-            given.agent,
-            seed=given.seed,
-            episodes=given.episodes,
-            auto=given.auto,
-            trust=given.trust,
-        )
+        how = {name: getattr(given, name) for name in ("seed", "episodes", "auto", "trust")}
+        if given.seats is None:
+            create_env = environment_from_words(given.env, given.settings)
+            play_in_terminal(create_env, given.agent, **how)
+        else:
+            create_game: Any = game_from_words(given.env, given.settings)
+            play_seats_in_terminal(create_game, given.seats, given.agent, **how)
     except EntityEnvError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
-from entity_env.drawing.chosen import numbers_text
 from entity_env.errors import EntityEnvError
+from entity_env.kinds.continuous import numbers_text, range_text
 from entity_env.player.choices import (
     Choice,
     Question,
     pick,
+    pick_several,
     questions,
-    range_text,
     read_numbers,
     write_choices,
 )
@@ -33,6 +33,7 @@ _HELP = """
   .                    the same for all that is still to be decided in this step
   q                    quit
   Where numbers are set, type them with spaces or commas in between: 0.5 -1
+  Where several are selected, type commas in between: 3, 5; and - for none.
   Where an entity is selected, its number is the one in the table, and its name its type or its id.
 """
 
@@ -96,12 +97,13 @@ class Asker:
                 continue
             if asks or own is not None:
                 print(write_choices(question, own))
-            proposed = _choice(question, int(indices[question.row]))
+            row = indices[question.row : question.row + 1].ravel()  # of a set, several
+            proposed = [_choice(question, index) for index in row.tolist() if index != -1]
             answer = _answer(question, proposed, own is not None) if asks else None
             asks = answer is not None
-            choice = answer or proposed
-            indices[question.row] = choice.index
-            print(f"  -> {choice.names[0]}")
+            choices = proposed if answer is None else answer
+            row[:] = [choice.index for choice in choices] + [-1] * (len(row) - len(choices))
+            print(f"  -> {_names(choices)}")
         return chosen
 
     @staticmethod
@@ -131,10 +133,14 @@ class Asker:
         return asks
 
 
-def _answer(question: Question, proposed: Choice, is_known: bool) -> Choice | None:
+def _names(choices: Sequence[Choice]) -> str:
+    return ", ".join(choice.names[0] for choice in choices) or "-"
+
+
+def _answer(question: Question, proposed: list[Choice], is_known: bool) -> list[Choice] | None:
     """What is chosen; None leaves this and all that is still to be decided to the proposals."""
     while True:
-        text = ask(f"  [{proposed.names[0] if is_known else 'random'}] > ")
+        text = ask(f"  [{_names(proposed) if is_known else 'random'}] > ")
         if text == ".":
             return None
         if not text:
@@ -143,7 +149,7 @@ def _answer(question: Question, proposed: Choice, is_known: bool) -> Choice | No
             print(_HELP)
             continue
         try:
-            return pick(text, question)
+            return pick_several(text, question) if question.at_most else [pick(text, question)]
         except EntityEnvError as error:
             print(textwrap.indent(str(error), "  "))
 

@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.vec_obs import (
-    VecCategoricalActionMask,
-    VecContinuousActionMask,
-    VecObs,
-)
+from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import RecordingError, nearest, shorten
 
 __all__ = ["check_noted", "read_notes"]
@@ -40,7 +36,7 @@ def read_notes(log_probs: object, logits: object, obs: VecObs) -> Notes:
         shapes = {name: (_actors(mask),) for name, mask in obs.action_masks.items()}
         notes += _read("log_probs", log_probs, shapes)
     if logits is not None:
-        sizes = {name: _logits(mask) for name, mask in obs.action_masks.items()}
+        sizes = {name: mask.logits_shape for name, mask in obs.action_masks.items()}
         notes += _read("logits", logits, sizes)
     return notes
 
@@ -86,12 +82,3 @@ def _flat(what: str, given: object, shape: tuple[int, ...]) -> npt.NDArray[np.fl
 
 def _actors(mask: Any) -> int:
     return int(mask.actors.items())
-
-
-def _logits(mask: Any) -> tuple[int, ...]:
-    """(A, C), (P,) for the pairs of actors and actees, or (A, 2 * K) for means and deviations."""
-    if isinstance(mask, VecContinuousActionMask):
-        return _actors(mask), 2 * len(mask.low)
-    if isinstance(mask, VecCategoricalActionMask):
-        return _actors(mask), mask.mask.size2()
-    return (int((mask.actors.size1() * mask.actees.size1()).sum()),)

@@ -8,7 +8,7 @@ from typing import Any
 
 from entity_env.arguments import named_arguments
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.batching.vec_obs import VecObs, check_all_asked, check_final
+from entity_env.batching.vec_obs import VecObs, check_final
 from entity_env.errors import SettingError
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
@@ -34,7 +34,8 @@ class RecordEpisodes(VecWrapper):
     """Rows that write observations, actions and what these led to into a file.
 
     The file grows by a chunk each ``chunk_steps`` steps, at each ``reset``, and at ``close``: a
-    program that is killed loses the steps since then, nothing else. ``Recording`` reads it. The
+    program that is killed loses the steps since then, nothing else. ``Recording`` reads it. Of rows
+    that wait, such as seats of a game, what they get meanwhile belongs to their last decision. The
     recorder is the outermost wrapper: others do not pass log-probabilities on.
 
     with RecordEpisodes(ListEnv(MyEnv, 16), "games.episodes") as env:
@@ -127,7 +128,6 @@ class RecordEpisodes(VecWrapper):
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         obs = super()._act(chosen)
-        check_all_asked("RecordEpisodes", obs)
         check_final(obs)
         choices = [buffer.as_array().ravel() for buffer in chosen.values()]
         self._steps.append(([*choices, *self._notes], self._form.pack(obs)))
@@ -139,7 +139,6 @@ class RecordEpisodes(VecWrapper):
 
     def _begin(self, obs: VecObs, flag: int) -> VecObs:
         """Go on from an observation that no step led to."""
-        check_all_asked("RecordEpisodes", obs)
         self._write()
         self._first, self._flag = self._form.pack(obs), flag
         return obs

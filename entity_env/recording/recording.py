@@ -22,7 +22,12 @@ from entity_env.recording.chunk_file import (
     read_payload,
 )
 from entity_env.recording.episodes import EpisodeCutter
-from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
+from entity_env.recording.records import (
+    RecordedBatch,
+    RecordedEpisode,
+    RecordedStep,
+    cat_batches,
+)
 from entity_env.recording.shuffle import shuffled
 from entity_env.recording.steps import StepFormat, Steps
 from entity_env.rows.vec_env import check_count
@@ -48,7 +53,7 @@ class Recording:
         obs_space: What was observed.
         action_space: What could be done.
         num_steps: Steps of all rows.
-        num_frames: Observations that were acted on: steps times rows.
+        num_frames: Observations that were acted on: steps times rows. Where rows wait, fewer were.
         has_log_probs: Whether log-probabilities were recorded.
         has_logits: Whether logits were recorded.
         truncated_bytes: Bytes at the end that are not read, from the first chunk on that is
@@ -149,7 +154,26 @@ class Recording:
             with self._reading(self._chunks[number]):
                 parts.append(self._load(self._chunks[number]))
         with self._reading(self._chunks[numbers[0]]):
-            return self._form.batch(parts)
+            if all(map(self._form.asks_all, parts)):
+                return self._form.batch(parts)
+            batches = [
+                self._form.batch([steps], self._later(steps, number))
+                for number, steps in zip(numbers, parts, strict=True)
+            ]
+            return cat_batches(self._form, batches)
+
+    def _later(self, steps: Steps, number: int) -> list[Steps]:
+        """The steps of the next chunks, as far as decisions of this one wait for their outcome."""
+        later: list[Steps] = []
+        outcomes = self._form.outcomes([steps])
+        rows = self._chunks[number].rows
+        for chunk in self._chunks[number + 1 :]:
+            if (outcomes.open < 0).all() or not chunk.flags & CONTINUES or chunk.rows != rows:
+                break
+            with self._reading(chunk):
+                later.append(self._load(chunk))
+                outcomes = outcomes.complete(self._form.outcomes([later[-1]]))
+        return later
 
     def _load(self, chunk: Chunk) -> Steps:
         with open_file(self.path) as file:

@@ -11,20 +11,27 @@ import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, cat
 from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecContinuousActionMask,
     VecObs,
-    VecSelectEntityActionMask,
+    all_rows,
 )
 from entity_env.spaces import ActionName
 from entity_env.workers.obs_format import ObsFormat
 
-__all__ = ["RecordedBatch", "RecordedEpisode", "RecordedStep", "cat_batches", "select_frames"]
+__all__ = [
+    "RecordedBatch",
+    "RecordedEpisode",
+    "RecordedStep",
+    "cat_batches",
+    "per_frame",
+    "select_frames",
+]
 
 
 @dataclass(frozen=True)
 class RecordedStep:
     """One step of all R rows: what was shown, what was done, and what it led to.
+
+    Where only some rows are asked, ``obs`` has their B frames, and actions answer these.
 
     Args:
         obs: What the rows showed, as the ``VecEnv`` returned it: its reward and end belong to the
@@ -82,8 +89,9 @@ class RecordedBatch:
         logits: The logits of all choices, (B, A, C), or of all actor-actee pairs, actor by actor,
             (B, A * E, 1); of a continuous action means and then deviations, (B, A, 2 * K); or
             None.
-        reward: The reward of the actions. Shape: (B,), float32.
-        done: The episode ended with them. Shape: (B,), bool.
+        reward: The reward of the actions: of a row that waits all until its next decision. Shape:
+            (B,), float32.
+        done: The episode ended before the row's next decision. Shape: (B,), bool.
         truncated: A limit ended it. Shape: (B,), bool.
     """
 
@@ -118,7 +126,8 @@ class RecordedEpisode:
 
     Args:
         row: The row of the ``VecEnv``.
-        steps: Its L steps: frame i is what was shown before the i-th.
+        steps: Its L steps: frame i is what was shown before the i-th. Of a row that waits now and
+            then its decisions; none where it was out before it had been asked.
         metrics: Numbers of the episode, its ``episodic_reward`` and ``episodic_length`` among them;
             empty where it did not end.
         next_obs: What followed the last step, one frame: the final observation of an episode that
@@ -139,12 +148,28 @@ class RecordedEpisode:
     @property
     def done(self) -> bool:
         """Whether it ended; else the recording stopped, or the rows were reset."""
-        return bool(self.steps.done[-1])
+        return bool(self.steps.done[-1]) if len(self.steps) else bool(self.metrics)
 
     @property
     def truncated(self) -> bool:
         """Whether a limit ended it."""
-        return bool(self.steps.truncated[-1])
+        return bool(len(self.steps)) and bool(self.steps.truncated[-1])
+
+
+def per_frame(obs: VecObs) -> VecObs:
+    """The frames of an observation as rows that are all asked: each with its own reward and end."""
+    if obs.num_frames == len(obs):
+        return obs
+    rows = obs.rows
+    return replace(
+        obs,
+        reward=obs.reward[rows],
+        done=obs.done[rows],
+        truncated=obs.truncated[rows],
+        metrics={},
+        final=None,
+        rows=all_rows(len(rows)),
+    )
 
 
 def select_frames(obs: VecObs, frames: npt.NDArray[np.int64]) -> VecObs:
@@ -152,7 +177,7 @@ def select_frames(obs: VecObs, frames: npt.NDArray[np.int64]) -> VecObs:
     visible = _select(obs.visible, frames)
     return VecObs(
         features=_select(obs.features, frames),
-        action_masks={name: _masks(mask, frames) for name, mask in obs.action_masks.items()},
+        action_masks={name: mask.select(frames) for name, mask in obs.action_masks.items()},
         reward=obs.reward[frames],
         done=obs.done[frames],
         truncated=obs.truncated[frames],
@@ -178,17 +203,6 @@ def cat_batches(form: ObsFormat, parts: Sequence[RecordedBatch]) -> RecordedBatc
 
 def _select(buffers: Mapping[str, Any], frames: npt.NDArray[np.int64]) -> dict[str, Any]:
     return {name: buffer[frames] for name, buffer in buffers.items()}
-
-
-def _masks(mask: VecActionMask, frames: npt.NDArray[np.int64]) -> VecActionMask:
-    if isinstance(mask, VecContinuousActionMask):
-        return replace(mask, actors=mask.actors[frames])
-    if not isinstance(mask, VecSelectEntityActionMask):
-        return replace(mask, actors=mask.actors[frames], mask=mask.mask[frames])
-    pairs = None if mask.mask is None else mask.mask[frames]
-    if pairs is not None and pairs.as_array().all():
-        pairs = None
-    return VecSelectEntityActionMask(mask.actors[frames], mask.actees[frames], pairs)
 
 
 def _cat(parts: Sequence[Mapping[str, Any] | None]) -> Any:

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, lengths
-from entity_env.batching.vec_obs import VecObs, VecSelectEntityActionMask
-from entity_env.kinds.answers import answer_forms
+from entity_env.batching.vec_obs import VecObs, all_rows
+from entity_env.kinds.table import answer_forms
 from entity_env.recording.arrays import Array
-from entity_env.recording.records import RecordedBatch
+from entity_env.recording.outcomes import Outcomes
+from entity_env.recording.records import RecordedBatch, per_frame
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.workers.obs_format import ObsFormat
 
@@ -60,13 +61,14 @@ class StepFormat(ObsFormat):
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
         super().__init__(obs_space, action_space)
         self._answers = answer_forms(action_space)
+        self._rows_at = self._ints - 1
         self._metrics = self._ints
         self._reward = self._ints + 1 + len(self._widths)
         self._lengths = list(range(len(self._widths)))
         place = len(self._widths)
-        for choices in self._choices.values():
-            self._lengths += [place] if choices is not None else [place, place + 2]
-            place += 2 if choices is not None else 4
+        for kind in self._kinds_of.values():
+            self._lengths += [place, place + 2] if kind.selects else [place]
+            place += 4 if kind.selects else 2
 
     def pack_steps(self, messages: Sequence[bytes], decisions: Sequence[Columns]) -> list[Array]:
         """The arrays of a chunk: T + 1 packed observations and T decisions."""
@@ -95,7 +97,7 @@ class StepFormat(ObsFormat):
             if array.size and array.dtype != np.dtype(kind):
                 raise ValueError("columns of other types")
         tables = []
-        kinds = len(self._choices) * (1 + sum(noted))
+        kinds = len(self._spaces) * (1 + sum(noted))
         for rows, width in ((num_steps + 1, len(self._kinds)), (num_steps, kinds)):
             tables.append(_split(arrays[0].reshape(rows, width), arrays[1 : 1 + width]))
             arrays = arrays[1 + width :]
@@ -107,22 +109,48 @@ class StepFormat(ObsFormat):
         """The observation whose columns these are."""
         return self.join([(columns, 0)])
 
-    def batch(self, parts: Sequence[Steps]) -> RecordedBatch:
-        """All frames of several parts, step by step, without metrics and final observations."""
+    def batch(self, parts: Sequence[Steps], later: Sequence[Steps] = ()) -> RecordedBatch:
+        """All frames of several parts, step by step, without metrics and final observations.
+
+        Args:
+            parts: What was recorded in a row.
+            later: What followed, where decisions may still have waited for their outcome.
+        """
         shown = [columns for part in parts for columns in part.observations[:-1]]
-        obs = self.join([(self._bare(columns), 0) for columns in shown])
-        results = [columns for part in parts for columns in part.observations[1:]]
+        obs = per_frame(self.join([(self._bare(columns), 0) for columns in shown]))
         decisions = [columns for part in parts for columns in part.decisions]
         actions, log_probs, logits = self.decided(obs, decisions, parts[0])
-        return RecordedBatch(
-            obs=obs,
-            actions=actions,
-            log_probs=log_probs,
-            logits=logits,
-            reward=_joined([columns[self._reward] for columns in results]),
-            done=_joined([columns[_DONE] for columns in results]),
-            truncated=_joined([columns[_TRUNCATED] for columns in results]),
+        if all(map(self.asks_all, parts)):
+            results = [columns for part in parts for columns in part.observations[1:]]
+            reward, done, truncated = (
+                _joined([columns[at] for columns in results])
+                for at in (self._reward, _DONE, _TRUNCATED)
+            )
+        else:
+            outcomes = self.outcomes(parts)
+            for part in later:
+                outcomes = outcomes.complete(self.outcomes([part]))
+            reward, done, truncated = outcomes.reward, outcomes.done, outcomes.truncated
+        return RecordedBatch(obs, actions, log_probs, logits, reward, done, truncated)
+
+    def asks_all(self, steps: Steps) -> bool:
+        """Whether all rows decide in each of the steps."""
+        return all(columns[self._rows_at] is None for columns in steps.observations[:-1])
+
+    def outcomes(self, parts: Sequence[Steps]) -> Outcomes:
+        """What the decisions have led to, where rows wait."""
+        shown = [columns for part in parts for columns in part.observations[:-1]]
+        results = [columns for part in parts for columns in part.observations[1:]]
+        rows = len(results[0][self._reward])  # type: ignore[arg-type]
+        asked = [
+            all_rows(rows) if columns[self._rows_at] is None else np.asarray(columns[self._rows_at])
+            for columns in shown
+        ]
+        reward, done, truncated = (
+            np.stack([np.asarray(columns[at]) for columns in results])
+            for at in (self._reward, _DONE, _TRUNCATED)
         )
+        return Outcomes.of(asked, reward, done, truncated)
 
     def decided(
         self, obs: VecObs, decisions: Sequence[Columns], kinds: Steps
@@ -137,15 +165,17 @@ class StepFormat(ObsFormat):
         if kinds.has_log_probs:
             log_probs = {
                 name: RaggedBufferF32.from_flattened(next(columns)[:, None], counts[name])
-                for name in self._choices
+                for name in self._spaces
             }
         if kinds.has_logits:
             logits = {}
-            for name, choices in self._choices.items():
-                mask, rows = obs.action_masks[name], counts[name]
-                if isinstance(mask, VecSelectEntityActionMask):
+            for name in self._spaces:
+                mask: Any = obs.action_masks[name]
+                rows = counts[name]
+                _, *more = mask.logits_shape
+                if not more:
                     rows = rows * lengths(mask.actees)
-                width = 2 * (choices or 0) if name in self._bounds else choices or 1
+                width = more[0] if more else 1
                 values = next(columns).reshape(int(rows.sum()), width)
                 logits[name] = RaggedBufferF32.from_flattened(values, rows)
         return actions, log_probs, logits
@@ -166,9 +196,13 @@ class StepFormat(ObsFormat):
 
     def _check(self, columns: Columns, num_rows: int) -> None:
         """Refuse lengths that ragged buffers do not survive; NumPy finds all else."""
+        rows = columns[self._rows_at]
+        frames = num_rows if rows is None else len(rows)
+        if rows is not None and (np.diff([-1, *rows.tolist(), num_rows]) < 1).any():
+            raise ValueError("rows that are not there, or in another order")
         for place in self._lengths:
             column = columns[place]
-            if column is None or len(column) != num_rows or (column < 0).any():
+            if column is None or len(column) != frames or (column < 0).any():
                 raise ValueError("impossible lengths")
         for place in (self._reward, _DONE, _TRUNCATED):
             column = columns[place]

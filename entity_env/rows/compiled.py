@@ -83,6 +83,8 @@ class CompiledRows(VecEnv):
         seed: Seeds all games.
         threads: How many threads share the games of a step. One is enough below some ten thousand
             entities in all rows.
+        copies: So many games, one after the other, draw the same numbers: several tries at each
+            episode, as long as they draw equally often.
 
     Raises:
         NumEnvsError: R is not a whole number >= 1.
@@ -91,7 +93,13 @@ class CompiledRows(VecEnv):
     """
 
     def __init__(
-        self, game: CompiledGame, num_envs: int, seed: int = 0, *, threads: int = 1
+        self,
+        game: CompiledGame,
+        num_envs: int,
+        seed: int = 0,
+        *,
+        threads: int = 1,
+        copies: int = 1,
     ) -> None:
         rows = check_count("number of environments", num_envs)
         self._game, self._seats = game, game.seats or 1
@@ -103,10 +111,11 @@ class CompiledRows(VecEnv):
             )
         games = rows // self._seats
         threads = min(check_count("number of threads", threads, error=SettingError), games)
+        self._copies = check_count("number of copies", copies, error=SettingError)
         self._fields = {
             name: np.zeros((games, *own.shape), own.dtype) for name, own in game.state.items()
         }
-        self._fields["random"] = seeded_streams(seed, games)
+        self._fields["random"] = self._streams(seed, games)
         self._fields["steps"] = np.zeros(games, np.int32)
         self._returns, self._taken = np.zeros(rows, np.float64), np.zeros(rows, np.int32)
         self._plan = Plan.of(game)
@@ -130,6 +139,11 @@ class CompiledRows(VecEnv):
     def __len__(self) -> int:
         """The number of rows."""
         return len(self._returns)
+
+    @property
+    def num_seats(self) -> int:
+        """How many rows play one game."""
+        return self._seats
 
     def has_state(self) -> bool:
         """Whether ``get_state`` works: it does."""
@@ -244,10 +258,14 @@ class CompiledRows(VecEnv):
 
     def _reset(self, seed: int | None) -> VecObs:
         if seed is not None:
-            self._fields["random"][:] = seeded_streams(seed, len(self) // self._seats)
+            self._fields["random"][:] = self._streams(seed, len(self) // self._seats)
         self._step = 0
         self._begun = True
         return self._first(RESET)
+
+    def _streams(self, seed: int, games: int) -> npt.NDArray[np.uint64]:
+        different = seeded_streams(seed, -(-games // self._copies))
+        return different.repeat(self._copies)[:games]
 
     def _check(
         self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs

@@ -17,6 +17,7 @@ from entity_env.spaces import (
     EntityName,
     GlobalCategoricalActionSpace,
     ObsSpace,
+    SelectEntitiesActionSpace,
     SelectEntityActionSpace,
     check_action_space,
 )
@@ -216,6 +217,12 @@ class CompiledGame:
     def _check_actors(self, what: str, actors: Actors, space: ActionSpace, who: int) -> None:
         types, is_global = self.obs_space.entities, isinstance(space, GlobalCategoricalActionSpace)
         selects = isinstance(space, SelectEntityActionSpace)
+        if isinstance(space, SelectEntitiesActionSpace):
+            raise SettingError(
+                f"{what}: a compiled game cannot let its actors select several entities",
+                expected="actions with choices, or that select an entity",
+                received=shorten(space),
+            )
         if (actors.of is None) != is_global or (actors.of is not None and actors.of not in types):
             raise SettingError(
                 f"{what}: {actors.of!r} cannot act",

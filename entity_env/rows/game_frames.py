@@ -102,7 +102,8 @@ class FrameWriter:
                 if name in plan.pairs:
                     frames.append(np.empty((rows * acting * targets, 1), np.bool_))
             else:
-                masks.append(np.empty((rows * acting, len(space)), np.bool_))
+                choices = len(space)  # type: ignore[arg-type]
+                masks.append(np.empty((rows * acting, choices), np.bool_))
         values = [np.empty((rows, len(game.obs_space.global_features)), np.float32)]
         return (*frames, *masks, *values), (*entities(), values[0].copy())
 

@@ -57,6 +57,11 @@ class VecEnv(ABC):
     def __len__(self) -> int:
         """The number of rows R."""
 
+    @property
+    def num_seats(self) -> int:
+        """How many rows in a row are the seats of one game; 1 where each row plays alone."""
+        return 1
+
     def reset(self, seed: int | None = None) -> VecObs:
         """Start a new episode in each row; with a seed, restart the rows' random numbers first."""
         self._check_open()

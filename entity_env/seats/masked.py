@@ -12,11 +12,12 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.agent import Agent, RandomAgent, load_agent
 from entity_env.arguments import named_arguments
-from entity_env.batching.frame import Frame, typed_actions
+from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.environment import MOST_RESETS, Environment, never_begins
 from entity_env.errors import ResetNeededError, SeatError, SettingError, nearest, shorten
+from entity_env.kinds.table import typed_actions
 from entity_env.observation import Observation
 from entity_env.player.episodes import Policy
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
@@ -24,7 +25,7 @@ from entity_env.seats.seat_rows import MOST_IDLE_STEPS
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["MaskedEnvironment", "Opponent"]
+__all__ = ["MaskedEnvironment", "Opponent", "who_is_who"]
 
 Opponent: TypeAlias = str | Agent | Policy
 """``random``, a run folder, an agent, or a function from an observation to actions."""
@@ -99,6 +100,15 @@ class MaskedEnvironment(Environment):
     def seat(self) -> Seat:
         """The learner's seat in this episode."""
         return self._table.seats[self._learner]
+
+    @property
+    def players(self) -> dict[Seat, str]:
+        """Who plays each seat in this episode, the learner included."""
+        names = {seat: player.name for seat, player in self._players.items()}
+        return {
+            seat: "the learner" if i == self._learner else names.get(i, "nobody")
+            for i, seat in enumerate(self._table.seats)
+        }
 
     def seed(self, seed: int) -> None:
         """Seed the seats' order, the game, and what opponents draw."""
@@ -213,24 +223,39 @@ class MaskedEnvironment(Environment):
         return seats.index(seat)
 
 
+def who_is_who(env: Environment) -> str:
+    """Who plays which seat, in one line; nothing of games for one player."""
+    while isinstance(inner := getattr(env, "env", None), Environment):
+        env = inner
+    if not isinstance(env, MaskedEnvironment):
+        return ""
+    return ", ".join(f"{seat}: {player}" for seat, player in env.players.items())
+
+
 class _Opponent:
     """Plays other seats, from checked frames.
 
     Args:
         act: From what a seat that is asked sees, as it is and checked, to its actions.
         agent: What is behind it, if anything is.
+        name: What it is called.
     """
 
     def __init__(
-        self, act: Callable[[Observation, Frame], Mapping[ActionName, Action]], agent: Any = None
+        self,
+        act: Callable[[Observation, Frame], Mapping[ActionName, Action]],
+        agent: Any = None,
+        name: str = "",
     ) -> None:
         self.act = act
         self._agent = agent
+        self.name = name
 
     @classmethod
     def of(cls, given: Opponent, reader: FrameReader, trust: bool) -> _Opponent:
         """The opponent that somebody has named."""
         agent: Any = given
+        name = given if isinstance(given, str) else _name_of(given)
         spaces = reader.obs_space, reader.action_space
         if isinstance(given, str):
             agent = RandomAgent(*spaces, 0) if given == "random" else load_agent(given, 0, trust)
@@ -240,9 +265,11 @@ class _Opponent:
                 chosen = agent.decide(batch_frames([frame], *spaces)).chosen
                 return typed_actions(frame, chosen, spaces[1])
 
-            return cls(act, agent)
+            return cls(act, agent, name)
+        if callable(getattr(agent, "act", None)):
+            return cls(lambda observation, _: agent.act(observation), agent, name)
         if callable(agent):
-            return cls(lambda observation, _: agent(observation), agent)
+            return cls(lambda observation, _: agent(observation), agent, name)
         raise SettingError(
             "an opponent cannot play",
             expected="'random', a run folder, an agent, or a function of an observation",
@@ -258,6 +285,11 @@ class _Opponent:
         """Begin another game, where it remembers anything of the last one."""
         if callable(forget := getattr(self._agent, "reset", None)):
             forget()
+
+
+def _name_of(opponent: Any) -> str:
+    own = getattr(opponent, "name", None) or getattr(opponent, "__name__", None)
+    return own if isinstance(own, str) else type(opponent).__name__
 
 
 def _game(

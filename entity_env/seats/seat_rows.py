@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from entity_env.metrics import EpisodeTracker, metric_columns
 from entity_env.observation import Observation
 from entity_env.rows.garbage import uncollected
 from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
-from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
 
@@ -57,6 +58,9 @@ class SeatRows(VecEnv):
         create_env: Makes one game; called once for each.
         num_envs: The number of rows R, a multiple of the number of seats.
         seed: Seeds all games; game i draws from the i-th stream that is spawned from it.
+        first_row: The number of the first row in errors and seeds, where this is a part of a
+            larger whole.
+        on_row: Called with (row, step) before a game runs, with the row of its first seat.
     """
 
     def __init__(
@@ -64,10 +68,30 @@ class SeatRows(VecEnv):
         create_env: Callable[[], MultiPlayerEnvironment],
         num_envs: int,
         seed: int = 0,
+        *,
+        first_row: int = 0,
+        on_row: Callable[[int, int], None] | None = None,
     ) -> None:
         check_count("number of environments", num_envs)
-        self._tables = [Table(_made(create_env))]
+        self._step, self._first_game, self._on_row = 0, 0, on_row
+        self._tables: list[Table] = []
+        try:
+            self._sit_down(create_env, num_envs, first_row)
+            self._seed_all(seed)
+        except BaseException:
+            with contextlib.suppress(EntityEnvError):  # the first error is the one to tell
+                self._close()
+            raise
+
+    _seats: tuple[Seat, ...] = ()
+
+    def _sit_down(
+        self, create_env: Callable[[], MultiPlayerEnvironment], num_envs: int, first_row: int
+    ) -> None:
+        """Make the games."""
+        self._tables = [self._table(0, create_env)]
         self._seats = self._tables[0].seats
+        self._first_game = first_row // len(self._seats)
         if num_envs % len(self._seats):
             below = num_envs - num_envs % len(self._seats)
             raise SettingError(
@@ -76,15 +100,14 @@ class SeatRows(VecEnv):
                 received=num_envs,
             )
         games = num_envs // len(self._seats)
-        self._tables += [Table(_made(create_env)) for _ in range(games - 1)]
-        self._check_alike()
+        for game in range(1, games):
+            self._tables.append(self._table(game, create_env))
+        self._check_alike(self._tables)
         self._reader = RowReader(**self._spaces(self._tables[0]))
         self._episodes = [EpisodeTracker() for _ in range(num_envs)]
         self._rows: Rows = None  # type: ignore[assignment]  # what the next actions answer
         self._asked = np.zeros(0, np.int64)
         self._idle = np.zeros(games, np.int64)
-        self._step = 0
-        self._seed_all(seed)
 
     def obs_space(self) -> ObsSpace:
         """What each seat observes."""
@@ -98,6 +121,11 @@ class SeatRows(VecEnv):
         """The number of rows: games times seats."""
         return len(self._episodes)
 
+    @property
+    def num_seats(self) -> int:
+        """How many rows a game has."""
+        return len(self._seats)
+
     def has_state(self) -> bool:
         """Whether every game saves and restores its state."""
         return all(table.game.has_state() for table in self._tables)
@@ -108,6 +136,8 @@ class SeatRows(VecEnv):
             self._seed_all(seed)
         self._step = 0
         self._idle[:] = 0
+        for episode in self._episodes:  # those of seats that come later, too
+            episode.begin({})
         return self._begun(self._began(range(len(self._tables))))
 
     @uncollected
@@ -207,15 +237,13 @@ class SeatRows(VecEnv):
         self._idle += 1
         self._idle[self._asked // len(self._seats)] = 0
         if self._idle.max() > MOST_IDLE_STEPS:
-            raise SeatError(
-                f"the game has asked nobody in {MOST_IDLE_STEPS:,} steps",
-                expected="an observation with actors for a seat, or done=True for each in the game",
-            ).located(self._where(int(self._idle.argmax())))
+            game = int(self._idle.argmax())
+            raise self._tables[game].asks_nobody(MOST_IDLE_STEPS).located(self._where(game))
 
     def _seed_all(self, seed: int) -> None:
-        seed = check_seed(seed)
+        self._seed = seed = check_seed(seed)
         for game, table in enumerate(self._tables):
-            stream = np.random.SeedSequence(seed, spawn_key=(game,))
+            stream = np.random.SeedSequence(seed, spawn_key=(self._first_game + game,))
             self._call(game, "seed", table.game.seed, int(stream.generate_state(1)[0]))
 
     def _get_state(self) -> list[Any]:
@@ -260,7 +288,20 @@ class SeatRows(VecEnv):
         ]
         return [picture for picture in pictures for _ in self._seats]
 
+    def _check_wrappable(self) -> None:
+        """Any wrapper of games fits."""
+
+    def _wrap_each(self, wrapper: Callable[[Any], Any]) -> None:
+        """Put a wrapper around each game; all of them, or none after an error."""
+        wrapped = [
+            self._table(game, wrapper, table.game) for game, table in enumerate(self._tables)
+        ]
+        self._check_alike([*self._tables[:1], *wrapped])
+        self._tables = wrapped
+        self._seed_all(self._seed)  # wrappers may draw numbers of their own
+
     def _close(self) -> None:
+        self._on_row = None  # the row to report is the one that ran, not the one that closes
         failed: EntityEnvError | None = None
         for game, table in enumerate(self._tables):
             try:
@@ -270,7 +311,19 @@ class SeatRows(VecEnv):
         if failed is not None:
             raise failed
 
+    def _table(self, game: int, make: Callable[..., MultiPlayerEnvironment], *inside: Any) -> Table:
+        """The table of a game that is made now."""
+        if not callable(make):
+            raise _no_game(make)
+        what = "wrapper" if inside else "create_env"
+        made = self._call(game, what, make, *inside)
+        if not isinstance(made, MultiPlayerEnvironment):
+            raise _no_game(made)
+        return self._call(game, "seats", Table, made)  # type: ignore[no-any-return]
+
     def _call(self, game: int, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        if self._on_row is not None:
+            self._on_row((self._first_game + game) * len(self._seats), self._step)
         try:
             return function(*arguments)
         except EntityEnvError as error:
@@ -279,35 +332,34 @@ class SeatRows(VecEnv):
             raise environment_failed(what, error).located(self._where(game)) from error
 
     def _where(self, game: int) -> str:
-        return f"game {game}, step {self._step}"
+        return f"game {self._first_game + game}, step {self._step}"
 
     def _spaces(self, table: Table) -> dict[str, Any]:
         return {"obs_space": table.game.obs_space(), "action_space": table.game.action_space()}
 
-    def _check_alike(self) -> None:
-        check_same_spaces([self._spaces(table) for table in self._tables], lambda i: f"game {i}")
-        for game, table in enumerate(self._tables):
+    def _check_alike(self, tables: Sequence[Table]) -> None:
+        check_same_spaces([self._spaces(table) for table in tables], lambda i: f"game {i}")
+        seen: set[int] = set()
+        for game, table in enumerate(tables):
             if table.seats != self._seats:
                 raise SeatError(
                     "the games have other seats than the first one",
                     expected=list(self._seats),
                     received=list(table.seats),
                 ).located(f"game {game}")
-            if any(table.game is other.game for other in self._tables[:game]):
+            if id(table.game) in seen:
                 raise ObservationError(
                     "create_env made the same game again", expected="a game of its own at each call"
                 ).located(f"game {game}")
+            seen.add(id(table.game))
 
 
-def _made(create_env: Callable[[], MultiPlayerEnvironment]) -> MultiPlayerEnvironment:
-    game: Any = create_env() if callable(create_env) else create_env
-    if game is create_env or not isinstance(game, MultiPlayerEnvironment):
-        raise ObservationError(
-            "create_env did not make a game of several players",
-            expected="a subclass of entity_env.MultiPlayerEnvironment, or what makes an instance",
-            received=shorten(game),
-        )
-    return game
+def _no_game(made: object) -> ObservationError:
+    return ObservationError(
+        "create_env did not make a game of several players",
+        expected="a subclass of entity_env.MultiPlayerEnvironment, or what makes an instance",
+        received=shorten(made),
+    )
 
 
 def _asks(rows: Rows) -> list[bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from entity_env.actions import Action
@@ -13,7 +13,7 @@ from entity_env.observation import Observation
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.spaces import ActionName
 
-__all__ = ["Table", "seats_of"]
+__all__ = ["Table", "check_turns", "seats_of"]
 
 Told = dict[int, Observation]
 """What seats are told, by their number, ascending."""
@@ -64,7 +64,7 @@ class Table:
         Raises:
             SeatError: The game ends without having let everybody go, or lets somebody go twice.
         """
-        own = {self.seats[seat]: taken for seat, taken in actions.items()}
+        own = _Asked({self.seats[seat]: taken for seat, taken in actions.items()})
         told = self._told("act", self.game.act, own)
         for seat, observation in told.items():
             if not is_over(observation):
@@ -102,6 +102,28 @@ class Table:
         self.is_over = False
         return told
 
+    def asks_nobody(self, steps: int) -> SeatError:
+        """The error for a game that has asked nobody for so many steps: who should be asked."""
+        inside = [self.seats[seat] for seat in sorted(self.inside)]
+        expected = "an observation with actors for a seat, or done=True for each in the game"
+        if not inside:
+            return SeatError(
+                f"all seats are out, the game is not over, and it has asked nobody in {steps:,} "
+                "steps",
+                expected="is_over() returns True, or somebody comes in again",
+            )
+        if self._left:
+            return SeatError(
+                f"{shorten(inside)} vanished: others are out, and the game has asked nobody in "
+                f"{steps:,} steps",
+                expected=expected,
+            )
+        return SeatError(
+            f"the game has asked nobody in {steps:,} steps",
+            expected=expected,
+            received=f"in the game: {shorten(inside)}",
+        )
+
     def _told(self, what: str, function: Any, *arguments: Any) -> Told:
         returned = call_environment(what, function, *arguments)
         if not isinstance(returned, Mapping):
@@ -128,6 +150,57 @@ class Table:
         return dict(sorted(told.items()))
 
 
+class _Asked(dict[Any, Any]):
+    """The actions of the seats that were asked; a game that wants those of others is wrong."""
+
+    def __missing__(self, seat: Any) -> Any:
+        raise SeatError(
+            f"act wants the actions of seat {shorten(seat)}, which was not asked",
+            expected=f"those of {', '.join(map(shorten, self)) or 'nobody'}",
+            hint="an observation with actors asks a seat; it acts in the next step, and only then",
+        )
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+
+def check_turns(seats: Sequence[Seat], asked: Collection[int], actions: Any) -> None:
+    """Refuse actions of others than those who are asked.
+
+    Args:
+        seats: All seats of the game.
+        asked: The numbers of those whose turn it is.
+        actions: ``{seat: actions}``.
+
+    Raises:
+        SeatError: A seat acts that does not exist or was not asked, or one that was does not act.
+    """
+    expected = [seats[i] for i in sorted(asked)]
+    if not isinstance(actions, Mapping):
+        raise SeatError(
+            "act was not given a dict", expected="{seat: actions}", received=shorten(actions)
+        )
+    for seat in actions:
+        if seat in expected:
+            continue
+        problem = "acts out of turn" if seat in seats else "does not exist"
+        raise SeatError(
+            f"seat {shorten(seat)} {problem}",
+            expected=f"actions of {', '.join(map(repr, expected)) or 'nobody'}",
+            received=shorten(list(actions)),
+            hint=nearest(seat, [own for own in seats if isinstance(own, str)])
+            if seat not in seats
+            else None,
+        )
+    for seat in expected:
+        if seat not in actions:
+            raise SeatError(
+                f"seat {seat!r} was asked and does not act",
+                expected=f"actions of {', '.join(map(repr, expected))}",
+                received=shorten(list(actions)),
+            )
+
+
 def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
     """The seats of a game.
 
@@ -150,7 +223,23 @@ def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
     if len(known) < len(seats):
         raise SeatError("seats() names a seat twice", received=shorten(list(seats)))
     of: dict[Seat, str] = {}
-    for team, members in game.teams().items():
+    teams = game.teams()
+    if not isinstance(teams, Mapping):
+        raise SeatError(
+            "teams() is no dict", expected="{name: seats}, or {}", received=shorten(teams)
+        )
+    for team, members in teams.items():
+        if isinstance(members, str) or not _is_listed(members):
+            raise SeatError(
+                f"the seats of team {shorten(team)} are no list",
+                expected="a list of seats",
+                received=shorten(members),
+            )
+        if not list(members):
+            raise SeatError(
+                f"team {shorten(team)} has no seats",
+                expected="at least one; who is out of the game stays in its team",
+            )
         for seat in members:
             if seat not in known:
                 raise SeatError(

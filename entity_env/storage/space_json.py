@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from entity_env.errors import SpaceError, nearest, shorten
+from entity_env.kinds.table import KINDS, kind_of
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
-    CategoricalActionSpace,
     Continuous,
-    ContinuousActionSpace,
     Discrete,
     Entity,
     EntityName,
     Feature,
-    GlobalCategoricalActionSpace,
-    GlobalContinuousActionSpace,
+    Flags,
+    Grid,
     ObsSpace,
     Position,
-    SelectEntityActionSpace,
     check_action_space,
 )
 
@@ -46,6 +43,11 @@ def spaces_to_json(
         "entities": [
             {"name": name, "features": [_feature_to_json(feature) for feature in entity.features]}
             | ({} if entity.position is None else {"position": list(entity.position.names)})
+            | (
+                {"shape": list(entity.shape), "cells": entity.cells}
+                if isinstance(entity, Grid)
+                else {}
+            )
             for name, entity in obs_space.entities.items()
         ],
         "actions": [
@@ -64,7 +66,9 @@ def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace
     entities: dict[EntityName, Entity] = {}
     for entry in _entries("entities", parts["entities"]):
         has_position = isinstance(entry, Mapping) and "position" in entry
-        keys = ("name", "features", "position") if has_position else ("name", "features")
+        is_grid = isinstance(entry, Mapping) and "shape" in entry
+        keys: tuple[str, ...] = ("name", "features")
+        keys += ("position",) * has_position + ("shape", "cells") * is_grid
         entity = _record("an entity type", entry, keys)
         where = shorten(entity["name"])
         features = list(map(_feature, _entries(f"the features of {where}", entity["features"])))
@@ -73,13 +77,19 @@ def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace
             if has_position
             else None
         )
-        _add("entity type", entities, entity["name"], Entity(features, position))
+        if is_grid and has_position:
+            raise SpaceError(f"the grid {where} in saved spaces has a position")
+        made = (
+            Grid(entity["shape"], features, entity["cells"])
+            if is_grid
+            else Entity(features, position)
+        )
+        _add("entity type", entities, entity["name"], made)
     actions: dict[ActionName, ActionSpace] = {}
     for entry in _entries("actions", parts["actions"]):
         action = _kind_of("an action", entry, _ACTION_KEYS)
-        space = _ACTION_KINDS[action["kind"]](
-            *[action[key] for key in _ACTION_KEYS[action["kind"]][2:]]
-        )
+        kind = _KINDS[action["kind"]]
+        space = kind.space(*[action[key] for key in kind.keys])
         _add("action", actions, action["name"], space)
     own = _entries("global_features", parts["global_features"])
     obs_space = ObsSpace(global_features=list(map(_feature, own)), entities=entities)
@@ -89,26 +99,27 @@ def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace
 _FEATURE_KEYS = {
     "continuous": ("kind", "name", "mean", "std"),
     "discrete": ("kind", "name", "n"),
+    "word": ("kind", "name", "n", "vocabulary"),
+    "flags": ("kind", "name", "count"),
 }
-_ACTION_KEYS = {
-    "categorical": ("kind", "name", "labels"),
-    "global_categorical": ("kind", "name", "labels"),
-    "select_entity": ("kind", "name"),
-    "continuous": ("kind", "name", "low", "high"),
-    "global_continuous": ("kind", "name", "low", "high"),
+"""A ``word`` is a discrete feature with a vocabulary."""
+_DISCRETE_KINDS: dict[str, type[Discrete]] = {
+    "discrete": Discrete,
+    "word": Discrete,
+    "flags": Flags,
 }
-_ACTION_KINDS: dict[str, Callable[..., ActionSpace]] = {
-    "categorical": CategoricalActionSpace,
-    "global_categorical": GlobalCategoricalActionSpace,
-    "select_entity": SelectEntityActionSpace,
-    "continuous": ContinuousActionSpace,
-    "global_continuous": GlobalContinuousActionSpace,
-}
+_KINDS = {kind.name: kind for kind in KINDS.values()}
+_ACTION_KEYS = {name: ("kind", "name", *kind.keys) for name, kind in _KINDS.items()}
 
 
 def _feature_to_json(feature: Feature) -> str | dict[str, Any]:
     if isinstance(feature, str):
         return feature
+    if isinstance(feature, Flags):
+        return {"kind": "flags", "name": feature.name, "count": feature.count}
+    if isinstance(feature, Discrete) and feature.vocabulary is not None:
+        own = {"name": feature.name, "n": feature.n, "vocabulary": feature.vocabulary}
+        return {"kind": "word", **own}
     if isinstance(feature, Discrete):
         return {"kind": "discrete", "name": feature.name, "n": feature.n}
     return {
@@ -120,23 +131,17 @@ def _feature_to_json(feature: Feature) -> str | dict[str, Any]:
 
 
 def _action_to_json(name: ActionName, space: ActionSpace) -> dict[str, Any]:
-    (kind,) = (kind for kind, own in _ACTION_KINDS.items() if type(space) is own)
-    value: dict[str, Any] = {"kind": kind, "name": name}
-    if isinstance(space, CategoricalActionSpace | GlobalCategoricalActionSpace):
-        value["labels"] = list(space.index_to_label)
-    if isinstance(space, ContinuousActionSpace | GlobalContinuousActionSpace):
-        # JSON has no infinite numbers.
-        for key, bounds in (("low", space.low), ("high", space.high)):
-            value[key] = [bound if math.isfinite(bound) else None for bound in bounds]
-    return value
+    kind = kind_of(space)
+    return {"kind": kind.name, "name": name, **kind.to_json(space)}
 
 
 def _feature(value: Any) -> Feature:
     if isinstance(value, str):
         return value
     parts = _kind_of("a feature", value, _FEATURE_KEYS)
-    if parts["kind"] == "discrete":
-        return Discrete(parts["name"], parts["n"])
+    if parts["kind"] in _DISCRETE_KINDS:
+        kind = _DISCRETE_KINDS[parts["kind"]]
+        return kind(*[parts[key] for key in _FEATURE_KEYS[parts["kind"]][1:]])
     return Continuous(parts["name"], parts["mean"], parts["std"])
 
 

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecCategoricalActionMask,
-    VecContinuousActionMask,
-    VecObs,
-)
+from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import RowsError, shorten
 
 __all__ = ["AskedRows", "Ready"]
@@ -26,10 +21,13 @@ class Ready:
     Args:
         rows: The number of each row, in the order in which they became ready. Shape: (M,), int64.
         obs: Their observations, in the same order: M rows.
+        told: Only of games of several players: the rows of these games, asked now or not, which
+            reward and end in ``obs`` are about; ``obs.rows`` are places in it. Shape: (T,), int64.
     """
 
     rows: npt.NDArray[np.int64]
     obs: VecObs
+    told: npt.NDArray[np.int64] | None = None
 
 
 class AskedRows:
@@ -59,6 +57,10 @@ class AskedRows:
     def clear(self) -> None:
         """No row waits."""
         self._places.clear()
+
+    def games(self, seats: int) -> set[int]:
+        """The games with rows that wait for actions, where each has so many rows."""
+        return {row // seats for row in self._places}
 
     def text(self) -> str:
         """Their numbers, for a message."""
@@ -115,15 +117,5 @@ class AskedRows:
         places = np.array([self._places[row][1] for row in rows.tolist()], np.int64)
         masks = ready.obs.action_masks
         return replace(
-            ready.obs, action_masks={name: _chosen(mask, places) for name, mask in masks.items()}
+            ready.obs, action_masks={name: mask.select(places) for name, mask in masks.items()}
         )
-
-
-def _chosen(mask: VecActionMask, frames: npt.NDArray[np.int64]) -> VecActionMask:
-    """Some frames of a mask."""
-    if isinstance(mask, VecContinuousActionMask):
-        return replace(mask, actors=mask.actors[frames])
-    if isinstance(mask, VecCategoricalActionMask):
-        return VecCategoricalActionMask(mask.actors[frames], mask.mask[frames])
-    pairs = None if mask.mask is None else mask.mask[frames]
-    return replace(mask, actors=mask.actors[frames], actees=mask.actees[frames], mask=pairs)

@@ -30,11 +30,12 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.rows.vec_env import VecEnv, check_count
+from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.workers.action_format import deal_actions
 from entity_env.workers.asked_rows import AskedRows, Ready
 from entity_env.workers.obs_format import ObsFormat
-from entity_env.workers.row_loop import ROUND
+from entity_env.workers.row_loop import GO_ON, ROUND
 from entity_env.workers.worker_process import (
     WorkerProcess,
     common_spaces,
@@ -75,18 +76,24 @@ class AsyncEnv(VecEnv):
     order in which their actions arrive. Rows reset themselves, as in ``VecObs``. Use it from one
     thread. Needs POSIX.
 
+    Of games of several players each game is stepped for itself, when all of its rows that are asked
+    have their actions. ``recv`` then returns the games that are ready first, with M rows that are
+    asked or more, or with fewer where no other game is on its way.
+
     Args:
-        create_env: Makes one environment, importable or picklable with cloudpickle.
+        create_env: Makes one environment, or one game of several players, importable or picklable
+            with cloudpickle.
         num_envs: The number of rows R.
-        num_processes: The number of workers, at most ``num_envs``. More than there are cores make
-            sense where environments wait for something else than the processor.
+        num_processes: The number of workers, at most ``num_envs``, or the number of games. More
+            than there are cores make sense where environments wait for something else than the
+            processor.
         batch_size: The number of rows M that ``recv`` returns, at most ``num_envs``.
         seed: Seeds all rows.
     """
 
     def __init__(
         self,
-        create_env: Callable[[], Environment],
+        create_env: Callable[[], Environment | MultiPlayerEnvironment],
         num_envs: int,
         num_processes: int,
         batch_size: int,
@@ -105,12 +112,14 @@ class AsyncEnv(VecEnv):
             raise
         for worker in self._workers:
             self._selector.register(worker.channel.fileno(), selectors.EVENT_READ, worker)
-        counts = [worker.num_rows for worker in self._workers]
-        self._owners = np.repeat(np.arange(len(counts)), counts)
+        self._seats = self._workers[0].seats
+        counts = [worker.num_rows // self._seats for worker in self._workers]
+        self._owners = np.repeat(np.arange(len(counts)), counts)  # of each game
         self._format = ObsFormat(self.obs_space(), self.action_space())
         self._round = 0
-        # A row is ready, with the place of its observation, or asked for actions, or on its way.
-        self._arrived: deque[tuple[int, bytes]] = deque()
+        # A game is ready, with the number of its rows that are asked and the place of its
+        # observation; or its rows are asked for actions; or it is on its way.
+        self._arrived: deque[tuple[int, int, bytes]] = deque()
         self._asked = AskedRows(len(self))
         self._acting = all_rows(0)  # whom the last observation of ``act`` asks
 
@@ -132,6 +141,11 @@ class AsyncEnv(VecEnv):
     def __len__(self) -> int:
         """The number of rows R."""
         return self._num_envs
+
+    @property
+    def num_seats(self) -> int:
+        """How many rows a game of several players has, else 1."""
+        return self._seats
 
     def async_reset(self, seed: int | None = None) -> None:
         """Start a new episode in each row; with a seed, restart the rows' random numbers first.
@@ -199,10 +213,11 @@ class AsyncEnv(VecEnv):
         """The M rows that are ready first, as an observation of all rows that asks these."""
         ready = self._receive(None, ascending=True)
         self._acting = ready.rows
+        told = ready.rows if ready.told is None else ready.told
 
         def of_all(values: npt.NDArray[Any], missing: float) -> npt.NDArray[Any]:
             column = np.full(len(self), missing, values.dtype)
-            column[ready.rows] = values
+            column[told] = values
             return column
 
         return replace(
@@ -217,7 +232,7 @@ class AsyncEnv(VecEnv):
     def _deal(self, chosen: Mapping[ActionName, ActionBuffer], rows: npt.NDArray[np.int64]) -> None:
         """Send checked actions to the workers of these rows."""
         self._asked.remove(rows)
-        self._send(b"a", deal_actions(chosen, rows, self._owners[rows]))
+        self._send(b"a", deal_actions(chosen, rows, self._owners[rows // self._seats]))
 
     def _get_state(self) -> list[Any]:
         raise StateError("the rows of an AsyncEnv do not save their state", expected="a ListEnv")
@@ -245,7 +260,9 @@ class AsyncEnv(VecEnv):
     def _receive(self, end: float | None, ascending: bool = False) -> Ready:
         """``recv`` until the moment ``end``; the rows in order of arrival, or of their numbers."""
         there = self._num_envs - len(self._asked)
-        if there < self._batch_size:
+        if self._seats > 1:
+            there = self._games_there()
+        if there < (self._batch_size if self._seats == 1 else 1):
             raise RowsError(
                 f"recv would wait for ever: it returns {self._batch_size} rows, "
                 f"and {there} are ready or on their way",
@@ -254,7 +271,7 @@ class AsyncEnv(VecEnv):
                 hint="send them their actions first",
             )
         try:
-            while len(self._arrived) < self._batch_size:
+            while not self._is_enough():
                 self._wait(end)
             return self._take(ascending)
         except NotReadyError:
@@ -286,20 +303,42 @@ class AsyncEnv(VecEnv):
         for key, _ in events:
             worker: WorkerProcess = key.data
             for report in worker.take():
-                number, row = ROUND.unpack_from(report)
+                number, game, frames = ROUND.unpack_from(report)
                 if number == self._round:
-                    self._arrived.append((row, report[ROUND.size :]))
+                    self._arrived.append((game, frames, report[ROUND.size :]))
+
+    def _games_there(self) -> int:
+        """How many games are ready or on their way."""
+        return len(self) // self._seats - len(self._asked.games(self._seats))
+
+    def _is_enough(self) -> bool:
+        """Whether M rows are ready, or all rows of games that anything can be expected of."""
+        if self._seats == 1:
+            return len(self._arrived) >= self._batch_size
+        frames = sum(frames for _, frames, _ in self._arrived)
+        return frames >= self._batch_size or len(self._arrived) == self._games_there()
 
     def _take(self, ascending: bool) -> Ready:
-        first = [self._arrived.popleft() for _ in range(self._batch_size)]
+        first: list[tuple[int, int, bytes]] = []
+        frames = 0
+        while self._arrived and frames < self._batch_size:
+            first.append(self._arrived.popleft())
+            frames += first[-1][1]
         if ascending:
-            first.sort()  # no row is there twice
-        rows = np.array([row for row, _ in first], np.int64)
+            first.sort()  # no game is there twice
+        games = np.array([game for game, _, _ in first], np.int64)
         parts = [
             self._workers[owner].block.read(place)
-            for owner, (_, place) in zip(self._owners[rows].tolist(), first, strict=True)
+            for owner, (_, _, place) in zip(self._owners[games].tolist(), first, strict=True)
         ]
-        ready = Ready(rows, self._format.join(parts))
+        obs = self._format.join(parts)
+        ready = Ready(games, obs)
+        if self._seats > 1:
+            told = (games[:, None] * self._seats + np.arange(self._seats)).ravel()
+            ready = Ready(told[obs.rows], obs, told)
+            for game, frames, _ in first:
+                if not frames:  # there is nothing to wait for: it may go on
+                    self._send(b"g", {int(self._owners[game]): GO_ON.pack(game)})
         self._asked.add(ready)
         return ready
 

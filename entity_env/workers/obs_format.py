@@ -11,22 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecCategoricalActionMask,
-    VecContinuousActionMask,
-    VecObs,
-    VecSelectEntityActionMask,
-    all_rows,
-)
-from entity_env.kinds.continuous import bounds_of
-from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
-    ActionName,
-    ActionSpace,
-    ObsSpace,
-    SelectEntityActionSpace,
-)
+from entity_env.batching.vec_obs import VecActionMask, VecObs, all_rows
+from entity_env.kinds.table import kind_of
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["ObsFormat"]
 
@@ -54,34 +41,29 @@ class ObsFormat:
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
         self._widths = {name: len(entity.names) for name, entity in obs_space.entities.items()}
         self._globals = len(obs_space.global_names)
-        self._bounds = {
-            name: bounds_of(space)
-            for name, space in action_space.items()
-            if isinstance(space, CONTINUOUS_ACTIONS)
-        }
-        # The number of choices, or of numbers to set, or None where entities are selected.
-        self._choices = {
-            name: None if isinstance(space, SelectEntityActionSpace) else len(space)
-            for name, space in action_space.items()
-        }
-        types, actions = len(self._widths), len(self._choices)
-        selects = sum(choices is None for choices in self._choices.values())
+        self._spaces = dict(action_space)
+        kinds = {name: kind_of(space) for name, space in action_space.items()}
+        self._kinds_of = kinds
+        types, actions = len(self._widths), len(kinds)
+        selects = sum(kind.selects for kind in kinds.values())
         self._ints = types + 2 * actions + 2 * selects + 1
         # Of each column what its values are, as in ``struct``, and the bytes of one.
-        kinds = "q" * self._ints + "d" + "f" * (types + 2) + "?" * (types + actions + 2) + "BB"
-        self._kinds: list[tuple[Any, int]] = [(kind, struct.calcsize(kind)) for kind in kinds]
-        self._counts = struct.Struct(f"{len(kinds)}q")
+        letters = "q" * self._ints + "d" + "f" * (types + 2) + "?" * (types + actions + 2) + "BB"
+        self._kinds: list[tuple[Any, int]] = [
+            (letter, struct.calcsize(letter)) for letter in letters
+        ]
+        self._counts = struct.Struct(f"{len(letters)}q")
 
     def pack(self, obs: VecObs) -> bytes:
         """The message that says all that ``obs`` says."""
         ints: list[Any] = [obs.features[name].size1() for name in self._widths]
         bools: list[Any] = [_flat(obs.visible.get(name)) for name in self._widths]
-        for name in self._choices:
-            mask = obs.action_masks[name]
+        for name, kind in self._kinds_of.items():
+            mask: Any = obs.action_masks[name]
             ints += [mask.actors.size1(), mask.actors.as_array()]
-            if isinstance(mask, VecSelectEntityActionMask):
+            if kind.selects:
                 ints += [mask.actees.size1(), mask.actees.as_array()]
-            bools.append(None if isinstance(mask, VecContinuousActionMask) else _flat(mask.mask))
+            bools.append(_flat(getattr(mask, "mask", None)))
         columns = [
             *ints,
             None if obs.num_frames == len(obs) else obs.rows,
@@ -158,27 +140,23 @@ class ObsFormat:
     def _masks(self, ints: Sequence[Column], bools: Sequence[Column]) -> dict[str, VecActionMask]:
         masks: dict[str, VecActionMask] = {}
         columns = iter(ints)
-        for (name, choices), column in zip(self._choices.items(), bools, strict=True):
-            counts = next(columns)
+        for (name, space), column in zip(self._spaces.items(), bools, strict=True):
+            counts, mask, actees = next(columns), None, None
             lengths = _joined(counts, np.int64)
-            actors = _indices(next(columns), lengths)
-            if name in self._bounds:
-                masks[name] = VecContinuousActionMask(actors, *self._bounds[name])
-                continue
-            if choices is not None:
-                values = _joined(column, np.bool_).reshape(-1, choices)
+            actors, kind = _indices(next(columns), lengths), self._kinds_of[name]
+            there = any(part is not None for part in column)
+            if kind.selects:
+                actee_counts = next(columns)
+                actee_lengths = _joined(actee_counts, np.int64)
+                actees = _indices(next(columns), actee_lengths)
+                if there:
+                    both = zip(counts, actee_counts, strict=True)
+                    sizes = [int(np.dot(a, b)) for a, b in both]
+                    mask = _bools(column, sizes, lengths * actee_lengths)
+            elif there:
+                values = _joined(column, np.bool_).reshape(-1, len(space))  # type: ignore[arg-type]
                 mask = RaggedBufferBool.from_flattened(values, lengths)
-                masks[name] = VecCategoricalActionMask(actors, mask)
-                continue
-            actee_counts = next(columns)
-            actee_lengths = _joined(actee_counts, np.int64)
-            actees = _indices(next(columns), actee_lengths)
-            pairs = None
-            if any(part is not None for part in column):
-                both = zip(counts, actee_counts, strict=True)
-                sizes = [int(np.dot(a, b)) for a, b in both]
-                pairs = _bools(column, sizes, lengths * actee_lengths)
-            masks[name] = VecSelectEntityActionMask(actors, actees, pairs)
+            masks[name] = kind.build(space, actors, mask, actees)
         return masks
 
 

@@ -16,6 +16,7 @@ from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import SettingError, StateError, shorten
 from entity_env.rows.vec_env import VecEnv
+from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.workers.action_format import split_actions
 from entity_env.workers.obs_format import ObsFormat
@@ -29,33 +30,35 @@ __all__ = ["ParallelEnv"]
 class ParallelEnv(VecEnv):
     """Cuts the rows into consecutive parts, one for each worker process.
 
-    Gives the same results as ``ListEnv`` for the same seed, whatever the number of processes.
+    Gives the same results as ``ListEnv`` for the same seed, or as ``SeatRows`` for games of several
+    players, whatever the number of processes. A game is played by one worker.
     Actions cross in one message for each worker and step, observations in shared memory. All rows
     wait for the slowest: see ``AsyncEnv`` where that is long. Needs POSIX.
 
     Args:
-        create_env: Makes one environment. It must be importable or picklable (with cloudpickle:
-            classes of a notebook and lambdas are fine).
+        create_env: Makes one environment, or one game of several players. It must be importable or
+            picklable (with cloudpickle: classes of a notebook and lambdas are fine).
         num_envs: The number of rows R.
-        num_processes: The number of workers, at most ``num_envs``.
+        num_processes: The number of workers, at most ``num_envs``, or the number of games.
         seed: Seeds all rows.
     """
 
     def __init__(
         self,
-        create_env: Callable[[], Environment],
+        create_env: Callable[[], Environment | MultiPlayerEnvironment],
         num_envs: int,
         num_processes: int,
         seed: int = 0,
     ) -> None:
         self._workers = start_workers(create_env, num_envs, num_processes, seed, apart=False)
         self._finalizer = weakref.finalize(self, end_workers, self._workers)
-        self._counts = [worker.num_rows for worker in self._workers]
         try:
             self._spaces = common_spaces(self._workers)
         except BaseException:
             self.close()
             raise
+        self._counts = [worker.num_rows for worker in self._workers]
+        self._frames = list(self._counts)  # how many of each worker's rows are asked
         self._format = ObsFormat(self.obs_space(), self.action_space())
 
     def obs_space(self) -> ObsSpace:
@@ -72,6 +75,11 @@ class ParallelEnv(VecEnv):
         """The number of rows."""
         return sum(self._counts)
 
+    @property
+    def num_seats(self) -> int:
+        """How many rows a game of several players has, else 1."""
+        return self._workers[0].seats
+
     def has_state(self) -> bool:
         """Whether every environment saves and restores its state."""
         has_state = bool(self._spaces["has_state"])
@@ -86,7 +94,7 @@ class ParallelEnv(VecEnv):
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         try:
-            parts = split_actions(chosen, self._counts)
+            parts = split_actions(chosen, self._frames)
             for worker, part in zip(self._workers, parts, strict=True):
                 worker.send(b"a", part)
             return self._joined([worker.receive() for worker in self._workers])
@@ -138,6 +146,12 @@ class ParallelEnv(VecEnv):
 
     def _joined(self, places: list[bytes]) -> VecObs:
         """What the workers have put into their shared memory, as one."""
-        return self._format.join(
+        obs = self._format.join(
             [worker.block.read(place) for worker, place in zip(self._workers, places, strict=True)]
         )
+        if obs.num_frames == len(obs):
+            self._frames = self._counts
+        else:
+            ends = np.searchsorted(obs.rows, np.cumsum(self._counts))
+            self._frames = np.diff(ends, prepend=0).tolist()
+        return obs

@@ -1,4 +1,4 @@
-"""What a worker of ``AsyncEnv`` does: it plays each row for itself and reports it at once."""
+"""What a worker of ``AsyncEnv`` does: it plays each game for itself and reports it at once."""
 
 from __future__ import annotations
 
@@ -8,75 +8,117 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 
+import numpy as np
+
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
-from entity_env.kinds.answers import answer_forms
+from entity_env.kinds.table import answer_forms
 from entity_env.rows.list_env import ListEnv
+from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import ActionName
 from entity_env.workers.action_format import read_dealt_actions
 from entity_env.workers.channel import Channel
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.shared_block import SharedBlock
 
-__all__ = ["ROUND", "play_rows"]
+__all__ = ["GO_ON", "ROUND", "play_rows"]
 
-ROUND = struct.Struct("qq")
-"""How a report begins: the round, so that those from before a reset can be told, and the row."""
+ROUND = struct.Struct("qqq")
+"""How a report begins: the round, so that those from before a reset can be told, the game, and how
+many of its rows are asked. A row that plays alone is a game of one seat."""
+GO_ON = struct.Struct("q")
+"""The message to a game that has asked nobody, once its report has been read: its number."""
+
+Actions = dict[ActionName, ActionBuffer]
 
 
-def play_rows(channel: Channel, block: SharedBlock, envs: Mapping[int, ListEnv]) -> None:
-    """Step one row after the other, in the order in which their actions arrive.
+def play_rows(
+    channel: Channel, block: SharedBlock, envs: Mapping[int, ListEnv | SeatRows], seats: int
+) -> None:
+    """Step one game after the other, in the order in which their actions arrive.
 
     Args:
         channel: Where actions come from and reports go to.
         block: Where observations go to.
-        envs: Each row, as a ``ListEnv`` of one.
+        envs: Each game by its number: a ``ListEnv`` of one row, or a ``SeatRows`` of one game.
+        seats: How many rows a game has.
     """
-    rows = _Rows(channel, envs)
+    games = _Games(channel, envs, seats)
     first = next(iter(envs.values()))
     obs_format = ObsFormat(first.obs_space(), first.action_space())
     events = select.poll()
     events.register(channel.fileno(), select.POLLIN | select.POLLOUT)
     while True:
-        while not rows.waiting:
-            rows.take()
-        number = rows.round
-        row, actions = rows.waiting.popleft()
+        while not games.waiting:
+            games.take()
+        number = games.round
+        game, actions = games.waiting.popleft()
         # Past the checks of ``act``: the parent has made them, for the same observation.
-        obs = rows.reset(row) if actions is None else envs[row]._act(actions)
-        place = block.write(row, obs_format.pack(obs))
+        obs = games.reset(game) if actions is None else envs[game]._act(actions)
+        games.asked[game] = obs.num_frames
+        place = block.write(game, obs_format.pack(obs))
         # Never wait for the parent to read while the parent waits for this process to read.
         while events.poll()[0][1] != select.POLLOUT:
-            rows.take()
-        channel.send(b"o", ROUND.pack(number, row) + place)
+            games.take()
+        channel.send(b"o", ROUND.pack(number, game, obs.num_frames) + place)
 
 
-class _Rows:
-    """The rows that have something to do, and what: their actions, or None for a reset."""
+class _Games:
+    """The games that have something to do, and what: their actions, or None for a reset."""
 
-    def __init__(self, channel: Channel, envs: Mapping[int, ListEnv]) -> None:
-        self.waiting: deque[tuple[int, dict[ActionName, ActionBuffer] | None]] = deque()
+    def __init__(
+        self, channel: Channel, envs: Mapping[int, ListEnv | SeatRows], seats: int
+    ) -> None:
+        self.waiting: deque[tuple[int, Actions | None]] = deque()
         self.round = 0
-        self._channel = channel
-        self._envs = envs
+        self.asked = dict.fromkeys(envs, 1)  # how many of its rows must decide
+        self._channel, self._envs, self._seats = channel, envs, seats
         self._forms = answer_forms(next(iter(envs.values())).action_space())
-        self._seeds: dict[int, list[int | None]] = {row: [] for row in envs}
+        self._seeds: dict[int, list[int | None]] = {game: [] for game in envs}
+        self._answers: dict[int, dict[int, Actions]] = {game: {} for game in envs}
 
     def take(self) -> None:
         """Read what the parent has sent; waits for it."""
         for kind, content in self._channel.take():
             if kind == b"a":
-                self.waiting += read_dealt_actions(content, self._forms)
+                for row, actions in read_dealt_actions(content, self._forms):
+                    self._answer(row, actions)
+            elif kind == b"g":
+                self.waiting.append((GO_ON.unpack(content)[0], self._joined([])))
             else:
                 self.round, seed = pickle.loads(content)
-                self.waiting = deque((row, None) for row in self._envs)
+                self.waiting = deque((game, None) for game in self._envs)
                 for seeds in self._seeds.values():
                     seeds.append(seed)
+                for answers in self._answers.values():
+                    answers.clear()
 
-    def reset(self, row: int) -> VecObs:
+    def reset(self, game: int) -> VecObs:
         """Begin as often as was asked for: what comes next must not depend on who was quicker."""
-        *earlier, last = self._seeds[row]
-        self._seeds[row] = []
+        *earlier, last = self._seeds[game]
+        self._seeds[game] = []
         for seed in earlier:
-            self._envs[row].reset(seed)
-        return self._envs[row].reset(last)
+            self._envs[game].reset(seed)
+        return self._envs[game].reset(last)
+
+    def _answer(self, row: int, actions: Actions) -> None:
+        """Note what a row does; a game goes on when all of its rows that are asked have acted."""
+        if self._seats == 1:
+            self.waiting.append((row, actions))
+            return
+        game = row // self._seats
+        answers = self._answers[game]
+        answers[row] = actions
+        if len(answers) == self.asked[game]:
+            self.waiting.append((game, self._joined([answers[own] for own in sorted(answers)])))
+            answers.clear()
+
+    def _joined(self, frames: list[Actions]) -> Actions:
+        """The actions of some frames, in order."""
+        joined: Actions = {}
+        for name, form in self._forms.items():
+            parts = [np.zeros((0, form.width), form.dtype)]
+            parts += [own[name].as_array().reshape(-1, form.width) for own in frames]
+            lengths = np.array([len(part) for part in parts[1:]], np.int64)
+            joined[name] = form.buffer(np.concatenate(parts), lengths)
+        return joined

@@ -21,8 +21,9 @@ from typing import Any
 
 from entity_env import errors
 from entity_env.errors import EntityEnvError
-from entity_env.kinds.answers import answer_forms
+from entity_env.kinds.table import answer_forms
 from entity_env.rows.list_env import ListEnv
+from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import check_same_spaces
 from entity_env.workers.action_format import read_actions
 from entity_env.workers.channel import Channel
@@ -30,6 +31,7 @@ from entity_env.workers.interpreter import leave_signals_to_parent
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.pickles import loaded, pickled
 from entity_env.workers.row_loop import play_rows
+from entity_env.workers.row_share import share_of
 from entity_env.workers.shared_block import SharedBlock
 
 __all__ = ["main", "revive"]
@@ -83,34 +85,41 @@ def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -
     """Make the environments that the first message asks for, and play them."""
     # The parent wrote these pickles a moment ago, in the same program: they are not foreign data.
     start = pickle.loads(channel.receive()[1])
-    create_env = loaded("create_env", start["create_env"])
-    first, count = start["first_row"], start["num_rows"]
-    parts = [(first + i, 1) for i in range(count)] if start["apart"] else [(first, count)]
-    envs = []
-    for row, rows in parts:
-        env = ListEnv(create_env, rows, start["seed"], first_row=row, on_row=block.note)
+    parts = share_of(loaded("create_env", start["create_env"]), start)
+    first, count = parts.first_row, parts.num_rows
+    cuts = range(first, first + count, parts.seats) if start["apart"] else [first]
+    envs: list[ListEnv | SeatRows] = []
+    for row in cuts:
+        env = parts.rows(row, parts.seats if start["apart"] else count, block.note)
         at_end.callback(env.close)
         envs.append(env)
     spaces = [{"obs_space": env.obs_space(), "action_space": env.action_space()} for env in envs]
-    check_same_spaces(spaces, lambda i: f"environment {parts[i][0]}, step 0")
-    has_state = all(env.has_state() for env in envs)
-    # The first row's: all of them are packed in its order. Labels may be of classes of a script.
-    channel.send(b"p", pickled("the spaces", {**spaces[0], "has_state": has_state}))
+    check_same_spaces(spaces, lambda i: f"{parts.place(cuts[i])}, step 0")
+    answer = {
+        **spaces[0],  # the first row's: all of them are packed in its order
+        "has_state": all(env.has_state() for env in envs),
+        "first_row": first,
+        "num_rows": count,
+        "seats": parts.seats,
+    }
+    channel.send(b"p", pickled("the spaces", answer))  # labels may be of classes of a script
     if start["apart"]:
-        play_rows(channel, block, {row: env for (row, _), env in zip(parts, envs, strict=True)})
+        games = [row // parts.seats for row in cuts]
+        play_rows(channel, block, dict(zip(games, envs, strict=True)), parts.seats)
     else:
         _play_together(channel, block, envs[0])
 
 
-def _play_together(channel: Channel, block: SharedBlock, env: ListEnv) -> None:
+def _play_together(channel: Channel, block: SharedBlock, env: ListEnv | SeatRows) -> None:
     """Answer every request with the observation of all rows, or with what else it asks for."""
     obs_format = ObsFormat(env.obs_space(), env.action_space())
     forms = answer_forms(env.action_space())
+    frames = 0
     while True:
         kind, content = channel.receive()
         if kind == b"a":
             # Past the checks of ``act``: the parent has made them, for the same observation.
-            obs = env._act(read_actions(content, forms, len(env)))
+            obs = env._act(read_actions(content, forms, frames))
         else:
             request, argument = pickle.loads(content)
             if request == "reset":
@@ -121,10 +130,11 @@ def _play_together(channel: Channel, block: SharedBlock, env: ListEnv) -> None:
                 answer = _answer(env, request, argument)
                 channel.send(b"p", _pickled(request, answer))
                 continue
+        frames = obs.num_frames
         channel.send(b"o", block.write(0, obs_format.pack(obs)))
 
 
-def _answer(env: ListEnv, request: str, argument: Any) -> Any:
+def _answer(env: ListEnv | SeatRows, request: str, argument: Any) -> Any:
     """The answer to a request that leads to no observation."""
     if request == "get_state":
         return env.get_state()

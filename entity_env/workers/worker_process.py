@@ -11,18 +11,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import (
     NumEnvsError,
+    SeatError,
     WorkerDiedError,
 )
 from entity_env.rows.vec_env import check_count
+from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import check_same_spaces
 from entity_env.workers.channel import Channel
 from entity_env.workers.interpreter import start_python
 from entity_env.workers.pickles import pickled
+from entity_env.workers.row_share import cut_rows
 from entity_env.workers.shared_block import SharedBlock
 from entity_env.workers.worker import SECONDS_TO_CLOSE, revive
 
@@ -34,7 +35,15 @@ _SECONDS_TO_DIE = 2 * SECONDS_TO_CLOSE
 
 
 class WorkerProcess:
-    """One process with its socket, and the memory that it shares."""
+    """One process with its socket, and the memory that it shares.
+
+    Args:
+        first_row: Of its rows; of games it is corrected when their number of seats is known.
+        num_rows: The number of its rows.
+    """
+
+    seats = 1
+    """How many rows a game of several players has."""
 
     def __init__(self, first_row: int, num_rows: int) -> None:
         self.first_row = first_row
@@ -101,17 +110,22 @@ class WorkerProcess:
         row, step = self.block.noted()
         row = max(row, self.first_row)  # nothing is noted before the first row runs
         cause = f"signal {-code}" if code < 0 else f"exit status {code}"
+        first, last = self.place(self.first_row), self.first_row + self.num_rows - 1
+        kind, _, number = first.partition(" ")
         return WorkerDiedError(
-            f"the worker of environments {self.first_row} to "
-            f"{self.first_row + self.num_rows - 1} died ({cause})",
-            received=f"it last ran environment {row} in step {step}",
+            f"the worker of {kind}s {number} to {last // self.seats} died ({cause})",
+            received=f"it last ran {self.place(row)} in step {step}",
             hint="signal 9 is often the system running out of memory" if code == -9 else None,
-            where=f"environment {row}, step {step}",
+            where=f"{self.place(row)}, step {step}",
         )
+
+    def place(self, row: int) -> str:
+        """What a row is called in errors."""
+        return f"environment {row}" if self.seats == 1 else f"game {row // self.seats}"
 
 
 def start_workers(
-    create_env: Callable[[], Environment],
+    create_env: Callable[[], Environment | MultiPlayerEnvironment],
     num_envs: int,
     num_processes: int,
     seed: int,
@@ -125,20 +139,26 @@ def start_workers(
         num_envs: The number of rows R, cut into consecutive parts.
         num_processes: The number of workers, at most ``num_envs``.
         seed: Seeds all rows.
-        apart: Whether each row is stepped for itself.
+        apart: Whether each row, or each game, is stepped for itself.
     """
     if os.name != "posix":
         raise NumEnvsError("worker processes need Linux or macOS", hint="use ListEnv")
     check_count("number of environments", num_envs)
     check_count("number of processes", num_processes, most=num_envs)
     check_seed(seed)
-    start = {"create_env": pickled("create_env", create_env), "seed": seed, "apart": apart}
+    start = {
+        "create_env": pickled("create_env", create_env),
+        "num_envs": int(num_envs),
+        "num_processes": int(num_processes),
+        "seed": seed,
+        "apart": apart,
+    }
     workers: list[WorkerProcess] = []
     try:
-        for part in np.array_split(np.arange(num_envs), num_processes):
-            workers.append(WorkerProcess(int(part[0]), len(part)))
-            own = {"first_row": workers[-1].first_row, "num_rows": len(part)}
-            workers[-1].send(b"p", pickle.dumps({**start, **own}))
+        # Each worker finds out whether these are games, and then cuts the rows between them.
+        for index, share in enumerate(cut_rows(num_envs, num_processes, 1)):
+            workers.append(WorkerProcess(*share))
+            workers[-1].send(b"p", pickle.dumps({**start, "index": index}))
     except BaseException:
         end_workers(workers)
         raise
@@ -152,7 +172,16 @@ def common_spaces(workers: Sequence[WorkerProcess]) -> dict[str, Any]:
         SpaceError: Their environments have different spaces.
     """
     answers: list[dict[str, Any]] = [worker.receive() for worker in workers]
-    check_same_spaces(answers, lambda i: f"environment {workers[i].first_row}, step 0")
+    for worker, answer in zip(workers, answers, strict=True):
+        worker.seats = answer["seats"]
+        worker.first_row, worker.num_rows = answer["first_row"], answer["num_rows"]
+    spaces = [{name: answer[name] for name in ("obs_space", "action_space")} for answer in answers]
+    check_same_spaces(spaces, lambda i: f"{workers[i].place(workers[i].first_row)}, step 0")
+    if len({worker.seats for worker in workers}) > 1:
+        raise SeatError(
+            "the games of the workers have different numbers of seats",
+            received=[worker.seats for worker in workers],
+        )
     return answers[0]
 
 

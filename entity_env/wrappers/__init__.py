@@ -3,11 +3,14 @@
 Around a single ``Environment``: ``TimeLimit``, ``FeatureFilter``, ``RewardScale``, ``FrameSkip``,
 ``EpisodeStatistics``, ``Validate``; ``Wrapper`` is their base. Around a ``VecEnv``:
 the same names with ``Vec`` in front of them; ``VecWrapper`` is their base. ``ConcatVecEnv`` joins
-the rows of several.
+the rows of several. Around a game of several players: ``SeatTimeLimit``, ``SeatValidate``;
+``SeatWrapper`` is their base. All that goes around rows goes around the rows of its seats, too, but
+``VecFrameSkip``.
 
 Rows act together and reset themselves, and nothing outside can hold back or reset a single one.
 ``VecTimeLimit`` and ``VecFrameSkip`` therefore go inside: ``VecEnv.wrap_each`` puts the wrapper
-around the environment of each row. Compiled rows, which are not made of environments, say so.
+around the environment of each row, or around each game. Compiled rows, which are not made of
+environments, say so.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ from entity_env.wrappers.episode_statistics import EpisodeStatistics, VecEpisode
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.frame_skip import FrameSkip, VecFrameSkip
 from entity_env.wrappers.reward_scale import RewardScale, VecRewardScale
+from entity_env.wrappers.seat_time_limit import SeatTimeLimit
+from entity_env.wrappers.seat_validate import SeatValidate
+from entity_env.wrappers.seat_wrapper import SeatWrapper
 from entity_env.wrappers.selection import subspace
 from entity_env.wrappers.time_limit import TimeLimit, VecTimeLimit
 from entity_env.wrappers.validate import Validate
@@ -31,6 +37,9 @@ __all__ = [
     "FeatureFilter",
     "FrameSkip",
     "RewardScale",
+    "SeatTimeLimit",
+    "SeatValidate",
+    "SeatWrapper",
     "TimeLimit",
     "Validate",
     "VecEpisodeStatistics",

@@ -14,7 +14,7 @@ from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import EntityEnvError, SettingError, shorten
-from entity_env.kinds.answers import answer_forms
+from entity_env.kinds.table import answer_forms
 from entity_env.rows.vec_env import VecEnv, check_saved_rows
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
 from entity_env.workers.action_format import read_actions, split_actions
@@ -67,6 +67,11 @@ class ConcatVecEnv(VecEnv):
     def __len__(self) -> int:
         """The number of rows of all parts."""
         return sum(self._counts)
+
+    @property
+    def num_seats(self) -> int:
+        """The most rows that play one game in any part."""
+        return max(env.num_seats for env in self.envs)
 
     def has_state(self) -> bool:
         """Whether all parts save and restore their state."""

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.arguments import named_arguments
-from entity_env.batching.frame import Actors, Frame, SelectActors
+from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
-from entity_env.kinds.continuous import ContinuousActors
+from entity_env.kinds.categorical import CategoricalActors
+from entity_env.kinds.select_entity import SelectActors
 from entity_env.observation import (
     ActionMask,
     CategoricalActionMask,
@@ -142,7 +143,7 @@ class _Part:
         self._types = [name for name, rows in frame.features.items() for _ in range(len(rows))]
         self._stays = np.array([name in kept for name in self._types], np.bool_)
 
-    def mask(self, given: Any, read: Actors) -> ActionMask | None:
+    def mask(self, given: Any, read: Any) -> ActionMask | None:
         """The mask without the entities that have left; None where nobody can act.
 
         Args:
@@ -152,16 +153,16 @@ class _Part:
         if isinstance(given, GlobalContinuousActionMask):
             return given
         if isinstance(given, GlobalCategoricalActionMask):
-            return GlobalCategoricalActionMask(read.mask[0])  # type: ignore[index, union-attr]
+            return GlobalCategoricalActionMask(read.mask[0])
         acts = self._stays[read.actors]
         if isinstance(read, SelectActors):
             return self._select(given, read, acts)
         if not acts.any():
             return None
         ids, types = self._named(given.actor_ids, given.actor_types, read.actors, acts)
-        if isinstance(read, ContinuousActors):
-            return ContinuousActionMask(ids, types)
-        return CategoricalActionMask(actor_ids=ids, actor_types=types, mask=read.mask[acts])
+        if isinstance(read, CategoricalActors):
+            return CategoricalActionMask(actor_ids=ids, actor_types=types, mask=read.mask[acts])
+        return ContinuousActionMask(ids, types)
 
     def _select(
         self, given: Any, read: SelectActors, acts: npt.NDArray[np.bool_]
@@ -216,9 +217,14 @@ class _Nameless:
 
 def _with_own_ids(action: Action) -> Action:
     """The action with None for entities to which the environment itself has given no id."""
-    changes: dict[str, Any] = {
-        part: [None if isinstance(one, _Nameless) else one for one in getattr(action, part)]
-        for part in ("actors", "actees")
-        if hasattr(action, part)
-    }
+    parts = [part for part in ("actors", "actees") if hasattr(action, part)]
+    changes: dict[str, Any] = {part: _given(getattr(action, part)) for part in parts}
     return replace(action, **changes)
+
+
+def _given(ids: Any) -> list[Any]:
+    """Ids, or for each actor a list of them, with None in the place of new ones."""
+    return [
+        _given(one) if type(one) is list else None if isinstance(one, _Nameless) else one
+        for one in ids
+    ]

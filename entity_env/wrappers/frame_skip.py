@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-import numpy as np
-
-from entity_env.actions import (
-    Action,
-    CategoricalAction,
-    ContinuousAction,
-    GlobalCategoricalAction,
-    GlobalContinuousAction,
-    SelectEntityAction,
-    same_ids,
-)
+from entity_env.actions import Action, same_ids
 from entity_env.arguments import named_arguments
-from entity_env.batching.frame import Actors, CategoricalActors, Frame, SelectActors
+from entity_env.batching.frame import Actors, Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.step_results import read_metrics, read_reward
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
+from entity_env.kinds.kind import Kind
+from entity_env.kinds.table import kind_of
 from entity_env.observation import Observation
 from entity_env.rows.vec_env import VecEnv, check_count
 from entity_env.spaces import ActionName
@@ -76,8 +69,8 @@ class FrameSkip(Wrapper):
 
     def _asks_the_same(self, frame: Frame, actions: Mapping[ActionName, Action]) -> bool:
         return all(
-            _is_repeatable(frame, frame.actions.get(name), actions.get(name))
-            for name in self._reader.action_space
+            _is_repeatable(kind_of(space), frame, frame.actions.get(name), actions.get(name))
+            for name, space in self._reader.action_space.items()
         )
 
 
@@ -98,28 +91,22 @@ class VecFrameSkip(VecWrapper):
     def __init__(self, env: VecEnv, skip: int) -> None:
         super().__init__(env)
         self.skip = check_count("skip of VecFrameSkip", skip, error=SettingError)
+        if env.num_seats > 1:
+            raise SettingError(
+                "VecFrameSkip repeats the actions of rows that play alone",
+                expected="rows of single environments",
+                received=f"games of {env.num_seats} seats, which are asked at different times",
+                hint="let the game itself play several steps for each decision",
+            )
         env.wrap_each(partial(FrameSkip, skip=self.skip))
 
 
-def _is_repeatable(frame: Frame, who: Actors | None, action: Action | None) -> bool:
+def _is_repeatable(kind: Kind, frame: Frame, who: Actors | None, action: Any) -> bool:
     """Whether the actors of ``action`` are asked again and may do the same."""
-    if action is None:
-        return who is None
-    if isinstance(action, GlobalCategoricalAction):
-        return isinstance(who, CategoricalActors) and bool(who.mask[0, action.index])
-    if isinstance(action, GlobalContinuousAction):
-        return who is not None
-    actors = [] if who is None else [frame.ids[actor] for actor in who.actors.tolist()]
-    if not same_ids(action.actors, actors):
-        return False
-    if isinstance(action, CategoricalAction) and isinstance(who, CategoricalActors):
-        return bool(who.mask[np.arange(len(actors)), action.indices].all())
-    if isinstance(action, SelectEntityAction) and isinstance(who, SelectActors):
-        place = {frame.ids[actee]: i for i, actee in enumerate(who.actees.tolist())}
-        return all(
-            actee is not None
-            and actee in place
-            and (who.mask is None or bool(who.mask[actor, place[actee]]))
-            for actor, actee in enumerate(action.actees)
-        )
-    return who is None or isinstance(action, ContinuousAction)
+    if action is None or not isinstance(action, kind.action):
+        return action is who is None
+    if not kind.is_global:
+        actors = [] if who is None else [frame.ids[actor] for actor in who.actors.tolist()]
+        if not same_ids(action.actors, actors):
+            return False
+    return kind.repeatable(action, who, frame)

@@ -17,8 +17,8 @@ from entity_env.spaces import (
     Entity,
     EntityName,
     Feature,
+    Grid,
     ObsSpace,
-    Position,
     feature_name,
 )
 
@@ -63,6 +63,7 @@ class Selection:
                     options=whole.entities,
                     hint=nearest(name, whole.entities),
                 )
+            _check_same_grid(name, whole.entities[name], entity)
             owner = f"entity type {name!r}"
             columns[name] = _columns(owner, whole.entities[name].features, entity.features)
         return cls(
@@ -168,16 +169,20 @@ def subspace(
     return ObsSpace(
         global_features=_named("the frame", obs_space.global_features, global_features),
         entities={
-            name: Entity(features, _kept_position(obs_space.entities[name].position, features))
+            name: obs_space.entities[name].with_features(features)
             for name, features in kept.items()
         },
     )
 
 
-def _kept_position(position: Position | None, features: Sequence[Feature]) -> Position | None:
-    """The declared position, if all of its coordinates are left."""
-    names = set(map(feature_name, features))
-    return position if position is not None and names.issuperset(position.names) else None
+def _check_same_grid(name: EntityName, whole: Entity, part: Entity) -> None:
+    shapes = [(own.shape, own.cells) if isinstance(own, Grid) else None for own in (whole, part)]
+    if shapes[0] != shapes[1]:
+        raise SpaceError(
+            f"entity type {name!r} is another grid, or only one of the two is a grid",
+            expected=shorten(whole),
+            received=shorten(part),
+        )
 
 
 def _check_space(space: object) -> None:

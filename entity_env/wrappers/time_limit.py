@@ -13,7 +13,9 @@ from entity_env.environment import Environment
 from entity_env.errors import SettingError
 from entity_env.observation import Observation
 from entity_env.rows.vec_env import VecEnv, check_count
+from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import ActionName
+from entity_env.wrappers.seat_time_limit import SeatTimeLimit
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 
@@ -66,6 +68,8 @@ class TimeLimit(Wrapper):
 class VecTimeLimit(VecWrapper):
     """The same for rows: each of their environments gets a ``TimeLimit`` of its own.
 
+    Each game of several players gets a ``SeatTimeLimit``.
+
     It goes inside wrappers of rows that are already there, which see what it shows.
 
     Args:
@@ -79,4 +83,10 @@ class VecTimeLimit(VecWrapper):
     def __init__(self, env: VecEnv, max_steps: int) -> None:
         super().__init__(env)
         self.max_steps = check_count("max_steps of VecTimeLimit", max_steps, error=SettingError)
-        env.wrap_each(partial(TimeLimit, max_steps=self.max_steps))
+        env.wrap_each(partial(_limited, max_steps=self.max_steps))
+
+
+def _limited(env: Any, max_steps: int) -> Any:
+    """An environment, or a game of several players, with a limit."""
+    is_game = isinstance(env, MultiPlayerEnvironment)
+    return (SeatTimeLimit if is_game else TimeLimit)(env, max_steps)

@@ -25,6 +25,7 @@ from entity_env.batching.vec_obs import (
 )
 from entity_env.errors import SettingError
 from entity_env.kinds.answers import AnswerForm
+from entity_env.kinds.select_entities import VecSelectEntitiesActionMask
 from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName, ObsSpace
 from entity_env.wrappers.entity_order import Bools, EntityOrder, Ints, Pairs, rows_of
@@ -123,7 +124,10 @@ class _Answer:
         """The choices of all actors, given those of the ones that are left."""
         values: npt.NDArray[Any] = chosen.as_array()
         if self.order is not None:
-            values = self.order.original(values[:, 0], rows_of(chosen))[:, None]
+            selected = values.ravel()
+            rows = rows_of(chosen).repeat(values.shape[1])
+            old = self.order.original(selected.clip(0), rows)
+            values = np.where(selected < 0, selected, old).reshape(values.shape)
         choices = self.default.copy()
         choices[self.acts] = values
         return self.form.buffer(choices, self.lengths)
@@ -160,15 +164,17 @@ def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answ
     selectable &= counts[actee_rows] > 0
     actee_counts = _counts(actee_rows[selectable], len(lengths))
     left = pairs.allowed[acts[pairs.actor] & selectable[pairs.actee]]
-    shown = VecSelectEntityActionMask(
-        actors=RaggedBufferI64.from_flattened(actors[acts][:, None], counts),
-        actees=RaggedBufferI64.from_flattened(actees[selectable][:, None], actee_counts),
-        mask=None
+    shown: dict[str, Any] = {
+        "actors": RaggedBufferI64.from_flattened(actors[acts][:, None], counts),
+        "actees": RaggedBufferI64.from_flattened(actees[selectable][:, None], actee_counts),
+        "mask": None
         if left.all()
         else RaggedBufferBool.from_flattened(left[:, None], counts * actee_counts),
-    )
-    default = entities[pairs.first_allowed()][:, None]
-    return _Answer(shown, acts, default, lengths, AnswerForm(), order)
+    }
+    default, form = entities[pairs.first_allowed()][:, None], AnswerForm()
+    if isinstance(mask, VecSelectEntitiesActionMask):
+        default, form = np.full((len(rows), mask.at_most), -1), AnswerForm(width=mask.at_most)
+    return _Answer(replace(mask, **shown), acts, default, lengths, form, order)
 
 
 def _counts(numbers: Ints, size: int) -> Ints:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.features import check_values
+from entity_env.batching.grids import check_sizes
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64, lengths
 from entity_env.batching.vec_obs import (
     VecCategoricalActionMask,
@@ -27,14 +28,13 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.kinds.continuous import bounds_of
+from entity_env.kinds.table import kind_of
 from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
-    GLOBAL_ACTIONS,
     ActionName,
     ActionSpace,
     Feature,
+    Grid,
     ObsSpace,
-    SelectEntityActionSpace,
 )
 from entity_env.wrappers.entity_order import Bools, Ints, Pairs, rows_of
 
@@ -55,6 +55,8 @@ def check_frames(
         what, buffer = f"entity type {name!r}", obs.features[name]
         _check_buffer(what, buffer, RaggedBufferF32, rows, len(entity.names))
         counts[:, i] = lengths(buffer)
+        if isinstance(entity, Grid):
+            check_sizes(what, counts[:, i], entity)
         _check_rows(what, buffer.as_array(), counts[:, i], entity.features)
     width = len(obs_space.global_names)
     check_array("global_features", obs.global_features, (rows, width), np.float32)
@@ -153,27 +155,22 @@ def _shown(obs: VecObs, obs_space: ObsSpace, counts: Ints) -> Bools:
 
 
 def _check_mask(name: str, space: ActionSpace, mask: Any, totals: Ints, shown: Bools) -> None:
-    kind: Any = VecCategoricalActionMask
-    if isinstance(space, SelectEntityActionSpace):
-        kind = VecSelectEntityActionMask
-    elif isinstance(space, CONTINUOUS_ACTIONS):
-        kind = VecContinuousActionMask
-    if not isinstance(mask, kind):
+    kind = kind_of(space)
+    if not isinstance(mask, kind.vec_mask):
         raise ActionMaskError(
             f"action {name!r} has a mask of the wrong class",
-            expected=kind.__name__,
+            expected=kind.vec_mask.__name__,
             received=shorten(mask),
         )
-    is_global = isinstance(space, GLOBAL_ACTIONS)
+    is_global = kind.is_global
     _check_entities(f"the actors of action {name!r}", mask.actors, totals, shown, is_global)
     if isinstance(mask, VecSelectEntityActionMask):
         _check_entities(f"the actees of action {name!r}", mask.actees, totals, shown, False)
         _check_pairs(name, mask)
         return
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        for what, given, bound in zip(
-            ("low", "high"), (mask.low, mask.high), bounds_of(space), strict=True
-        ):
+    if isinstance(mask, VecContinuousActionMask):
+        bounds = zip((mask.low, mask.high), bounds_of(space), strict=True)
+        for what, (given, bound) in zip(("low", "high"), bounds, strict=True):
             if not np.array_equal(given, bound):
                 raise ActionMaskError(
                     f"action {name!r} has other bounds than its space",
@@ -181,10 +178,10 @@ def _check_mask(name: str, space: ActionSpace, mask: Any, totals: Ints, shown: B
                     received=shorten(given),
                 )
         return
-    what = f"the mask of action {name!r}"
-    _check_buffer(what, mask.mask, RaggedBufferBool, len(totals), len(space))  # type: ignore[arg-type]
-    _check_lengths(what, mask.mask, lengths(mask.actors))
-    _check_choices(name, mask.actors, mask.mask.as_array().any(axis=1), is_global)
+    what, allowed = f"the mask of action {name!r}", cast(VecCategoricalActionMask, mask).mask
+    _check_buffer(what, allowed, RaggedBufferBool, len(totals), len(space))  # type: ignore[arg-type]
+    _check_lengths(what, allowed, lengths(mask.actors))
+    _check_choices(name, mask.actors, allowed.as_array().any(axis=1), is_global)
 
 
 def _check_entities(what: str, buffer: Any, totals: Ints, shown: Bools, is_player: bool) -> None:

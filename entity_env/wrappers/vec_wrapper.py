@@ -53,6 +53,11 @@ class VecWrapper(VecEnv):
         """The number of rows."""
         return len(self.env)
 
+    @property
+    def num_seats(self) -> int:
+        """How many of them play one game."""
+        return self.env.num_seats
+
     def has_state(self) -> bool:
         """Whether the rows inside save and restore their state."""
         return self.env.has_state()

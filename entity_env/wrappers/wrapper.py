@@ -12,6 +12,7 @@ from entity_env.actions import Action
 from entity_env.environment import Environment, YAxis, check_seed, seed_environment
 from entity_env.errors import DAMAGES, SettingError, StateError, shorten
 from entity_env.observation import Observation
+from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["Wrapper"]
@@ -36,6 +37,10 @@ class Wrapper(Environment):
                 f"{type(self).__name__} goes around an environment",
                 expected="an instance of a subclass of entity_env.Environment",
                 received=shorten(env),
+                hint=f"a game of several players has wrappers of its own, such as SeatTimeLimit; "
+                f"around its rows, SeatRows({type(env).__name__}, num_envs), go those with Vec"
+                if isinstance(env, MultiPlayerEnvironment)
+                else None,
             )
         self.env = env
         self._closed = False

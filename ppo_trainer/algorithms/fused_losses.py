@@ -16,9 +16,15 @@ __all__ = ["compiled_losses"]
 
 
 def compiled_losses(log_prob: Tensor, entropy: Tensor, value: Tensor, facts: Facts) -> Tensor:
-    """``Losses.numbers`` (5,) of log-probabilities and entropies (A,), and values (B,), on the CPU.
+    """Return the numbers that ``NAMES`` in ``losses.py`` names. Shape: (5,), float32, on the CPU.
 
     Only the first three have gradients.
+
+    Args:
+        log_prob: Of the choice of each actor. Shape: (A,).
+        entropy: Of what each actor could choose. Shape: (A,).
+        value: Of each frame. Shape: (B,).
+        facts: The minibatch and the settings.
     """
     numbers: Tensor = _Losses.apply(log_prob, entropy, value, facts)  # type: ignore[no-untyped-call]
     return numbers

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.algorithms.fused_losses import compiled_losses
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
@@ -19,9 +20,6 @@ from ragged_net.transfer import send
 
 __all__ = [
     "NAMES",
-    "Losses",
-    "Scale",
-    "loss_weights",
     "minibatch_scale",
     "normalized",
     "ppo_losses",
@@ -34,45 +32,7 @@ NAMES = (
     "policy/kl",
     "policy/clip_fraction",
 )
-"""What ``Losses.numbers`` are called in the logs."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What the sums over a minibatch are divided by; the same for all of its micro-batches.
-
-    Args:
-        frames: B, the weight of the value loss.
-        policy: The total weight of frames with actors, or of actors. At least 1.
-    """
-
-    frames: float
-    policy: float
-
-
-@dataclass(frozen=True)
-class Losses:
-    """This part's share of each number, so that the shares of micro-batches add up.
-
-    Args:
-        numbers: In the order of ``NAMES``. Shape: (5,), float32. Policy loss: the clipped
-            surrogate, negated. Entropy: the mean of an actor's choice. Value loss: half the squared
-            error. KL, without gradient: an estimate of the divergence from the policy that
-            collected (``k3`` of Schulman, "Approximating KL divergence", 2020), the mean of
-            (ratio - 1) - log ratio. Clip fraction, without gradient: the share of ratios outside
-            of 1 +- clip_coef.
-    """
-
-    numbers: Tensor
-
-    def total(self, weights: Tensor) -> Tensor:
-        """The scalar to be minimised, from ``loss_weights``."""
-        return (self.numbers * weights).sum()  # autocast would take a product of matrices
-
-
-def loss_weights(config: PPOConfig, entropy_coef: float, device: torch.device) -> Tensor:
-    """What each of the numbers counts for in the loss. Shape: (5,)."""
-    return send(torch.tensor([1.0, -entropy_coef, config.value_coef, 0.0, 0.0]), device)
+"""What ``ppo_losses`` measures, as the logs call it, in the order of the kernel."""
 
 
 def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
@@ -100,20 +60,29 @@ def normalized(minibatch: Rollout, least_deviation: float = 0.0) -> Tensor:
 def ppo_losses(
     output: NetOutput,
     part: Rollout,
-    advantages: Tensor,
     scale: Scale,
     config: PPOConfig,
     value_std: Tensor | None = None,
-) -> Losses:
-    """The losses of a minibatch, or of one of its micro-batches.
+) -> dict[str, Tensor]:
+    """Return the losses of a minibatch, or the share of one of its micro-batches.
 
     Args:
         output: What the network says about ``part`` now, given its choices.
-        part: The frames and what was done in them.
-        advantages: Normalised over the whole minibatch. Shape: (B,).
+        part: The frames and what was done in them. Advantages have been normalised over the
+            whole minibatch.
         scale: Of the whole minibatch.
         config: Decides ratio, clipping and weights.
         value_std: The unit in which values are compared, (), or None: 1.
+
+    Returns:
+        Scalars by ``NAMES``, float32. Policy loss: the clipped surrogate, negated. Entropy: the
+        mean of an actor's choice. Value loss: half the squared error. KL, without gradient: an
+        estimate of the divergence from the policy that collected (``k3`` of Schulman,
+        "Approximating KL divergence", 2020), the mean of (ratio - 1) - log ratio. Clip fraction,
+        without gradient: the share of ratios outside of 1 +- clip_coef.
+
+    Raises:
+        ShapeError: The output does not fit the frames.
     """
     value = output.value
     if value_std is not None:
@@ -127,7 +96,8 @@ def ppo_losses(
         frame_of=_cat(ragged.frame_ids() for ragged in every.values()),
     )
     measure = _in_kernel if compiled_heads.can_run(value) else _in_torch
-    return Losses(measure(actors, value, part, advantages, scale, config))
+    numbers = measure(actors, value, part, scale, config)
+    return dict(zip(NAMES, numbers, strict=True))
 
 
 @dataclass(frozen=True)
@@ -144,19 +114,18 @@ def _in_kernel(
     actors: _Actors,
     value: Tensor,
     part: Rollout,
-    advantages: Tensor,
     scale: Scale,
     config: PPOConfig,
-) -> Tensor:
+) -> Sequence[Tensor]:
     from ppo_trainer.algorithms.loss_kernel import Facts  # needs Numba
 
-    _check_shapes((value, part.values, part.returns, advantages), (len(part),))
+    _check_shapes((value, part.values, part.returns, part.advantages), (len(part),))
     _check_shapes((actors.log_prob, actors.entropy, actors.old), actors.frame_of.shape)
     facts = Facts(
         log_prob=actors.old.numpy(),
         frame_of=actors.frame_of.numpy(),
         actors=part.actors_per_frame.numpy(),
-        advantages=advantages.numpy(),
+        advantages=part.advantages.numpy(),
         values=part.values.numpy(),
         returns=part.returns.numpy(),
         frames=float(scale.frames),
@@ -166,18 +135,18 @@ def _in_kernel(
         per_frame=config.ratio == "per_frame",
         by_actor=config.actor_weight == "actor",
     )
-    return compiled_losses(actors.log_prob, actors.entropy, value, facts)
+    return compiled_losses(actors.log_prob, actors.entropy, value, facts).unbind()
 
 
 def _in_torch(
     actors: _Actors,
     value: Tensor,
     part: Rollout,
-    advantages: Tensor,
     scale: Scale,
     config: PPOConfig,
-) -> Tensor:
+) -> Sequence[Tensor]:
     log_ratio, frame_of = actors.log_prob - actors.old, actors.frame_of
+    advantages = part.advantages
     counts = part.actors_per_frame
     actor_weight = (
         torch.ones_like(log_ratio)
@@ -196,14 +165,13 @@ def _in_torch(
     clipped = ratio.clamp(1 - config.clip_coef, 1 + config.clip_coef)
     surrogate = torch.minimum(ratio * advantage, clipped * advantage)
     outside = ((ratio - 1).abs() > config.clip_coef).to(weight.dtype)
-    numbers = (
+    return (
         -(weight * surrogate).sum(),
         (actor_weight * actors.entropy).sum(),
         _value_loss(value, part, config) / scale.frames,
         (weight * ((ratio - 1) - log_ratio)).sum().detach(),
         (weight * outside).sum().detach(),
     )
-    return torch.stack(numbers)
 
 
 def _check_shapes(tensors: Sequence[Tensor], expected: tuple[int, ...]) -> None:

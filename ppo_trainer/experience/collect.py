@@ -133,9 +133,9 @@ def _step(
     return following
 
 
-def autocast(device: torch.device, config: TrainConfig) -> AbstractContextManager[object]:
-    """The context that the network runs in."""
-    if config.precision != "bfloat16":
+def autocast(device: torch.device, precision: TrainConfig | str) -> AbstractContextManager[object]:
+    """The context that the network runs in, for settings or their ``precision``."""
+    if (precision if isinstance(precision, str) else precision.precision) != "bfloat16":
         return nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
 

@@ -13,7 +13,8 @@ from entity_env import VecObs
 from ppo_trainer.experience.ledger import Ledger
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ragged_net import EntityBatch, NetOutput
-from ragged_net.growing import GrowingBatch, GrowingRagged, GrowingTensor
+from ragged_net.batch import GrowingBatch
+from ragged_net.growing import GrowingRagged, GrowingTensor
 
 __all__ = ["RolloutBuffer"]
 

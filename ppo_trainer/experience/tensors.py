@@ -67,9 +67,8 @@ def to_actions(output: NetOutput) -> dict[str, ActionBuffer]:
 
 def _answers(chosen: RaggedTensor) -> ActionBuffer:
     values, lengths = chosen.values.cpu().numpy(), chosen.host_offsets.diff().numpy()
-    if values.ndim == 2:
-        return RaggedBufferF32.from_flattened(values, lengths)
-    return RaggedBufferI64.from_flattened(values[:, None], lengths)
+    kind = RaggedBufferI64 if values.dtype == np.int64 else RaggedBufferF32
+    return kind.from_flattened(values if values.ndim == 2 else values[:, None], lengths)
 
 
 def _shown(obs: VecObs, name: str) -> npt.NDArray[np.bool_]:

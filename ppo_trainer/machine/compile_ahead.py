@@ -21,25 +21,21 @@ import torch
 
 from entity_env.errors import EntityEnvError
 from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
     GLOBAL_ACTIONS,
     ActionSpace,
     ObsSpace,
-    SelectEntityActionSpace,
 )
 from entity_env.workers.interpreter import leave_signals_to_parent, start_python
 from entity_env.workers.pickles import pickled
 from ragged_net import (
-    CategoricalActors,
-    ContinuousActors,
     EntityBatch,
     NetConfig,
     RaggedNet,
     RaggedTensor,
-    SelectActors,
 )
 from ragged_net.actors import Actors
 from ragged_net.compiled import kernels
+from ragged_net.heads.table import head_kind
 
 __all__ = ["compiling_ahead", "main"]
 
@@ -129,16 +125,8 @@ def _step(net: RaggedNet) -> None:
     actions: dict[str, Actors] = {}
     given: dict[str, torch.Tensor] = {}
     for name, space in net.action_space.items():
-        given[name] = first.values
         actor = after_all if isinstance(space, GLOBAL_ACTIONS) else first
-        if isinstance(space, CONTINUOUS_ACTIONS):
-            actions[name] = ContinuousActors(actor)
-            given[name] = torch.zeros(1, len(space))
-        elif isinstance(space, SelectEntityActionSpace):
-            actions[name] = SelectActors(first, first)
-        else:
-            mask = torch.ones(1, len(space), dtype=torch.bool)
-            actions[name] = CategoricalActors(actor, mask)
+        actions[name], given[name] = head_kind(space).example(actor, space)
     batch = EntityBatch(
         entities, torch.zeros(1, len(net.obs_space.global_features)), actions=actions
     )

@@ -20,6 +20,7 @@ from entity_env import Action, ActionSpace, Observation, ObsSpace, VecObs
 from entity_env.agent import Decision, decided_actions
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
 from entity_env.registry import Factory
@@ -30,6 +31,7 @@ from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.game_memory import GameMemory
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.checkpoint import locate_checkpoint
 from ppo_trainer.runs.load_run import LoadedNet, load_net, load_policy
 from ragged_net import ActionOutput
@@ -139,6 +141,7 @@ class RunAgent:
         spaces = loaded.net.obs_space, loaded.net.action_space
         self._reader = FrameReader(*spaces)
         self._memory = GameMemory(loaded.net)
+        self._rows: NetworkAgent | None = None  # of whole rows
         self._filter = ObservationFilter(shown or spaces[0], spaces[1], spaces[0])
 
     def seed(self, seed: int) -> None:
@@ -168,6 +171,7 @@ class RunAgent:
         """A game begins: forget what was remembered of it, or with None of all games."""
         if game is None:
             self._memory.clear()
+            self._rows = None
         else:
             self._memory.forget(game)
 
@@ -249,6 +253,23 @@ class RunAgent:
         batch = to_batch(obs, self.loaded.device)
         with autocast(self.loaded.device, self.loaded.config):
             return float(self.loaded.net.value(batch, memory=self._memory.of([game]))[0])
+
+    def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
+        """What to do in the rows of a ``VecEnv``, which the network knows apart.
+
+        Args:
+            obs: With the spaces of the network: ``VecFeatureFilter`` shows what it knows of more.
+        """
+        if self._rows is None:
+            self._rows = NetworkAgent(
+                self.loaded.net,
+                greedy=self.greedy,
+                temperature=self.temperature,
+                top_k=self.top_k,
+                precision=self.loaded.config.precision,
+                generator=self._generator,
+            )
+        return self._rows.act_rows(obs)
 
     def decide(self, obs: VecObs) -> Decision:
         """What to do in the one row of ``obs``, with all probabilities and the value."""

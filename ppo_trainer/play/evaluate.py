@@ -10,7 +10,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from entity_env.command_line import version_text
 from entity_env.registry import Factory
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.play.against import evaluate_against
 from ppo_trainer.play.evaluation import Evaluation, evaluate_all
 from ppo_trainer.play.evaluation_file import describe
 from ppo_trainer.play.evaluation_table import left_out, table
@@ -42,6 +43,7 @@ def evaluate_run(
     greedy: bool = False,
     seconds: float = 0.0,
     trust: bool = False,
+    against: Sequence[str] = (),
 ) -> list[Evaluation]:
     """Evaluate a run's newest checkpoint.
 
@@ -57,11 +59,13 @@ def evaluate_run(
         seconds: The time that all of it may take; 0 sets no limit.
         trust: The consent to import what the run names, needed only for a run that names code and
             was made by somebody else.
+        against: Opponents by name: ``random``, run folders, scripts. The agent plays against each
+            of them, from every side the same number of games, and nothing else is evaluated.
     """
     own = {f"env.{name}": value for name, value in (settings or {}).items()}
     changes = own | _changes(seed, scripted, greedy, seconds)
     loaded = load_policy(path, env, trust=trust, scripted=True, changes=changes)
-    return _play(loaded, episodes, greedy)
+    return _play(loaded, episodes, greedy, against)
 
 
 def _changes(
@@ -76,8 +80,13 @@ def _changes(
     return changes
 
 
-def _play(loaded: LoadedRun, episodes: int, greedy: bool) -> list[Evaluation]:
+def _play(
+    loaded: LoadedRun, episodes: int, greedy: bool, against: Sequence[str] = ()
+) -> list[Evaluation]:
     use_threads(loaded.config, loaded.device)
+    if against:
+        own = loaded.net, loaded.game, loaded.config, loaded.device
+        return evaluate_against(*own, episodes, against, greedy=greedy)
     return evaluate_all(
         loaded.net, loaded.game, loaded.config, loaded.device, episodes, only_greedy=greedy
     )
@@ -119,6 +128,14 @@ def main(arguments: list[str] | None = None) -> None:
         help="show this one of the environment's own metrics, such as energy.max, and no others; "
         "may be given several times",
     )
+    parser.add_argument(
+        "--against",
+        metavar="PLAYER",
+        action="append",
+        default=[],
+        help="in a game of several players: play against random, another run, or a script such as "
+        "my_module.my_player; may be given several times",
+    )
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after so long")
     parser.add_argument("--json", action="store_true", help="results for programs, on stdout")
     add_trust(parser)
@@ -131,7 +148,7 @@ def main(arguments: list[str] | None = None) -> None:
         if options.metric:
             changes["shown_metrics"] = options.metric
         loaded = load_policy(options.run, trust=options.trust, scripted=True, changes=changes)
-        results = _play(loaded, options.episodes, options.greedy)
+        results = _play(loaded, options.episodes, options.greedy, options.against)
     if options.json:
         deliver(json.dumps(_facts(loaded, options.episodes, results), indent=1))
         return

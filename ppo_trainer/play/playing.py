@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 
 from entity_env import Environment
-from entity_env.batching.frame import Frame, typed_actions
+from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.drawing import Chosen, choices_of, chosen_lines, entity_table
@@ -17,7 +17,9 @@ from entity_env.drawing.canvas import Picture
 from entity_env.environment import begin_episode, call_environment, seed_environment
 from entity_env.errors import SettingError
 from entity_env.kinds.answers import flat_answers
+from entity_env.kinds.table import answer_forms, typed_actions
 from entity_env.rows.vec_env import check_count
+from entity_env.seats.masked import who_is_who
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.evaluation import network_policy
 from ppo_trainer.runs.load_run import LoadedRun
@@ -43,6 +45,7 @@ class Step:
             and there is one.
         chosen: What the actors choose in this state; nothing at the end.
         choices: The same in lines of text.
+        who: Who plays which seat of a game of several players; else nothing.
     """
 
     episode: int
@@ -55,6 +58,7 @@ class Step:
     picture: Picture | None
     chosen: Sequence[Chosen] = ()
     choices: Sequence[str] = ()
+    who: str = ""
 
     @property
     def end(self) -> str:
@@ -92,6 +96,7 @@ def play(
     env = loaded.game() if env is None else env
     seed_environment(env, seed)
     reader = FrameReader(env.obs_space(), env.action_space())
+    forms = answer_forms(reader.action_space)
     try:
         for episode in range(1, count + 1):
             frame = reader.read(call_environment("reset", begin_episode, env.reset))
@@ -101,7 +106,9 @@ def play(
                 chosen = {}
                 if not frame.done:
                     actions = policy(batch_frames([frame], reader.obs_space, reader.action_space))
-                    chosen = {name: flat_answers(buffer) for name, buffer in actions.items()}
+                    chosen = {
+                        name: flat_answers(actions[name], form) for name, form in forms.items()
+                    }
                 every = choices_of(frame, reader.obs_space, reader.action_space, chosen)
                 yield Step(
                     episode=episode,
@@ -114,6 +121,7 @@ def play(
                     picture=call_environment("render", _own, env.render) if draw else None,
                     chosen=every,
                     choices=chosen_lines(every, frame, reader.obs_space),
+                    who=who_is_who(env),
                 )
                 if frame.done:
                     break

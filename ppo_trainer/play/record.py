@@ -109,11 +109,12 @@ def record_run(
     inner = loaded.game.rows(loaded.game.whole(min(rows, episodes)), seed)
     with inner, RecordEpisodes(inner, path, append=append, overwrite=overwrite) as recorder:
         left = np.full(len(recorder), share)
-        rewards, steps = Metric(), 0
+        rewards, steps, frames = Metric(), 0, 0
         obs = recorder.reset()
         memory = RowMemory(loaded.net, len(recorder))
         while (left > 0).any() and (steps < most_steps or not most_steps):
             batch = to_batch(obs, loaded.device)
+            frames += obs.num_frames
             with autocast(loaded.device, loaded.config):
                 output = check_output(
                     loaded.net(
@@ -131,7 +132,7 @@ def record_run(
             steps += 1
             ended = obs.metrics.get("episodic_reward")
             rewards = rewards if ended is None else rewards.merge(Metric.of(ended))
-    return Recorded(Path(path), steps * len(left), rewards, Path(path).stat().st_size)
+    return Recorded(Path(path), frames, rewards, Path(path).stat().st_size)
 
 
 def _logits(output: NetOutput, actors: Mapping[str, Actors]) -> dict[str, npt.NDArray[np.float32]]:

@@ -16,17 +16,22 @@ from typing import Any
 
 import numpy as np
 
+from entity_env import Environment, MaskedEnvironment
 from entity_env.command_line import version_text
 from entity_env.drawing import Caption, Drawer, check_labels, chosen_lines, label_lines
 from entity_env.drawing.canvas import Picture
 from entity_env.environment import YAxis, y_axis_of
 from entity_env.registry import Factory
+from entity_env.seats.table import seats_of
 from entity_env.spaces import ObsSpace
+from entity_env.wrappers.feature_filter import FeatureFilter
+from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.playing import Step, play
 from ppo_trainer.play.video import check_picture, write_video
+from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.reporting.screen import Screen, say
-from ppo_trainer.runs.load_run import load_policy
+from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.changes import env_changes
 from ppo_trainer.settings.commands import add_trust
 
@@ -49,6 +54,7 @@ def watch(
     label: str | Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
     trust: bool = False,
+    against: str | None = None,
 ) -> None:
     """Play episodes in the terminal.
 
@@ -63,15 +69,20 @@ def watch(
         changes: Values by the dotted names of settings, such as ``env.width``, in the place of
             those that the run was trained with.
         trust: The consent to import the environment that somebody else's run names.
+        against: Who plays the other seats of a game of several players: ``random``, a run folder,
+            or the dotted path of a script; None: players at random.
     """
     loaded = load_policy(run, env, trust=trust, changes=changes)
     labels = check_labels(loaded.net.obs_space, label)
     live = Screen(sys.stdout).isatty()
-    for step in play(loaded, episodes=episodes, greedy=greedy, seed=seed):
+    game = _against(loaded, against) if against else None
+    for step in play(loaded, episodes=episodes, greedy=greedy, seed=seed, env=game):
         if live and step.step:
             time.sleep(1 / fps)
         end = f"   {step.end}" if step.done else ""
         say(f"\nepisode {step.episode}, step {step.step}, reward {step.total:g}{end}")
+        if step.who and not step.step:
+            say(step.who)
         labelled = label_lines(step.frame, loaded.net.obs_space, labels)
         rest = "".join(f"\n  {line}" for line in [*labelled, *step.choices])
         say(step.text + rest, is_read=True)
@@ -92,6 +103,7 @@ def film(
     captions: bool = True,
     changes: Mapping[str, Any] | None = None,
     trust: bool = False,
+    against: str | None = None,
 ) -> Path:
     """Write episodes as a video.
 
@@ -109,11 +121,13 @@ def film(
         captions: Write under each picture how far the episode is and what is chosen.
         changes: As in ``watch``.
         trust: As in ``watch``.
+        against: As in ``watch``.
     """
     loaded = load_policy(run, env, trust=trust, changes=changes)
     obs_space = loaded.net.obs_space
     labels = check_labels(obs_space, label)
-    with contextlib.closing(loaded.game()) as played:
+    game = _against(loaded, against) if against else loaded.game()
+    with contextlib.closing(game) as played:
         drawer = Drawer(obs_space, y_axis=y_axis or y_axis_of(played), labels=labels)
         moments = play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
         steps = list(moments)
@@ -136,6 +150,24 @@ def film(
     return write_video(Path(path), every, fps)
 
 
+def _against(loaded: LoadedRun, against: str) -> Environment:
+    """One seat of the run's game, the others played by somebody who is named."""
+    game, net = loaded.game, loaded.net
+    if not game.has_seats:
+        raise ConfigError(
+            f"{game.name} is no game of several players", expected="--against only with seats"
+        )
+    made: Any = game.factory(**game.settings)
+    seats = len(seats_of(made))
+    device = str(loaded.device)
+    opponents = [
+        make_opponent(against, net.obs_space, net.action_space, seed=i, device=device)
+        for i in range(seats - 1)
+    ]
+    masked = MaskedEnvironment(made, opponents)
+    return masked if game.shown is None else FeatureFilter(masked, game.shown)
+
+
 def _one_size(pictures: list[Picture]) -> list[Picture]:
     """Boards that differ in size, on black ground of the greatest width and height."""
     sizes = {picture.shape[:2] for picture in pictures}
@@ -153,6 +185,7 @@ def _captioned(
     texts = []
     for step in steps:
         lines = [f"episode {step.episode}, step {step.step}, reward {step.total:.5g}"]
+        lines += [step.who] if step.who else []
         lines += [step.end] if step.done else []
         lines += chosen_lines(
             step.chosen,
@@ -186,6 +219,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--episodes", type=int, default=3)
     parser.add_argument("--greedy", action="store_true", help="always the likeliest choice")
     parser.add_argument("--seed", type=int, default=None, help="other episodes")
+    parser.add_argument(
+        "--against", metavar="PLAYER", help="who plays the other seats: random, a run, a script"
+    )
     parser.add_argument("--fps", type=float, default=4.0, help="steps per second")
     parser.add_argument(
         "--label",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ppo_trainer.reporting.recent_episodes import RecentEpisodes, is_per_episode
 from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics
 from ppo_trainer.runs.folder import RunFolder, writing
 
-__all__ = ["Panel", "draw_curve", "panels"]
+__all__ = ["Panel", "boundaries", "draw_curve", "panels"]
 
 _EPISODES = {
     "win": "win rate",
@@ -69,7 +70,8 @@ def draw_curve(run: RunFolder) -> Path | None:
     from matplotlib.figure import Figure
 
     config = run.read_config()
-    known = panels(read_metrics(run), config.rollout.num_envs, config.shown_metrics)
+    records = read_metrics(run)
+    known = panels(records, config.rollout.num_envs, config.shown_metrics)
     if not known:
         return None
     shown = [panel for panel in known if not panel.is_constant]
@@ -80,8 +82,12 @@ def draw_curve(run: RunFolder) -> Path | None:
     FigureCanvasAgg(figure)
     note = f"\nalways the same: {', '.join(rest)}" if rest else ""
     figure.suptitle(run.path.name + note, fontsize=10, wrap=True)
+    stages = boundaries(records)
     for index, panel in enumerate(shown):
-        _draw(figure.add_subplot(rows, columns, index + 1), panel, index // columns == rows - 1)
+        axes = figure.add_subplot(rows, columns, index + 1)
+        _draw(axes, panel, index // columns == rows - 1)
+        for steps in stages:
+            axes.axvline(steps, linestyle="--", linewidth=0.8, color="#666666")
     picture = BytesIO()
     figure.savefig(picture, format="png")
     with writing(run.curve_file):
@@ -111,6 +117,12 @@ def panels(
             evaluated = _points(records, records, f"eval/{name}")
             every.append(Panel(name, label, points, evaluated))
     return every
+
+
+def boundaries(records: Sequence[Mapping[str, Any]]) -> list[float]:
+    """The steps at which a stage of self-play ended, and another one began."""
+    stages = [(r["steps"], r["selfplay/stage"]) for r in records if "selfplay/stage" in r]
+    return [steps for (_, before), (steps, after) in pairwise(stages) if after != before]
 
 
 def _points(

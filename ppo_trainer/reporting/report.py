@@ -16,7 +16,6 @@ from ppo_trainer.reporting.logger import read_metrics
 from ppo_trainer.reporting.screen import complain, say
 from ppo_trainer.runs.best_network import read_best
 from ppo_trainer.runs.checkpoint import latest_checkpoint
-from ppo_trainer.runs.goals import goals_reached
 from ppo_trainer.runs.session import Session
 from ppo_trainer.settings.commands import python_command
 
@@ -56,7 +55,7 @@ def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Ev
         complain(f"\nno learning curve: {error}")
     if interrupted:
         return []
-    if (reached := goals_reached(session)) is not None:
+    if (reached := session.goals_reached()) is not None:
         say(f"\nthe training has reached what it should, at step {state.steps:,}: {reached}")
     say(f"\ncheckpoint      {latest_checkpoint(run)}")
     if config.checkpoint.best is not None and (best := read_best(run)) is not None:
@@ -107,7 +106,7 @@ def _next_steps(session: Session) -> list[tuple[str, str]]:
     path, more = str(session.run.path), 2 * session.state.steps
     python = python_command()
     goals = [name for name in ("stop_at", "stop_below") if getattr(session.config, name)]
-    if goals_reached(session) is not None:
+    if session.goals_reached() is not None:
         more = max(more, session.config.total_timesteps)
     else:
         goals = []

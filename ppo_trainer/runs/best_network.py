@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from ppo_trainer.config import CheckpointConfig
 from ppo_trainer.errors import CheckpointError
-from ppo_trainer.runs.checkpoint import save_network
+from ppo_trainer.runs.checkpoint import TrainState, save_network
 from ppo_trainer.runs.checkpoint_files import SavedFiles
 from ppo_trainer.runs.folder import RunFolder
-
-if TYPE_CHECKING:
-    from ppo_trainer.runs.session import Session
 
 __all__ = ["Best", "BestNetwork", "read_best"]
 
@@ -61,20 +58,27 @@ class BestNetwork:
         self._best = before if same else None
         self._unwritten: dict[str, Tensor] | None = None
 
-    def compare(self, session: Session) -> None:
-        """Remember the network where its mean is better than all before."""
-        if self._metric not in session.means:
+    def compare(self, state: TrainState, means: Mapping[str, float], sure: bool) -> None:
+        """Remember the network where its mean is better than all before.
+
+        Args:
+            state: The network, and the numbers of its last update.
+            means: The means over the last episodes, by metric.
+            sure: Whether as many episodes have ended as a mean is taken over.
+        """
+        metric = self._metric
+        if metric is None or metric not in means:
             return
-        if self._metric.startswith("eval/") and self._metric not in session.metrics:
+        if metric.startswith("eval/") and metric not in state.metrics:
             return  # not measured again since
-        value, sure = session.means[self._metric], session.recent.is_full
+        value = means[metric]
         if self._best is not None and self._best.is_sure:
             worse = value <= self._best.value if self._mode == "max" else value >= self._best.value
             if worse or not sure:
                 return
-        steps, update = session.steps, session.updates
-        self._best = Best(self._metric, self._mode, value, update, steps, sure)
-        self._unwritten = {name: t.detach().clone() for name, t in session.net.state_dict().items()}
+        steps, update = state.steps, state.update
+        self._best = Best(metric, self._mode, value, update, steps, sure)
+        self._unwritten = {name: t.detach().clone() for name, t in state.net.state_dict().items()}
 
     def write(self, run: RunFolder) -> None:
         """Write the best network, unless it has been written."""

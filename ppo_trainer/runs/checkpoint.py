@@ -20,12 +20,12 @@ from torch.optim import Optimizer
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.storage.files import fresh_name, is_leftover, remove, sync_folder
-from ppo_trainer.algorithms.update import Optimizers
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError, NonFiniteError
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.trajectories import Decisions
+from ppo_trainer.learner.optimizers import Optimizers
 from ppo_trainer.machine.seeding import Generators
 from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.runs.checkpoint_files import SavedFiles, write_checkpoint
@@ -72,6 +72,7 @@ class TrainState:
         evaluated: Its means, as ``eval/<metric>``.
         pending: Decisions whose outcome is still open, if there are any.
         memory: What the rows remember.
+        players: The state of self-play as JSON values, where there is any, as it is saved.
     """
 
     net: RaggedNet
@@ -84,6 +85,7 @@ class TrainState:
     evaluated: dict[str, float] = field(default_factory=dict)
     pending: Decisions | None = None
     memory: RowMemory | None = None
+    players: Any = None
 
 
 def save_state(
@@ -120,6 +122,7 @@ def save_state(
         "device": state.generators.actions.device.type,
         "groups": groups,
         "envs": envs,
+        "players": state.players,
     }
     with _replaced(folder) as temporary:
         write_checkpoint(temporary, files, facts)
@@ -212,11 +215,17 @@ def latest_checkpoint(run: RunFolder) -> Path:
 
 
 def locate_checkpoint(path: str | Path) -> tuple[RunFolder, Path]:
-    """The run that a path means, and its newest checkpoint or, of ``<run>/best``, its best one."""
+    """The run that a path means, and its newest checkpoint.
+
+    Of ``<run>/best`` it is the best one, of ``<run>/snapshots/<name>`` that version.
+    """
     folder = Path(path).absolute()  # a path such as "." has no parent otherwise
     run = RunFolder(folder.parent)
     if folder == run.best and (folder / MODEL).is_file():
         return RunFolder.open(run.path), folder
+    kept = RunFolder(folder.parent.parent)
+    if folder.parent == kept.snapshots and (folder / MODEL).is_file():
+        return RunFolder.open(kept.path), folder
     run = RunFolder.open(path)
     return run, latest_checkpoint(run)
 
@@ -257,10 +266,12 @@ class Restored:
         envs: The state of the VecEnv; None where its environments do not save theirs.
         other_device: It was saved on another kind of device, whose random numbers mean nothing
             here; the generators are as fresh ones.
+        players: The state of self-play; None where there was none.
     """
 
     envs: list[Any] | None
     other_device: bool
+    players: Any = None
 
 
 def load_state(folder: Path, state: TrainState) -> Restored:
@@ -330,7 +341,7 @@ def _restore(saved: SavedFiles, state: TrainState, tensors: Mapping[str, Tensor]
     for name, generator in state.generators.all().items():
         if not (other_device and generator is state.generators.actions):
             generator.set_state(tensors[f"generator/{name}"])
-    return Restored(envs, other_device)
+    return Restored(envs, other_device, facts.get("players"))
 
 
 def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:

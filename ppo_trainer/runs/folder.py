@@ -77,6 +77,11 @@ class RunFolder:
         return self.path / "checkpoints"
 
     @property
+    def snapshots(self) -> Path:
+        """One folder for each earlier version that the run plays against."""
+        return self.path / "snapshots"
+
+    @property
     def best(self) -> Path:
         """The best network, where ``checkpoint.best`` says what is good."""
         return self.path / "best"

@@ -2,52 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from entity_env.errors import nearest
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError
 
-if TYPE_CHECKING:
-    from ppo_trainer.runs.session import Session
-
 __all__ = ["check_metrics", "goals_reached"]
 
 
-def goals_reached(session: Session) -> str | None:
-    """Which means have ended the training, in words; None while there are goals not reached."""
-    config, means = session.config, session.means
+def goals_reached(config: TrainConfig, means: Mapping[str, float], is_full: bool) -> str | None:
+    """Return which means have ended the training, in words.
+
+    Args:
+        config: Says what the goals are.
+        means: The means over the last episodes, by metric.
+        is_full: Whether as many episodes have ended as a mean is taken over.
+
+    Returns:
+        None while there are goals that are not reached.
+    """
     at_least, at_most = config.stop_at or {}, config.stop_below or {}
     if not (at_least or at_most):
         return None
     reached = [name in means and means[name] >= goal for name, goal in at_least.items()]
     reached += [name in means and means[name] <= goal for name, goal in at_most.items()]
-    if not (all(reached) and session.recent.is_full):
+    if not (all(reached) and is_full):
         return None
     return ", ".join(f"{name} {means[name]:.3f}" for name in (*at_least, *at_most))
 
 
-def check_metrics(session: Session) -> None:
-    """Once enough episodes have ended to know all metrics, refuse names that are none.
+def check_metrics(config: TrainConfig, means: Mapping[str, float]) -> None:
+    """Refuse names of metrics that are none, once enough episodes have ended to know all.
+
+    Args:
+        config: Names metrics.
+        means: The means over the last episodes, of all metrics.
 
     Raises:
         ConfigError: A metric of ``stop_at``, ``stop_below`` or ``checkpoint.best`` that there is
-            not; the run has been saved.
+            not.
     """
-    if not session.recent.is_full:
-        return
-    for setting, names in _wanted(session.config).items():
+    for setting, names in _wanted(config).items():
         for name in names:
             evaluated = not name.startswith("eval/") or any(
-                known.startswith("eval/") for known in session.means
+                known.startswith("eval/") for known in means
             )
-            if name not in session.means and evaluated:
-                session.save()
+            if name not in means and evaluated:
                 raise ConfigError(
                     f"{setting}: no episode has a metric {name!r}",
-                    options=sorted(session.means),
-                    hint=nearest(name, session.means),
+                    options=sorted(means),
+                    hint=nearest(name, means),
                 )
 
 

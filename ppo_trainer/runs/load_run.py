@@ -12,6 +12,7 @@ import torch
 from entity_env.registry import Factory
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, make_factory
+from ppo_trainer.errors import RunFolderError
 from ppo_trainer.machine.device import choose_device
 from ppo_trainer.runs.checkpoint import load_network, locate_checkpoint, network_of
 from ppo_trainer.runs.folder import RunFolder
@@ -20,7 +21,7 @@ from ppo_trainer.runs.trust import require_trust
 from ppo_trainer.settings.changes import with_changes
 from ragged_net import RaggedNet
 
-__all__ = ["LoadedNet", "LoadedRun", "load_net", "load_policy"]
+__all__ = ["LoadedNet", "LoadedRun", "load_net", "load_policy", "network_of_run"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,28 @@ def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
         return None
     net = network_of(folder, *saved, config)
     return LoadedNet(run, config, *_ready(folder, net, device))
+
+
+def network_of_run(path: str | Path, device: str = "auto") -> RaggedNet:
+    """The network of a run's newest checkpoint, or its best one; safe with a run of anybody's.
+
+    ``RaggedNet.from_run`` finds it as a plug-in.
+
+    Args:
+        path: The run folder; ``<run>/best`` for its best network.
+        device: ``auto``, or the name of a device; it need not be that of the training.
+
+    Raises:
+        RunFolderError: No run folder, or an old one, which does not know its spaces.
+        CheckpointError: No checkpoint, or a damaged one.
+    """
+    loaded = load_net(path, device)
+    if loaded is None:
+        raise RunFolderError(
+            f"the run {str(path)!r} has no spaces.json, without which its network cannot be built",
+            hint="load_policy of ppo_trainer.runs.load_run(path, env=MyEnv).net",
+        )
+    return loaded.net
 
 
 def _ready(folder: Path, net: RaggedNet, device: str) -> tuple[RaggedNet, torch.device]:

@@ -6,11 +6,11 @@ wrong, or was meant to harm, would take all memory, so the weights' header is as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
 
 from entity_env import ActionSpace, ObsSpace
-from entity_env.spaces import Discrete, Feature, SelectEntityActionSpace, feature_name
+from entity_env.spaces import Discrete, Feature, Flags, Grid, feature_name
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.checkpoint_files import SavedFiles
@@ -53,10 +53,7 @@ def least_size(
 ) -> tuple[int, int]:
     """The numbers of tensors, and of numbers in them, that such a network has at least."""
     encoders = [config.net, *([] if config.value_net is None else [config.value_net])]
-    choices = sum(
-        1 if isinstance(space, SelectEntityActionSpace) else len(space)
-        for space in action_space.values()
-    )
+    choices = sum(len(space) if isinstance(space, Sized) else 1 for space in action_space.values())
     numbers = sum(_least_numbers(net, obs_space) for net in encoders) + config.net.dim * choices
     numbers += _numbers_of_memory(config.net)
     return sum(net.layers * _TENSORS_OF_BLOCK for net in encoders), numbers
@@ -92,9 +89,10 @@ def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
         *(
             [own for own in entity.features if feature_name(own) not in left_out.get(name, ())]
             for name, entity in obs_space.entities.items()
+            if not isinstance(entity, Grid)  # whose cells are narrower
         ),
     ]
-    return net.layers * of_block + net.dim * sum(map(_columns, sets))
+    return net.layers * of_block + net.dim * sum(_columns(own, net) for own in sets)
 
 
 def _numbers_of_memory(net: NetConfig) -> int:
@@ -103,5 +101,15 @@ def _numbers_of_memory(net: NetConfig) -> int:
     return gates * net.memory_size * (net.dim + net.memory_size)
 
 
-def _columns(features: Sequence[Feature]) -> int:
-    return sum(own.n if isinstance(own, Discrete) else 1 for own in features)
+def _columns(features: Sequence[Feature], net: NetConfig) -> int:
+    """How many vectors stand for the features at least."""
+    return sum(_vectors(own, net) for own in features)
+
+
+def _vectors(feature: Feature, net: NetConfig) -> int:
+    if not isinstance(feature, Discrete):
+        return 1
+    if isinstance(feature, Flags):
+        return feature.count
+    # One table for a whole vocabulary, and narrow ones where they are concatenated.
+    return feature.n if feature.vocabulary is None and net.discrete == "sum" else 0

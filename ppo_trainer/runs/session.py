@@ -13,15 +13,16 @@ from pathlib import Path
 import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
-from ppo_trainer.algorithms.update import make_optimizers
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
-from ppo_trainer.errors import CheckpointError, NonFiniteError, TrainerError
+from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, TrainerError
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.screen import say
 from ppo_trainer.runs.best_network import BestNetwork
@@ -36,7 +37,7 @@ from ppo_trainer.runs.checkpoint import (
     saved_at,
 )
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.goals import check_metrics
+from ppo_trainer.runs.goals import check_metrics, goals_reached
 from ppo_trainer.runs.trust import why_consent_will_be_needed
 from ppo_trainer.settings.commands import python_command
 from ragged_net import RaggedNet
@@ -58,6 +59,7 @@ class Session:
         recent: Its last episodes.
         buffer: The memory of its rollouts.
         best: Its best network, where the settings say what is good.
+        players: Who plays against the network, where somebody does.
     """
 
     config: TrainConfig
@@ -69,6 +71,7 @@ class Session:
     recent: RecentEpisodes
     buffer: RolloutBuffer
     best: BestNetwork | None = None
+    players: SelfPlay | None = None
 
     @property
     def net(self) -> RaggedNet:
@@ -100,16 +103,25 @@ class Session:
         """The players of the last evaluation."""
         return self.state.evaluations
 
+    def goals_reached(self) -> str | None:
+        """Return which means have ended the training, in words; None while some are not reached."""
+        return goals_reached(self.config, self.means, self.recent.is_full)
+
     def note(self, metrics: dict[str, float]) -> None:
         """Keep the numbers of an update, and its network if it is the best.
 
         Raises:
-            ConfigError: The settings name a metric that there is not.
+            ConfigError: The settings name a metric that there is not; the run has been saved.
         """
         self.state.metrics = metrics
-        check_metrics(self)
+        if self.recent.is_full:
+            try:
+                check_metrics(self.config, self.means)
+            except ConfigError:
+                self.save()
+                raise
         if self.best is not None:
-            self.best.compare(self)
+            self.best.compare(self.state, self.means, self.recent.is_full)
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
@@ -173,7 +185,12 @@ class Session:
             self.state.pending = None
         elif self.vec_env.has_state():
             envs = self.vec_env.get_state()
-        return save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
+        if self.players is not None:
+            self.state.players = self.players.get_state()
+        folder = save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
+        if self.players is not None and name is None:
+            self.players.saved(self.run)
+        return folder
 
 
 @contextmanager
@@ -188,20 +205,23 @@ def open_session(
     with ExitStack() as stack:
         if config.resume is None:
             spaces = vec_env.obs_space(), vec_env.action_space()
-            net = RaggedNet(*spaces, config.net, config.value_net)
+            net = RaggedNet(*spaces, config.net, config.value_net).to(device)
+            players = SelfPlay.of(config, game, net, device)
             run = RunFolder.draft(config)
             stack.enter_context(run.held())
         else:
             run = RunFolder.open(config.resume)
             stack.enter_context(run.held())
-            net = _network_of_run(config, run, vec_env)
-        net.to(device)
+            net = _network_of_run(config, run, vec_env).to(device)
+            players = SelfPlay.of(config, game, net, device)
         state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
+        if players is not None:
+            vec_env = players.around(vec_env)
         state.memory = RowMemory(net, len(vec_env))
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
         buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
-        session = Session(config, game, vec_env, device, state, run, recent, buffer, best)
+        session = Session(config, game, vec_env, device, state, run, recent, buffer, best, players)
         yield _resume(session) if config.resume is not None else _begin(session)
 
 
@@ -252,7 +272,12 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     folder = latest_checkpoint(run)
     restored = load_state(folder, state)
     envs, notes = restored.envs, []
-    if envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
+    same_players = (session.players is None) == (restored.players is None)
+    if session.players is not None:
+        same_players = session.players.set_state(
+            restored.players, run, draws_on=not restored.other_device
+        )
+    if same_players and envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
         obs = vec_env.set_state(envs)
         state.pending = load_pending(folder, state.net, len(vec_env))
         if state.memory is not None:
@@ -260,7 +285,9 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     else:
         obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
         notes.append(
-            f"starting fresh episodes: it was saved with {len(envs)} environments"
+            "starting fresh episodes: its opponents cannot go on where they were"
+            if not same_players
+            else f"starting fresh episodes: it was saved with {len(envs)} environments"
             if envs is not None and vec_env.has_state()
             else "starting fresh episodes: it was stopped in the middle of an update"
             if vec_env.has_state()

@@ -65,7 +65,9 @@ def key_file() -> Path:
 
 
 def _digest(key: bytes, config: TrainConfig) -> str:
-    names = {"env": dict(config.env), "eval.scripted": config.eval.scripted}
+    names: dict[str, object] = {"env": dict(config.env), "eval.scripted": config.eval.scripted}
+    if config.selfplay.opponents:  # else signatures of older versions are what they were
+        names["selfplay.opponents"] = list(config.selfplay.opponents)
     return hmac.new(key, json.dumps(names).encode(), hashlib.sha256).hexdigest()
 
 

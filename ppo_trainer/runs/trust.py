@@ -18,6 +18,7 @@ from entity_env.registry import Factory, is_registered, path_of, registered_pack
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE
 from ppo_trainer.errors import ConfigError, UntrustedRunError
+from ppo_trainer.players.self_play_config import is_script
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.signature import KeyUnavailableError, sign, verify
 
@@ -41,7 +42,7 @@ def require_trust(
         trust: The user's consent to all that the folder names.
         env: What the user passes as the environment, where it is not the folder that names it.
         named: What the user names in place of settings of the folder, such as ``env._target_``.
-        scripted: Whether the scripted player is wanted, too.
+        scripted: Whether the scripted player is wanted, too, and scripts that are opponents.
 
     Raises:
         UntrustedRunError: Something needs consent: what would be imported, and from where.
@@ -60,6 +61,10 @@ def require_trust(
     for setting in getattr(env, "code_settings", ()):
         if setting in saved.env and f"env.{setting}" not in named:
             refusal.of(f"env.{setting}", str(saved.env[setting]))
+    if "selfplay.opponents" not in named:
+        for opponent in saved.selfplay.opponents if scripted else ():
+            if is_script(opponent) and opponent.partition(".")[0] not in registered_packages():
+                refusal.of("selfplay.opponents", opponent)
     player = None if "eval.scripted" in named else saved.eval.scripted
     if scripted and player is not None and player.partition(".")[0] not in registered_packages():
         refusal.of("eval.scripted", player)

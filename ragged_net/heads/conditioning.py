@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from entity_env.spaces import CONTINUOUS_ACTIONS, ActionSpace, SelectEntityActionSpace
+from entity_env.spaces import ActionSpace
 from ragged_net.errors import NetConfigError, nearest
+from ragged_net.heads.kind import HeadKind
 from ragged_net.heads.orthogonal import orthogonal
 from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.table import head_kind
 from ragged_net.model.layout import Layout
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
@@ -54,7 +56,9 @@ class Conditioning(nn.Module):
                 )
         self.order = tuple(order)
         # Lists in that order: a ModuleDict refuses some action names.
-        self.words = nn.ModuleList(_word(dim, action_space[name]) for name in self.order[:-1])
+        self.words = nn.ModuleList(
+            head_kind(action_space[name]).word(dim, action_space[name]) for name in self.order[:-1]
+        )
         self.listeners = nn.ModuleList(_Listener(dim) for _ in self.order[1:])
 
 
@@ -91,6 +95,8 @@ class Told:
     def tell(
         self,
         name: str,
+        kind: HeadKind,
+        head: nn.Module,
         actors: RaggedTensor,
         chosen: Tensor,
         pairs: Pairs | None = None,
@@ -100,9 +106,10 @@ class Told:
 
         Args:
             name: The action.
+            kind: Its kind.
+            head: Its head.
             actors: (A,) entity indices.
-            chosen: What they chose: (A,) int64, or the numbers (A, K) of a continuous action in
-                units.
+            chosen: What they chose, (A, *shape).
             pairs: Those of a selection.
             actees: The vectors (E, D) of the actees of a selection.
         """
@@ -110,12 +117,7 @@ class Told:
             return
         word = self._of.words[self._of.order.index(name)]
         with full_precision(self._own):
-            if pairs is not None and actees is not None:
-                match = pairs.entity == chosen.index_select(0, pairs.actor)
-                selected = pairs.actee.index_select(0, pairs.first(match))
-                words = word(actees.index_select(0, selected).float())
-            else:
-                words = word(chosen)
+            words = kind.spell(word, head, chosen, pairs, actees)
         frames = actors.frame_ids()
         self._own = self._own.index_add(0, self._layout.flat_rows(actors), words)
         self._sums = self._sums.index_add(0, frames, words)
@@ -135,12 +137,3 @@ class _Listener(nn.Module):
         heard: Tensor = self.hear(torch.cat([rows, own, means], dim=1))
         mixed: Tensor = self.mix(heard.relu())
         return rows + mixed
-
-
-def _word(dim: int, space: ActionSpace) -> nn.Module:
-    """What makes a vector (A, D) of choices: of indices, numbers, or vectors of actees."""
-    if isinstance(space, SelectEntityActionSpace):
-        return orthogonal(dim, dim, 1.0)
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        return orthogonal(len(space), dim, 1.0)
-    return nn.Embedding(len(space), dim)

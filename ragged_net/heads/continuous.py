@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from entity_env.spaces import ContinuousActionSpace, GlobalContinuousActionSpace
-from ragged_net.config import whole
-from ragged_net.errors import check_rows
-from ragged_net.heads.orthogonal import orthogonal
+from ragged_net.actors import ContinuousActors
+from ragged_net.errors import check_rows, whole
+from ragged_net.heads.draw import ActionOutput, Draw
+from ragged_net.heads.kind import HeadKind
+from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
+from ragged_net.heads.pairs import Pairs
 from ragged_net.precision import full_precision
+from ragged_net.ragged import RaggedTensor
 
-__all__ = ["ClippedNormal", "ContinuousHead"]
+__all__ = ["ClippedNormal", "ContinuousHead", "ContinuousHeadKind", "GlobalContinuousHeadKind"]
 
 FIRST_STD = 0.5
 """In units of half a range (Andrychowicz et al. 2021, "What matters for on-policy deep actor-critic
 methods", section 3.2)."""
-POLICY_GAIN = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +154,62 @@ class ContinuousHead(nn.Module):
             mean = self.mean(actors.float())
             std = self.log_std.float().exp()
             return ClippedNormal(mean, std, self.low, self.high, self.centre, self.unit)
+
+
+class ContinuousHeadKind(HeadKind):
+    """Each of several actors sets numbers."""
+
+    space: type[Any] = ContinuousActionSpace
+    actors = ContinuousActors
+    dtype = torch.float32
+
+    def shape(self, space: Any) -> tuple[int, ...]:
+        """(K,)."""
+        return (len(space),)
+
+    def head(self, dim: int, space: Any) -> nn.Module:
+        """Means and deviations."""
+        return ContinuousHead(dim, space)
+
+    def word(self, dim: int, space: Any) -> nn.Module:
+        """What is told of the numbers."""
+        return orthogonal(len(space), dim, 1.0)
+
+    def spell(
+        self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
+    ) -> Tensor:
+        """Made of the numbers in units."""
+        words: Tensor = word((chosen - head.centre) / head.unit)
+        return words
+
+    def ask(self, head: Any, rows: Sequence[Tensor], actors: Any, pairs: Pairs | None) -> Any:
+        """The distributions of the numbers."""
+        return head(rows[0])
+
+    def act(self, name: str, dist: Any, actors: Any, draw: Draw) -> ActionOutput:
+        """The numbers."""
+        given = draw.of(name)
+        if draw.is_changed:
+            dist = dist.tempered(draw.temperature)
+        values = dist.draw(draw.generator, draw.greedy) if given is None else given
+        chosen = actors.actors.with_values(values)
+        numbers = dist.log_prob(values), dist.entropy()
+        return ActionOutput(chosen, *numbers, None, dist.means, dist.stds)
+
+    def example(self, first: RaggedTensor, space: Any) -> tuple[ContinuousActors, Tensor]:
+        """One actor sets zeros."""
+        return ContinuousActors(first), torch.zeros(1, len(space))
+
+    def nobody(self, actors: Any, space: Any) -> ActionOutput:
+        """No numbers, (0, K), nor means and deviations of any."""
+        none = super().nobody(actors, space)
+        return replace(none, probs=None, mean=none.chosen.values, std=none.chosen.values)
+
+
+class GlobalContinuousHeadKind(ContinuousHeadKind):
+    """The player as a whole sets numbers: the global entity of the frame."""
+
+    space = GlobalContinuousActionSpace
 
 
 def _scale(low: float, high: float) -> tuple[float, float]:

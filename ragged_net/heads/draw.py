@@ -8,10 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
-from ragged_net.check import check_selected
-from ragged_net.heads.continuous import ClippedNormal
-from ragged_net.heads.distributions import CategoricalDist, SelectDist
 from ragged_net.ragged import RaggedTensor
 
 __all__ = ["ActionOutput", "Draw"]
@@ -78,62 +74,6 @@ class Draw:
         """Whether actions are drawn from other distributions than the network's."""
         return self.temperature != 1.0 or self.top_k > 0
 
-    def nobody(self, actors: Actors, width: int) -> ActionOutput:
-        """What an action without actors does; of a continuous one ``width`` numbers each."""
-        none = actors.actors
-        empty = torch.zeros(0, dtype=torch.float32, device=none.values.device)
-        if isinstance(actors, ContinuousActors):
-            numbers = empty.view(0, width)
-            return ActionOutput(none.with_values(numbers), empty, empty, None, numbers, numbers)
-        probs: Tensor | RaggedTensor
-        if isinstance(actors, CategoricalActors):
-            probs = empty.view(0, actors.mask.shape[1])
-        else:
-            probs = none.with_values(empty)
-        return ActionOutput(none, empty, empty, probs)
-
-    def categorical(
-        self, name: str, actors: CategoricalActors, dist: CategoricalDist
-    ) -> ActionOutput:
-        """The choices of a categorical action."""
-        given = None if self.given is None else self.given[name]
-        if self.is_changed:
-            dist = dist.tempered(self.temperature, self.top_k)
-        made = dist.choose(given, self.generator, self.greedy)
-        chosen = actors.actors.with_values(made.chosen)
-        return ActionOutput(chosen, made.log_prob, made.entropy, made.probs)
-
-    def continuous(self, name: str, actors: ContinuousActors, dist: ClippedNormal) -> ActionOutput:
-        """The numbers that a continuous action sets."""
-        given = None if self.given is None else self.given[name]
-        if self.is_changed:
-            dist = dist.tempered(self.temperature)
-        values = dist.draw(self.generator, self.greedy) if given is None else given
-        return ActionOutput(
-            actors.actors.with_values(values),
-            dist.log_prob(values),
-            dist.entropy(),
-            None,
-            dist.means,
-            dist.stds,
-        )
-
-    def select(self, name: str, actors: SelectActors, dist: SelectDist) -> ActionOutput:
-        """The entities that a select-entity action selects."""
-        if self.is_changed:
-            dist = dist.tempered(self.temperature, self.top_k)
-        if self.given is None:
-            positions = dist.draw(self.generator, self.greedy)
-        else:
-            positions = dist.find(self.given[name])
-            if not self.trusted:
-                check_selected(name, self.given[name], positions, dist.pairs)
-        try:
-            selected = dist.pairs.entity.index_select(0, positions)
-        except IndexError:  # choices that were not worth the trust
-            if self.given is not None:
-                check_selected(name, self.given[name], positions, dist.pairs)
-            raise
-        chosen = actors.actors.with_values(selected)
-        probs = RaggedTensor.unchecked(dist.probs, dist.pairs.frame_offsets)
-        return ActionOutput(chosen, dist.log_prob(positions), dist.entropy(), probs)
+    def of(self, name: str) -> Tensor | None:
+        """What is given for an action; None where it is to be drawn."""
+        return None if self.given is None else self.given[name]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from torch import nn
 
-__all__ = ["orthogonal"]
+__all__ = ["POLICY_GAIN", "orthogonal"]
+
+# Nearly uniform first policies explore best (Andrychowicz et al. 2021, "What matters for on-policy
+# deep actor-critic methods").
+POLICY_GAIN = 0.01
 
 
 def orthogonal(fan_in: int, fan_out: int, gain: float) -> nn.Linear:

@@ -9,22 +9,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from entity_env.spaces import Discrete, Feature, ObsSpace
+from entity_env.spaces import Discrete, Feature, Grid, ObsSpace
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import embedding as compiled_embedding
 from ragged_net.compiled.autograd import all_are_watched
 from ragged_net.compiled.chain import NO_ROWS, chain, is_plain
 from ragged_net.compiled.embedding import EmbeddingLayer, Part
-from ragged_net.config import whole
-from ragged_net.errors import ShapeError, check_kind
+from ragged_net.config import NetConfig
+from ragged_net.errors import ShapeError, check_kind, whole
+from ragged_net.model.attributes import AttributeEmbedding
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.model.layout import Layout
+from ragged_net.model.tables import INIT_STD, FlagTable, Tables, initialize, rows_of
+from ragged_net.model.tiles import TileEmbedding
 
 __all__ = ["EntityEmbedding", "TypeEmbedding"]
-
-# About the deviation of a Linear layer's output on normalised inputs under torch's default
-# initialisation, 1 / sqrt(3), so that no summand drowns the others.
-INIT_STD = 0.5
 
 
 class TypeEmbedding(nn.Module):
@@ -34,10 +33,15 @@ class TypeEmbedding(nn.Module):
         features: The features of the entity type; may be empty.
         dim: D, the width of the result.
         left_out: Names of continuous features of which it knows nothing.
+        tables: Makes the tables of the discrete features; None: tables of its own.
     """
 
     def __init__(
-        self, features: Sequence[Feature], dim: int, left_out: Collection[str] = ()
+        self,
+        features: Sequence[Feature],
+        dim: int,
+        left_out: Collection[str] = (),
+        tables: Tables | None = None,
     ) -> None:
         super().__init__()
         self.norm = InputNorm(features, left_out)
@@ -45,11 +49,10 @@ class TypeEmbedding(nn.Module):
         columns = self.norm.num_columns
         self.project = nn.Linear(columns, dim, bias=False) if columns else None
         self.discrete = [(i, f) for i, f in enumerate(features) if isinstance(f, Discrete)]
-        self.tables = nn.ModuleList(nn.Embedding(feature.n, dim) for _, feature in self.discrete)
+        self.tables = nn.ModuleList((tables or Tables(dim)).of(features, dim))
         self.type_vector = nn.Parameter(torch.empty(dim))
         nn.init.normal_(self.type_vector, std=INIT_STD)
-        for table in self.tables:
-            nn.init.normal_(table.weight, std=INIT_STD)  # type: ignore[arg-type]
+        initialize(self.tables)
 
     def forward(self, values: Tensor) -> Tensor:
         """Feature rows (N, F) float32 -> embeddings (N, D)."""
@@ -64,40 +67,31 @@ class TypeEmbedding(nn.Module):
             total = total + table(values[:, column].long())
         return total
 
-    def part(self, values: Tensor, places: Tensor) -> Part:
-        """The same of the rows ``values`` (N, F) as a part of a batch, at ``places`` (N,)."""
-        norm = self.norm
+    def part(self, values: Tensor, places: Tensor) -> Part | None:
+        """The same of the rows ``values`` (N, F) as a part of a batch, at ``places`` (N,).
+
+        None where somebody has changed what it is made of, or a table has too many rows.
+        """
+        project, norm = self.project, self.norm
+        tables = [rows_of(table) for table in self.tables]
+        known = [rows for rows in tables if rows is not None]
+        if (
+            len(known) < len(tables)
+            or not is_plain(norm, InputNorm)
+            or not (project is None or _only_multiplies(project))
+        ):
+            return None
         norm.check_width(values)
         return Part(
             values, places, norm.columns, norm.shift, norm.scale,
-            None if self.project is None else self.project.weight, self.type_vector,
-            [column for column, _ in self.discrete],
-            [table.weight for table in self.tables],  # type: ignore[misc]
+            None if project is None else project.weight, self.type_vector,
+            [column for column, _ in self.discrete], known,
         )  # fmt: skip
-
-    def is_whole(self) -> bool:
-        """Whether nobody has changed what it is made of."""
-        project, tables = self.project, self.tables
-        return (
-            is_plain(self.norm, InputNorm)
-            and (project is None or _only_multiplies(project))
-            and all(is_plain(table, nn.Embedding) and _only_looks_up(table) for table in tables)
-        )
 
 
 def _only_multiplies(project: nn.Module) -> TypeGuard[nn.Linear]:
     """Whether a projection is nothing but its weight."""
     return is_plain(project, nn.Linear) and project.bias is None
-
-
-def _only_looks_up(table: nn.Embedding) -> bool:
-    """Whether a table does nothing that the kernels do not know."""
-    return (
-        table.padding_idx is None
-        and table.max_norm is None
-        and not table.scale_grad_by_freq
-        and not table.sparse
-    )
 
 
 class EntityEmbedding(nn.Module):
@@ -108,6 +102,7 @@ class EntityEmbedding(nn.Module):
         dim: D, the width of the result.
         with_global: Whether each frame ends with a global entity, made of the global features.
         left_out: For an entity type, the names of continuous features that are not embedded.
+        config: How features and grids are embedded; its width is not read.
     """
 
     def __init__(
@@ -116,6 +111,7 @@ class EntityEmbedding(nn.Module):
         dim: int,
         with_global: bool,
         left_out: Mapping[str, Collection[str]] | None = None,
+        config: NetConfig | None = None,
     ) -> None:
         super().__init__()
         check_kind("the observation space", obs_space, ObsSpace)
@@ -123,12 +119,27 @@ class EntityEmbedding(nn.Module):
         # A list, not a ModuleDict: entity types may have names that a ModuleDict refuses.
         self.names = tuple(obs_space.entities)
         self.dim = dim
+        config = config or NetConfig()
+        kind = AttributeEmbedding if config.embedding == "attributes" else TypeEmbedding
+        tables = Tables(dim, concatenated=config.discrete == "concat")
+
+        def cells(features: Sequence[Feature], width: int) -> nn.Module:
+            return kind(features, width, (), tables)
+
         self.types = nn.ModuleList(
-            TypeEmbedding(entity.features, dim, (left_out or {}).get(name, ()))
+            TileEmbedding(entity, dim, config.tile_channels, config.tile_summaries, cells)
+            if isinstance(entity, Grid)
+            else kind(entity.features, dim, (left_out or {}).get(name, ()), tables)
             for name, entity in obs_space.entities.items()
         )
         features = obs_space.global_features
-        self.global_type = TypeEmbedding(features, dim) if with_global else None
+        self.global_type = kind(features, dim, (), tables) if with_global else None
+        # What no kernel embeds: grids, attributes that attend to each other, sets of many flags.
+        self.in_torch = (
+            bool(obs_space.grids)
+            or kind is AttributeEmbedding
+            or any(isinstance(m, FlagTable) and not m.has_rows for m in self.modules())
+        )
 
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """Returns (N, D) in the flat order of ``layout``."""
@@ -160,7 +171,10 @@ class EntityEmbedding(nn.Module):
         if self.global_type is not None:
             places = layout.offsets[:0] if layout.global_dest is None else layout.global_dest
             sources.append((self.global_type, batch.global_features, places))
-        counts = [values.shape[0] for _, values, _ in sources]
+        counts = [
+            embed.number(values.shape[0]) if isinstance(embed, TileEmbedding) else values.shape[0]
+            for embed, values, _ in sources
+        ]
         if (
             counts != [places.shape[0] for _, _, places in sources]
             or sum(counts) != layout.num_rows
@@ -178,12 +192,13 @@ class EntityEmbedding(nn.Module):
     def _layer(
         self, sources: list[tuple[nn.Module, Tensor, Tensor]], rows: int
     ) -> EmbeddingLayer | None:
-        parts = [
-            embed.part(values, places)
-            for embed, values, places in sources
-            if is_plain(embed, TypeEmbedding) and embed.is_whole()
-        ]
-        if len(parts) < len(sources) or not compiled_embedding.can_run(parts, self.dim):
+        parts = list[Part]()
+        for embed, values, places in sources:
+            part = embed.part(values, places) if is_plain(embed, TypeEmbedding) else None
+            if part is None:
+                return None
+            parts.append(part)
+        if not compiled_embedding.can_run(parts, self.dim):
             return None
         return EmbeddingLayer(parts, rows)
 
@@ -199,10 +214,10 @@ class EntityEmbedding(nn.Module):
 
     def _norms(self, batch: EntityBatch) -> list[tuple[InputNorm, Tensor]]:
         pairs = [
-            (embed.norm, batch.entities[name].values)
+            (embed, batch.entities[name].values)
             for name, embed in zip(self.names, self.types, strict=True)
-            if isinstance(embed, TypeEmbedding)
         ]
         if self.global_type is not None:
-            pairs.append((self.global_type.norm, batch.global_features))
-        return pairs
+            pairs.append((self.global_type, batch.global_features))
+        kinds = TypeEmbedding, AttributeEmbedding, TileEmbedding
+        return [(embed.norm, values) for embed, values in pairs if isinstance(embed, kinds)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,9 @@ from ragged_net.model.read_rows import Encoded, Reading
 from ragged_net.model.relative_position import PositionWaves
 from ragged_net.model.transformer import RaggedTransformer, make_activation
 from ragged_net.ragged import RaggedTensor
+
+if TYPE_CHECKING:
+    from ragged_net.model.trunk import OwnTrunk
 
 __all__ = ["Encoder", "Mix", "frame_means"]
 
@@ -74,13 +78,13 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         left_out, positions = config.not_embedded(obs_space), config.positions(obs_space)
-        self.embedding = EntityEmbedding(obs_space, config.dim, with_global, left_out)
+        self.embedding = EntityEmbedding(obs_space, config.dim, with_global, left_out, config)
         biased = bool(positions) and config.position_bias
         self.waves = PositionWaves(obs_space, config) if positions and not biased else None
         self.read_places = PlaceReader(obs_space, config) if biased else None
         self.mix = Mix(config)
         axes = len(next(iter(positions.values())).names) if biased else 0
-        self.transformer = RaggedTransformer(config, axes)
+        self.transformer: RaggedTransformer | OwnTrunk = RaggedTransformer(config, axes)
         self.norm = None if only_means else nn.LayerNorm(config.dim)
         self.fits = compiled.widths_fit(config.dim, config.heads)
         self._arrays = WeightArrays()
@@ -100,7 +104,20 @@ class Encoder(nn.Module):
             hidden: (N,) bool: those of which the others know nothing; None: nobody is hidden.
             asked: Lists (A,) int64 of the flat rows whose vectors are wanted.
         """
-        frames = Frames(
+        frames = self.frames_of(batch, layout, hidden)
+        if self._may_chain(batch, layout):
+            encoded = self._chained(batch, layout, frames, asked)
+            if encoded is not None:
+                return encoded
+            if self.embedding.in_torch:  # and what comes after it may still be a chain
+                return self.attend(self.mix(self.embedding(batch, layout)), frames, asked)
+        # One expression: a name would keep a layer's input alive for all layers after it.
+        x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
+        return self._read(x, frames, asked)
+
+    def frames_of(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> Frames:
+        """What attention must know about the frames of ``batch``, with the places of its rows."""
+        return Frames(
             layout.offsets,
             layout.num_rows,
             hidden,
@@ -108,13 +125,6 @@ class Encoder(nn.Module):
             turns=None if self.waves is None else self.waves(batch, layout),
             places=None if self.read_places is None else self.read_places(batch, layout),
         )
-        if self._may_chain(batch, layout):
-            encoded = self._chained(batch, layout, frames, asked)
-            if encoded is not None:
-                return encoded
-        # One expression: a name would keep a layer's input alive for all layers after it.
-        x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
-        return self._read(x, frames, asked)
 
     def embed(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """The first half of ``forward``: (N, D), before the entities of a frame see each other."""
@@ -170,7 +180,7 @@ class Encoder(nn.Module):
         """Blocks and norm as compiled layers that end with a reading; None if torch must run."""
         norm = [self.norm] if self.norm is not None and asked else []
         weights = weights_of(norm, [nn.LayerNorm] * len(norm))
-        if weights is None:
+        if weights is None or not isinstance(self.transformer, RaggedTransformer):
             return None
         reading = Reading.of(frames.offsets.shape[0] - 1, frames.num_rows, asked)
         blocks = self.transformer.layers(frames, reading)

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import PackedSequence
 from ragged_net.config import NetConfig
 from ragged_net.errors import MemoryStateError, NetConfigError, check_kind, check_rows
 from ragged_net.model.encoder import frame_means
-from ragged_net.model.frames import Frames
+from ragged_net.model.frames import Frames, Places
 from ragged_net.model.layout import Layout
 from ragged_net.model.sequences import Steps
 from ragged_net.precision import full_precision
@@ -194,8 +194,12 @@ class Joined:
     shift: Tensor
 
 
-def join(rows: Tensor, frames: Frames, entities: Tensor) -> Joined:
-    """Let each of the ``entities`` (B, D) join its frame of the ``rows`` (N, D); none is hidden."""
+def join(rows: Tensor, frames: Frames, entities: Tensor, silent: Tensor | None = None) -> Joined:
+    """Let each of the ``entities`` (B, D) join its frame of the ``rows`` (N, D).
+
+    None of them is hidden or has a position: where the frames have turns, theirs are those of a row
+    without, ``silent`` (2, D).
+    """
     device = rows.device
     count, before = len(entities), frames.num_rows
     shift = RaggedTensor.unchecked(rows, frames.offsets, frames.known_offsets).frame_ids()
@@ -208,7 +212,21 @@ def join(rows: Tensor, frames: Frames, entities: Tensor) -> Joined:
     # Under autocast the rows may be narrower than the memory's.
     source = torch.cat([rows, entities.to(rows.dtype)])
     joined = torch.empty_like(source).index_copy(0, places, source)
-    hidden = frames.hidden
+    hidden, turns, places_of = frames.hidden, frames.turns, frames.places
     if hidden is not None:
         hidden = hidden.new_zeros(len(source)).index_copy(0, places[:before], hidden)
-    return Joined(joined, Frames(offsets, before + count, hidden, known), shift)
+    if turns is not None and silent is not None:
+        turns = silent.repeat(len(source), 1, 1).index_copy(0, places[:before], turns)
+    if places_of is not None:
+        places_of = Places(
+            *(
+                None
+                if part is None
+                else part.new_zeros(len(source), *part.shape[1:]).index_copy(
+                    0, places[:before], part
+                )
+                for part in places_of
+            )  # type: ignore[arg-type]
+        )
+    whole = Frames(offsets, before + count, hidden, known, turns, places_of)
+    return Joined(joined, whole, shift)

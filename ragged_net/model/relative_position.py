@@ -102,4 +102,5 @@ class PositionWaves(nn.Module):
             rows = torch.empty_like(turns)
         else:
             rows = self.silent.repeat(layout.num_rows, 1)
-        return rows.index_copy_(0, where, turns).view(layout.num_rows, 2, -1)
+        width = self.bias.shape[0] // 2
+        return rows.index_copy_(0, where, turns).view(layout.num_rows, 2, width)

@@ -31,9 +31,10 @@ from entity_env import (
     batch_obs,
     check_env,
 )
-from entity_env.batching.frame import CategoricalActors, typed_actions
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.errors import EntityEnvError, FeatureShapeError, FeatureValueError, SpaceError
+from entity_env.kinds.categorical import CategoricalActors
+from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter, VecValidate, subspace
 from entity_env.wrappers.feature_filter import ObservationFilter, filtered

@@ -28,9 +28,9 @@ from entity_env import (
     batch_obs,
     errors,
 )
-from entity_env.batching.frame import typed_actions
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.errors import EntityEnvError
+from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
 from entity_env.wrappers import Validate, VecValidate
 

@@ -22,8 +22,8 @@ from entity_env import (
     VecSelectEntityActionMask,
     batch_obs,
 )
-from entity_env.batching.frame import typed_actions
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.kinds.table import typed_actions
 from ppo_trainer.experience.tensors import to_batch
 from ragged_net.model.layout import Layout
 

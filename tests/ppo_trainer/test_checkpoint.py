@@ -28,8 +28,10 @@ from support.trainer_runs import (
 )
 
 from ppo_trainer import OptimConfig, PPOConfig, train
-from ppo_trainer.algorithms.update import make_optimizers, update
+from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, RunFolderError
+from ppo_trainer.learner.optimizers import make_optimizers
+from ppo_trainer.learner.update import update
 from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.reporting.logger import RunLogger, read_metrics
 from ppo_trainer.reporting.stopwatch import Stopwatch
@@ -60,7 +62,8 @@ def trained_state(config, seed=0):
     state = fresh_state(config, seed)
     rollout = rollout_of(Foraging, config, state.net)
     generator = state.generators.minibatches
-    update(state.net, state.optimizers, rollout, config, 0.3, generator, Stopwatch())
+    algorithm = PPO(config.ppo)
+    update(algorithm, state.net, state.optimizers, rollout, config, 0.3, generator, Stopwatch())
     torch.rand(3, generator=state.generators.actions)
     state.update, state.steps = 7, 168
     return state
@@ -117,7 +120,8 @@ def test_going_on_from_a_checkpoint_takes_the_very_same_step(run):
     rollout = rollout_of(Foraging, config, deepcopy(state.net))
     for each in (state, other):
         generator = each.generators.minibatches
-        update(each.net, each.optimizers, rollout, config, 0.5, generator, Stopwatch())
+        algorithm = PPO(config.ppo)
+        update(algorithm, each.net, each.optimizers, rollout, config, 0.5, generator, Stopwatch())
     assert_same(parameters(other.net), parameters(state.net))
 
 

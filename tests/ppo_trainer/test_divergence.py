@@ -28,8 +28,8 @@ from ppo_trainer import (
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.play.evaluation import evaluate
-from ragged_net.heads.distributions import SelectDist
 from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.select_entity import SelectDist
 
 TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a function of that name
 

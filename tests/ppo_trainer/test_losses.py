@@ -9,14 +9,14 @@ import torch
 from torch.testing import assert_close
 
 from ppo_trainer import PPOConfig
+from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.algorithms.losses import (
     NAMES,
-    Scale,
-    loss_weights,
     minibatch_scale,
     normalized,
     ppo_losses,
 )
+from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.experience.rollout import Rollout
 from ragged_net import ActionOutput, EntityBatch, NetOutput, RaggedTensor
 from ragged_net.errors import ShapeError
@@ -66,9 +66,9 @@ def implementation(request, monkeypatch):
 def losses(minibatch, out, config):
     """The numbers by the last part of their names."""
     scale = minibatch_scale(minibatch, config)
-    numbers = ppo_losses(out, minibatch, minibatch.advantages, scale, config).numbers
-    names = [name.split("/")[1] for name in NAMES]
-    return SimpleNamespace(**dict(zip(names, numbers, strict=True)))
+    numbers = ppo_losses(out, minibatch, scale, config)
+    assert tuple(numbers) == NAMES
+    return SimpleNamespace(**{name.split("/")[1]: number for name, number in numbers.items()})
 
 
 # Frame 0 has the actors 1.5 and 0.5 (ratios), frame 1 nobody, frame 2 the actor 1.1.
@@ -239,7 +239,7 @@ def test_a_value_within_the_clip_range_keeps_its_gradient():
 def test_shares_of_micro_batches_add_up():
     config = PPOConfig()
     scale = minibatch_scale(THREE, config)
-    total = torch.zeros(5)
+    total = dict.fromkeys(NAMES, 0.0)
     move = NOW.actions["Move"]
     for rows, actors in (([0, 1], slice(0, 2)), ([2], slice(2, 3))):
         part = THREE.select(torch.tensor(rows))
@@ -250,8 +250,9 @@ def test_shares_of_micro_batches_add_up():
             entropy=move.entropy[actors],
         )
         out = NetOutput({"Move": action}, NOW.value[rows])
-        total += ppo_losses(out, part, THREE.advantages[rows], scale, config).numbers
-    assert_close(total, ppo_losses(NOW, THREE, THREE.advantages, scale, config).numbers)
+        for name, share in ppo_losses(out, part, scale, config).items():
+            total[name] = total[name] + share
+    assert_close(total, ppo_losses(NOW, THREE, scale, config))
 
 
 def test_the_scale_counts_frames_with_actors_or_actors():
@@ -328,6 +329,7 @@ def test_the_kernel_agrees_with_torch_forward_and_backward(monkeypatch, ratio, w
     )
     value = torch.randn(50, generator=draw, requires_grad=True)
     learnt = [*log_probs.values(), *entropies.values(), value]
+    coefficients = PPO(replace(config, entropy_coef=0.3)).coefficients(progress=0.0)
     found = []
     for compiled in (True, False):
         monkeypatch.setattr(
@@ -339,15 +341,11 @@ def test_the_kernel_agrees_with_torch_forward_and_backward(monkeypatch, ratio, w
         }
         scale = minibatch_scale(minibatch, config)
         out = NetOutput(actions, value)
-        result = ppo_losses(out, minibatch, minibatch.advantages, scale, config)
-        total = result.total(loss_weights(config, 0.3, torch.device("cpu")))
-        found.append([result.numbers, *torch.autograd.grad(2 * total, learnt)])
+        result = ppo_losses(out, minibatch, scale, config)
+        total = sum(coef * result[name] for name, coef in coefficients.items())
+        found.append([*result.values(), *torch.autograd.grad(2 * total, learnt)])
     assert_close(*found, atol=1e-6, rtol=1e-5)
-    assert 0 < found[0][0][NAMES.index("policy/clip_fraction")] < 1
-    # Each of the three parts is in the total once.
-    weights = [1, -0.3, config.value_coef]
-    expected = sum(w * n for w, n in zip(weights, result.numbers.tolist(), strict=False))
-    assert_close(total.item(), expected)
+    assert 0 < result["policy/clip_fraction"] < 1
 
 
 def test_outputs_that_do_not_fit_the_minibatch_are_refused(implementation):
@@ -366,12 +364,18 @@ def test_nan_in_old_values_shows_in_the_loss():
         assert math.isnan(losses(poisoned, NOW, PPOConfig(clip_value=True)).value)
 
 
-def test_autocast_leaves_the_total_alone():
-    scale = minibatch_scale(THREE, PPOConfig())
-    result = ppo_losses(NOW, THREE, THREE.advantages, scale, PPOConfig())
-    weights = loss_weights(PPOConfig(), 0.1, torch.device("cpu"))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert result.total(weights).dtype == torch.float32
+def test_the_loss_is_policy_minus_entropy_plus_value_and_the_rest_is_only_logged():
+    config = PPOConfig(entropy_coef=0.4, entropy_schedule="linear", value_coef=0.25)
+    # A quarter of the run is over: three quarters of the entropy's weight are left.
+    assert PPO(config).coefficients(progress=0.25) == {
+        "loss/policy": 1.0,
+        "policy/entropy": pytest.approx(-0.3),
+        "loss/value": 0.25,
+        "policy/kl": 0.0,
+        "policy/clip_fraction": 0.0,
+    }
+    assert PPO(config).logged(progress=0.25) == {"policy/entropy_coef": pytest.approx(0.3)}
+    assert tuple(PPO(config).coefficients(progress=0.25)) == NAMES
 
 
 @pytest.mark.parametrize("wrong", ["log_prob", "entropy", "value"])

@@ -58,12 +58,12 @@ def test_a_value_loss_in_units_of_the_deviation(clip_value):
     output, std = net(batch, given=values_of(part.chosen)), net.value_std
     assert std is not None
     config = PPOConfig(clip_value=clip_value)
-    found = ppo_losses(output, part, part.advantages, minibatch_scale(part, config), config, std)
+    found = ppo_losses(output, part, minibatch_scale(part, config), config, std)
     value, old, target = (x.detach() / std for x in (output.value, part.values, part.returns))
     error = (value - target) ** 2
     if clip_value:
         error = torch.maximum(error, (old + (value - old).clamp(-0.2, 0.2) - target) ** 2)
-    assert float(found.numbers[2].detach()) == pytest.approx(0.5 * float(error.mean()), rel=1e-4)
+    assert float(found["loss/value"].detach()) == pytest.approx(0.5 * float(error.mean()), rel=1e-4)
 
 
 def test_values_of_the_agent_are_in_the_unit_of_the_rewards(tmp_path):

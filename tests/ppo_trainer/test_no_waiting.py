@@ -23,12 +23,14 @@ from torch.utils._pytree import tree_iter
 
 from entity_env import ListEnv
 from ppo_trainer import PPOConfig
-from ppo_trainer.algorithms.step_metrics import Readings
-from ppo_trainer.algorithms.update import Optimizers, make_optimizers, update
+from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.learner.optimizers import Optimizers, make_optimizers
+from ppo_trainer.learner.step_metrics import StepMetrics
+from ppo_trainer.learner.update import update
 from ppo_trainer.reporting.stopwatch import Stopwatch
 from ragged_net import RaggedNet, RelativePosition, Translation
 
@@ -95,7 +97,8 @@ def on_meta(rollout):
 
 def run_update(net, optimizers, rollout, config):
     generator = torch.Generator().manual_seed(5)
-    return update(net, optimizers, rollout, config, 0.0, generator, Stopwatch())
+    algorithm = PPO(config.ppo)
+    return update(algorithm, net, optimizers, rollout, config, 0.0, generator, Stopwatch())
 
 
 def test_what_waits_is_noticed():
@@ -121,7 +124,7 @@ def test_an_update_asks_the_device_for_no_number(monkeypatch, create_env, value_
     net, rollout = net.to("meta"), on_meta(rollout)
     optimizers = unmoved(net)
     readings = []
-    monkeypatch.setattr(Readings, "read", lambda self: readings.append(self) or [{"loss": 0.0}])
+    monkeypatch.setattr(StepMetrics, "read", lambda self: readings.append(self) or [{"loss": 0.0}])
     with NoWaiting():
         run_update(net, optimizers, rollout, config)
     assert len(readings[0]._steps) == 2 * (24 // 12)
@@ -142,7 +145,7 @@ def test_positions_ask_the_device_for_no_number(monkeypatch, kind):
     rollout = rollout_of(Foraging, config, net)
     net, rollout = net.to("meta"), on_meta(rollout)
     optimizers = unmoved(net)
-    monkeypatch.setattr(Readings, "read", lambda self: [{"loss": 0.0}])
+    monkeypatch.setattr(StepMetrics, "read", lambda self: [{"loss": 0.0}])
     with NoWaiting():
         run_update(net, optimizers, rollout, config)
     assert net.encoder.transformer.blocks[0].qkv.weight.grad is not None
@@ -165,7 +168,9 @@ def test_an_update_in_which_nobody_acts(monkeypatch):
     metrics = run_update(net, make_optimizers(net, config), rollout, config)
     assert metrics["optim/grad_norm"] == 0 < metrics["optim/value_grad_norm"]
     added = []
-    monkeypatch.setattr(Readings, "read", lambda self: added.append(self._unread) or [{"loss": 0}])
+    monkeypatch.setattr(
+        StepMetrics, "read", lambda self: added.append(self._unread) or [{"loss": 0}]
+    )
     net = net.to("meta")
     run_update(net, unmoved(net), on_meta(rollout), config)
     assert {numbers.device.type for step in added[0] for _, numbers in step} == {"meta"}
@@ -207,7 +212,7 @@ def test_a_batch_that_is_not_trusted_is_looked_at():
 @pytest.fixture
 def costly(monkeypatch):
     """Looks at numbers cost something, as on a GPU."""
-    monkeypatch.setattr("ppo_trainer.algorithms.step_metrics.looks_are_free", lambda device: False)
+    monkeypatch.setattr("ppo_trainer.learner.step_metrics.looks_are_free", lambda device: False)
 
 
 def four_steps():
@@ -236,7 +241,7 @@ def trained(config, poisoned=None, optimizers=make_optimizers):
 def test_reading_at_the_end_changes_nothing(monkeypatch, value_net):
     config = replace(four_steps(), value_net=value_net)
     before, expected, _ = trained(config)
-    monkeypatch.setattr("ppo_trainer.algorithms.step_metrics.looks_are_free", lambda device: False)
+    monkeypatch.setattr("ppo_trainer.learner.step_metrics.looks_are_free", lambda device: False)
     after, metrics, _ = trained(config)
     assert_same(before, after)
     assert metrics == expected
@@ -249,7 +254,7 @@ def test_no_step_is_taken_from_the_first_that_is_not_finite_on(monkeypatch, pois
     expected, at_once, seen = trained(config, poisoned)
     assert isinstance(at_once, NonFiniteError)
     assert seen == poisoned + 1, "where looks are free the first one ends the update"
-    monkeypatch.setattr("ppo_trainer.algorithms.step_metrics.looks_are_free", lambda device: False)
+    monkeypatch.setattr("ppo_trainer.learner.step_metrics.looks_are_free", lambda device: False)
     after, error, seen = trained(config, poisoned)
     assert isinstance(error, NonFiniteError)
     assert error.what == at_once.what == "a gradient is not finite"
@@ -280,7 +285,7 @@ def first_frames(config):
 
 def test_where_looks_are_free_no_tensor_is_kept():
     """Small ones between the large ones of a minibatch would break up the memory."""
-    readings = Readings(torch.device("cpu"))
+    readings = StepMetrics(torch.device("cpu"))
     readings.begin()
     readings.add(["loss/policy", "policy/kl"], torch.tensor([1.5, 0.25]))
     assert not any(readings._unread)

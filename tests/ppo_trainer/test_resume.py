@@ -28,8 +28,8 @@ from support.trainer_runs import (
 import ppo_trainer
 from entity_env.errors import EntityEnvError, FeatureValueError, RewardError
 from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, PPOConfig, RolloutConfig, train
-from ppo_trainer.algorithms.update import make_optimizers
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
+from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.runs import session
 from ppo_trainer.runs.checkpoint import TrainState, load_state

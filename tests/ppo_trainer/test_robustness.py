@@ -51,8 +51,8 @@ from ppo_trainer import (
     RolloutConfig,
     train,
 )
-from ppo_trainer.algorithms.update import make_optimizers
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
+from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.runs.checkpoint import TrainState, load_state
 from ppo_trainer.runs.folder import RunFolder

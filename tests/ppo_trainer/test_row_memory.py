@@ -28,8 +28,7 @@ from entity_env.player.runner import play_in_terminal
 from entity_env.recording import Recording
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.advantage import estimate
-from ppo_trainer.algorithms.losses import loss_weights
-from ppo_trainer.algorithms.update import _backward, _minibatches, _take, make_optimizers, update
+from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, ConfigError
 from ppo_trainer.experience.collect import collect
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
@@ -38,6 +37,8 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.tensors import to_batch, to_value_batch, values_of
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
+from ppo_trainer.learner.optimizers import make_optimizers
+from ppo_trainer.learner.update import add_gradients, minibatch_numbers, select_minibatch, update
 from ppo_trainer.play.agent import RunAgent, load_agent
 from ppo_trainer.play.evaluation import evaluate, network_policy
 from ppo_trainer.play.playing import play
@@ -221,7 +222,7 @@ def test_values_of_what_follows_know_what_the_row_remembers(kind):
 
 
 def log_ratios(net, rollout, numbers):
-    part = _take(rollout, numbers)
+    part = select_minibatch(rollout, numbers)
     output = net(
         part.batch,
         memory=part.sequences.states,
@@ -244,7 +245,7 @@ def test_at_the_first_gradient_step_every_ratio_is_one(kind, make_rows, shaken):
         rollout = estimate(trajectories, player.config.ppo)
         carried += trajectories.carried
         assert len(rollout.sequences) < len(rollout)
-        for numbers in _minibatches(rollout, player.config, player.generator):
+        for numbers in minibatch_numbers(rollout, player.config, player.generator):
             if shaken and number:  # what was decided by another network is another matter
                 firsts = rollout.sequences.select(numbers).frames
                 own = firsts.values[firsts.offsets[:-1]] >= trajectories.carried
@@ -266,8 +267,9 @@ def test_an_update_begins_where_the_rollout_was(kind):
     rollout = estimate(player.rollout(), config.ppo)
     before = {name: p.clone() for name, p in player.net.named_parameters()}
     optimizers = make_optimizers(player.net, config)
+    generator = torch.Generator().manual_seed(0)
     numbers = update(
-        player.net, optimizers, rollout, config, 0.0, torch.Generator().manual_seed(0), Stopwatch()
+        PPO(config.ppo), player.net, optimizers, rollout, config, 0.0, generator, Stopwatch()
     )
     assert abs(numbers["policy/kl"]) < 1e-9
     assert numbers["policy/clip_fraction"] == 0
@@ -280,13 +282,14 @@ def test_micro_batches_of_whole_sequences_change_nothing():
     rows = slow_turns()
     player = Player(rows, config_for(rows, "lstm"))
     rollout = estimate(player.rollout(), player.config.ppo)
-    minibatch = _take(rollout, torch.arange(len(rollout.sequences)))
+    minibatch = select_minibatch(rollout, torch.arange(len(rollout.sequences)))
     gradients = []
     for size in (0, 1, 7):
         config = replace(player.config, ppo=PPOConfig(minibatch_size=20, microbatch_size=size))
         player.net.zero_grad()
-        weights = loss_weights(config.ppo, 0.01, CPU)
-        _backward(player.net, minibatch, config, weights, Stopwatch())
+        algorithm = PPO(config.ppo)
+        coefs = algorithm.coefficients(progress=0.0)
+        add_gradients(algorithm, player.net, minibatch, config, coefs, Stopwatch())
         gradients.append([p.grad.clone() for p in player.net.parameters() if p.grad is not None])
     assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-6)
     assert_close(gradients[0], gradients[2], rtol=1e-4, atol=1e-6)

@@ -9,8 +9,12 @@ from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Secrets
 from support.trainer_runs import small_config
 
+from entity_env import EntityEnvError
+from entity_env.recording import Recording
 from ppo_trainer import resume, train
 from ppo_trainer.config import EvalConfig, RolloutConfig
+from ppo_trainer.play.record import record_run
+from ppo_trainer.play.watch import film, watch
 
 
 def test_both_seats_are_trained_and_random_players_are_the_measure(tmp_path):
@@ -46,6 +50,53 @@ def test_a_resumed_run_ends_as_if_it_had_not_stopped(tmp_path):
         whole.net.state_dict().items(), rest.net.state_dict().values(), strict=True
     ):
         assert ours.equal(theirs), name
+
+
+def seat_config(tmp_path, name, **rollout):
+    return small_config(
+        total_timesteps=1024,
+        rollout=RolloutConfig(num_envs=8, steps=16, **rollout),
+        run_dir=str(tmp_path),
+        run_name=name,
+        eval=EvalConfig(episodes=0),
+    )
+
+
+def assert_equal_networks(ours, theirs):
+    both = zip(ours.state_dict().items(), theirs.state_dict().values(), strict=True)
+    for (name, a), b in both:
+        assert a.equal(b), name
+
+
+def test_games_in_workers_train_as_in_one_process_and_go_on_so(tmp_path):
+    here = train(seat_config(tmp_path, "here"), env=TicTacToe)
+    config = seat_config(tmp_path, "workers", processes=2)
+    part = train(config, env=TicTacToe, stop=lambda updates: updates == 3)
+    assert part.interrupted
+    rest = resume(part.run, env=TicTacToe)
+    assert_equal_networks(here.net, rest.net)
+
+
+def test_games_that_are_ready_first_train_and_the_run_is_watched_and_recorded(tmp_path, capsys):
+    config = seat_config(tmp_path, "ready", processes=2, asynchronous=True, batch_size=2)
+    result = train(config, env=TicTacToe)
+    assert result.steps >= 1024
+    watch(result.run, env=TicTacToe, episodes=1)
+    out = capsys.readouterr().out
+    assert "X: the learner, O: random" in out or "X: random, O: the learner" in out
+    assert film(result.run, tmp_path / "game.gif", env=TicTacToe, episodes=1).exists()
+    recorded = record_run(result.run, tmp_path / "games", env=TicTacToe, episodes=8, rows=4)
+    games = [e for e in Recording(recorded.path).episodes() if e.is_whole]
+    assert len(games) >= 8
+    for row in range(0, 4, 2):  # X and O of a table end together, and share nothing
+        ours = [e.metrics["episodic_reward"] for e in games if e.row == row]
+        theirs = [e.metrics["episodic_reward"] for e in games if e.row == row + 1]
+        assert ours == [-reward for reward in theirs]
+
+
+def test_workers_hold_whole_games(tmp_path):
+    with pytest.raises(EntityEnvError, match=r"(?s)number of processes.*4, the number of games"):
+        train(seat_config(tmp_path, "many", processes=5), env=TicTacToe)
 
 
 def test_what_nobody_can_know_is_not_learned(tmp_path):

@@ -19,17 +19,19 @@ from support.trainer_runs import (
 from torch.testing import assert_close
 
 from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, train
-from ppo_trainer.algorithms.losses import NAMES
+from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.algorithms.schedule import scheduled
-from ppo_trainer.algorithms.update import Optimizers, _clip, make_optimizers, update
 from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.learner.optimizers import Optimizers, clip_gradients, make_optimizers
+from ppo_trainer.learner.update import update
 from ppo_trainer.reporting.stopwatch import Stopwatch
 
 
 def run_update(net, optimizers, rollout, config, progress=0.0, seed=5):
     generator = torch.Generator().manual_seed(seed)
-    return update(net, optimizers, rollout, config, progress, generator, Stopwatch())
+    algorithm = PPO(config.ppo)
+    return update(algorithm, net, optimizers, rollout, config, progress, generator, Stopwatch())
 
 
 def gradient_descent(net):
@@ -143,23 +145,21 @@ def test_before_the_first_gradient_step_of_each_update_every_ratio_is_1(
     The features grow by half with every step, so that statistics that moved in between would show.
     """
     largest, kl, counts = [], [], []
-    from ppo_trainer.algorithms import update as module
+    real = PPO.losses
 
-    real = module.ppo_losses
-
-    def spy(output, part, *rest):
+    def spy(self, output, part, *rest):
         gaps = [
             (action.log_prob - part.log_probs[name].values).abs()
             for name, action in output.actions.items()
         ]
         largest.append(torch.cat(gaps).max().item())
-        result = real(output, part, *rest)
-        kl.append(result.numbers[NAMES.index("policy/kl")].item())
+        result = real(self, output, part, *rest)
+        kl.append(result["policy/kl"].item())
         # The value function is a ratio's sibling: it, too, must be that of the rollout.
         assert_close(output.value, part.values, atol=1e-5, rtol=1e-5)
         return result
 
-    monkeypatch.setattr(module, "ppo_losses", spy)
+    monkeypatch.setattr(PPO, "losses", spy)
     monkeypatch.setattr(
         "ragged_net.RaggedNet.update_statistics",
         count_calls(counts, "ragged_net.RaggedNet.update_statistics"),
@@ -249,8 +249,8 @@ def test_the_norm_of_many_numbers_is_exact():
     torch.manual_seed(0)
     gradients = [torch.randn(4_000_000) for _ in range(3)]
     exact = math.sqrt(sum((g.double() ** 2).sum().item() for g in gradients))
-    assert float(_clip(gradients, math.inf, look=True)) == pytest.approx(exact, rel=1e-6)
-    assert float(_clip(gradients, 1.0, look=False)) == pytest.approx(exact, rel=1e-6)
+    assert float(clip_gradients(gradients, math.inf, look=True)) == pytest.approx(exact, rel=1e-6)
+    assert float(clip_gradients(gradients, 1.0, look=False)) == pytest.approx(exact, rel=1e-6)
     assert float(torch.cat(gradients).double().norm()) == pytest.approx(1.0, rel=1e-5)
 
 

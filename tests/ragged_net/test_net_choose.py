@@ -13,7 +13,7 @@ from ragged_net import CategoricalActors, RaggedTensor, check
 from ragged_net.compiled import kernels
 from ragged_net.compiled.heads import choose
 from ragged_net.errors import ShapeError
-from ragged_net.heads.distributions import CategoricalDist
+from ragged_net.heads.categorical import CategoricalDist
 from ragged_net.model.layout import Layout
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")

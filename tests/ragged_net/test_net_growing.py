@@ -6,8 +6,9 @@ from net_support import make_batch, ragged
 from test_net_batch import assert_same
 
 from ragged_net import EntityBatch
+from ragged_net.batch import GrowingBatch
 from ragged_net.errors import EmptyBatchError, ShapeError, UnknownNameError
-from ragged_net.growing import GrowingBatch, GrowingRagged, GrowingTensor
+from ragged_net.growing import GrowingRagged, GrowingTensor
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=8), st.integers(1, 4))

@@ -13,7 +13,9 @@ from ragged_net import (
     SelectEntityHead,
     ValueHead,
 )
-from ragged_net.heads.distributions import CategoricalDist, SelectDist, gumbel_like
+from ragged_net.heads.categorical import CategoricalDist
+from ragged_net.heads.kind import gumbel_like
+from ragged_net.heads.select_entity import SelectDist
 
 
 def categorical(probs, mask):

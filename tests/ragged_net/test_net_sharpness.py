@@ -10,8 +10,9 @@ from net_support import ACTIONS, OBS, SMALL, ragged
 
 from ragged_net import EntityBatch, Pairs, RaggedNet, SelectActors, plain_torch
 from ragged_net.errors import NetConfigError
+from ragged_net.heads.categorical import CategoricalDist
 from ragged_net.heads.continuous import ClippedNormal
-from ragged_net.heads.distributions import CategoricalDist, SelectDist
+from ragged_net.heads.select_entity import SelectDist
 
 # Probabilities 0.6, 0.3, 0.1 and a forbidden choice.
 LOGITS = torch.tensor([[0.6, 0.3, 0.1, 5.0]]).log()

@@ -18,11 +18,11 @@ from ragged_net import (
     RaggedTensor,
     plain_torch,
 )
+from ragged_net.batch import GrowingBatch
 from ragged_net.compiled.chain import NO_ROWS
 from ragged_net.errors import BatchedGradientError, DtypeError, ShapeError
-from ragged_net.growing import GrowingBatch
-from ragged_net.heads.distributions import CategoricalDist
-from ragged_net.heads.linear_heads import ValueHead
+from ragged_net.heads.categorical import CategoricalDist
+from ragged_net.heads.value import ValueHead
 from ragged_net.model.encoder import frame_means
 from ragged_net.model.input_norm import InputNorm
 

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 pytest.importorskip("numba")
 
-from ragged_net.heads.linear_heads import ValueHead
+from ragged_net.heads.value import ValueHead
 
 
 def compiled(values):

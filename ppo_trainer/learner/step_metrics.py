@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ppo_trainer.errors import NonFiniteError
 
-__all__ = ["Readings", "looks_are_free"]
+__all__ = ["StepMetrics", "looks_are_free"]
 
 
 def looks_are_free(device: torch.device) -> bool:
@@ -18,7 +18,7 @@ def looks_are_free(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
-class Readings:
+class StepMetrics:
     """What each gradient step measures.
 
     Where looks are free, numbers are looked at as they come. Elsewhere they are all read at the

@@ -1,0 +1,201 @@
+"""The games of several players: trains a recipe against itself, and measures it.
+
+python -m benchmarks.games tic_tac_toe --seeds 1 2 3
+python -m benchmarks.games connect_four
+python -m benchmarks.games connect_four --run runs/<run>     measures a run that is there
+python -m benchmarks.games kuhn_poker leduc_poker
+python -m benchmarks.games photosynthesis
+python -m benchmarks.games kuhn_poker total_timesteps=100_000 ppo.entropy_coef=0.3
+
+What follows the names are settings of the training. Games against opponents are played from all
+seats, drawn for each game. Intervals are of 95%. The exploitability of poker is exact: that of the
+network, and that of the average of all networks in the second half of the training so far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from ragged_envs.connect_four import ConnectFour
+from ragged_envs.connect_four_script import Minimax
+from ragged_envs.exploitability import AveragePolicy, exploitability, info_states, uniform
+from ragged_envs.kuhn_poker import KuhnPoker
+from ragged_envs.leduc_poker import LeducPoker
+from ragged_envs.photosynthesis import Photosynthesis
+from ragged_envs.photosynthesis_script import grow_greedily
+from ragged_envs.poker import PokerGame
+from ragged_envs.poker_rules import InfoState
+from ragged_envs.tic_tac_toe import TicTacToe
+from ragged_envs.tic_tac_toe_script import PerfectPlayer
+
+from entity_env import MaskedEnvironment, batch_obs
+from entity_env.player.episodes import play_episodes, play_scripted, random_policy
+from ppo_trainer import recipe, train
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.play.evaluation import Evaluation, network_policy
+from ppo_trainer.runs.load_run import load_policy
+from ragged_net import RaggedNet
+
+CPU = torch.device("cpu")
+Opponent = Callable[[], Any]
+
+BOARDS: dict[str, tuple[Any, dict[str, Opponent], int]] = {
+    "tic_tac_toe": (TicTacToe, {"random": lambda: "random", "perfect": PerfectPlayer}, 1000),
+    "connect_four": (
+        ConnectFour,
+        {"random": lambda: "random", "minimax, depth 4": lambda: Minimax(4)},
+        1000,
+    ),
+    "photosynthesis": (
+        Photosynthesis,
+        {"random": lambda: "random", "greedy": lambda: grow_greedily},
+        200,
+    ),
+}
+POKER: dict[str, type[PokerGame]] = {"kuhn_poker": KuhnPoker, "leduc_poker": LeducPoker}
+SCRIPTS: dict[str, Callable[[], Any]] = {
+    "tic_tac_toe": PerfectPlayer,
+    "connect_four": lambda: Minimax(4),
+    "photosynthesis": lambda: grow_greedily,
+}
+
+
+def table_policy(game: PokerGame, net: RaggedNet) -> Callable[[InfoState], npt.NDArray[np.float64]]:
+    """What a network does in every state of a poker game."""
+    states = list(info_states(game.rules))
+    batch = batch_obs(
+        [game.observe_state(state) for state in states], game.obs_space(), game.action_space()
+    )
+    with torch.no_grad():
+        probs = net(to_batch(batch, CPU)).actions["Bet"].probs
+    assert isinstance(probs, torch.Tensor)
+    table = dict(zip(states, probs.double().numpy(), strict=True))
+    return table.__getitem__
+
+
+def poker(name: str, seed: int, settings: Sequence[str], points: int = 20) -> None:
+    """Train, and print exploitability over the training."""
+    game = POKER[name]()
+    rules = game.rules
+    print(f"{name}, seed {seed}: uniform play {exploitability(rules, uniform(rules)):.3f}")
+    print("steps      network  average")
+    tables: list[Callable[[InfoState], Any]] = []
+    begun = time.process_time()
+
+    def measure(session: Any) -> None:
+        tables.append(table_policy(game, session.net))
+        total = -(-session.config.total_timesteps // points)
+        before = session.steps - session.config.rollout.num_envs * session.config.rollout.steps
+        if session.steps // total == before // total:
+            return
+        average = AveragePolicy(rules)
+        for policy in tables[len(tables) // 2 :]:
+            average.add(policy)
+        found = [exploitability(rules, policy) for policy in (tables[-1], average)]
+        print(f"{session.steps:9,d}  {found[0]:7.4f}  {found[1]:7.4f}", flush=True)
+
+    with _config(name, seed, settings) as config:
+        train(config, callbacks=measure)
+    print(f"{time.process_time() - begun:.0f} CPU-s")
+
+
+def board(
+    name: str, seed: int, settings: Sequence[str], run: str | None, episodes: int | None
+) -> None:
+    """Train, or load a run, and print what it gets against each opponent."""
+    game, opponents, usual = BOARDS[name]
+    episodes = episodes or usual
+    begun = time.process_time()
+    if run is None:
+        with _config(name, seed, settings) as config:
+            result = train(config)
+            net = result.net
+        print(
+            f"{name}, seed {seed}: {result.steps:,} steps, {time.process_time() - begun:.0f} CPU-s"
+        )
+    else:
+        loaded = load_policy(run, None, "cpu", trust=True)
+        net, config = loaded.net, loaded.config
+        print(f"{name}, {run}")
+    rows = min(100, episodes)
+    for against, make in opponents.items():
+        for greedy in (True, False):
+            generator = torch.Generator().manual_seed(seed)
+            policy = network_policy(net, config, generator, greedy=greedy)
+            metrics = play_episodes(
+                lambda make=make: MaskedEnvironment(game, make()),  # type: ignore[misc]
+                policy,
+                episodes,
+                seed,
+                rows=rows,
+            )
+            _show("greedy" if greedy else "sampled", against, metrics)
+    for against, make in opponents.items():
+        create = functools.partial(MaskedEnvironment, game)
+        metrics = play_scripted(
+            lambda create=create, make=make: create(make()),  # type: ignore[misc]
+            SCRIPTS[name](),
+            min(episodes, 300),
+            seed,
+        )
+        _show("script", against, metrics)
+    create = functools.partial(MaskedEnvironment, game)
+    _show("random", "random", play_episodes(create, random_policy(seed), episodes, seed, rows=rows))
+
+
+def _show(player: str, against: str, metrics: dict[str, npt.NDArray[np.float64]]) -> None:
+    """A line of the table: the mean win, a draw counting half, and the shares of each end."""
+    played = Evaluation(player, metrics)
+    low, high = played.interval("win")
+    wins = metrics["win"]
+    print(
+        f"  {player:8s} against {against:18s} "
+        f"win {played.mean('win'):.4f} ({low:.4f} to {high:.4f})"
+        f"  won {(wins == 1).mean():.4f}  shared {((wins > 0) & (wins < 1)).mean():.4f}"
+        f"  lost {(wins == 0).mean():.4f}  of {len(wins):,}",
+        flush=True,
+    )
+
+
+@contextmanager
+def _config(name: str, seed: int, settings: Sequence[str]) -> Iterator[TrainConfig]:
+    """The recipe, in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        fixed = (f"seed={seed}", "device=cpu", f"run_dir={folder}", "eval.episodes=0")
+        yield recipe(name, *fixed, *settings)
+
+
+def main() -> None:
+    """Measure the games that are named."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="+", metavar="GAME | name=value")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--run", help="measure this run instead of training")
+    parser.add_argument("--episodes", type=int, help="games against each opponent")
+    given = parser.parse_intermixed_args()
+    settings = [name for name in given.names if "=" in name]
+    torch.set_num_threads(1)
+    for name in (name for name in given.names if "=" not in name):
+        if name not in (*BOARDS, *POKER):
+            parser.error(f"there is no game {name!r}; there are {', '.join((*BOARDS, *POKER))}")
+        for seed in given.seeds:
+            if name in POKER:
+                poker(name, seed, settings)
+            else:
+                board(name, seed, settings, given.run, given.episodes)
+
+
+if __name__ == "__main__":
+    main()

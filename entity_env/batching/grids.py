@@ -1,0 +1,154 @@
+"""Reads grids: whole maps of cells as rows in row-major order, without ids of their own.
+
+An observation gives a map as an array (height, width, F) or as rows (height * width, F).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.feature_tables import Floats, Ints, UnusualError, finite_table
+from entity_env.batching.features import check_values, numbers
+from entity_env.errors import FeatureShapeError, IdError, VisibilityError, shorten
+from entity_env.observation import EntityID
+from entity_env.spaces import EntityName, Grid, feature_name
+
+__all__ = [
+    "add_cells",
+    "cell_ids",
+    "check_sizes",
+    "grid_column",
+    "grid_rows",
+    "with_ids",
+    "with_mask",
+    "with_silent_cells",
+]
+
+
+def grid_rows(what: str, values: object, grid: Grid) -> npt.NDArray[np.float32]:
+    """The cells of one frame as checked rows (height * width, F) float32, or (0, F) for no map."""
+    width = len(grid.features)
+    if values is None or (isinstance(values, list | tuple) and not values):
+        return np.zeros((0, width), np.float32)
+    array = numbers(what, values, width)
+    if array.shape not in (whole := _shapes(grid)):
+        if array.size == 0 and array.shape[:1] == (0,):
+            return np.zeros((0, width), np.float32)
+        names = ", ".join(map(feature_name, grid.features)) or "none"
+        raise FeatureShapeError(
+            f"the features of {what} have the wrong shape",
+            expected=f"{whole[0]}, or {whole[1]} in row-major order, or no cells: {names}",
+            received=f"shape {array.shape}: {shorten(values)}",
+        )
+    rows = array.reshape(grid.size, width)
+    check_values(what, rows, grid.features)
+    return rows
+
+
+def grid_column(
+    given: Sequence[Mapping[EntityName, Any]], name: EntityName, grid: Grid
+) -> tuple[Floats, Ints]:
+    """The cells of many frames, (N, F) float32, and their number in each frame, (B,).
+
+    Arrays only: all else is left to ``grid_rows``, as ``feature_columns.py`` says.
+    """
+    whole, parts = _shapes(grid), []
+    lengths = np.zeros(len(given), np.int64)
+    for frame, own in enumerate(given):
+        part = own.get(name)
+        if type(part) is NoneType or (type(part) in (list, tuple) and not part):
+            continue
+        if type(part) is not np.ndarray or part.shape not in whole:
+            raise UnusualError
+        parts.append(part.reshape(whole[1]))
+        lengths[frame] = grid.size
+    array = np.concatenate(parts) if parts else np.zeros((0, whole[1][1]), np.float32)
+    return finite_table(array, grid.features), lengths
+
+
+def check_sizes(what: str, lengths: Ints, grid: Grid) -> None:
+    """Raise FeatureShapeError unless each of the frames, (B,), has all cells or none."""
+    wrong = (lengths != 0) & (lengths != grid.size)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise FeatureShapeError(
+            f"{what}, row {row}: a Grid shows a part of its cells",
+            expected=f"all {grid.size} of {grid.shape}, or none",
+            received=int(lengths[row]),
+        )
+
+
+def with_ids(name: EntityName, ids: object) -> IdError:
+    """The error for ids of cells."""
+    return IdError(
+        f"the cells of the Grid {name!r} are given ids",
+        expected="no ids: with Grid(cells=True) they are (name of the type, row, column)",
+        received=shorten(ids),
+    )
+
+
+def with_mask(name: EntityName, mask: object) -> VisibilityError:
+    """The error for a mask of visible cells."""
+    return VisibilityError(
+        f"visible[{name!r}] is given for a Grid, whose cells cannot be hidden",
+        expected="nothing: a feature can say that nothing is known of a cell",
+        received=shorten(mask),
+    )
+
+
+def add_cells(
+    ids: Sequence[Mapping[EntityName, Any]],
+    lengths: Mapping[EntityName, Ints],
+    grids: Mapping[EntityName, Grid],
+) -> list[Mapping[EntityName, Any]]:
+    """The ids of each frame, with those of the cells that take part in actions."""
+    if any(own.get(name) is not None for name in grids for own in ids):
+        raise UnusualError  # refused by ``with_ids``
+    for name, grid in grids.items():
+        if grid.cells:
+            there = lengths[name].tolist()
+            ids = [
+                {**own, name: cell_ids(name, grid)} if count else own
+                for own, count in zip(ids, there, strict=True)
+            ]
+    return list(ids)
+
+
+@lru_cache(maxsize=64)
+def cell_ids(name: EntityName, grid: Grid) -> tuple[EntityID, ...]:
+    """The ids of the cells of a grid that take part in actions, in row-major order."""
+    height, width = grid.shape
+    return tuple((name, row, column) for row in range(height) for column in range(width))
+
+
+def with_silent_cells(
+    visible: Mapping[EntityName, npt.NDArray[np.bool_]],
+    counts: Mapping[EntityName, Any],
+    grids: Mapping[EntityName, Grid],
+) -> Mapping[EntityName, npt.NDArray[np.bool_]]:
+    """The masks of visible entities with those for cells that take no part in actions, all False.
+
+    As nobody can name what is hidden, nobody can name them either.
+
+    Args:
+        visible: The masks that there are.
+        counts: Of each type the number of entities, or that in each frame.
+        grids: The types that are grids.
+    """
+    silent = {
+        name: np.zeros(np.sum(counts[name]), np.bool_)
+        for name, grid in grids.items()
+        if not grid.cells
+    }
+    return {**visible, **silent} if silent else visible
+
+
+def _shapes(grid: Grid) -> tuple[tuple[int, int, int], tuple[int, int]]:
+    width = len(grid.features)
+    return (*grid.shape, width), (grid.size, width)

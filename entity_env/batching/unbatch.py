@@ -1,0 +1,136 @@
+"""The frames of a batch as single observations again, for those who play one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.grids import cell_ids
+from entity_env.batching.vec_obs import (
+    VecActionMask,
+    VecContinuousActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+)
+from entity_env.kinds.table import kind_of
+from entity_env.observation import (
+    ActionMask,
+    CategoricalActionMask,
+    ContinuousActionMask,
+    EntityID,
+    GlobalCategoricalActionMask,
+    GlobalContinuousActionMask,
+    Observation,
+)
+from entity_env.spaces import (
+    GLOBAL_ACTIONS,
+    ActionName,
+    ActionSpace,
+    GlobalContinuousActionSpace,
+    ObsSpace,
+)
+
+__all__ = ["observations_of"]
+
+
+def observations_of(
+    obs: VecObs, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
+) -> list[Observation]:
+    """One observation for each frame of a batch, with what a batch knows of it.
+
+    The ids that the environment gave its entities end at a batch: here the id of an entity is its
+    type and its place among those of its type, such as ``("Mine", 0)``. Masks name actors by id.
+
+    Args:
+        obs: B frames.
+        obs_space: Its space.
+        action_space: Its actions.
+    """
+    frames = _Frames(obs, obs_space)
+    return [frames.observation(number, action_space) for number in range(obs.num_frames)]
+
+
+class _Frames:
+    """Flat arrays of a batch, and where each frame begins in them."""
+
+    def __init__(self, obs: VecObs, obs_space: ObsSpace) -> None:
+        self.obs, self.types = obs, list(obs_space.entities)
+        self.grids = obs_space.grids
+        self.features = {name: _Parts(buffer) for name, buffer in obs.features.items()}
+        self.visible = {name: _Parts(buffer) for name, buffer in obs.visible.items()}
+        self.actors = {name: _Parts(mask.actors) for name, mask in obs.action_masks.items()}
+        allowed = {name: getattr(mask, "mask", None) for name, mask in obs.action_masks.items()}
+        self.masks = {name: _Parts(own) for name, own in allowed.items() if own is not None}
+        self.actees = {
+            name: _Parts(mask.actees)
+            for name, mask in obs.action_masks.items()
+            if isinstance(mask, VecSelectEntityActionMask)
+        }
+
+    def observation(
+        self, number: int, action_space: Mapping[ActionName, ActionSpace]
+    ) -> Observation:
+        features = {name: parts.of(number) for name, parts in self.features.items()}
+        ids: dict[str, list[EntityID]] = {
+            name: [(name, i) for i in range(len(rows))]
+            for name, rows in features.items()
+            if name not in self.grids
+        }
+        every: list[EntityID] = []
+        for name in self.types:
+            grid = self.grids.get(name)
+            if grid is None:
+                every += ids[name]
+            elif len(features[name]):
+                every += cell_ids(name, grid)
+        actions: dict[ActionName, ActionMask] = {}
+        for name, mask in self.obs.action_masks.items():
+            if len(self.actors[name].of(number)):
+                actions[name] = self._mask(name, mask, action_space[name], number, every)
+        return Observation(
+            features=features,
+            ids=ids,
+            actions=actions,
+            reward=0.0,
+            global_features=self.obs.global_features[number],
+            visible={name: parts.of(number)[:, 0] for name, parts in self.visible.items()},
+        )
+
+    def _mask(
+        self,
+        name: ActionName,
+        mask: VecActionMask,
+        space: ActionSpace,
+        number: int,
+        ids: list[EntityID],
+    ) -> ActionMask:
+        if isinstance(space, GlobalContinuousActionSpace):
+            return GlobalContinuousActionMask()
+        if isinstance(space, GLOBAL_ACTIONS):
+            return GlobalCategoricalActionMask(mask=self.masks[name].of(number))
+        actors = [ids[i] for i in self.actors[name].of(number)[:, 0].tolist()]
+        if isinstance(mask, VecContinuousActionMask):
+            return ContinuousActionMask(actor_ids=actors)
+        allowed = self.masks[name].of(number) if name in self.masks else None
+        if not isinstance(mask, VecSelectEntityActionMask):
+            return CategoricalActionMask(actor_ids=actors, mask=allowed)
+        actees = [ids[i] for i in self.actees[name].of(number)[:, 0].tolist()]
+        if allowed is not None:
+            allowed = allowed.reshape(len(actors), len(actees))
+        of_kind: Any = kind_of(space).mask
+        selected: ActionMask = of_kind(actor_ids=actors, actee_ids=actees, mask=allowed)
+        return selected
+
+
+class _Parts:
+    """The rows of each frame in a ragged buffer."""
+
+    def __init__(self, buffer: Any) -> None:
+        self._rows: npt.NDArray[Any] = buffer.as_array()
+        self._ends = np.concatenate([[0], np.cumsum(buffer.size1())])
+
+    def of(self, number: int) -> npt.NDArray[Any]:
+        return self._rows[self._ends[number] : self._ends[number + 1]]

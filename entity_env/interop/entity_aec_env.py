@@ -1,0 +1,181 @@
+"""A game of several players as a ``pettingzoo.AECEnv``, whose agents act one after the other.
+
+env = EntityAECEnv(TicTacToe(), max_entities={"Player": 1, "Cell": 9}, max_actors=1)
+env.reset(seed=0)
+for agent in env.agent_iter():
+    observation, reward, terminated, truncated, info = env.last()
+    ...
+
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pettingzoo import AECEnv
+
+from entity_env.arguments import named_arguments
+from entity_env.errors import ResetNeededError, SeatError, SettingError
+from entity_env.interop.padded_seats import AgentOutcome, PaddedSeats
+from entity_env.interop.padded_spaces import Room, check_render_mode
+from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.seats.seat_rows import MOST_IDLE_STEPS
+
+__all__ = ["EntityAECEnv"]
+
+PaddedObs = dict[str, npt.NDArray[Any]]
+
+
+@named_arguments(SettingError)
+class EntityAECEnv(AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
+    """A ``MultiPlayerEnvironment`` whose seats are agents that act in turn.
+
+    Where the game asks several seats at once, their agents choose one after the other, and see
+    nothing of each other's choices; the game goes on when all of them have chosen. Everything else
+    is as in ``EntityParallelEnv``.
+
+    Args:
+        game: The game.
+        max_entities: The most entities of each type, or one number for all types.
+        max_actors: The most actors of each action, or one number for all; None: all entities.
+        strict: Whether a choice that the mask forbids is an error; else the next one is taken.
+        render_mode: ``rgb_array`` makes ``render`` return the game's pictures.
+
+    Raises:
+        SettingError: Bad sizes; no game of several players.
+    """
+
+    def __init__(
+        self,
+        game: MultiPlayerEnvironment,
+        max_entities: Room,
+        max_actors: Room | None = None,
+        *,
+        strict: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._seats = PaddedSeats(game, max_entities, max_actors, strict=strict)
+        self.game = game
+        self.render_mode = check_render_mode(render_mode)
+        self.metadata = {
+            "name": f"{type(game).__name__.lower()}_v0",
+            "render_modes": ["rgb_array"],
+            "is_parallelizable": True,
+        }
+        self.agents: list[str] = []
+        self._chosen: dict[str, Any] = {}
+        self._closed = False
+
+    @property
+    def possible_agents(self) -> list[str]:
+        """All seats, and the further lives that any of them has had so far."""
+        return list(self._seats.born)
+
+    def observation_space(self, agent: str) -> Any:
+        """The same for all agents; an object of its own for each."""
+        return self._seats.space(agent, 0)
+
+    def action_space(self, agent: str) -> Any:
+        """The same for all agents; an object of its own for each."""
+        return self._seats.space(agent, 1)
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Start a game; with a seed, restart its random numbers first. There are no options."""
+        self._seats.reset(seed)
+        self._chosen = {}
+        self.agents = []
+        self.rewards: dict[str, float] = {}
+        self._cumulative_rewards: dict[str, float] = {}
+        self.terminations: dict[str, bool] = {}
+        self.truncations: dict[str, bool] = {}
+        self.infos: dict[str, dict[str, Any]] = {}
+        for agent in self._seats.agents:
+            self._enter(agent)
+        self._skip_agent_selection = None
+        self._go_on()
+
+    def observe(self, agent: str) -> PaddedObs:
+        """What an agent sees now."""
+        return self._seats.observe(agent)
+
+    def step(self, action: Any) -> None:
+        """The choice of the agent whose turn it is; None of one that is out.
+
+        Raises:
+            ResetNeededError: The game is over for everybody.
+        """
+        if not self.agents:
+            raise ResetNeededError("there is no game to play", hint="call reset() first")
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            self._select()
+            return
+        self._cumulative_rewards[agent] = 0
+        self._clear_rewards()
+        self._chosen[agent] = action
+        if set(self._chosen) == set(self._seats.asked):
+            self._play()
+            self._go_on()
+        self._accumulate_rewards()
+        self._select()
+
+    def render(self) -> npt.NDArray[np.uint8] | None:
+        """The game's picture, with the render mode ``rgb_array``."""
+        return self.game.render() if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Close the game; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self.game.close()
+
+    def _go_on(self) -> None:
+        """Play until somebody is asked, or is out."""
+        for _ in range(MOST_IDLE_STEPS):
+            is_out = any(self.terminations.values()) or any(self.truncations.values())
+            if self._seats.asked or self._seats.is_over or is_out:
+                self._select()
+                return
+            self._play()
+        raise SeatError(f"the game has asked nobody in {MOST_IDLE_STEPS:,} steps")
+
+    def _play(self) -> None:
+        """One step of the game."""
+        chosen, self._chosen = self._chosen, {}
+        for agent, outcome in self._seats.act(chosen).items():
+            if agent not in self.agents:
+                self._enter(agent)
+            self._note(agent, outcome)
+        for agent in self.agents:
+            if not (self.terminations[agent] or self.truncations[agent]):
+                self.infos[agent] = {**self._seats.info(agent)}
+
+    def _enter(self, agent: str) -> None:
+        self.agents.append(agent)
+        self.rewards[agent] = self._cumulative_rewards[agent] = 0
+        self.terminations[agent] = self.truncations[agent] = False
+        self.infos[agent] = self._seats.info(agent)
+
+    def _note(self, agent: str, outcome: AgentOutcome) -> None:
+        self.rewards[agent] += float(outcome.reward)
+        self.terminations[agent], self.truncations[agent] = outcome.terminated, outcome.truncated
+        self.infos[agent] = self._seats.info(agent)
+        if outcome.metrics:
+            self.infos[agent]["metrics"] = dict(outcome.metrics)
+
+    def _select(self) -> None:
+        """Whose turn it is: first who is out, then who is asked and has not chosen."""
+        out = [own for own in self.agents if self.terminations[own] or self.truncations[own]]
+        if not out and self.agents and not self._seats.asked and not self._seats.is_over:
+            self._clear_rewards()
+            self._go_on()
+            self._accumulate_rewards()
+            return
+        waiting = [own for own in self._seats.asked if own not in self._chosen]
+        order = out or waiting
+        if order:
+            self.agent_selection = order[0]

@@ -1,0 +1,132 @@
+"""A game of several players as a ``pettingzoo.ParallelEnv``: padded, with masks.
+
+env = EntityParallelEnv(TicTacToe(), max_entities={"Player": 1, "Cell": 9}, max_actors=1)
+observations, infos = env.reset(seed=0)
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pettingzoo import ParallelEnv
+
+from entity_env.arguments import named_arguments
+from entity_env.errors import SettingError
+from entity_env.interop.padded_seats import AgentOutcome, PaddedSeats
+from entity_env.interop.padded_spaces import Room, check_render_mode
+from entity_env.seats.multi_player import MultiPlayerEnvironment
+
+__all__ = ["EntityParallelEnv"]
+
+PaddedObs = dict[str, npt.NDArray[Any]]
+
+
+@named_arguments(SettingError)
+class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
+    """A ``MultiPlayerEnvironment`` whose seats are agents that act at once.
+
+    Observations, actions and masks of each agent are those of ``EntityGymnasiumEnv``. Agents are
+    called as their seats, ``str(seat)``, and are there from the beginning. One that waits, or is
+    not in the game yet, has nothing to choose: its mask leaves the numbers of nobody, and whatever
+    it sends does not count. A seat that comes back after its end is another agent, ``a#2`` of seat
+    ``a``: those of PettingZoo cannot come back.
+
+    Args:
+        game: The game.
+        max_entities: The most entities of each type, or one number for all types.
+        max_actors: The most actors of each action, or one number for all; None: all entities.
+        strict: Whether a choice that the mask forbids is an error; else the next one is taken.
+        render_mode: ``rgb_array`` makes ``render`` return the game's pictures.
+
+    Raises:
+        SettingError: Bad sizes; no game of several players.
+    """
+
+    def __init__(
+        self,
+        game: MultiPlayerEnvironment,
+        max_entities: Room,
+        max_actors: Room | None = None,
+        *,
+        strict: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        self._seats = PaddedSeats(game, max_entities, max_actors, strict=strict)
+        self.game = game
+        self.render_mode = check_render_mode(render_mode)
+        self.metadata = {
+            "name": f"{type(game).__name__.lower()}_v0",
+            "render_modes": ["rgb_array"],
+            "is_parallelizable": True,
+        }
+        self.agents: list[str] = []
+        self._closed = False
+
+    @property
+    def possible_agents(self) -> list[str]:
+        """All seats, and the further lives that any of them has had so far."""
+        return list(self._seats.born)
+
+    def observation_space(self, agent: str) -> Any:
+        """The same for all agents; an object of its own for each."""
+        return self._seats.space(agent, 0)
+
+    def action_space(self, agent: str) -> Any:
+        """The same for all agents; an object of its own for each."""
+        return self._seats.space(agent, 1)
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, PaddedObs], dict[str, dict[str, Any]]]:
+        """Start a game; with a seed, restart its random numbers first. There are no options."""
+        self._seats.reset(seed)
+        self.agents = list(self._seats.agents)
+        return self._shown(self.agents, {})
+
+    def step(self, actions: Mapping[str, Any]) -> tuple[
+        dict[str, PaddedObs],
+        dict[str, float],
+        dict[str, bool],
+        dict[str, bool],
+        dict[str, dict[str, Any]],
+    ]:  # fmt: skip
+        """Play one step with the actions of all agents that are asked."""
+        if self._seats.is_over:
+            self.agents = []
+            return {}, {}, {}, {}, {}
+        before = self.agents
+        outcomes = self._seats.act(actions)
+        concerned = [*before, *(agent for agent in outcomes if agent not in before)]
+        each = {agent: outcomes.get(agent, AgentOutcome()) for agent in concerned}
+        self.agents = list(self._seats.agents)
+        observations, infos = self._shown(concerned, each)
+        return (
+            observations,
+            {agent: float(own.reward) for agent, own in each.items()},
+            {agent: own.terminated for agent, own in each.items()},
+            {agent: own.truncated for agent, own in each.items()},
+            infos,
+        )
+
+    def render(self) -> npt.NDArray[np.uint8] | None:
+        """The game's picture, with the render mode ``rgb_array``."""
+        return self.game.render() if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Close the game; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self.game.close()
+
+    def _shown(
+        self, agents: list[str], outcomes: Mapping[str, AgentOutcome]
+    ) -> tuple[dict[str, PaddedObs], dict[str, dict[str, Any]]]:
+        infos = {agent: self._seats.info(agent) for agent in agents}
+        for agent, outcome in outcomes.items():
+            if outcome.metrics:
+                infos[agent]["metrics"] = dict(outcome.metrics)
+        return {agent: self._seats.observe(agent) for agent in agents}, infos

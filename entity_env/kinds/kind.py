@@ -1,0 +1,239 @@
+"""What a kind of action says of itself: all that the other folders ask of it.
+
+``table.py`` lists the kinds. Nothing else tells one from another.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.actor_columns import Given, Layout, picked
+from entity_env.batching.features import is_listed
+from entity_env.batching.frame import Actors, Frame, entity_name
+from entity_env.batching.masks import MaskReader
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
+from entity_env.kinds.answers import INDEX, AnswerForm
+from entity_env.observation import EntityID
+
+__all__ = ["Asked", "Ints", "Kind", "VecMask", "actor_name", "as_list", "frame_lengths", "joined"]
+
+Ints = npt.NDArray[np.int64]
+V = TypeVar("V", bound="VecMask")
+
+
+@dataclass(frozen=True)
+class VecMask(ABC):
+    """The actors of one action in each of B frames.
+
+    Args:
+        actors: Entity indices within the frame. Shape: (B, A, 1).
+    """
+
+    actors: RaggedBufferI64
+
+    def select(self: V, frames: Ints) -> V:
+        """The mask of some frames, in the order given. Shape of ``frames``: (K,)."""
+        return replace(self, actors=self.actors[frames])
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> ActionBuffer:
+        """An answer of each actor, evenly among those that are allowed."""
+
+    @abstractmethod
+    def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
+        """Check the answers of all actors, of which there is at least one.
+
+        Args:
+            name: The action.
+            values: Of the right type and width. Shape: (A, width).
+            where: Called with the place of an actor among all; says where it is.
+
+        Raises:
+            ActionIndexError, MaskedActionError: What an actor cannot answer.
+        """
+
+    @property
+    @abstractmethod
+    def logits_shape(self) -> tuple[int, ...]:
+        """The shape of the logits of all choices that there are, as they are recorded."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """Who answers in each of B frames.
+
+    Args:
+        actors: The ids of the actors of all frames; empty where the player acts. Shape: (A,).
+        lengths: The number of actors of each frame. Shape: (B,).
+        ids: The ids of the entities of all frames.
+        first: Where those of each frame begin. Shape: (B,).
+    """
+
+    actors: Sequence[EntityID]
+    lengths: Ints
+    ids: Sequence[EntityID]
+    first: Ints
+
+    @classmethod
+    def of(
+        cls, actors: Ints, lengths: Ints, ids: Sequence[EntityID], first: Ints, is_global: bool
+    ) -> Asked:
+        """The actors, given by their indices (A,) within their frames."""
+        asked = cls([], lengths, ids, first)
+        if not is_global:
+            asked.actors = asked.ids_of(actors)
+        return asked
+
+    def ids_of(self, entities: Ints) -> list[EntityID]:
+        """The ids of entities, one for each actor, given by their indices (A,) within frames."""
+        flat = entities + self.first.repeat(self.lengths)
+        return list(map(self.ids.__getitem__, flat.tolist()))
+
+    def parts(self, frames: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int, int]]:
+        """For each frame its part of ``frames``, and where its actors begin and end."""
+        ends = self.lengths.cumsum().tolist()
+        return zip(frames, [0, *ends], ends, strict=False)
+
+
+class Kind(ABC):
+    """One kind of action.
+
+    Attributes:
+        name: What it is called in files.
+        space: The class of its spaces.
+        mask: The class that an environment says with who may act.
+        action: The class that an environment receives.
+        vec_mask: The class of its masks in a batch.
+        nobody: The mask of a frame that has none.
+        is_global: Whether the player as a whole acts.
+        selects: Whether entities are selected.
+        keys: What ``to_json`` gives, in the order of the arguments of a space.
+    """
+
+    name: str
+    space: type[Any]
+    mask: type[Any]
+    action: type[Any]
+    vec_mask: type[VecMask]
+    nobody: Any
+    is_global: bool = False
+    selects: bool = False
+    keys: tuple[str, ...] = ()
+
+    def form(self, space: Any) -> AnswerForm:
+        """What an actor answers: the index of a choice or of an entity, if nothing else."""
+        return INDEX
+
+    @abstractmethod
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+        """The actors that a mask of one frame names; None where nobody can act."""
+
+    @abstractmethod
+    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+        """The same for many frames at once.
+
+        Raises:
+            UnusualError: A mask that only ``read`` reads, or that is wrong.
+        """
+
+    @abstractmethod
+    def pack(self, parts: Sequence[Any], space: Any) -> Any:
+        """The actors of many frames as one batch; None stands for a frame without any."""
+
+    @abstractmethod
+    def build(
+        self,
+        space: Any,
+        actors: RaggedBufferI64,
+        mask: Any | None = None,
+        actees: RaggedBufferI64 | None = None,
+    ) -> Any:
+        """A batch of masks from the parts that it has in memory, or in a file."""
+
+    @abstractmethod
+    def act(
+        self,
+        frames: Sequence[dict[str, Any]],
+        name: str,
+        space: Any,
+        values: npt.NDArray[Any],
+        asked: Asked,
+    ) -> None:
+        """Add an action to those of each frame, as its environment receives them.
+
+        Args:
+            frames: The actions of B frames so far.
+            name: The action.
+            space: Its space.
+            values: What the actors of all frames answer, checked. Shape: (A, width).
+            asked: The actors.
+        """
+
+    @abstractmethod
+    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
+        """Check what an environment is given, of the right class and the right actors.
+
+        Args:
+            name: The action.
+            space: Its space.
+            action: What is given.
+            who: The actors, as ``read`` has read them; None if there are none.
+            frame: Their frame.
+        """
+
+    @abstractmethod
+    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
+        """Whether the same actors may do the same again in ``frame``, where they are ``who``."""
+
+    @abstractmethod
+    def task(self, space: Any) -> str:
+        """What an actor has to do, for people."""
+
+    @abstractmethod
+    def told(
+        self, space: Any, answer: Any, name_of: Callable[[int], str]
+    ) -> tuple[str, int | None]:
+        """What an actor has answered, for people, and the one entity that it is about, if any.
+
+        Args:
+            space: Its space.
+            answer: A number, or a list of them where the width is not 1.
+            name_of: What an entity, given by its index, is called.
+        """
+
+    def to_json(self, space: Any) -> dict[str, Any]:
+        """What there is to save of a space, by ``keys``, as JSON can hold it."""
+        return {}
+
+    def given_masks(self, given: Given, name: str) -> list[Any]:
+        """The masks of an action in many frames."""
+        return picked(given, name, self.nobody, self.mask)
+
+
+def joined(parts: Iterable[Ints]) -> RaggedBufferI64:
+    """Indices of several frames as one buffer."""
+    own = list(parts)
+    flat = np.concatenate([np.zeros(0, np.int64), *own])[:, None]
+    return RaggedBufferI64.from_flattened(flat, frame_lengths(own))
+
+
+def frame_lengths(parts: Sequence[npt.NDArray[Any]]) -> Ints:
+    """How many rows each part has. Shape: (B,)."""
+    return np.array([len(part) for part in parts], np.int64)
+
+
+def actor_name(frame: Frame, index: int) -> str:
+    """What an error calls an actor of a frame."""
+    counts = {name: len(rows) for name, rows in frame.features.items()}
+    return entity_name("actor", index, frame.ids, counts)
+
+
+def as_list(ids: Any) -> list[EntityID] | None:
+    """What is given as a list; None where it is something else."""
+    return list(ids) if is_listed(ids) else None

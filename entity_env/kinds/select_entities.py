@@ -1,0 +1,190 @@
+"""Select-entities actions: each of several actors selects a set of entities, one after the other.
+
+What an actor answers is a row of ``at_most`` entity indices in the order in which they were
+selected, and -1 where it has stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import SelectEntitiesAction, has_id
+from entity_env.arguments import fill
+from entity_env.batching.features import every
+from entity_env.batching.frame import Frame
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
+from entity_env.errors import (
+    ActionIndexError,
+    ActionShapeError,
+    MaskedActionError,
+    ObservationError,
+    shorten,
+)
+from entity_env.kinds.answers import AnswerForm
+from entity_env.kinds.kind import Asked, actor_name, as_list
+from entity_env.kinds.select_entity import (
+    SelectEntityKind,
+    VecSelectEntityActionMask,
+    check_selected,
+)
+from entity_env.spaces import SelectEntitiesActionSpace
+
+__all__ = ["SelectEntitiesKind", "VecSelectEntitiesActionMask"]
+
+
+@dataclass(frozen=True)
+class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
+    """The actors of a select-entities action in each frame, and whom they can select.
+
+    Args:
+        actors: As for a select-entity action.
+        actees: The same.
+        mask: The same.
+        at_most: How many entities an actor can select.
+    """
+
+    at_most: int = 1
+
+    def __init__(
+        self,
+        actors: RaggedBufferI64,
+        actees: RaggedBufferI64,
+        mask: RaggedBufferBool | None = None,
+        at_most: int = 1,
+        **unknown: Any,
+    ) -> None:
+        own = {"actors": actors, "actees": actees, "mask": mask, "at_most": at_most}
+        fill(ObservationError, self, own, unknown)
+
+    def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
+        """A set of each actor: each size as likely as any other, and each set of that size."""
+        chosen = np.full((int(self.actors.items()), self.at_most), -1)
+        for row, options in zip(chosen, self.options(), strict=True):
+            size = int(rng.integers(min(self.at_most, len(options)) + 1))
+            row[:size] = rng.choice(options, size, replace=False)
+        return RaggedBufferI64.from_flattened(chosen, self.actors.size1())
+
+    def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
+        """Each selected entity must be an actee that is allowed, and selected once."""
+        stopped = values == -1
+        late = (stopped[:, :-1] & ~stopped[:, 1:]).any(axis=1)
+        if late.any():
+            first = int(np.argmax(late))
+            raise ActionIndexError(
+                f"action {name!r} selects an entity after it has stopped",
+                expected="entity indices, and then only -1",
+                received=values[first].tolist(),
+                where=where(first),
+            )
+        for actor, (row, options) in enumerate(zip(values, self.options(), strict=True)):
+            own = row[row != -1]
+            inside = np.isin(own, options)
+            if not every(inside):
+                raise MaskedActionError(
+                    f"action {name!r}: entity {own[np.argmin(inside)]} cannot be selected",
+                    expected="indices of actees that are allowed: among "
+                    f"{shorten(options.tolist())}",
+                    received=row.tolist(),
+                    where=where(actor),
+                )
+            if len(set(own.tolist())) < len(own):
+                raise ActionIndexError(
+                    f"action {name!r} selects an entity twice",
+                    expected="each entity at most once",
+                    received=row.tolist(),
+                    where=where(actor),
+                )
+
+
+class SelectEntitiesKind(SelectEntityKind):
+    """Each of several actors selects a set of entities."""
+
+    name = "select_entities"
+    space = SelectEntitiesActionSpace
+    action = SelectEntitiesAction
+    vec_mask = VecSelectEntitiesActionMask
+    keys = ("at_most",)
+
+    def to_json(self, space: Any) -> dict[str, Any]:
+        """The greatest size of a set."""
+        return {"at_most": space.at_most}
+
+    def form(self, space: Any) -> AnswerForm:
+        """As many indices as a set can have."""
+        return AnswerForm(width=space.at_most)
+
+    def build(
+        self,
+        space: Any,
+        actors: RaggedBufferI64,
+        mask: Any | None = None,
+        actees: RaggedBufferI64 | None = None,
+    ) -> Any:
+        """A batch of masks from actors, actees and pairs."""
+        assert actees is not None
+        return VecSelectEntitiesActionMask(actors, actees, mask, space.at_most)
+
+    def act(
+        self,
+        frames: Sequence[dict[str, Any]],
+        name: str,
+        space: Any,
+        values: npt.NDArray[Any],
+        asked: Asked,
+    ) -> None:
+        """Add the sets."""
+        flat = (values + asked.first.repeat(asked.lengths)[:, None]).tolist()
+        sets = [
+            [asked.ids[one] for one, index in zip(own, row, strict=True) if index != -1]
+            for own, row in zip(flat, values.tolist(), strict=True)
+        ]
+        for own, i, k in asked.parts(frames):
+            own[name] = SelectEntitiesAction(asked.actors[i:k], sets[i:k])
+
+    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
+        """Check the sets that the actors select."""
+        count = 0 if who is None else len(who.actors)
+        given = as_list(action.actees)
+        sets = None if given is None else [as_list(own) for own in given]
+        if sets is None or len(sets) != count or None in sets:
+            raise ActionShapeError(
+                f"action {name!r} has no list of selected entities for each actor",
+                expected=f"{count} lists of ids",
+                received=shorten(action.actees),
+            )
+        for i, own in enumerate(sets):
+            assert own is not None
+            for place, actee in enumerate(own):
+                check_selected(name, i, actee, who, frame)
+                if place == space.at_most or has_id(own[:place], actee):
+                    what = "an entity twice" if place < space.at_most else "too many entities"
+                    actor = actor_name(frame, int(who.actors[i]))
+                    raise ActionIndexError(
+                        f"action {name!r}: {actor} selects {what}",
+                        expected=f"at most {space.at_most} ids, each once",
+                        received=shorten(own),
+                    )
+
+    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
+        """Whether they can select these sets again."""
+        return who is None or all(
+            actee is not None and has_id(who.options(frame, actor)[1], actee)
+            for actor, own in enumerate(action.actees)
+            for actee in own
+        )
+
+    def task(self, space: Any) -> str:
+        """To select entities."""
+        return f"select at most {space.at_most} entities"
+
+    def told(
+        self, space: Any, answer: Any, name_of: Callable[[int], str]
+    ) -> tuple[str, int | None]:
+        """The names of the entities."""
+        own = answer if isinstance(answer, list) else [answer]
+        return " + ".join(name_of(index) for index in own if index != -1) or "nothing", None

@@ -1,0 +1,299 @@
+"""Select-entity actions: each of several actors selects one of the entities in its frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import SelectEntityAction, has_id
+from entity_env.arguments import fill
+from entity_env.batching.actor_columns import Given, Layout
+from entity_env.batching.feature_tables import Bools, UnusualError, are_given, booleans
+from entity_env.batching.features import every, is_masked
+from entity_env.batching.frame import Actors, Frame
+from entity_env.batching.masks import MaskReader
+from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
+from entity_env.errors import (
+    ActionIndexError,
+    ActionShapeError,
+    MaskedActionError,
+    ObservationError,
+    shorten,
+)
+from entity_env.kinds.kind import (
+    Asked,
+    Ints,
+    Kind,
+    VecMask,
+    actor_name,
+    as_list,
+    frame_lengths,
+    joined,
+)
+from entity_env.observation import EntityID, SelectEntityActionMask
+from entity_env.spaces import SelectEntityActionSpace
+
+__all__ = ["SelectActors", "SelectEntityKind", "VecSelectEntityActionMask"]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectActors(Actors):
+    """Who selects whom: ``actors`` (A,) and ``actees`` (E,) int64 entity indices.
+
+    ``mask`` is (A, E) bool, or None where every actor can select every actee.
+    """
+
+    actees: Ints
+    mask: Bools | None
+
+    def options(self, frame: Frame, actor: int) -> tuple[list[EntityID], list[EntityID]]:
+        """The ids of all actees, and of those that the ``actor``, by its place, can select."""
+        ids = [frame.ids[entity] for entity in self.actees.tolist()]
+        mask = self.mask
+        return ids, [one for j, one in enumerate(ids) if mask is None or mask[actor, j]]
+
+
+@dataclass(frozen=True)
+class VecSelectEntityActionMask(VecMask):
+    """The actors of a select-entity action in each frame, and whom they can select.
+
+    Args:
+        actors: Entity indices within the frame. Shape: (B, A, 1).
+        actees: Entity indices within the frame. Shape: (B, E, 1).
+        mask: For each frame its A * E pairs, actor by actor. Shape: (B, A * E, 1). None where
+            every actor can select every actee.
+    """
+
+    actees: RaggedBufferI64
+    mask = None
+
+    def __init__(
+        self,
+        actors: RaggedBufferI64,
+        actees: RaggedBufferI64,
+        mask: RaggedBufferBool | None = None,
+        **unknown: Any,
+    ) -> None:
+        own = {"actors": actors, "actees": actees, "mask": mask}
+        fill(ObservationError, self, own, unknown)
+
+    def select(self, frames: Ints) -> VecSelectEntityActionMask:
+        """The mask of some frames, in the order given. Shape of ``frames``: (K,)."""
+        pairs = None if self.mask is None else self.mask[frames]
+        if pairs is not None and every(pairs.as_array()):
+            pairs = None
+        given: dict[str, Any] = {"actees": self.actees[frames], "mask": pairs}
+        return replace(self, actors=self.actors[frames], **given)
+
+    def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
+        """An actee of each actor, evenly among those that it can select."""
+        chosen = np.array([int(rng.choice(options)) for options in self.options()], np.int64)
+        return RaggedBufferI64.from_flattened(chosen[:, None], self.actors.size1())
+
+    def options(self) -> Iterable[Ints]:
+        """For each actor of all frames the entities that it can select."""
+        actees = self.actees.as_array()[:, 0]
+        pairs = None if self.mask is None else self.mask.as_array()[:, 0]
+        first_actee = first_pair = 0
+        for actors, count in zip(self.actors.size1(), self.actees.size1(), strict=True):
+            own = actees[first_actee : first_actee + count]
+            for _ in range(actors):
+                yield own if pairs is None else own[pairs[first_pair : first_pair + count]]
+                first_pair += count
+            first_actee += count
+
+    def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
+        """Each selected entity must be an actee of its frame, and allowed for its actor."""
+        flat, actees = values[:, 0], self.actees.as_array()[:, 0]
+        actor, actee, allowed = self.pairs()
+        hit = actees[actee] == flat[actor]
+        if allowed is not None:
+            hit &= allowed
+        found = np.zeros(len(flat), dtype=np.bool_)
+        found[actor[hit]] = True
+        if not every(found):
+            first = int(np.argmin(found))
+            options = actees[actee[actor == first]].tolist()
+            kind = MaskedActionError if flat[first] in options else ActionIndexError
+            raise kind(
+                f"action {name!r}: entity {flat[first]} cannot be selected",
+                expected=f"the index of an actee that is allowed: among {shorten(options)}",
+                received=flat[first],
+                where=where(first),
+            )
+
+    def pairs(self) -> tuple[Ints, Ints, Bools | None]:
+        """All pairs, frame by frame and actor by actor: the places of actor and actee, the mask."""
+        rows = np.repeat(np.arange(self.actors.size0()), self.actors.size1())
+        actees = self.actees.size1()
+        counts = actees[rows]
+        actor = np.repeat(np.arange(len(rows)), counts)
+        first_pair = np.cumsum(counts) - counts
+        first_actee = (np.cumsum(actees) - actees)[rows]
+        actee = np.arange(len(actor)) - first_pair[actor] + first_actee[actor]
+        return actor, actee, None if self.mask is None else self.mask.as_array()[:, 0]
+
+    @property
+    def logits_shape(self) -> tuple[int, ...]:
+        """(P,), the pairs of actors and actees."""
+        return (int((self.actors.size1() * self.actees.size1()).sum()),)
+
+
+class SelectEntityKind(Kind):
+    """Each of several actors selects an entity."""
+
+    name = "select_entity"
+    space: type[Any] = SelectEntityActionSpace
+    mask = SelectEntityActionMask
+    action: type[Any] = SelectEntityAction
+    vec_mask: type[VecSelectEntityActionMask] = VecSelectEntityActionMask
+    nobody = SelectEntityActionMask(actor_types=(), actee_types=())
+    selects = True
+
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+        """The actors, the actees and the pairs of them that are allowed."""
+        actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
+        actees = reader.entities(name, "actee", mask.actee_ids, mask.actee_types)
+        if not actors or not actees:
+            return None
+        allowed = reader.allowed(name, mask.mask, actors, len(actees), "actees")
+        return SelectActors(
+            np.array(actors, dtype=np.int64), np.array(actees, dtype=np.int64), allowed
+        )
+
+    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+        """The masks of all rows."""
+        masks = self.given_masks(given, name)
+        actors, lengths = layout.entities(
+            [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
+        )
+        actees, actee_lengths = layout.entities(
+            [mask.actee_ids for mask in masks], [mask.actee_types for mask in masks]
+        )
+        # Where there is nothing to select, nobody acts; where nobody acts, nothing is selected.
+        both = (lengths > 0) & (actee_lengths > 0)
+        if not every(both):
+            actors = actors[both.repeat(lengths)]
+            actees = actees[both.repeat(actee_lengths)]
+            lengths, actee_lengths = lengths * both, actee_lengths * both
+        given_pairs = [
+            mask.mask if there else None for mask, there in zip(masks, both.tolist(), strict=True)
+        ]
+        pairs = _pairs(given_pairs, lengths, actee_lengths)
+        return self.build(
+            space,
+            RaggedBufferI64.from_flattened(actors[:, None], lengths),
+            None
+            if pairs is None
+            else RaggedBufferBool.from_flattened(pairs[:, None], lengths * actee_lengths),
+            RaggedBufferI64.from_flattened(actees[:, None], actee_lengths),
+        )
+
+    def pack(self, parts: Sequence[SelectActors | None], space: Any) -> Any:
+        """The actors and actees of many frames as one batch."""
+        own = [_NONE if part is None else part for part in parts]
+        mask = None
+        if any(part.mask is not None for part in own):
+            pairs = [
+                np.ones(len(part.actors) * len(part.actees), np.bool_)
+                if part.mask is None
+                else part.mask.ravel()
+                for part in own
+            ]
+            flat = np.concatenate(pairs)[:, None]
+            mask = RaggedBufferBool.from_flattened(flat, frame_lengths(pairs))
+        actors = joined(part.actors for part in own)
+        return self.build(space, actors, mask, joined(part.actees for part in own))
+
+    def build(
+        self,
+        space: Any,
+        actors: RaggedBufferI64,
+        mask: Any | None = None,
+        actees: RaggedBufferI64 | None = None,
+    ) -> Any:
+        """A batch of masks from actors, actees and pairs."""
+        assert actees is not None
+        return self.vec_mask(actors, actees, mask)
+
+    def act(
+        self,
+        frames: Sequence[dict[str, Any]],
+        name: str,
+        space: Any,
+        values: npt.NDArray[Any],
+        asked: Asked,
+    ) -> None:
+        """Add the selected entities."""
+        names, selected = asked.actors, asked.ids_of(values[:, 0])
+        for own, i, k in asked.parts(frames):
+            own[name] = SelectEntityAction(names[i:k], selected[i:k])
+
+    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
+        """Check the entities that the actors select."""
+        count = 0 if who is None else len(who.actors)
+        selected = as_list(action.actees)
+        if selected is None or len(selected) != count:
+            raise ActionShapeError(
+                f"action {name!r} has no selected entity for each actor",
+                expected=f"{count} ids",
+                received=shorten(action.actees),
+            )
+        for i, actee in enumerate(selected):
+            check_selected(name, i, actee, who, frame)
+
+    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
+        """Whether they can select these entities again."""
+        return who is None or all(
+            actee is not None and has_id(who.options(frame, actor)[1], actee)
+            for actor, actee in enumerate(action.actees)
+        )
+
+    def task(self, space: Any) -> str:
+        """To select an entity."""
+        return "select an entity"
+
+    def told(
+        self, space: Any, answer: Any, name_of: Callable[[int], str]
+    ) -> tuple[str, int | None]:
+        """The name of the entity, and its index."""
+        return name_of(answer), answer
+
+
+def check_selected(name: str, actor: int, actee: Any, who: SelectActors, frame: Frame) -> None:
+    """Check that an actor, given by its place, can select an entity, given by its id."""
+    options, allowed = who.options(frame, actor)
+    if not has_id(allowed, actee):
+        raise (MaskedActionError if has_id(options, actee) else ActionIndexError)(
+            f"action {name!r}: {actor_name(frame, int(who.actors[actor]))} cannot select "
+            f"{shorten(actee)}",
+            expected=f"one of {shorten(allowed)}",
+            received=shorten(actee),
+        )
+
+
+def _pairs(masks: Sequence[Any], actors: Ints, actees: Ints) -> Bools | None:
+    """The masks of all pairs, (P,); each leaves its actor an actee."""
+    if not are_given(masks):
+        return None
+    if any(map(is_masked, masks)):
+        raise UnusualError
+    shapes = list(zip(actors.tolist(), actees.tolist(), strict=True))
+    parts = [
+        np.ones(shape, np.bool_) if mask is None else np.array(mask)
+        for mask, shape in zip(masks, shapes, strict=True)
+    ]
+    if [part.shape for part in parts] != shapes:
+        raise UnusualError
+    allowed = booleans(np.concatenate([part.ravel() for part in parts if part.size]))
+    options = actees.repeat(actors)  # of each actor; at least one
+    if not every(np.logical_or.reduceat(allowed, options.cumsum() - options)):
+        raise UnusualError
+    return allowed
+
+
+_NONE = SelectActors(np.zeros(0, np.int64), np.zeros(0, np.int64), None)

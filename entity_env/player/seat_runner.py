@@ -1,0 +1,173 @@
+"""Plays a game of several players in the terminal: people and agents at one table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from entity_env.actions import Action
+from entity_env.agent import Proposer, RandomAgent, load_agent
+from entity_env.batching.frame import Frame
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.vec_obs import batch_frames
+from entity_env.drawing import entity_table
+from entity_env.environment import call_environment
+from entity_env.errors import EntityEnvError, SeatError, nearest, shorten
+from entity_env.kinds.table import typed_actions
+from entity_env.player.terminal import Asker
+from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.seats.seat_rows import MOST_IDLE_STEPS
+from entity_env.seats.table import Table, Told
+from entity_env.spaces import ActionName
+
+__all__ = ["SeatGame", "named_seats"]
+
+
+class SeatGame:
+    """A game, who sits where, and what is shown of it.
+
+    Args:
+        game: The game, seeded.
+        agent: Plays the seats of nobody else, and proposes to people: a run folder, an agent, or
+            ``random``.
+        people: The names of the seats that are asked in the terminal.
+        seed: Seeds the agents.
+        auto: Take every proposal without asking.
+        trust: The consent to import code that the agent's folder names.
+
+    Attributes:
+        returns: For each game what each seat was paid in it, by the seat's name.
+    """
+
+    def __init__(
+        self,
+        game: MultiPlayerEnvironment,
+        agent: str | Proposer,
+        people: Collection[str],
+        seed: int,
+        *,
+        auto: bool,
+        trust: bool,
+    ) -> None:
+        self.game, self._table = game, Table(game)
+        self.reader = FrameReader(game.obs_space(), game.action_space())
+        self.names = [str(seat) for seat in self._table.seats]
+        self.people = set(people)
+        self._who = agent if isinstance(agent, str) else type(agent).__name__
+        spaces = self.reader.obs_space, self.reader.action_space
+        # One for each seat: an agent may remember what it has seen, and that is its seat's alone.
+        self._agents: list[Proposer] = [
+            agent
+            if not isinstance(agent, str)
+            else RandomAgent(*spaces, seed + seat)
+            if agent == "random"
+            else load_agent(agent, seed + seat, trust)
+            for seat in range(len(self.names))
+        ]
+        self._asker = Asker(*spaces, auto=auto)
+        self._asked: dict[int, Frame] = {}
+        self.returns: list[dict[str, float]] = []
+
+    def who_is_who(self) -> str:
+        """Who plays which seat, in one line."""
+        return ", ".join(
+            f"{name}: {'you' if name in self.people else self._who}" for name in self.names
+        )
+
+    def play(self) -> None:
+        """One game, to its end."""
+        number = len(self.returns) + 1
+        self.returns.append(dict.fromkeys(self.names, 0.0))
+        self._asked = {}
+        for agent in self._agents:
+            if callable(forget := getattr(agent, "reset", None)):
+                forget()
+        told = self._table.reset()
+        idle = 0
+        for step in range(1 << 62):
+            print(f"\n--- game {number}, step {step}")
+            self._show(told)
+            if self._table.is_over:
+                break
+            idle = 0 if self._asked else idle + 1
+            if idle > MOST_IDLE_STEPS:
+                raise self._table.asks_nobody(MOST_IDLE_STEPS)
+            actions = {seat: self._choose(seat, self._asked.pop(seat)) for seat in [*self._asked]}
+            told = self._table.act(actions)
+        print(f"\ngame {number} is over")
+        width = max(map(len, self.names))
+        for name, total in self.returns[-1].items():
+            print(f"  {name:<{width}}  return {total:g}")
+
+    def summary(self) -> str:
+        """The mean return of each seat over all games."""
+        means = {name: np.mean([own[name] for own in self.returns]) for name in self.names}
+        texts = [f"{name} {mean:g}" for name, mean in means.items()]
+        return f"{len(self.returns)} games, mean return: {', '.join(texts)}"
+
+    def _show(self, told: Told) -> None:
+        """The game's own text, and what has happened to the seats that something happened to."""
+        text = _own_text(self.game)
+        if text is not None:
+            print(text)
+        for seat, observation in told.items():
+            name = self.names[seat]
+            try:
+                frame = self.reader.read(observation)
+            except EntityEnvError as error:
+                raise error.located(f"seat {name!r}") from error.__cause__
+            self.returns[-1][name] += float(frame.reward)
+            if frame.asks:
+                self._asked[seat] = frame
+            else:
+                self._asked.pop(seat, None)
+            notes = [f"reward {frame.reward:g}"] if frame.reward else []
+            if frame.done:
+                notes.append("cut off by a limit" if frame.truncated else "out")
+                notes += [f"{metric} {value:g}" for metric, value in frame.metrics.items()]
+            if notes:
+                print(f"  {name}: {', '.join(notes)}")
+
+    def _choose(self, seat: int, frame: Frame) -> Mapping[ActionName, Action]:
+        """What a seat does: as somebody types, or as its agent decides."""
+        spaces = self.reader.obs_space, self.reader.action_space
+        decision = self._agents[seat].decide(batch_frames([frame], *spaces))
+        name = self.names[seat]
+        if name not in self.people:
+            # What others choose is not shown: who sits here may have to guess it.
+            return typed_actions(frame, decision.chosen, spaces[1])
+        print(f"\nseat {name} sees\n{entity_table(frame, spaces[0])}")
+        return typed_actions(frame, self._asker.choose(frame, decision), spaces[1])
+
+
+def named_seats(game: MultiPlayerEnvironment, text: str) -> list[str]:
+    """The seats that somebody means by ``all``, or by their names with commas in between.
+
+    Raises:
+        SeatError: One of them does not exist.
+    """
+    names = [str(seat) for seat in Table(game).seats]
+    if text == "all":
+        return names
+    wanted = [name.strip() for name in text.split(",") if name.strip()]
+    for name in wanted:
+        if name not in names:
+            raise SeatError(
+                f"there is no seat {shorten(name)}",
+                options=[*names, "all"],
+                hint=nearest(name, names),
+            )
+    return wanted
+
+
+def _own_text(game: MultiPlayerEnvironment) -> str | None:
+    """How the game draws itself as text, if it does."""
+    return call_environment("render_text", _text_of, game)
+
+
+def _text_of(game: MultiPlayerEnvironment) -> str | None:
+    try:
+        return game.render_text()
+    except NotImplementedError:
+        return None

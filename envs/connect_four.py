@@ -1,0 +1,218 @@
+"""Connect four: two players in turns drop discs into columns, four of one's own in a line win.
+
+game = ConnectFour()
+seats = game.reset()
+seats = game.act({"first": minimax(seats["first"])})  # minimax = Minimax(4) of connect_four_script
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import index as whole
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.drawing import draw_observation
+from entity_env.observation import Observation, SelectEntityActionMask
+from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    Discrete,
+    Entity,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+
+from .checks import check_running, check_started, read_selection, reading_state, refuse_state
+
+__all__ = ["ACTION_SPACE", "HEIGHT", "OBS_SPACE", "SEATS", "WIDTH", "ConnectFour"]
+
+WIDTH, HEIGHT = 7, 6
+SEATS = ("first", "second")
+DIRECTIONS = ((1, 0), (0, 1), (1, 1), (1, -1))
+
+OBS_SPACE = ObsSpace(
+    entities={
+        "Player": Entity([]),
+        "Column": Entity(
+            [
+                "x",
+                "height",
+                *(Discrete(f"disc{y}", 3) for y in range(HEIGHT)),
+                *(Discrete(name, 5) for name in ("own", "other", "own_above", "other_above")),
+            ]
+        ),
+    }
+)
+ACTION_SPACE: dict[ActionName, ActionSpace] = {"Drop": SelectEntityActionSpace()}
+_COLUMNS = tuple(("Column", x) for x in range(WIDTH))
+_DRAWN = ObsSpace(entities={"First": Entity(["x", "y"]), "Second": Entity(["x", "y"])})
+
+
+class ConnectFour(MultiPlayerEnvironment):
+    """Whoever has four discs in a line wins; a full board is a draw.
+
+    Entities:
+        A ``Player``, who looks; seven ``Column`` [x, height, disc0, ..., disc5, own, other,
+        own_above, other_above] with the ids ("Column", 0) to ("Column", 6). x is -3 for the
+        leftmost one, height the number of its discs. ``disc0`` is the lowest space: 0 is empty, 1
+        one's own disc, 2 the other's. ``own`` is the length, at most 4, of the longest line that
+        one's own disc would make if it were dropped there, ``other`` that of the other's; so do
+        ``own_above`` and ``other_above`` for the space above it; 0 where there is no space.
+    Actions:
+        ``Drop``: the player selects a column that is not full.
+    Reward:
+        1.0 for the winner and -1.0 for the loser, 0.0 for a draw.
+    End:
+        A line of four, in any of the four directions, or a full board. The last observations have
+        the metric ``win``: 1.0, 0.0, or 0.5 for a draw.
+    Randomness:
+        None.
+    Source:
+        The game of H. Wexler and N. Strongin, 1974.
+    """
+
+    def __init__(self) -> None:
+        self.columns: list[list[int]] = [[] for _ in range(WIDTH)]
+        self.turn = 0
+        self.winner: int | None = None
+        self.steps = -1  # before the first reset
+
+    def obs_space(self) -> ObsSpace:
+        """A player, and columns."""
+        return OBS_SPACE
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """``Drop``."""
+        return ACTION_SPACE
+
+    def seats(self) -> Sequence[str]:
+        """Who begins, and the other."""
+        return SEATS
+
+    def reset(self) -> SeatObservations:
+        """An empty board."""
+        self.columns = [[] for _ in range(WIDTH)]
+        self.turn, self.winner, self.steps = 0, None, 0
+        return {SEATS[0]: self.observe(0)}
+
+    def act(self, actions: SeatActions) -> SeatObservations:
+        """Drop a disc, and ask the other."""
+        check_running(self.steps, self.is_decided)
+        mover = self.turn
+        chosen: Any = read_selection(actions.get(SEATS[mover], {}), "Drop", "me", self._open())
+        x = chosen[1]
+        y = len(self.columns[x])
+        if self.line(x, y, mover) == 4:
+            self.winner = mover
+        self.columns[x].append(mover)
+        self.steps += 1
+        self.turn = 1 - mover
+        if self.is_decided:
+            return {seat: self.observe(i) for i, seat in enumerate(SEATS)}
+        return {SEATS[self.turn]: self.observe(self.turn)}
+
+    @property
+    def is_decided(self) -> bool:
+        """Somebody has four in a line, or the board is full."""
+        return self.winner is not None or self.steps == WIDTH * HEIGHT
+
+    def line(self, x: int, y: int, player: int) -> int:
+        """The longest line, up to 4, through a space if ``player`` had a disc there."""
+        longest = 1
+        for dx, dy in DIRECTIONS:
+            length = 1
+            for sign in (1, -1):
+                i, j = x + sign * dx, y + sign * dy
+                while self._disc(i, j) == player:
+                    length += 1
+                    i, j = i + sign * dx, j + sign * dy
+            longest = max(longest, length)
+        return min(longest, 4)
+
+    def observe(self, player: int) -> Observation:
+        """What a player sees now."""
+        check_started(self.steps)
+        features: dict[str, Any] = {
+            "Player": [[]],
+            "Column": [self._column(x, player) for x in range(WIDTH)],
+        }
+        ids = {"Player": ("me",), "Column": _COLUMNS}
+        if not self.is_decided:
+            mask = SelectEntityActionMask(
+                actor_types=["Player"],
+                actee_types=["Column"],
+                mask=[[len(column) < HEIGHT for column in self.columns]],
+            )
+            return Observation(features=features, ids=ids, actions={"Drop": mask})
+        reward = 0.0 if self.winner is None else 1.0 if self.winner == player else -1.0
+        metrics = {"win": (reward + 1) / 2}
+        return Observation(features=features, ids=ids, reward=reward, done=True, metrics=metrics)
+
+    def get_state(self) -> dict[str, Any]:
+        """The discs in each column from below, 0 for those of who began, and who has won."""
+        check_started(self.steps)
+        return {"columns": [list(column) for column in self.columns], "winner": self.winner}
+
+    def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
+        """Go to a state of such a game; else StateError."""
+        with reading_state("ConnectFour", state):
+            columns = [[whole(player) for player in column] for column in state["columns"]]
+            winner = None if state["winner"] is None else whole(state["winner"])
+        discs = [player for column in columns for player in column]
+        first, second = discs.count(0), discs.count(1)
+        problems = {
+            "another number of columns": len(columns) != WIDTH,
+            "a column that is too high": any(len(column) > HEIGHT for column in columns),
+            "discs of nobody": first + second != len(discs),
+            "a player who has dropped too many discs": not 0 <= first - second <= 1,
+            "a winner that is not None, 0 or 1": winner not in (None, 0, 1),
+        }
+        refuse_state("ConnectFour", state, problems)
+        self.columns, self.winner, self.steps = columns, winner, len(discs)
+        self.turn = self.steps % 2
+        if self.is_decided:
+            return {seat: self.observe(i) for i, seat in enumerate(SEATS)}
+        return {SEATS[self.turn]: self.observe(self.turn)}
+
+    def render_text(self) -> str:
+        """The board from the top, X for who began and O for the other."""
+        rows = [
+            " ".join(".XO"[self._disc(x, y) + 1] for x in range(WIDTH))
+            for y in reversed(range(HEIGHT))
+        ]
+        return "\n".join(rows)
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """A picture of the discs."""
+        discs = [[[x, y] for x, y in self._spaces() if self._disc(x, y) == own] for own in (0, 1)]
+        shown = Observation(features={"First": discs[0], "Second": discs[1]})
+        picture: npt.NDArray[np.uint8] = draw_observation(shown, _DRAWN, **kwargs)
+        return picture
+
+    def _spaces(self) -> list[tuple[int, int]]:
+        return [(x, y) for x in range(WIDTH) for y in range(HEIGHT)]
+
+    def _disc(self, x: int, y: int) -> int:
+        """Whose disc lies there; -1 where none does, off the board too."""
+        if not 0 <= x < WIDTH or not 0 <= y < len(self.columns[x]):
+            return -1
+        return self.columns[x][y]
+
+    def _open(self) -> list[tuple[str, int]]:
+        return [("Column", x) for x in range(WIDTH) if len(self.columns[x]) < HEIGHT]
+
+    def _column(self, x: int, player: int) -> list[int]:
+        column = self.columns[x]
+        height = len(column)
+        discs = [1 if own == player else 2 for own in column] + [0] * (HEIGHT - height)
+        lines = [
+            self.line(x, y, own) if y < HEIGHT else 0
+            for y in (height, height + 1)
+            for own in (player, 1 - player)
+        ]
+        return [x - WIDTH // 2, height, *discs, *lines]

@@ -1,0 +1,129 @@
+"""A player of connect four that looks some moves ahead, and sees what a player sees.
+
+minimax = Minimax(depth=4, seed=0)
+actions = minimax(observation)
+
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action, SelectEntityAction
+from entity_env.observation import Observation
+from entity_env.rows.jit import compiled, with_arrays
+
+from .connect_four import HEIGHT, WIDTH
+from .errors import check_whole
+
+__all__ = ["Minimax", "minimax_depth_4", "move_values"]
+
+_STRIDE = HEIGHT + 1  # of a column in a bitboard; its uppermost bit stays empty
+_WIN = 1_000
+_FEATURE_OF_DISC_0 = 2
+
+
+class Minimax:
+    """Plays one of the best moves that it sees within ``depth`` moves, each as likely as another.
+
+    All it knows of a position is who wins within these moves, and how soon: sooner is better.
+
+    Args:
+        depth: How many moves it looks ahead, its own and the other's counted, 1 to 10.
+        seed: Seeds its choice among moves that are equally good.
+    """
+
+    def __init__(self, depth: int = 4, seed: int = 0) -> None:
+        self.depth = check_whole("depth", depth, 1, 10)
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Restart what it draws."""
+        self._rng = np.random.default_rng(seed)
+
+    def __call__(self, observation: Observation) -> dict[str, Action]:
+        """What to do."""
+        features: Any = observation.features
+        columns = np.asarray(features["Column"])
+        discs = columns[:, _FEATURE_OF_DISC_0 : _FEATURE_OF_DISC_0 + HEIGHT].astype(np.int64)
+        values = move_values(discs, self.depth)
+        best = np.flatnonzero(values == values.max())
+        x = int(best[self._rng.integers(len(best))])
+        return {"Drop": SelectEntityAction(["me"], [("Column", x)])}
+
+
+def minimax_depth_4(observation: Observation) -> dict[str, Action]:
+    """``Minimax(4)``, for settings that name a function."""
+    return _DEPTH_4(observation)
+
+
+def move_values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int64]:
+    """What each move is worth to who moves: 1,000 less the moves until a win, 0 if nobody wins.
+
+    Args:
+        discs: 0 for an empty space, 1 for a disc of who moves and 2 for one of the other. Shape:
+            (7, 6), column by column, the lowest first.
+        depth: How many moves are looked at, this one counted.
+
+    Returns:
+        Negative for moves that lose; -2,000 for full columns. Shape: (7,), int64.
+    """
+    return np.asarray(_values(np.ascontiguousarray(discs, np.int64), depth))
+
+
+@compiled
+def _has_four(board: int) -> bool:
+    """Whether a bitboard has four in a line: pairs of pairs along each direction."""
+    found = False
+    for shift in (1, _STRIDE - 1, _STRIDE, _STRIDE + 1):
+        pairs = board & (board >> shift)
+        if pairs & (pairs >> (2 * shift)):
+            found = True
+    return found
+
+
+@with_arrays
+def _search(own: int, other: int, depth: int, ply: int, alpha: int, beta: int) -> int:
+    """Negamax with alpha-beta pruning: the value, to who moves, after ``ply`` moves."""
+    if ply == depth:
+        return 0
+    best = -2 * _WIN
+    for i in range(WIDTH):
+        x = WIDTH // 2 + ((i + 1) // 2) * (1 if i % 2 else -1)  # the middle first
+        column = ((own | other) >> (x * _STRIDE)) & ((1 << HEIGHT) - 1)
+        if column == (1 << HEIGHT) - 1:
+            continue
+        disc = (column + 1) << (x * _STRIDE)
+        if _has_four(own | disc):
+            return _WIN - ply - 1
+        best = max(best, -_search(other, own | disc, depth, ply + 1, -beta, -alpha))
+        alpha = max(alpha, best)
+        if alpha >= beta:
+            break
+    return 0 if best == -2 * _WIN else best  # a full board is a draw
+
+
+@with_arrays
+def _values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int64]:
+    own, other = 0, 0
+    for x in range(WIDTH):
+        for y in range(HEIGHT):
+            own |= (discs[x, y] == 1) << (x * _STRIDE + y)
+            other |= (discs[x, y] == 2) << (x * _STRIDE + y)
+    values = np.full(WIDTH, -2 * _WIN)
+    for x in range(WIDTH):
+        column = ((own | other) >> (x * _STRIDE)) & ((1 << HEIGHT) - 1)
+        if column == (1 << HEIGHT) - 1:
+            continue
+        disc = (column + 1) << (x * _STRIDE)
+        if _has_four(own | disc):
+            values[x] = _WIN - 1
+            continue
+        values[x] = -_search(other, own | disc, depth, 1, -2 * _WIN, 2 * _WIN)
+    return values
+
+
+_DEPTH_4 = Minimax(4)

@@ -1,0 +1,413 @@
+"""Job shops for all rows at once: the game of ``job_shop.py``, compiled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.environment import Environment
+from entity_env.rows.compiled import (
+    Actors,
+    CompiledGame,
+    CompiledRows,
+    Entities,
+    Field,
+    compiled,
+    random_float,
+    random_int,
+)
+
+from .job_shop import JobShop
+from .job_shop_rules import ACTION_SPACE, OBS_SPACE, SHORTEST_LONGEST, WEIGHTS, JobShopSettings
+
+__all__ = ["JobShopRows"]
+
+_SHORTEST, _LONGEST = SHORTEST_LONGEST
+_WEIGHTS = np.array([weight for weight, _ in WEIGHTS])
+_SHARES = np.array([share for _, share in WEIGHTS])
+
+
+class JobShopRows(CompiledRows):
+    """R rows of job shops, compiled; ``JobShop`` says what the game is.
+
+    Args:
+        num_envs: The number of rows R.
+        seed: Seeds all rows.
+        copies: So many rows, one after the other, get the same instances, for baselines that
+            compare several solutions of one.
+        threads: How many threads share the rows.
+        settings: The arguments of ``JobShop``. Of given instances, row i plays the i-th, and each
+            again and again.
+
+    Raises:
+        EnvConfigError: Settings that ``JobShop`` refuses.
+    """
+
+    environment: ClassVar[type[Environment]] = JobShop
+
+    def __init__(
+        self, num_envs: int, seed: int = 0, *, copies: int = 1, threads: int = 1, **settings: Any
+    ) -> None:
+        self._alone = JobShop(**settings)
+        given = self._alone.settings
+        super().__init__(_game(given), num_envs, seed, threads=threads, copies=copies)
+        for row in range(num_envs if given.instances else 0):
+            one = given.instances[row // copies % len(given.instances)]
+            jobs, machines = one.size
+            self._fields["jobs"][row], self._fields["machines"][row] = jobs, machines
+            most = one.most_operations
+            self._fields["durations"][row, :jobs, :most] = one.durations
+            self._fields["route"][row, :jobs, :most] = one.machines.clip(0)
+            self._fields["ops"][row, :jobs] = (one.machines >= 0).sum(1)
+            self._fields["best"][row] = one.best or 0
+
+    def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """The schedule of a row, as ``JobShop`` draws it."""
+        self._alone.set_state(self.as_alone(row))
+        return self._alone.render(**kwargs)
+
+    def as_alone(self, row: int) -> dict[str, Any]:
+        """The state of a row as ``JobShop`` saves it."""
+        own: Mapping[str, Any] = {name: field[row] for name, field in self._fields.items()}
+        jobs, machines = int(own["jobs"]), int(own["machines"])
+        counts = own["ops"][:jobs].tolist()
+        durations, route, starts = (
+            [row[:count] for row, count in zip(own[name].tolist(), counts, strict=False)]
+            for name in ("durations", "route", "starts")
+        )
+        bars = [
+            [route[job][op], job, starts[job][op], starts[job][op] + durations[job][op]]
+            for job in range(jobs)
+            for op in range(int(own["op"][job]))
+        ]
+        return {
+            "durations": durations,
+            "machines": route,
+            "bars": sorted(bars, key=lambda bar: bar[2]),
+            "first": float(own["first"]),
+            "bound": float(own["bound"]),
+            "best": int(own["best"]) or None,
+            "steps": int(own["steps"]),
+            "turn": 0,
+            **{name: own[name][:jobs].tolist() for name in ("release", "due", "weight", "op")},
+            "job_free": own["job_free"][:jobs].tolist(),
+            "machine_free": own["machine_free"][:machines].tolist(),
+            "here": own["here"][: int(own["num_here"])].tolist(),
+            "now": int(own["now"]),
+        }
+
+
+def _game(settings: JobShopSettings) -> CompiledGame:
+    jobs, machines, most = settings.jobs[1], settings.machines[1], settings.most_operations
+    return CompiledGame(
+        obs_space=OBS_SPACE,
+        action_space=ACTION_SPACE,
+        state={
+            "jobs": Field(least=1, most=jobs),
+            "machines": Field(least=1, most=machines),
+            "durations": Field((jobs, most), least=0),
+            "route": Field((jobs, most), least=0, most=machines - 1),
+            "starts": Field((jobs, most)),
+            "ops": Field((jobs,), least=0, most=most),
+            "op": Field((jobs,), least=0, most=most),
+            "release": Field((jobs,)),
+            "due": Field((jobs,)),
+            "weight": Field((jobs,)),
+            "job_free": Field((jobs,)),
+            "job_work": Field((jobs,)),
+            "job_done": Field((jobs,)),
+            "machine_free": Field((machines,)),
+            "machine_work": Field((machines,)),
+            "queue": Field((machines,)),
+            "here": Field((jobs,), least=0, most=jobs - 1),
+            "num_here": Field(least=0, most=jobs),
+            "come": Field(least=0, most=jobs),
+            "now": Field(),
+            "best": Field(),
+            "unit": Field(dtype=np.float64),
+            "first": Field(dtype=np.float64),
+            "bound": Field(dtype=np.float64),
+            "scale": Field(dtype=np.float64),
+            "left": Field(dtype=np.float64),
+            "makespan": Field(dtype=np.float64),
+            "outcome": Field(dtype=np.float64),
+            "gap": Field(dtype=np.float64),
+        },
+        settings={
+            "given": bool(settings.instances),
+            "arrivals": settings.arrivals,
+            "load": settings.load,
+            "loosest": settings.tightness[1],
+            "tightest": settings.tightness[0],
+            "least_jobs": settings.jobs[0],
+            "most_jobs": jobs,
+            "least_machines": settings.machines[0],
+            "most_machines": machines,
+        },
+        reset=reset,
+        step=step,
+        entities={
+            "Job": Entities(job_features, count="num_here", most=jobs),
+            "Machine": Entities(machine_features, count="machines", most=machines),
+            "Clock": Entities(clock_features, count=1, most=1),
+        },
+        actions={"Dispatch": Actors("Clock", targets=("Job",), mask=ready_jobs)},
+        metrics={"makespan": "makespan"}
+        | ({"tardiness": "outcome"} if settings.arrivals else {"ratio": "outcome"})
+        | ({"gap": "gap"} if any(one.best for one in settings.instances) else {}),
+    )
+
+
+def reset(g: Any, game: int) -> None:
+    """Draw an instance, unless one is given, and let the first jobs arrive."""
+    if not g.given:
+        _draw(g, game)
+    jobs, machines = g.jobs[game], g.machines[game]
+    total, operations = 0, 0
+    for machine in range(machines):
+        g.machine_free[game, machine] = g.machine_work[game, machine] = 0
+        g.queue[game, machine] = 0
+    for job in range(jobs):
+        work = 0
+        for op in range(g.ops[game, job]):
+            work += g.durations[game, job, op]
+        operations += g.ops[game, job]
+        g.job_work[game, job], g.job_done[game, job], g.op[game, job] = work, 0, 0
+        g.release[game, job] = g.due[game, job] = g.weight[game, job] = g.job_free[game, job] = 0
+        total += work
+    g.unit[game] = total / operations
+    if g.arrivals:
+        _draw_arrivals(g, game)
+    g.now[game] = g.num_here[game] = g.come[game] = 0
+    _move_on(g, game)
+    g.first[game] = g.bound[game] = _bound(g, game)
+    if g.arrivals:
+        weights = 0
+        for job in range(jobs):
+            weights += g.weight[game, job]
+        g.scale[game] = weights * g.unit[game]
+    else:
+        g.scale[game] = g.first[game]
+
+
+def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]:
+    """Start what was chosen, and what has no alternative."""
+    _dispatch(g, game, g.here[game, chosen[0]])
+    _move_on(g, game)
+    while True:
+        ready, only = 0, 0
+        for i in range(g.num_here[game]):
+            if _start_of(g, game, g.here[game, i]) <= g.now[game]:
+                ready, only = ready + 1, g.here[game, i]
+        if ready != 1:
+            break
+        _dispatch(g, game, only)
+        _move_on(g, game)
+    before = g.bound[game]
+    g.bound[game] = _bound(g, game)
+    over = g.num_here[game] == 0
+    if over:
+        _measure(g, game)
+    return (before - g.bound[game]) * 10 / g.scale[game], over
+
+
+def ready_jobs(g: Any, game: int, clock: int, allowed: npt.NDArray[np.bool_]) -> None:
+    """Allow the jobs that can start now."""
+    for i in range(g.num_here[game]):
+        allowed[i] = _start_of(g, game, g.here[game, i]) <= g.now[game]
+
+
+def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
+    """Those of the i-th job that is here."""
+    job, now, unit = g.here[game, i], g.now[game], g.unit[game]
+    op, count, jobs = g.op[game, job], g.machines[game], g.num_here[game]
+    machine, duration = g.route[game, job, op], g.durations[game, job, op]
+    own, done = g.job_work[game, job], g.job_done[game, job]
+    start = max(_start_of(g, game, job) - now, 0)
+    longer = 0
+    for other in range(jobs):
+        longer += g.job_work[game, g.here[game, other]] > own
+    first = _first(g, game)
+    out[0] = own / first
+    out[1] = (g.ops[game, job] - op) / count
+    out[2] = duration / unit
+    out[3] = start == 0
+    out[4] = start / unit
+    out[5] = g.machine_work[game, machine] / first
+    out[6] = (done + duration) / own
+    out[7] = max(0, g.machine_free[game, machine] - now) / unit
+    out[8] = out[10] = out[11] = 0.0
+    if op + 1 < g.ops[game, job]:
+        following = g.route[game, job, op + 1]
+        out[8] = max(0, g.machine_free[game, following] - now) / unit
+        out[10] = g.durations[game, job, op + 1] / unit
+        out[11] = g.machine_work[game, following] / first
+    out[9] = longer / jobs
+    out[12] = (g.queue[game, machine] - 1) / jobs
+    out[13] = (start + own) / g.left[game]
+    out[14] = (g.due[game, job] - now - start - own) / unit if g.arrivals else 0.0
+    out[15] = g.weight[game, job]
+    out[16] = (now - g.release[game, job]) / unit if g.arrivals else 0.0
+    out[17] = (done + own) / first
+
+
+def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float32]) -> None:
+    """Those of a machine."""
+    wait = max(0, g.machine_free[game, machine] - g.now[game])
+    out[0] = wait / g.unit[game]
+    out[1] = g.machine_work[game, machine] / _first(g, game)
+    out[2] = g.queue[game, machine] / max(g.num_here[game], 1)
+    out[3] = (wait + g.machine_work[game, machine]) / g.left[game]
+
+
+def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
+    """What is left, and how much of it."""
+    ready = 0
+    for i in range(g.num_here[game]):
+        ready += _start_of(g, game, g.here[game, i]) <= g.now[game]
+    out[0] = g.left[game] / _first(g, game)
+    out[1], out[2], out[3] = g.num_here[game] / 10, ready / 10, g.machines[game] / 10
+
+
+@compiled
+def _first(g: Any, game: int) -> float:
+    """In parts of which work is shown."""
+    first: float = g.machines[game] * g.unit[game] if g.arrivals else g.first[game]
+    return first
+
+
+@compiled
+def _draw(g: Any, game: int) -> None:
+    g.jobs[game] = random_int(g.random, game, g.least_jobs, g.most_jobs)
+    g.machines[game] = machines = random_int(g.random, game, g.least_machines, g.most_machines)
+    for job in range(g.jobs[game]):
+        g.ops[game, job] = machines
+        for op in range(machines):
+            g.durations[game, job, op] = random_int(g.random, game, _SHORTEST, _LONGEST)
+            g.route[game, job, op] = op
+        for op in range(machines):
+            other = random_int(g.random, game, op, machines - 1)
+            kept = g.route[game, job, op]
+            g.route[game, job, op] = g.route[game, job, other]
+            g.route[game, job, other] = kept
+
+
+@compiled
+def _draw_arrivals(g: Any, game: int) -> None:
+    time = 0.0
+    for job in range(g.jobs[game]):
+        g.release[game, job] = g.job_free[game, job] = int(time)
+        time += -math.log(1 - random_float(g.random, game)) * g.unit[game] / g.load
+        room = g.tightest + (g.loosest - g.tightest) * random_float(g.random, game)
+        g.due[game, job] = g.release[game, job] + int(room * g.job_work[game, job])
+        lot = random_float(g.random, game)
+        g.weight[game, job] = _WEIGHTS[-1]
+        for i in range(len(_WEIGHTS)):
+            if lot < _SHARES[i]:
+                g.weight[game, job] = _WEIGHTS[i]
+                break
+            lot -= _SHARES[i]
+
+
+@compiled
+def _start_of(g: Any, game: int, job: int) -> int:
+    machine = g.route[game, job, g.op[game, job]]
+    start: int = max(g.job_free[game, job], g.machine_free[game, machine])
+    return start
+
+
+@compiled
+def _dispatch(g: Any, game: int, job: int) -> None:
+    op = g.op[game, job]
+    machine, duration = g.route[game, job, op], g.durations[game, job, op]
+    end = g.now[game] + duration
+    g.starts[game, job, op] = g.now[game]
+    g.job_free[game, job] = g.machine_free[game, machine] = end
+    g.machine_work[game, machine] -= duration
+    g.job_work[game, job] -= duration
+    g.job_done[game, job] += duration
+    g.queue[game, machine] -= 1
+    g.op[game, job] = op + 1
+    if op + 1 < g.ops[game, job]:
+        g.queue[game, g.route[game, job, op + 1]] += 1
+        return
+    kept = 0
+    for i in range(g.num_here[game]):
+        other = g.here[game, i]
+        g.here[game, kept] = other
+        kept += other != job
+    g.num_here[game] = kept
+
+
+@compiled
+def _move_on(g: Any, game: int) -> None:
+    """Time goes on to where something can start; then ``left`` is what is left of the bound."""
+    jobs = g.jobs[game]
+    while True:
+        while g.come[game] < jobs and g.release[game, g.come[game]] <= g.now[game]:
+            job = g.come[game]
+            g.here[game, g.num_here[game]] = job
+            g.num_here[game] += 1
+            g.come[game] += 1
+            for op in range(g.ops[game, job]):
+                g.machine_work[game, g.route[game, job, op]] += g.durations[game, job, op]
+            g.queue[game, g.route[game, job, 0]] += 1
+        earliest = g.release[game, g.come[game]] if g.come[game] < jobs else -1
+        for i in range(g.num_here[game]):
+            start = _start_of(g, game, g.here[game, i])
+            if earliest < 0 or start < earliest:
+                earliest = start
+        if earliest <= g.now[game]:  # or nothing is left, -1
+            break
+        g.now[game] = earliest
+    left = 1
+    for i in range(g.num_here[game]):
+        job = g.here[game, i]
+        wait = max(_start_of(g, game, job) - g.now[game], 0)
+        left = max(left, wait + g.job_work[game, job])
+    for machine in range(g.machines[game]):
+        wait = max(g.machine_free[game, machine] - g.now[game], 0)
+        left = max(left, wait + g.machine_work[game, machine])
+    g.left[game] = left
+
+
+@compiled
+def _bound(g: Any, game: int) -> float:
+    """What the makespan, or the weighted tardiness, is at least."""
+    now, bound = g.now[game], 0
+    if g.arrivals:
+        for job in range(g.come[game]):
+            end = g.job_free[game, job]
+            if g.op[game, job] < g.ops[game, job]:
+                end = max(_start_of(g, game, job), now) + g.job_work[game, job]
+            bound += g.weight[game, job] * max(0, end - g.due[game, job])
+        return float(bound)
+    for i in range(g.num_here[game]):
+        job = g.here[game, i]
+        bound = max(bound, max(_start_of(g, game, job), now) + g.job_work[game, job])
+    for machine in range(g.machines[game]):
+        free = g.machine_free[game, machine]
+        work = g.machine_work[game, machine]
+        bound = max(bound, max(free, now) + work if work else free)
+    return float(bound)
+
+
+@compiled
+def _measure(g: Any, game: int) -> None:
+    makespan = 0
+    for machine in range(g.machines[game]):
+        makespan = max(makespan, g.machine_free[game, machine])
+    g.makespan[game] = makespan
+    if g.arrivals:
+        weights = 0
+        for job in range(g.jobs[game]):
+            weights += g.weight[game, job]
+        g.outcome[game] = g.bound[game] / weights
+    else:
+        g.outcome[game] = makespan / g.first[game]
+    if g.best[game]:
+        g.gap[game] = 100 * (makespan / g.best[game] - 1)

@@ -1,0 +1,128 @@
+"""What a job shop may look like, and what is seen of it: settings, spaces, features."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectEntityActionSpace
+
+from ..errors import EnvConfigError, check_flag, check_span
+from .job_shop_instances import (
+    MOST_JOBS,
+    MOST_MACHINES,
+    Instance,
+    find_instances,
+)
+
+__all__ = [
+    "ACTION_SPACE",
+    "JOB",
+    "OBS_SPACE",
+    "SHORTEST_LONGEST",
+    "WEIGHTS",
+    "JobShopSettings",
+]
+
+JOB = (
+    "work", "operations", "duration", "ready", "wait", "machine work", "flow", "machine wait",
+    "next machine wait", "rank", "next duration", "next machine work", "rivals", "path", "slack",
+    "weight", "age", "job work",
+)  # fmt: skip
+"""The features of a job, in their order.
+
+Times are in mean durations of an operation, ``work`` in parts of the first bound; see ``JobShop``.
+"""
+OBS_SPACE = ObsSpace(
+    entities={
+        "Job": Entity(JOB),
+        "Machine": Entity(["wait", "work", "queue", "path"]),
+        "Clock": Entity(["left", "jobs", "ready", "machines"]),
+    }
+)
+ACTION_SPACE: dict[ActionName, ActionSpace] = {"Dispatch": SelectEntityActionSpace()}
+
+SHORTEST_LONGEST = (1, 99)
+"""Durations are drawn from these, both included."""
+WEIGHTS = ((1, 0.2), (2, 0.6), (4, 0.2))
+"""Of jobs with due dates: each weight, and how likely it is."""
+
+
+@dataclass(frozen=True)
+class JobShopSettings:
+    """What ``JobShop`` and ``JobShopRows`` share; ``check`` makes one.
+
+    Args:
+        jobs: How many jobs, from and to.
+        machines: How many machines, from and to.
+        instances: Given ones, played in turn; empty: they are drawn.
+        arrivals: Whether jobs arrive one after the other, with due dates and weights.
+        load: How busy arriving jobs keep the machines, above 0.
+        tightness: Due dates lie so many times a job's work after its arrival, from and to.
+    """
+
+    jobs: tuple[int, int]
+    machines: tuple[int, int]
+    instances: tuple[Instance, ...]
+    arrivals: bool
+    load: float
+    tightness: tuple[float, float]
+
+    @property
+    def most_operations(self) -> int:
+        """Of a job."""
+        return max((own.most_operations for own in self.instances), default=self.machines[1])
+
+    @classmethod
+    def check(
+        cls, jobs: Any, machines: Any, instance: Any, arrivals: Any, load: Any, tightness: Any
+    ) -> JobShopSettings:
+        """The settings, or EnvConfigError; the arguments are those of ``JobShop``."""
+        arrivals = check_flag("arrivals", arrivals)
+        instances = () if instance is None else tuple(find_instances(instance))
+        if instances and arrivals:
+            raise EnvConfigError(
+                "instance and arrivals do not go together",
+                expected="arrivals=False: all jobs of an instance are there from the beginning",
+            )
+        sizes = [own.size for own in instances]
+        if sizes:
+            jobs = (min(n for n, _ in sizes), max(n for n, _ in sizes))
+            machines = (min(m for _, m in sizes), max(m for _, m in sizes))
+        return cls(
+            jobs=check_span("jobs", jobs, 1, MOST_JOBS),
+            machines=check_span("machines", machines, 1, MOST_MACHINES),
+            instances=instances,
+            arrivals=arrivals,
+            load=_above("load", load, 0.0),
+            tightness=_ascending("tightness", tightness),
+        )
+
+
+def _above(name: str, value: Any, least: float) -> float:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not least < value < math.inf
+    ):
+        raise EnvConfigError(
+            f"invalid parameter {name}",
+            expected=f"a finite number > {least:g}",
+            received=repr(value),
+        )
+    return float(value)
+
+
+def _ascending(name: str, value: Any) -> tuple[float, float]:
+    pair = list(value) if isinstance(value, list | tuple) else [value, value]
+    if len(pair) != 2:
+        raise EnvConfigError(
+            f"invalid parameter {name}", expected="a number, or two", received=repr(value)
+        )
+    low, high = (_above(name, own, 0.0) for own in pair)
+    if low > high:
+        raise EnvConfigError(
+            f"invalid parameter {name}", expected="the smaller one first", received=repr(value)
+        )
+    return low, high

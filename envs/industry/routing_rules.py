@@ -1,0 +1,100 @@
+"""What a vehicle routing problem may look like, and what is seen of it: settings, spaces."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    Entity,
+    ObsSpace,
+    Position,
+    SelectEntityActionSpace,
+)
+
+from ..errors import EnvConfigError, check_flag, check_span, check_whole
+
+__all__ = ["ACTION_SPACE", "CUSTOMER", "MISSED", "OBS_SPACE", "RoutingSettings", "usual_capacity"]
+
+CUSTOMER = (
+    "x", "y", "demand", "opens", "closes", "depot distance", "distance", "dx", "dy", "fits",
+)  # fmt: skip
+"""The features of a customer, in their order; see ``VehicleRouting``."""
+OBS_SPACE = ObsSpace(
+    entities={
+        "Vehicle": Entity([Position("x", "y"), "load", "busy", "parked", "asked"]),
+        "Depot": Entity([Position("x", "y"), "distance", "dx", "dy"]),
+        "Customer": Entity([Position("x", "y"), *CUSTOMER[2:]]),
+        "Day": Entity(["customers", "tours", "time", "to come"]),
+    }
+)
+ACTION_SPACE: dict[ActionName, ActionSpace] = {"Go": SelectEntityActionSpace()}
+
+MISSED = 2.0
+"""What a customer costs who is not served within the window."""
+MOST_CUSTOMERS, MOST_VEHICLES = 5000, 100
+_CAPACITIES = {10: 20, 20: 30, 50: 40, 100: 50}
+"""Kool, van Hoof and Welling, "Attention, learn to solve routing problems!", 2019."""
+
+
+def usual_capacity(customers: int) -> int:
+    """The capacity for so many customers: those of Kool et al., and straight lines between them."""
+    return round(float(np.interp(customers, list(_CAPACITIES), list(_CAPACITIES.values()))))
+
+
+@dataclass(frozen=True)
+class RoutingSettings:
+    """What ``VehicleRouting`` and ``VehicleRoutingRows`` share; ``check`` makes one.
+
+    Args:
+        customers: How many, from and to.
+        vehicles: How many, from and to.
+        capacity: Of a vehicle; 0: ``usual_capacity``.
+        windows: Whether customers must be served within a time window.
+        requests: The share of the customers that become known during the day.
+        day: How long it is, in travel times of one unit of distance.
+    """
+
+    customers: tuple[int, int]
+    vehicles: tuple[int, int]
+    capacity: int
+    windows: bool
+    requests: float
+    day: float
+
+    @classmethod
+    def check(
+        cls, customers: Any, vehicles: Any, capacity: Any, windows: Any, requests: Any, day: Any
+    ) -> RoutingSettings:
+        """The settings, or EnvConfigError; the arguments are those of ``VehicleRouting``."""
+        capacity = 0 if capacity is None else check_whole("capacity", capacity, 1, 1_000_000)
+        if 0 < capacity < 9:
+            raise EnvConfigError(
+                "a vehicle is too small for a customer",
+                expected="capacity >= 9, the largest demand",
+                received=capacity,
+            )
+        return cls(
+            customers=check_span("customers", customers, 1, MOST_CUSTOMERS),
+            vehicles=check_span("vehicles", vehicles, 1, MOST_VEHICLES),
+            capacity=capacity,
+            windows=check_flag("windows", windows),
+            requests=_number("requests", requests, 0.0, 1.0),
+            day=_number("day", day, 1e-3, 1e6),
+        )
+
+
+def _number(name: str, value: Any, least: float, most: float) -> float:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not good or not least <= value <= most:
+        raise EnvConfigError(
+            f"invalid parameter {name}",
+            expected=f"a number from {least:g} to {most:g}",
+            received=repr(value),
+        )
+    return float(value)

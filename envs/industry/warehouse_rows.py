@@ -1,0 +1,427 @@
+"""Warehouses for all rows at once: the game of ``warehouse.py``, compiled."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.environment import Environment
+from entity_env.rows.compiled import (
+    Actors,
+    CompiledGame,
+    CompiledRows,
+    Entities,
+    Field,
+    compiled,
+    random_int,
+)
+
+from .warehouse import CARRIED, CLAIMED, WAITING, Warehouse
+from .warehouse_rules import ACTION_SPACE, OBS_SPACE, WarehouseSettings
+
+__all__ = ["WarehouseRows"]
+
+
+class WarehouseRows(CompiledRows):
+    """R rows of warehouses, compiled; ``Warehouse`` says what the game is.
+
+    Args:
+        num_envs: The number of rows R.
+        seed: Seeds all rows.
+        copies: So many rows, one after the other, get the same orders, as long as they take the
+            same decisions.
+        threads: How many threads share the rows.
+        settings: The arguments of ``Warehouse``.
+
+    Raises:
+        EnvConfigError: Settings that ``Warehouse`` refuses.
+    """
+
+    environment: ClassVar[type[Environment]] = Warehouse
+
+    def __init__(
+        self, num_envs: int, seed: int = 0, *, copies: int = 1, threads: int = 1, **settings: Any
+    ) -> None:
+        own = Warehouse(**settings).settings
+        super().__init__(_game(own), num_envs, seed, threads=threads, copies=copies)
+        layout = own.layout
+        for name in ("ways", "next", "shelves", "stations", "chargers"):
+            self._fields[name][:] = getattr(layout, name)
+        self._fields["places"][:] = layout.cells
+        self._fields["shared"][:, np.concatenate([layout.stations, layout.chargers])] = 1
+
+
+def _game(own: WarehouseSettings) -> CompiledGame:
+    layout, robots, items = own.layout, own.robots[1], own.shelf_room
+    cells = len(layout.cells)
+    each = {
+        name: Field((robots,)) for name in ("cell", "goal", "task", "loaded", "battery", "charged")
+    }
+    return CompiledGame(
+        obs_space=OBS_SPACE,
+        action_space=ACTION_SPACE,
+        state={
+            # The layout, the same in all games.
+            "ways": Field((cells, cells)),
+            "next": Field((cells, 4)),
+            "places": Field((cells, 2)),
+            "shelves": Field(layout.shelves.shape),
+            "stations": Field(layout.stations.shape),
+            "chargers": Field(layout.chargers.shape),
+            "shared": Field((cells,)),
+            "robots": Field(least=1, most=robots),
+            **each,
+            "load": Field((robots, own.room)),
+            "want": Field((robots,)),
+            "ring": Field((robots,)),
+            "item": Field((items, 3)),
+            "shown": Field((items,)),
+            "num_shown": Field(least=0, most=items),
+            "order": Field((own.waiting, 3)),
+            "asked": Field(),
+            "tick": Field(),
+            "handed": Field(),
+            "orders": Field(dtype=np.float64),
+            "throughput": Field(dtype=np.float64),
+        },
+        settings={
+            "least_robots": own.robots[0],
+            "most_robots": robots,
+            "room": own.room,
+            "least_lines": own.lines[0],
+            "most_lines": own.lines[1],
+            "full": own.battery,
+            "charge": own.charge,
+            "ticks": own.ticks,
+            "longest": own.longest,
+        },
+        reset=reset,
+        step=step,
+        entities={
+            "Robot": Entities(robot_features, count="robots", most=robots),
+            "Item": Entities(item_features, count="num_shown", most=items),
+            "Station": Entities(
+                station_features, count=len(layout.stations), most=len(layout.stations)
+            ),
+            "Charger": Entities(
+                charger_features, count=len(layout.chargers), most=len(layout.chargers)
+            ),
+            "Clock": Entities(clock_features, count=1, most=1),
+        },
+        actions={
+            "Task": Actors(
+                "Robot", targets=("Item", "Station", "Charger"), when=is_asked, mask=tasks_of
+            )
+        },
+        metrics={"throughput": "throughput", "orders": "orders"},
+    )
+
+
+def reset(g: Any, game: int) -> None:
+    """Empty robots at stations and chargers, and new orders."""
+    count = random_int(g.random, game, g.least_robots, g.most_robots)
+    g.robots[game] = count
+    stations, chargers = g.stations.shape[1], g.chargers.shape[1]
+    for robot in range(count):
+        home = robot % (stations + chargers)
+        g.cell[game, robot] = (
+            g.stations[game, home] if home < stations else g.chargers[game, home - stations]
+        )
+        g.goal[game, robot] = g.task[game, robot] = g.charged[game, robot] = -1
+        g.loaded[game, robot] = 0
+        g.battery[game, robot] = g.full
+    for i in range(g.item.shape[1]):
+        g.item[game, i, 2] = 0
+    g.tick[game] = g.handed[game] = 0
+    g.orders[game] = 0.0
+    for order in range(g.order.shape[1]):
+        _new_order(g, game, order)
+    g.asked[game] = _who_is_asked(g, game)
+    _move_on(g, game)
+
+
+def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]:
+    """Give the robot its task, and go on until another one is asked."""
+    robot, before = g.asked[game], g.handed[game]
+    target = chosen[0] - g.robots[game]
+    if target < g.num_shown[game]:
+        item = g.shown[game, target]
+        g.item[game, item, 2] = CLAIMED
+        g.task[game, robot], g.goal[game, robot] = item, g.item[game, item, 0]
+    elif target < g.num_shown[game] + g.stations.shape[1]:
+        g.goal[game, robot] = g.stations[game, target - g.num_shown[game]]
+    else:
+        g.goal[game, robot] = g.chargers[game, target - g.num_shown[game] - g.stations.shape[1]]
+    _arrive(g, game, robot)
+    g.asked[game] = _who_is_asked(g, game)
+    _move_on(g, game)
+    return 0.1 * (g.handed[game] - before), g.tick[game] >= g.ticks
+
+
+def is_asked(g: Any, game: int, robot: int) -> bool:
+    """Whether it is this one."""
+    return bool(robot == g.asked[game])
+
+
+def tasks_of(g: Any, game: int, robot: int, allowed: npt.NDArray[np.bool_]) -> None:
+    """What the robot may do."""
+    shown, stations = g.num_shown[game], g.stations.shape[1]
+    some = False
+    for k in range(shown):
+        allowed[k] = _can_fetch(g, game, robot, g.shown[game, k])
+        some |= allowed[k]
+    for i in range(stations):
+        allowed[shown + i] = _carried_for(g, game, robot, i) > 0
+        some |= allowed[shown + i]
+    for i in range(g.chargers.shape[1]):
+        allowed[shown + stations + i] = _may_charge(g, game, robot, some)
+
+
+def robot_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
+    """Those of a robot."""
+    _place(g, game, g.cell[game, i], out)
+    out[2] = i == g.asked[game]
+    out[3], out[4] = g.loaded[game, i], g.room - g.loaded[game, i]
+    out[5] = g.battery[game, i] / g.full
+    goal = g.goal[game, i]
+    out[6] = g.ways[game, g.cell[game, i], goal] / 20 if goal >= 0 else 0.0
+
+
+def item_features(g: Any, game: int, k: int, out: npt.NDArray[np.float32]) -> None:
+    """Those of the k-th item that waits."""
+    i = g.shown[game, k]
+    cell, order = g.item[game, i, 0], g.item[game, i, 1]
+    station = g.order[game, order, 0]
+    asked = g.asked[game]
+    own = g.ways[game, g.cell[game, asked], cell] if asked >= 0 else 0
+    nearer = 0
+    for robot in range(g.robots[game]):
+        nearer += g.ways[game, g.cell[game, robot], cell] < own
+    _place(g, game, cell, out)
+    out[2] = own / 20
+    out[3] = g.ways[game, cell, g.stations[game, station]] / 20
+    out[4], out[5] = nearer / 10, g.order[game, order, 1] / 5
+    out[6] = (g.tick[game] - g.order[game, order, 2]) / 200
+    out[7] = asked >= 0 and _carried_for(g, game, asked, station) > 0
+
+
+def station_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
+    """Those of a station."""
+    cell, asked = g.stations[game, i], g.asked[game]
+    _place(g, game, cell, out)
+    out[2] = g.ways[game, g.cell[game, asked], cell] / 20 if asked >= 0 else 0.0
+    out[3] = _carried_for(g, game, asked, i) if asked >= 0 else 0
+
+
+def charger_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
+    """Those of a charger."""
+    cell, asked = g.chargers[game, i], g.asked[game]
+    _place(g, game, cell, out)
+    out[2] = g.ways[game, g.cell[game, asked], cell] / 20 if asked >= 0 else 0.0
+    taken = 0
+    for robot in range(g.robots[game]):
+        taken += g.goal[game, robot] == cell
+    out[3] = taken
+
+
+def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
+    """How late it is, and how much there is to do."""
+    out[0] = 1 - g.tick[game] / g.ticks
+    out[1], out[2] = g.num_shown[game] / 10, g.robots[game] / 10
+    out[3] = g.places.shape[1] / 100
+
+
+@compiled
+def _place(g: Any, game: int, cell: int, out: npt.NDArray[np.float32]) -> None:
+    out[0], out[1] = g.places[game, cell, 0] / 10, g.places[game, cell, 1] / 10
+
+
+@compiled
+def _new_order(g: Any, game: int, order: int) -> None:
+    lines = random_int(g.random, game, g.least_lines, g.most_lines)
+    g.order[game, order, 0] = random_int(g.random, game, 0, g.stations.shape[1] - 1)
+    g.order[game, order, 1], g.order[game, order, 2] = lines, g.tick[game]
+    for i in range(g.item.shape[1]):
+        if lines and g.item[game, i, 2] == 0:
+            shelf = random_int(g.random, game, 0, g.shelves.shape[1] - 1)
+            g.item[game, i, 0] = g.shelves[game, shelf]
+            g.item[game, i, 1], g.item[game, i, 2] = order, WAITING
+            lines -= 1
+
+
+@compiled
+def _carried_for(g: Any, game: int, robot: int, station: int) -> int:
+    """How many items a robot carries for a station."""
+    carried = 0
+    for k in range(g.loaded[game, robot]):
+        order = g.item[game, g.load[game, robot, k], 1]
+        carried += g.order[game, order, 0] == station
+    return carried
+
+
+@compiled
+def _can_fetch(g: Any, game: int, robot: int, item: int) -> bool:
+    if g.item[game, item, 2] != WAITING or g.loaded[game, robot] >= g.room:
+        return False
+    own = g.order[game, g.item[game, item, 1], 0]
+    stops = 0
+    for station in range(g.stations.shape[1]):
+        stops += station == own or _carried_for(g, game, robot, station) > 0
+    way = g.ways[game, g.cell[game, robot], g.item[game, item, 0]]
+    can: bool = g.battery[game, robot] >= way + (stops + 1) * g.longest
+    return can
+
+
+@compiled
+def _may_charge(g: Any, game: int, robot: int, has_other: bool) -> bool:
+    battery = g.battery[game, robot]
+    low = 2 * battery < g.full or (not has_other and battery < g.full)
+    may: bool = g.loaded[game, robot] == 0 and low
+    return may
+
+
+@compiled
+def _has_option(g: Any, game: int, robot: int) -> bool:
+    if g.loaded[game, robot] > 0:
+        return True
+    for item in range(g.item.shape[1]):
+        if _can_fetch(g, game, robot, item):
+            return True
+    may: bool = _may_charge(g, game, robot, False)
+    return may
+
+
+@compiled
+def _who_is_asked(g: Any, game: int) -> int:
+    """The first robot that has nothing to do and can do something, -1 if none; lists the items."""
+    shown = 0
+    for item in range(g.item.shape[1]):
+        if g.item[game, item, 2] == WAITING:
+            g.shown[game, shown] = item
+            shown += 1
+    g.num_shown[game] = shown
+    for robot in range(g.robots[game]):
+        if g.goal[game, robot] < 0 and _has_option(g, game, robot):
+            return robot
+    return -1
+
+
+@compiled
+def _move_on(g: Any, game: int) -> None:
+    while g.asked[game] < 0 and g.tick[game] < g.ticks:
+        g.tick[game] += 1
+        _drive(g, game)
+        for robot in range(g.robots[game]):
+            _arrive(g, game, robot)
+        g.asked[game] = _who_is_asked(g, game)
+    g.throughput[game] = g.handed[game] * 3600 / g.ticks
+
+
+@compiled
+def _drive(g: Any, game: int) -> None:
+    """One step of each robot that can."""
+    count = g.robots[game]
+    for robot in range(count):
+        g.want[game, robot] = -1
+        goal, here = g.goal[game, robot], g.cell[game, robot]
+        if goal >= 0 and goal != here:
+            best = -1
+            for k in range(4):
+                there = g.next[game, here, k]
+                if there >= 0 and (
+                    best < 0 or g.ways[game, there, goal] < g.ways[game, best, goal]
+                ):
+                    best = there
+            g.want[game, robot] = best
+    again = True
+    while again:
+        again = False
+        for robot in range(count):
+            want = g.want[game, robot]
+            if want >= 0 and (g.shared[game, want] or _who_is_in(g, game, want) < 0):
+                _step(g, game, robot, want)
+                again = True
+    for robot in range(count):
+        _move_ring(g, game, robot)
+
+
+@compiled
+def _who_is_in(g: Any, game: int, cell: int) -> int:
+    for robot in range(g.robots[game]):
+        if g.cell[game, robot] == cell:
+            return robot
+    return -1
+
+
+@compiled
+def _move_ring(g: Any, game: int, robot: int) -> None:
+    """Move all robots of a ring that wait for each other, if this one is in one."""
+    length, one = 0, robot
+    while g.want[game, one] >= 0 and length < g.robots[game]:
+        g.ring[game, length] = g.want[game, one]
+        length += 1
+        one = _who_is_in(g, game, g.want[game, one])
+        if one == robot:
+            break
+    if length == 0 or one != robot:
+        return
+    first = robot
+    for k in range(length):
+        # Whoever is in the cell has not moved yet: the ring is followed, not searched.
+        following = _who_is_in(g, game, g.ring[game, k])
+        _step(g, game, first, g.ring[game, k])
+        first = following
+
+
+@compiled
+def _step(g: Any, game: int, robot: int, cell: int) -> None:
+    g.cell[game, robot] = cell
+    g.battery[game, robot] -= 1
+    g.want[game, robot] = -1
+
+
+@compiled
+def _arrive(g: Any, game: int, robot: int) -> None:
+    """What happens at the goal."""
+    here, task = g.cell[game, robot], g.task[game, robot]
+    if g.goal[game, robot] != here:
+        return
+    if task >= 0:
+        g.load[game, robot, g.loaded[game, robot]] = task
+        g.loaded[game, robot] += 1
+        g.item[game, task, 2] = CARRIED
+    else:
+        station = -1
+        for i in range(g.stations.shape[1]):
+            if g.stations[game, i] == here:
+                station = i
+        if station < 0:
+            if g.charged[game, robot] < 0:
+                g.charged[game, robot] = g.tick[game] + g.charge
+            if g.tick[game] < g.charged[game, robot]:
+                return
+            g.battery[game, robot], g.charged[game, robot] = g.full, -1
+        else:
+            _hand_over(g, game, robot, station)
+    g.task[game, robot] = g.goal[game, robot] = -1
+
+
+@compiled
+def _hand_over(g: Any, game: int, robot: int, station: int) -> None:
+    kept = 0
+    for k in range(g.loaded[game, robot]):
+        item = g.load[game, robot, k]
+        order = g.item[game, item, 1]
+        if g.order[game, order, 0] != station:
+            g.load[game, robot, kept] = item
+            kept += 1
+            continue
+        g.item[game, item, 2] = 0
+        g.handed[game] += 1
+        g.order[game, order, 1] -= 1
+        if g.order[game, order, 1] == 0:
+            g.orders[game] += 1
+            _new_order(g, game, order)
+    g.loaded[game, robot] = kept

@@ -1,0 +1,213 @@
+"""What a warehouse may look like, and what is seen of it: layout, settings, spaces."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    Entity,
+    ObsSpace,
+    Position,
+    SelectEntityActionSpace,
+)
+
+from ..errors import EnvConfigError, check_span, check_whole
+
+__all__ = ["ACTION_SPACE", "FAR", "OBS_SPACE", "Layout", "WarehouseSettings", "make_layout"]
+
+OBS_SPACE = ObsSpace(
+    entities={
+        "Robot": Entity([Position("x", "y"), "asked", "carried", "room", "battery", "busy"]),
+        "Item": Entity(
+            [Position("x", "y"), "distance", "onward", "nearer", "order left", "age", "own order"]
+        ),
+        "Station": Entity([Position("x", "y"), "distance", "carried here"]),
+        "Charger": Entity([Position("x", "y"), "distance", "taken"]),
+        "Clock": Entity(["time", "items", "robots", "size"]),
+    }
+)
+ACTION_SPACE: dict[ActionName, ActionSpace] = {"Task": SelectEntityActionSpace()}
+
+FAR = 30_000
+"""Further than any way."""
+MOST_CELLS = 2_000
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Floors that robots drive on, and the ways between them.
+
+    Args:
+        width: Cells from left to right.
+        height: Cells from bottom to top.
+        cells: Of each floor cell, x and y. Shape: (cells, 2), int32.
+        next: The neighbours that one may drive to from each cell, -1 where there are fewer. Shape:
+            (cells, 4), int32.
+        shelves: The cells beside shelves, where items are picked. int32.
+        stations: Cells where items are handed over. int32.
+        chargers: Cells where batteries are charged. int32.
+        ways: The steps from each cell to each other one, ``FAR`` where there is no way. Shape:
+            (cells, cells), int32.
+    """
+
+    width: int
+    height: int
+    cells: npt.NDArray[np.int32]
+    next: npt.NDArray[np.int32]
+    shelves: npt.NDArray[np.int32]
+    stations: npt.NDArray[np.int32]
+    chargers: npt.NDArray[np.int32]
+    ways: npt.NDArray[np.int32]
+
+
+def make_layout(aisles: int, shelves: int, stations: int, chargers: int) -> Layout:
+    """Aisles from bottom to top between shelves, one way up and down by turns, and two ways across.
+
+    Args:
+        aisles: How many, at least 2: one way only would have no way back.
+        shelves: The length of an aisle in cells.
+        stations: Along the lower edge, from the left.
+        chargers: Along the upper edge, from the left.
+
+    Raises:
+        EnvConfigError: Stations or chargers for which there is no room, or too many cells.
+    """
+    width, height = 3 * aisles - 1, shelves + 4
+    if max(stations, chargers) > width:
+        raise EnvConfigError(
+            "there is no room for so many stations or chargers",
+            expected=f"at most {width} along an edge of {aisles} aisles",
+            received=f"{stations} stations, {chargers} chargers",
+        )
+    # Row 0 holds stations, row 1 and the one below the chargers are ways across.
+    floor = {(x, y) for x in range(width) for y in (1, height - 2)}
+    floor |= {(3 * i + (i % 2), y) for i in range(aisles) for y in range(2, height - 2)}
+    at = [(round((i + 0.5) * width / stations - 0.5), 0) for i in range(stations)]
+    up = [(round((i + 0.5) * width / chargers - 0.5), height - 1) for i in range(chargers)]
+    floor |= set(at) | set(up)
+    cells = sorted(floor, key=lambda cell: (cell[1], cell[0]))
+    if len(cells) > MOST_CELLS:
+        raise EnvConfigError(
+            "the warehouse is too large",
+            expected=f"at most {MOST_CELLS:,} cells",
+            received=f"{len(cells):,}",
+        )
+    number = {cell: i for i, cell in enumerate(cells)}
+    following = np.full((len(cells), 4), -1, np.int32)
+    beside = []
+    for i, (x, y) in enumerate(cells):
+        steps = [(1, 0), (-1, 0), (0, 1), (0, -1)]
+        if 2 <= y < height - 2:
+            beside.append(i)
+            steps = [(0, 1 if _aisle(x) % 2 == 0 else -1)]
+        for k, (dx, dy) in enumerate(steps):
+            there = (x + dx, y + dy)
+            if there not in number:
+                continue
+            # Into an aisle only at its beginning.
+            enters = 2 <= there[1] < height - 2 and y in (1, height - 2)
+            if enters and (dy > 0) != (_aisle(there[0]) % 2 == 0):
+                continue
+            following[i, k] = number[there]
+    return Layout(
+        width,
+        height,
+        np.array(cells, np.int32),
+        following,
+        np.array(beside, np.int32),
+        np.array([number[cell] for cell in at], np.int32),
+        np.array([number[cell] for cell in up], np.int32),
+        _ways(following),
+    )
+
+
+def _aisle(x: int) -> int:
+    return (x + 1) // 3
+
+
+def _ways(following: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The steps between all cells, by breadth-first search from each."""
+    count = len(following)
+    onward = [[int(there) for there in row if there >= 0] for row in following]
+    ways = np.full((count, count), FAR, np.int32)
+    for start in range(count):
+        ways[start, start] = 0
+        queue = deque([start])
+        while queue:
+            here = queue.popleft()
+            for there in onward[here]:
+                if ways[start, there] == FAR:
+                    ways[start, there] = ways[start, here] + 1
+                    queue.append(there)
+    return ways
+
+
+@dataclass(frozen=True)
+class WarehouseSettings:
+    """What ``Warehouse`` and ``WarehouseRows`` share; ``check`` makes one.
+
+    Args:
+        robots: How many, from and to.
+        layout: The floor.
+        room: Items that a robot carries.
+        waiting: Orders that wait at any time: a new one comes when one is complete.
+        lines: Items of an order, from and to.
+        battery: Steps with a full battery.
+        charge: Steps that charging takes.
+        ticks: The length of an episode; one step of a robot takes one.
+    """
+
+    robots: tuple[int, int]
+    layout: Layout
+    room: int
+    waiting: int
+    lines: tuple[int, int]
+    battery: int
+    charge: int
+    ticks: int
+
+    @property
+    def longest(self) -> int:
+        """The longest way, in steps."""
+        return int(self.layout.ways.max())
+
+    @property
+    def shelf_room(self) -> int:
+        """The most items that wait at once."""
+        return self.waiting * self.lines[1]
+
+    @classmethod
+    def check(cls, **given: Any) -> WarehouseSettings:
+        """The settings, or EnvConfigError; the arguments are those of ``Warehouse``."""
+        layout = make_layout(
+            check_whole("aisles", given["aisles"], 2, 100),
+            check_whole("shelves", given["shelves"], 1, 200),
+            check_whole("stations", given["stations"], 1, 100),
+            check_whole("chargers", given["chargers"], 1, 100),
+        )
+        settings = cls(
+            robots=check_span("robots", given["robots"], 1, 200),
+            layout=layout,
+            room=check_whole("room", given["room"], 1, 20),
+            waiting=check_whole("waiting", given["waiting"], 1, 500),
+            lines=check_span("lines", given["lines"], 1, 20),
+            battery=check_whole("battery", given["battery"], 1, 1_000_000),
+            charge=check_whole("charge", given["charge"], 1, 1_000_000),
+            ticks=check_whole("ticks", given["ticks"], 1, 10_000_000),
+        )
+        longest = settings.longest
+        least = (settings.room + 2) * longest
+        if settings.battery < least:
+            raise EnvConfigError(
+                "a battery does not last for a full load and the way to a charger",
+                expected=f"battery >= {least}, the longest way for each item and two more",
+                received=settings.battery,
+            )
+        return settings

@@ -1,0 +1,80 @@
+"""Kuhn poker: three cards, one bet, and yet one must bluff."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action, CategoricalAction
+from entity_env.observation import Observation
+
+from .poker import PokerGame, bets_seen
+from .poker_rules import ACTIONS, CALL, RAISE, InfoState, PokerRules
+
+__all__ = ["KUHN", "BalancedPlayer", "KuhnPoker", "equilibrium"]
+
+KUHN = PokerRules(ranks=3, suits=1, bets=(1,), raises=1)
+
+
+class KuhnPoker(PokerGame):
+    """Two players get one of the cards jack, queen, king, and may bet one chip.
+
+    Entities:
+        A ``Player`` [in_pot, to_call], who looks, with the id "me": the chips that it has put in,
+        and those that calling costs. A ``Card`` [public, rank], its own: public is 0, rank 0 for
+        the jack, 1 for the queen, 2 for the king. A ``Bet`` [round, number, own, action] for each
+        thing that has been done: round 0, its number in it, 1 for one's own, and which it was.
+    Actions:
+        ``Bet``: Fold, Call, which is a check where nobody has bet, or Raise.
+    Reward:
+        The chips won or lost, when the hand is over: 1 or 2.
+    End:
+        After two or three actions. The last observations have the metric ``win``: 1.0 or 0.0.
+    Randomness:
+        The cards.
+    Source:
+        H. W. Kuhn, A simplified two-person poker, 1950. Perfect players win -1/18 chips a hand
+        where they begin.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(KUHN, "JQK")
+
+
+def equilibrium(state: InfoState, bluff: float = 1 / 3) -> npt.NDArray[np.float64]:
+    """A perfect player (Kuhn 1950): the probabilities of Fold, Call and Raise.
+
+    Args:
+        state: What the player knows.
+        bluff: How often the one who begins bets with a jack, 0 to 1/3.
+    """
+    jack, queen, king = (state.card == rank for rank in range(3))
+    (done,) = state.bets
+    if done == ():
+        raising = bluff * jack + 3 * bluff * king
+    elif done == (CALL,):
+        raising = jack / 3 + king
+    else:  # a bet, to call or to fold
+        calling = king + queen * (1 / 3 if done == (RAISE,) else bluff + 1 / 3)
+        return np.array([1 - calling, calling, 0.0])
+    return np.array([0.0, 1 - raising, raising])
+
+
+class BalancedPlayer:
+    """Plays ``equilibrium``: a function from an observation to actions.
+
+    Args:
+        seed: Seeds what it draws.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Restart what it draws."""
+        self._rng = np.random.default_rng(seed)
+
+    def __call__(self, observation: Observation) -> dict[str, Action]:
+        """What to do."""
+        chosen = self._rng.choice(len(ACTIONS), p=equilibrium(bets_seen(observation)))
+        return {"Bet": CategoricalAction(["me"], np.array([chosen]), ACTIONS)}

@@ -1,0 +1,78 @@
+"""Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from ppo_trainer.algorithms.advantage import estimate
+from ppo_trainer.algorithms.algorithm import Scale
+from ppo_trainer.algorithms.losses import minibatch_scale, normalized, ppo_losses
+from ppo_trainer.algorithms.schedule import scheduled
+from ppo_trainer.config import PPOConfig
+from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.trajectories import Trajectories
+from ragged_net import NetOutput
+
+__all__ = ["PPO"]
+
+
+@dataclass(frozen=True)
+class PPO:
+    """The ``Algorithm`` that clips how far a minibatch can move the policy.
+
+    Args:
+        config: Its settings.
+    """
+
+    config: PPOConfig
+
+    def estimate(self, trajectories: Trajectories) -> Rollout:
+        """Return the decisions with advantages and returns, as ``Algorithm`` has it."""
+        return estimate(trajectories, self.config)
+
+    def coefficients(self, progress: float) -> dict[str, float]:
+        """Return the coefficient of each term, 0 for what is only logged."""
+        return {
+            "loss/policy": 1.0,
+            "policy/entropy": -self._entropy_coef(progress),
+            "loss/value": self.config.value_coef,
+            "policy/kl": 0.0,
+            "policy/clip_fraction": 0.0,
+        }
+
+    def logged(self, progress: float) -> dict[str, float]:
+        """Return the weight of the entropy bonus, which a schedule may change."""
+        return {"policy/entropy_coef": self._entropy_coef(progress)}
+
+    def scale(self, minibatch: Rollout) -> Scale:
+        """Return the number of frames, and the total weight of actors."""
+        return minibatch_scale(minibatch, self.config)
+
+    def prepare(self, minibatch: Rollout) -> Rollout:
+        """Return the minibatch with normalised advantages, unless the settings say otherwise."""
+        if not self.config.normalize_advantages:
+            return minibatch
+        return replace(minibatch, advantages=normalized(minibatch, self.config.least_deviation))
+
+    def losses(
+        self, output: NetOutput, part: Rollout, scale: Scale, value_std: Tensor | None
+    ) -> dict[str, Tensor]:
+        """Return the terms of ``coefficients``. A new term of the loss is one more entry of each.
+
+        On the CPU one kernel measures all of them and their gradients (``loss_kernel.py``).
+        """
+        return ppo_losses(output, part, scale, self.config, value_std)
+
+    def stops(self, numbers: Mapping[str, Tensor]) -> bool:
+        """Return whether the policy has moved further than ``target_kl``.
+
+        Where that is set, a GPU is waited for in each gradient step.
+        """
+        target = self.config.target_kl
+        return bool(target and float(numbers["policy/kl"]) > target)
+
+    def _entropy_coef(self, progress: float) -> float:
+        return scheduled(self.config.entropy_coef, self.config.entropy_schedule, progress)

@@ -1,0 +1,11 @@
+"""Write a run's network for other runtimes: ``python -m ppo_trainer.export <run> policy.onnx``."""
+
+from __future__ import annotations
+
+from ppo_trainer.play.export import Exported, export_run, main
+from ppo_trainer.settings.commands import run_main
+
+__all__ = ["Exported", "export_run", "main"]
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,172 @@
+"""One update: several passes over a rollout in minibatches of whole frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from ppo_trainer.algorithms.algorithm import Algorithm
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.experience.collect import autocast
+from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.tensors import values_of
+from ppo_trainer.learner.optimizers import (
+    Optimizers,
+    forget_gradients,
+    set_learning_rates,
+    step,
+)
+from ppo_trainer.learner.step_metrics import StepMetrics
+from ppo_trainer.reporting.stopwatch import Stopwatch
+from ragged_net import NetOutput, RaggedNet
+
+__all__ = ["add_gradients", "minibatch_numbers", "select_minibatch", "update"]
+
+
+def update(
+    algorithm: Algorithm,
+    net: RaggedNet,
+    optimizers: Optimizers,
+    rollout: Rollout,
+    config: TrainConfig,
+    progress: float,
+    generator: torch.Generator,
+    clock: Stopwatch,
+) -> dict[str, float]:
+    """Improve the network on a rollout.
+
+    Args:
+        algorithm: What to minimise.
+        net: Changed in place; its input statistics are not.
+        optimizers: Changed in place.
+        rollout: All on the network's device.
+        config: Settings.
+        progress: The part of the run that is over, 0 to 1, for the schedules.
+        generator: Shuffles the frames; on the CPU.
+        clock: Times the phases.
+
+    Returns:
+        Means over the gradient steps, by name.
+
+    Raises:
+        NonFiniteError: A loss or a gradient is NaN or infinite; the network is as it was before
+            that gradient step.
+    """
+    set_learning_rates(optimizers, config, progress)
+    coefficients = algorithm.coefficients(progress)
+    metrics, stopped = StepMetrics(rollout.values.device), False
+    net.update_value_norm(rollout.returns)
+    for numbers in minibatch_numbers(rollout, config, generator):
+        with clock("gather"):
+            minibatch = select_minibatch(rollout, numbers)
+        forget_gradients(optimizers)
+        metrics.begin()
+        measured = add_gradients(algorithm, net, minibatch, config, coefficients, clock)
+        metrics.add(measured, torch.stack(list(measured.values())))
+        if algorithm.stops(measured):
+            stopped = True
+            break
+        with clock("optimizer"):
+            step(net, optimizers, config.ppo.max_grad_norm, metrics)
+    steps = metrics.read()
+    means = {
+        name: sum(step[name] for step in steps if name in step) / sum(name in s for s in steps)
+        for name in sorted({name for step in steps for name in step})
+    }
+    return (
+        means
+        | {
+            "policy/stopped": float(stopped),
+            "optim/gradient_steps": float(sum("optim/grad_norm" in step for step in steps)),
+            "optim/lr": optimizers.policy.param_groups[0]["lr"],
+        }
+        | algorithm.logged(progress)
+    )
+
+
+def minibatch_numbers(
+    rollout: Rollout, config: TrainConfig, generator: torch.Generator
+) -> Iterator[Tensor]:
+    """Yield shuffled frame numbers in parts of nearly equal size, at most ``minibatch_size``.
+
+    With a memory, these are shuffled sequence numbers in as many parts, of about as many frames.
+    """
+    frames = len(rollout)
+    parts = -(-frames // config.ppo.minibatch_size)
+    for _ in range(config.ppo.epochs):
+        if rollout.sequences is None:
+            yield from torch.randperm(frames, generator=generator).tensor_split(parts)
+        else:
+            yield from rollout.sequences.minibatches(parts, generator)
+
+
+def select_minibatch(rollout: Rollout, numbers: Tensor) -> Rollout:
+    """Return the frames, or the sequences where there are any, of these numbers. Shape: (K,)."""
+    if rollout.sequences is None:
+        return rollout.select(numbers)
+    return rollout.select_sequences(numbers)
+
+
+def add_gradients(
+    algorithm: Algorithm,
+    net: RaggedNet,
+    minibatch: Rollout,
+    config: TrainConfig,
+    coefficients: Mapping[str, float],
+    clock: Stopwatch,
+) -> dict[str, Tensor]:
+    """Add the gradients of a minibatch to those of the network, one micro-batch at a time.
+
+    Returns:
+        What ``algorithm.losses`` measures, of the whole minibatch, without gradients.
+    """
+    # Both look at the whole minibatch, so that splitting it changes nothing.
+    scale = algorithm.scale(minibatch)
+    minibatch = algorithm.prepare(minibatch)
+    measured: dict[str, Tensor] = {}
+    for part in _micro_batches(minibatch, config.ppo.microbatch_size):
+        with clock("forward"):
+            with autocast(minibatch.values.device, config):
+                output = _evaluate(net, part)
+            losses = algorithm.losses(output, part, scale, net.value_std)
+            loss = sum(losses[name] * coef for name, coef in coefficients.items() if coef)
+        with clock("backward"):
+            loss.backward()  # type: ignore[union-attr]
+        for name, number in losses.items():
+            own = number.detach()
+            measured[name] = measured[name] + own if name in measured else own
+    return measured
+
+
+def _micro_batches(minibatch: Rollout, size: int) -> Iterator[Rollout]:
+    """Yield parts of ``size`` frames, or with 0 the whole.
+
+    Sequences stay whole, so that one that is longer makes a larger micro-batch.
+    """
+    if not 0 < size < len(minibatch):
+        yield minibatch
+        return
+    if minibatch.sequences is None:
+        every = iter(torch.split(torch.arange(len(minibatch)), size))
+    else:
+        every = minibatch.sequences.within(size)
+    for numbers in every:
+        yield select_minibatch(minibatch, numbers)
+
+
+def _evaluate(net: RaggedNet, part: Rollout) -> NetOutput:
+    """What the network says now about what was chosen."""
+    given, sequences = values_of(part.chosen), part.sequences
+    if sequences is None:
+        output: NetOutput = net(part.batch, given=given, trusted=True)
+    else:
+        output = net(
+            part.batch,
+            memory=sequences.states,
+            sequences=sequences.lengths,
+            given=given,
+            trusted=True,
+        )
+    return output

@@ -1,0 +1,47 @@
+"""How likely each opponent of a pool is: evenly, by recency, or by how hard it is to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["after_win", "probabilities"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def probabilities(choose: str, qualities: Sequence[float]) -> Floats:
+    """The probability of each opponent, the oldest one first. Shape: (N,).
+
+    Args:
+        choose: ``uniform``; ``recent``: each half as likely as the next one; ``quality``: the
+            softmax of the scores.
+        qualities: Their quality scores. Shape: (N,).
+    """
+    scores = np.asarray(qualities, np.float64)
+    if choose == "uniform":
+        logits = np.zeros(len(scores))
+    elif choose == "recent":
+        logits = np.log(2.0) * np.arange(len(scores))
+    else:
+        logits = scores
+    weights = np.exp(logits - logits.max(initial=-np.inf))
+    own: Floats = weights / weights.sum()
+    return own
+
+
+def after_win(quality: float, step: float, count: int, probability: float) -> float:
+    """The quality score of an opponent after it was beaten: ``q - step / (N p)``.
+
+    A loss leaves it as it is. Dividing by the probability makes up for how seldom an opponent is
+    drawn. Berner et al. 2019, arXiv:1912.06680, appendix N, with step 0.01.
+
+    Args:
+        quality: Its score q before.
+        step: How much a win takes.
+        count: The number N of opponents.
+        probability: The probability p with which it was drawn.
+    """
+    return quality - step / (count * probability)

@@ -1,0 +1,79 @@
+"""Which rows are in a game, and which games are over, as far as rows can tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env import VecObs
+from entity_env.errors import DAMAGES, StateError
+
+__all__ = ["GameTracker"]
+
+Bools = npt.NDArray[np.bool_]
+
+
+class GameTracker:
+    """Follows games whose seats are consecutive rows, by who is asked and who is done.
+
+    A game counts as over when all who have decided in it are out: nobody's decision is open then,
+    so that anybody may play its seats from there on. Nearly always that is the end of the game; in
+    one in which all who have acted can be out for a while, and come back, it may be earlier.
+
+    Args:
+        num_rows: The number of rows R.
+        seats: The seats S of each game.
+
+    Attributes:
+        inside: Whether the row has decided in its episode. Shape: (R,), bool.
+        steps: The steps of each game. Shape: (G,), int64.
+    """
+
+    def __init__(self, num_rows: int, seats: int) -> None:
+        self.seats = seats
+        self.inside = np.zeros(num_rows, np.bool_)
+        self.steps = np.zeros(num_rows // seats, np.int64)
+
+    def begin(self, obs: VecObs) -> None:
+        """All games begin."""
+        self.inside[:] = False
+        self.steps[:] = 0
+        self.inside[obs.rows] = True
+
+    def follow(self, obs: VecObs) -> npt.NDArray[np.int64]:
+        """The games that are over with this observation, ascending; their first frames are in it.
+
+        Shape: (K,).
+        """
+        self.steps += 1
+        over = np.zeros(0, np.int64)
+        if obs.done.any():
+            was = self.inside.reshape(-1, self.seats).any(axis=1)
+            self.inside &= ~obs.done
+            left = self.inside.reshape(-1, self.seats).any(axis=1)
+            over = np.flatnonzero(was & ~left)
+            self.steps[over] = 0
+        self.inside[obs.rows] = True
+        return over
+
+    def get_state(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"inside": np.flatnonzero(self.inside).tolist(), "steps": self.steps.tolist()}
+
+    def set_state(self, state: Any) -> None:
+        """Go back to what ``get_state`` returned.
+
+        Raises:
+            StateError: It is something else.
+        """
+        try:
+            inside = np.zeros_like(self.inside)
+            inside[np.array(state["inside"], np.int64)] = True
+            steps = np.array(state["steps"], np.int64)
+            if steps.shape != self.steps.shape:
+                raise ValueError(f"{len(steps)} games")
+        except DAMAGES as error:
+            raise StateError(f"the saved state of the games is damaged: {error}") from error
+        self.inside, self.steps = inside, steps

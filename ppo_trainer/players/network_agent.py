@@ -1,0 +1,136 @@
+"""A network as an agent: many rows as one batch, without gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from entity_env import VecObs
+from entity_env.agent import SpacedAgent
+from entity_env.batching.ragged import ActionBuffer
+from entity_env.errors import DAMAGES, StateError
+from ppo_trainer.errors import RunFolderError
+from ppo_trainer.experience.collect import autocast, check_output
+from ppo_trainer.experience.row_memory import RowMemory
+from ppo_trainer.experience.tensors import to_actions, to_batch
+from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.runs.load_run import load_net
+from ragged_net import RaggedNet
+from ragged_net.config import check_sharpness
+
+__all__ = ["NetworkAgent"]
+
+
+class NetworkAgent(SpacedAgent):
+    """Plays with a network as it is at the time: one that is being trained plays as it learns.
+
+    Args:
+        net: The network.
+        seed: Seeds what it draws.
+        greedy: Take the likeliest choice instead of drawing.
+        temperature: Divides the logits before anything is drawn.
+        top_k: Draw among so many of the likeliest choices only; 0 for all of them.
+        precision: As ``TrainConfig.precision``.
+        generator: What it draws from, in the place of ``seed``; on the network's device.
+    """
+
+    def __init__(
+        self,
+        net: RaggedNet,
+        *,
+        seed: int = 0,
+        greedy: bool = False,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        precision: Literal["float32", "bfloat16"] = "float32",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        check_sharpness(temperature, top_k)
+        super().__init__(net.obs_space, net.action_space)
+        self.net, self.greedy, self.precision = net, greedy, precision
+        self.temperature, self.top_k = temperature, top_k
+        self._device = next(net.parameters()).device
+        if generator is None:
+            generator = torch.Generator(self._device).manual_seed(seed)
+        self._generator = generator
+        self._memory: RowMemory | None = None
+
+    @classmethod
+    @usual_torch()
+    def of_run(
+        cls, run: str | Path, *, seed: int = 0, greedy: bool = False, device: str = "auto"
+    ) -> NetworkAgent:
+        """The network of a run's newest checkpoint; ``<run>/best`` means its best one.
+
+        Raises:
+            RunFolderError: No run folder, or an old one that does not know its spaces.
+            CheckpointError: No checkpoint, or a damaged one.
+        """
+        loaded = load_net(run, device)
+        if loaded is None:
+            raise RunFolderError(
+                f"the run {str(run)!r} has no spaces.json: nobody knows what its network reads",
+                expected="a run of this version; any resume writes the file",
+            )
+        return cls(loaded.net, seed=seed, greedy=greedy, precision=loaded.config.precision)
+
+    def seed(self, seed: int) -> None:
+        """Restart what it draws."""
+        self._generator.manual_seed(seed)
+
+    @torch.no_grad()
+    def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
+        """Act in the rows that are asked; what is remembered belongs to the rows."""
+        if self._memory is None:
+            self._memory = RowMemory(self.net, len(obs))
+        memory = self._memory
+        memory.cut(obs.done)
+        if not obs.num_frames:
+            return {}
+        with autocast(self._device, self.precision):
+            output = self.net(
+                to_batch(obs, self._device),
+                memory=memory.of(obs.rows),
+                generator=self._generator,
+                greedy=self.greedy,
+                temperature=self.temperature,
+                top_k=self.top_k,
+            )
+        memory.keep(obs.rows, output)
+        return to_actions(check_output(output))
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._memory = None
+
+    def get_state(self) -> dict[str, Any]:
+        """What it will draw and what it remembers, as JSON values."""
+        states: Tensor | None = None if self._memory is None else self._memory.states
+        return {
+            "generator": bytes(self._generator.get_state().tolist()).hex(),
+            "rows": 0 if states is None else len(states),
+            "memory": None if states is None else states.tolist(),
+        }
+
+    def set_state(self, state: Any) -> None:
+        """Go on from what ``get_state`` returned.
+
+        Raises:
+            StateError: It is something else.
+        """
+        try:
+            drawn = torch.tensor(list(bytes.fromhex(state["generator"])), dtype=torch.uint8)
+            self._generator.set_state(drawn)
+            self._memory = None
+            if state["memory"] is not None:
+                self._memory = RowMemory(self.net, int(state["rows"]))
+                kept = torch.tensor(state["memory"], dtype=torch.float32)
+                if self._memory.states is None or kept.shape != self._memory.states.shape:
+                    raise ValueError("the memory is that of another network")
+                self._memory.states = kept.to(self._device)
+        except (*DAMAGES, RuntimeError) as error:
+            raise StateError(f"the saved state of an agent is damaged: {error}") from error

@@ -1,0 +1,356 @@
+"""Rows of which opponents play some: outside only the learner's decisions are to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env import VecEnv, VecObs
+from entity_env.agent import Agent, RandomAgent
+from entity_env.batching.action_checks import check_actions
+from entity_env.batching.ragged import ActionBuffer, cat
+from entity_env.batching.vec_obs import all_rows
+from entity_env.errors import DAMAGES, EntityEnvError, SeatError, SettingError, StateError, shorten
+from entity_env.recording.records import select_frames
+from entity_env.wrappers.vec_wrapper import VecWrapper, act_checked
+from ppo_trainer.players.game_tracker import GameTracker
+from ppo_trainer.players.network_agent import NetworkAgent
+
+__all__ = ["Lineup", "Matchmaker", "OpponentRows", "check_sides"]
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """Who plays a game.
+
+    Args:
+        opponent: The name of who plays against the learner; None where the learner plays every
+            seat.
+        side: The number of the side that the learner plays.
+    """
+
+    opponent: str | None = None
+    side: int = 0
+
+
+class Matchmaker(Protocol):
+    """Draws who plays, and hears how it ended."""
+
+    def draw(self, game: int) -> Lineup:
+        """Who plays the game of this number, which begins."""
+
+    def agent(self, name: str) -> Agent:
+        """The opponent of a name that ``draw`` has returned."""
+
+    def ended(self, lineup: Lineup, score: float) -> None:
+        """A game of the learner has ended: 1 for a win, 0.5 for a draw, 0 for a loss."""
+
+    def shown_name(self, name: str) -> str:
+        """What metrics call an opponent."""
+
+
+class OpponentRows(VecWrapper):
+    """Passes on the learner's rows only; agents play the others, one batch for each agent.
+
+    ``VecObs.rows`` names no row of an opponent, whose reward is 0, who is never done and has no
+    metrics: nothing of opponents can reach a rollout buffer. Rewards that a learner's row gets
+    while opponents move arrive in the steps in which they are paid. Who plays which row is drawn
+    anew when a game begins (``GameTracker`` says when that is). The learner's episodes against an
+    opponent have a metric ``win_vs_<name>``: the game's own ``win`` or, where it has none, 1, 0.5
+    or 0 for a positive, no, or a negative return.
+
+    Args:
+        env: The rows of games; the seats of a game are consecutive rows.
+        sides: The seats of each side: a team, or a seat alone. The learner plays one of them.
+        matchmaker: Draws who plays.
+    """
+
+    def __init__(self, env: VecEnv, sides: Sequence[Sequence[int]], matchmaker: Matchmaker) -> None:
+        super().__init__(env)
+        seats = check_sides(sides)
+        if len(env) % seats:
+            raise SettingError(
+                f"{len(env)} rows are no whole games of {seats} seats",
+                expected=f"a multiple of {seats}",
+                received=len(env),
+            )
+        self._sides = [np.array(side, np.int64) for side in sides]
+        self._matchmaker = matchmaker
+        self._games = GameTracker(len(env), seats)
+        self._lineups = [Lineup()] * (len(env) // seats)
+        self._is_learner = np.ones(len(env), np.bool_)
+        self._player = np.zeros(len(env), np.int64)  # 0 the learner, i + 1 the i-th of ``_names``
+        self._names: list[str] = []
+        self._left: dict[str, Bools] = {}  # rows of an agent's past episodes, to be forgotten
+        self._scores = np.zeros((2, len(self._lineups)))  # sum and number in each running game
+
+    @property
+    def lineups(self) -> list[Lineup]:
+        """Who plays each game."""
+        return list(self._lineups)
+
+    @property
+    def is_learner(self) -> Bools:
+        """Whether the learner plays the row. Shape: (R,)."""
+        return self._is_learner.copy()
+
+    def _check(
+        self, actions: Mapping[str, ActionBuffer], obs: VecObs
+    ) -> Mapping[str, ActionBuffer]:
+        return VecEnv._check(self, actions, obs)
+
+    def _reset(self, seed: int | None) -> VecObs:
+        self._inner = self.env.reset(seed)
+        for name in {lineup.opponent for lineup in self._lineups} - {None}:
+            self._matchmaker.agent(str(name)).reset()
+        self._names, self._left = [], {}
+        self._games.begin(self._inner)
+        self._scores[:] = 0.0
+        self._draw(range(len(self._lineups)))
+        return self._asked(self._inner)
+
+    def _act(self, chosen: Mapping[str, ActionBuffer]) -> VecObs:
+        assert self._inner is not None
+        actions = self._all_actions(self._inner, chosen)
+        inner = self._inner = act_checked(self.env, actions, self._inner)
+        shown = inner if self._is_learner.all() else self._of_learner(inner)
+        over = self._games.follow(inner)
+        if inner.done.any():
+            for left in self._left.values():
+                left |= inner.done
+            shown = self._scored(shown)
+        if len(over):
+            for game in over.tolist():
+                total, count = self._scores[:, game]
+                if count:
+                    self._matchmaker.ended(self._lineups[game], total / count)
+            self._scores[:, over] = 0.0
+            self._draw(over.tolist())
+        return self._asked(shown)
+
+    def _all_actions(
+        self, obs: VecObs, chosen: Mapping[str, ActionBuffer]
+    ) -> Mapping[str, ActionBuffer]:
+        """The learner's actions, and those of all opponents that are asked."""
+        players = self._player[obs.rows]
+        if not players.any():
+            return chosen
+        places, parts = [np.flatnonzero(players == 0)], [chosen]
+        for number, name in enumerate(self._names, start=1):
+            own = np.flatnonzero(players == number)
+            if len(own):
+                places.append(own)
+                parts.append(self._opponent(name, obs, own))
+        order = np.argsort(np.concatenate(places))
+        filled = [part for part, own in zip(parts, places, strict=True) if len(own)]
+        return {
+            name: _in_order([part[name] for part in filled], order) for name in obs.action_masks
+        }
+
+    def _opponent(self, name: str, obs: VecObs, places: Ints) -> Mapping[str, ActionBuffer]:
+        agent = self._matchmaker.agent(name)
+        ended = self._left[name]
+        shown = _frames(obs, places)
+        shown = replace(
+            shown,
+            rows=obs.rows[places],
+            reward=np.zeros(len(self), np.float32),
+            done=ended.copy(),
+            truncated=np.zeros(len(self), np.bool_),
+        )
+        ended[:] = False
+        try:
+            answers = agent.act_rows(shown)
+            if isinstance(agent, NetworkAgent | RandomAgent):
+                return answers
+            return check_actions(answers, shown, self.action_space())
+        except EntityEnvError as error:
+            who = f"opponent {name!r}"
+            error.where = f"{who}, {error.where}" if error.where else who
+            raise
+        except Exception as error:
+            raise SettingError(
+                f"the opponent {name!r} has failed: {type(error).__name__}: {error}"
+            ) from error
+
+    def _of_learner(self, obs: VecObs) -> VecObs:
+        """Rewards, ends and metrics of the learner's rows alone; frames are left as they are."""
+        own = self._is_learner
+        final = obs.final
+        if final is not None:
+            kept = np.flatnonzero(own[obs.truncated])
+            final = _frames(final, kept) if len(kept) else None
+        done = obs.done & own
+        metrics = {}
+        if done.any():
+            columns = {name: np.where(own, column, np.nan) for name, column in obs.metrics.items()}
+            metrics = {n: column for n, column in columns.items() if not np.isnan(column).all()}
+        return replace(
+            obs,
+            reward=np.where(own, obs.reward, np.float32(0.0)),
+            done=done,
+            truncated=obs.truncated & own,
+            metrics=metrics,
+            final=final,
+        )
+
+    def _scored(self, obs: VecObs) -> VecObs:
+        """Adds the metrics of who was met, to what has ended."""
+        rows = np.flatnonzero(obs.done)
+        added: dict[str, npt.NDArray[np.float64]] = {}
+        for row in rows.tolist():
+            game = row // self._games.seats
+            opponent = self._lineups[game].opponent
+            if opponent is None:
+                continue
+            score = _score(obs.metrics, row)
+            self._scores[:, game] += score, 1.0
+            name = f"win_vs_{self._matchmaker.shown_name(opponent)}"
+            added.setdefault(name, np.full(len(self), np.nan))[row] = score
+        return replace(obs, metrics={**obs.metrics, **added}) if added else obs
+
+    def _asked(self, obs: VecObs) -> VecObs:
+        """The frames of the learner's rows."""
+        mine = self._is_learner[obs.rows]
+        if mine.all():
+            return obs
+        places = np.flatnonzero(mine)
+        shown = _frames(obs, places)
+        return replace(
+            obs,
+            features=shown.features,
+            action_masks=shown.action_masks,
+            global_features=shown.global_features,
+            visible=shown.visible,
+            rows=obs.rows[places],
+        )
+
+    def _draw(self, games: Any) -> None:
+        """Begin games: draw who plays them."""
+        seats = self._games.seats
+        for game in games:
+            self._seat(game, self._matchmaker.draw(game))
+        rows = (np.array(list(games))[:, None] * seats + np.arange(seats)).ravel()
+        for number, name in enumerate(self._names, start=1):
+            left = self._left.setdefault(name, np.zeros(len(self), np.bool_))
+            left[rows[self._player[rows] == number]] = True
+
+    def _seat(self, game: int, lineup: Lineup) -> None:
+        """Write who plays a game into the table of rows."""
+        seats = self._games.seats
+        if not 0 <= lineup.side < len(self._sides):
+            raise SeatError(
+                f"there is no side {lineup.side} for the learner",
+                expected=f"a number below {len(self._sides)}",
+            )
+        self._lineups[game] = lineup
+        rows = slice(game * seats, (game + 1) * seats)
+        if lineup.opponent is None:
+            self._player[rows], self._is_learner[rows] = 0, True
+            return
+        if lineup.opponent not in self._names:
+            playing = {own.opponent for own in self._lineups}
+            free = [i for i, name in enumerate(self._names) if name not in playing]
+            if free:
+                self._left.pop(self._names[free[0]], None)
+                self._names[free[0]] = lineup.opponent
+            else:
+                self._names.append(lineup.opponent)
+        self._player[rows] = self._names.index(lineup.opponent) + 1
+        self._player[game * seats + self._sides[lineup.side]] = 0
+        self._is_learner[rows] = self._player[rows] == 0
+
+    def _get_state(self) -> list[Any]:
+        rows = self.env.get_state()
+        own = {
+            "games": self._games.get_state(),
+            "lineups": [[lineup.opponent, lineup.side] for lineup in self._lineups],
+            "names": self._names,
+            "left": [np.flatnonzero(self._left[name]).tolist() for name in self._names],
+            "scores": self._scores.tolist(),
+        }
+        return [{"row": row, **({} if i else {"opponents": own})} for i, row in enumerate(rows)]
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        try:
+            own = state[0]["opponents"]
+            lineups = [Lineup(name, int(side)) for name, side in own["lineups"]]
+            names, rows = [str(name) for name in own["names"]], [saved["row"] for saved in state]
+            scores = np.array(own["scores"], np.float64)
+            left = {name: np.zeros(len(self), np.bool_) for name in names}
+            for name, ended in zip(names, own["left"], strict=True):
+                left[name][np.array(ended, np.int64)] = True
+            if len(lineups) != len(self._lineups) or scores.shape != self._scores.shape:
+                raise ValueError(f"{len(lineups)} games")
+            self._games.set_state(own["games"])
+        except DAMAGES as error:
+            raise StateError(
+                f"the saved opponents are damaged: {type(error).__name__}: {error}",
+                received=shorten(state),
+            ) from error
+        self._names, self._left, self._scores = names, left, scores
+        for game, lineup in enumerate(lineups):
+            self._seat(game, lineup)
+        self._inner = self.env.set_state(rows)
+        return self._asked(self._inner)
+
+
+def check_sides(sides: Sequence[Sequence[int]]) -> int:
+    """The number of seats.
+
+    Raises:
+        SeatError: There are fewer than two sides, or a seat is in none of them, or in two: two
+            players for one row.
+    """
+    every = sorted(seat for side in sides for seat in side)
+    if len(sides) < 2 or not all(len(side) for side in sides):
+        raise SeatError(
+            "there is nobody to play against",
+            expected="two sides with at least one seat each",
+            received=shorten([list(side) for side in sides]),
+        )
+    if every != list(range(len(every))):
+        twice = sorted({seat for seat in every if every.count(seat) > 1})
+        raise SeatError(
+            f"seat {twice[0]} has two players" if twice else "a seat has no player",
+            expected="each seat on one side",
+            received=shorten([list(side) for side in sides]),
+        )
+    return len(every)
+
+
+def _frames(obs: VecObs, places: Ints) -> VecObs:
+    """Some frames of an observation; reward and end are those of these frames."""
+    bare = obs
+    if len(obs) != obs.num_frames or obs.rows is not all_rows(len(obs)):
+        few = np.zeros(obs.num_frames)
+        nothing = few.astype(np.bool_)
+        bare = replace(
+            obs,
+            reward=few.astype(np.float32),
+            done=nothing,
+            truncated=nothing,
+            rows=all_rows(obs.num_frames),
+        )
+    return select_frames(bare, places)
+
+
+def _in_order(parts: list[Any], order: Ints) -> Any:
+    """Answers of several players as one buffer, in the order of the frames."""
+    whole = cat(parts) if len(parts) > 1 else parts[0]
+    return whole[order].materialize()
+
+
+def _score(metrics: Mapping[str, npt.NDArray[np.float64]], row: int) -> float:
+    """What an ended episode was worth: its ``win``, or by the sign of its return."""
+    if "win" in metrics and not np.isnan(metrics["win"][row]):
+        return float(metrics["win"][row])
+    reward = metrics.get("episodic_reward")
+    return 0.5 if reward is None else float((np.sign(reward[row]) + 1) / 2)

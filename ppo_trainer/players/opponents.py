@@ -1,0 +1,131 @@
+"""Opponents by name: random play, the network of a run, a script of an installed package."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from entity_env import ActionSpace, ObsSpace
+from entity_env.agent import RandomAgent, SpacedAgent
+from entity_env.errors import EntityEnvError, SpaceError, nearest, shorten
+from entity_env.player.episodes import Policy
+from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.wrappers.selection import Selection, check_same_actions
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.players.self_play_config import is_script
+
+__all__ = ["make_opponent", "opponent_labels"]
+
+_EXPECTED = (
+    "random, a run folder, or the dotted path of a function from Observation to actions, such as "
+    "ragged_envs.multi_snake_script.crawl_to_food"
+)
+
+
+def make_opponent(
+    name: str,
+    obs_space: ObsSpace,
+    action_space: Mapping[str, ActionSpace],
+    *,
+    seed: int = 0,
+    greedy: bool = False,
+    device: str = "auto",
+) -> SpacedAgent:
+    """The agent that a name stands for.
+
+    Args:
+        name: ``random``, a run folder, or the dotted path of a script, whose module is imported.
+        obs_space: What the game shows.
+        action_space: Its actions.
+        seed: Seeds what it draws.
+        greedy: A network takes the likeliest choices.
+        device: Where a network runs.
+
+    Raises:
+        ConfigError: There is no such opponent, or it plays another game.
+        RunFolderError: A folder that is no run.
+        CheckpointError: A run without a checkpoint, or with a damaged one.
+    """
+    made: SpacedAgent
+    if name == "random":
+        made = RandomAgent(obs_space, action_space, seed)
+    elif os.path.lexists(Path(name).expanduser()):
+        made = _of_run(name, obs_space, action_space, seed, greedy, device)
+    elif is_script(name):
+        made = ScriptedAgent(_script(name), obs_space, action_space)
+    else:
+        raise _unknown(name)
+    made.name = name
+    return made
+
+
+def opponent_labels(names: Iterable[str]) -> dict[str, str]:
+    """A short label for each opponent, without slashes or dots, by its name; no two alike."""
+    labels: dict[str, str] = {}
+    for name in names:
+        last = Path(name).name if not is_script(name) else name.rpartition(".")[2]
+        short = "".join(c if c.isalnum() or c in "_-" else "_" for c in last) or "opponent"
+        label, number = short, 1
+        while label in labels.values():
+            number += 1
+            label = f"{short}_{number}"
+        labels[name] = label
+    return labels
+
+
+def _of_run(
+    name: str,
+    obs_space: ObsSpace,
+    action_space: Mapping[str, ActionSpace],
+    seed: int,
+    greedy: bool,
+    device: str,
+) -> NetworkAgent:
+    agent = NetworkAgent.of_run(name, seed=seed, greedy=greedy, device=device)
+    try:
+        check_same_actions(agent.action_space, action_space)
+        is_whole = Selection.of(obs_space, agent.obs_space).is_whole
+    except SpaceError as error:
+        raise ConfigError.from_fields(
+            {**error.fields(), "what": f"the opponent {name!r} plays another game: {error.what}"}
+        ) from error
+    if not is_whole:
+        raise ConfigError(
+            f"the opponent {name!r} knows less than the game shows",
+            expected=f"the entities {list(obs_space.entities)} with all their features",
+            received=f"a network for {list(agent.obs_space.entities)}",
+            hint="an opponent must have been trained on the same spaces",
+        )
+    return agent
+
+
+def _script(name: str) -> Policy:
+    module, _, attribute = name.rpartition(".")
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:  # a module may raise anything
+        raise _unknown(name, f"{type(error).__name__}: {error}") from error
+    if not callable(policy := getattr(found, attribute, None)) or isinstance(policy, type):
+        public = [own for own in vars(found) if not own.startswith("_")]
+        raise ConfigError(
+            f"the opponent {name!r} does not exist" if policy is None else f"{name!r} is no script",
+            expected=_EXPECTED,
+            received=None if policy is None else shorten(policy),
+            hint=nearest(attribute, public) if policy is None else None,
+        )
+    found_policy: Policy = policy
+    return found_policy
+
+
+def _unknown(name: str, reason: str | None = None) -> EntityEnvError:
+    beside = Path(name).expanduser().parent
+    runs = [own.parent.name for own in beside.glob("*/config.yaml")] if "/" in name else []
+    return ConfigError(
+        f"there is no opponent {name!r}",
+        expected=_EXPECTED,
+        received=reason,
+        hint=nearest(Path(name).name, runs) or nearest(name, ["random"]),
+    )

@@ -1,0 +1,303 @@
+"""Self-play: who plays against the network that is trained, and how that changes as it learns."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from entity_env import VecEnv
+from entity_env.agent import Agent
+from entity_env.errors import DAMAGES, shorten
+from entity_env.seats.table import seats_of
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game
+from ppo_trainer.errors import CheckpointError, ConfigError
+from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.players.choosing import after_win, probabilities
+from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
+from ppo_trainer.players.opponents import make_opponent, opponent_labels
+from ppo_trainer.players.reward_rows import RewardRows
+from ppo_trainer.players.snapshots import (
+    SnapshotFacts,
+    frozen_copy,
+    read_snapshot,
+    remove_others,
+    write_snapshot,
+)
+from ppo_trainer.runs.folder import RunFolder
+from ragged_net import RaggedNet
+
+__all__ = ["SelfPlay", "sides_of"]
+
+_MOST_GAMES = 200
+"""A win rate is that of so many last games."""
+
+
+class SelfPlay:
+    """Draws opponents, keeps earlier versions, and changes stages; a ``Matchmaker``.
+
+    Args:
+        config: The settings of the run.
+        game: What is played.
+        net: The network that is trained.
+        device: Where it is.
+
+    Raises:
+        ConfigError: Opponents that do not exist, or a game for one player.
+    """
+
+    def __init__(
+        self, config: TrainConfig, game: Game, net: RaggedNet, device: torch.device
+    ) -> None:
+        own = config.selfplay
+        self._config, self._settings, self._net = config, own, net
+        self._sides = sides_of(game)
+        seed = derived_seed(config.seed, "self-play")
+        self._rng = np.random.default_rng(seed)
+        self._generator = torch.Generator(device).manual_seed(seed)
+        names = list(own.opponents)
+        if not names and own.mode in ("stages", "fixed"):
+            names = ["random"]
+        if len(set(names)) < len(names):
+            raise ConfigError("selfplay.opponents names somebody twice", received=names)
+        spaces = net.obs_space, net.action_space
+        self._agents: dict[str, Agent] = {}
+        for number, name in enumerate(names):
+            seed = derived_seed(config.seed, "opponent", number)
+            self._agents[name] = make_opponent(name, *spaces, seed=seed, device=str(device))
+        self._labels = opponent_labels(names)
+        self._named = names
+        self._quality = dict.fromkeys(names if own.mode == "pool" else [], 0.0)
+        self._versions: list[str] = []
+        self._leaving: dict[str, int] = {}  # versions that left: checkpoints until they are removed
+        self._stage, self._stage_begun, self._stage_games = 0, 0, 0
+        self._scores: deque[float] = deque(maxlen=_MOST_GAMES)
+        self._opponent_rows: OpponentRows | None = None
+        self._reward_rows: RewardRows | None = None
+
+    @classmethod
+    def of(
+        cls, config: TrainConfig, game: Game, net: RaggedNet, device: torch.device
+    ) -> SelfPlay | None:
+        """What the settings ask for; None where the rows are played as they are."""
+        own = config.selfplay
+        if own.mode == "mirror" and not own.shapes_rewards:
+            return None
+        if not game.has_seats:
+            raise ConfigError(
+                f"selfplay is set, and {game.name} is no game of several players",
+                expected="selfplay=mirror, which changes nothing there, or a game with seats",
+                received=f"selfplay.mode={own.mode}",
+            )
+        return cls(config, game, net, device)
+
+    def around(self, vec_env: VecEnv) -> VecEnv:
+        """The rows that the learner trains on."""
+        rows = vec_env
+        if self._settings.shapes_rewards:
+            rows = self._reward_rows = RewardRows(rows, self._sides, self._settings)
+        if self._settings.mode != "mirror":
+            rows = self._opponent_rows = OpponentRows(rows, self._sides, self)
+        return rows
+
+    # What ``OpponentRows`` asks.
+
+    def draw(self, game: int) -> Lineup:
+        """Who plays a game that begins."""
+        own = self._settings
+        side = int(self._rng.integers(len(self._sides)))
+        if own.mode == "stages":
+            return Lineup(self._stage_opponent(), side)
+        if own.mode == "fixed":
+            return Lineup(self._named[int(self._rng.integers(len(self._named)))], side)
+        if not self._quality or self._rng.random() >= own.past:
+            return Lineup()
+        names = list(self._quality)
+        chances = probabilities(own.choose, list(self._quality.values()))
+        return Lineup(names[int(self._rng.choice(len(names), p=chances))], side)
+
+    def agent(self, name: str) -> Agent:
+        """The opponent of this name."""
+        return self._agents[name]
+
+    def shown_name(self, name: str) -> str:
+        """What metrics call an opponent: earlier versions of a pool are ``past`` together."""
+        if name in self._labels:
+            return self._labels[name]
+        return name if self._settings.mode == "stages" else "past"
+
+    def ended(self, lineup: Lineup, score: float) -> None:
+        """Note how a game against an opponent has ended."""
+        name = lineup.opponent
+        if self._settings.mode == "stages":
+            if name == self._stage_opponent():
+                self._scores.append(score)
+                self._stage_games += 1
+        elif name in self._quality and score > 0.5:
+            names = list(self._quality)
+            chances = probabilities(self._settings.choose, list(self._quality.values()))
+            chance = float(chances[names.index(name)])
+            self._quality[name] = after_win(
+                self._quality[name], self._settings.quality_step, len(names), chance
+            )
+
+    # What the training loop calls.
+
+    def before_update(self, progress: float) -> None:
+        """Move what changes over the run to where it is, from 0 to 1."""
+        if self._reward_rows is not None:
+            self._reward_rows.progress = progress
+
+    def after_update(self, run: RunFolder, update: int, steps: int) -> dict[str, float]:
+        """Keep a version or begin a stage, where it is time; the numbers to log."""
+        own = self._settings
+        facts = SnapshotFacts(update, steps)
+        if own.mode == "pool":
+            if update % own.every == 0:
+                self._add_version(run, f"step_{steps:012d}", facts)
+            scores = list(self._quality.values())
+            spread = max(scores) - min(scores) if scores else 0.0
+            return {
+                "selfplay/versions": float(len(self._versions)),
+                "selfplay/quality_spread": spread,
+            }
+        if own.mode != "stages":
+            return {}
+        if self._is_stage_over(steps):
+            self._stage, self._stage_begun, self._stage_games = self._stage + 1, steps, 0
+            self._scores.clear()
+            if self._stage >= len(self._named):
+                self._keep(run, self._stage_opponent(), facts)
+        numbers = {"selfplay/stage": float(self._stage)}
+        if self._scores:
+            numbers["selfplay/stage_win"] = float(np.mean(self._scores))
+        return numbers
+
+    def saved(self, run: RunFolder) -> None:
+        """A checkpoint has been written: versions that none refers to any more are removed."""
+        playing = {lineup.opponent for lineup in self._lineups()}
+        for name in list(self._leaving):
+            if name in playing:
+                self._leaving[name] = self._config.checkpoint.keep
+            else:
+                self._leaving[name] -= 1
+            if self._leaving[name] < 0:
+                del self._leaving[name]
+                self._agents.pop(name, None)
+        if self._settings.mode != "mirror":
+            remove_others(run, {*self._versions, *self._leaving})
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything but who plays which row now, as JSON values."""
+        agents = {n: a.get_state() for n, a in self._agents.items() if hasattr(a, "get_state")}
+        return {
+            "mode": self._settings.mode,
+            "rng": self._rng.bit_generator.state,
+            "agents": agents,
+            "versions": self._versions,
+            "leaving": self._leaving,
+            "quality": self._quality,
+            "stage": [self._stage, self._stage_begun, self._stage_games],
+            "scores": list(self._scores),
+        }
+
+    def set_state(self, state: Any, run: RunFolder, *, draws_on: bool = True) -> bool:
+        """Go back to what ``get_state`` returned; whether games that it began can go on.
+
+        They cannot where the settings name another mode or other opponents than before, nor
+        without ``draws_on``: on another kind of device the random numbers of networks mean nothing.
+
+        Raises:
+            CheckpointError: It is damaged, or a version is gone.
+        """
+        if not isinstance(state, Mapping) or state.get("mode") != self._settings.mode:
+            return False
+        try:
+            self._rng.bit_generator.state = state["rng"]
+            self._versions = [str(name) for name in state["versions"]]
+            self._leaving = {str(name): int(left) for name, left in state["leaving"].items()}
+            quality = {str(name): float(own) for name, own in state["quality"].items()}
+            self._stage, self._stage_begun, self._stage_games = map(int, state["stage"])
+            self._scores = deque(map(float, state["scores"]), _MOST_GAMES)
+            agents = dict(state["agents"])
+        except DAMAGES as error:
+            raise CheckpointError(
+                f"the state of self-play is damaged: {type(error).__name__}: {error}",
+                received=shorten(state),
+            ) from error
+        for name in (*self._versions, *self._leaving):
+            self._add_agent(name, read_snapshot(run, name, self._net, self._config))
+        kept = {name: own for name, own in quality.items() if name in self._agents}
+        self._quality = {**self._quality, **kept} if self._settings.mode == "pool" else {}
+        if not draws_on:
+            return False
+        for name, own in agents.items():
+            if name in self._agents and hasattr(self._agents[name], "set_state"):
+                self._agents[name].set_state(own)  # type: ignore[attr-defined]
+        known = {name for name in agents if name in self._agents}
+        return known == set(agents) and list(self._quality) == list(quality)
+
+    def _stage_opponent(self) -> str:
+        if self._stage < len(self._named):
+            return self._named[self._stage]
+        return f"stage_{self._stage}"
+
+    def _is_stage_over(self, steps: int) -> bool:
+        own = self._settings
+        is_beaten = (
+            own.until_win > 0
+            and len(self._scores) == _MOST_GAMES
+            and float(np.mean(self._scores)) >= own.until_win
+        )
+        return (
+            is_beaten
+            or 0 < own.until_steps <= steps - self._stage_begun
+            or 0 < own.until_episodes <= self._stage_games
+        )
+
+    def _add_version(self, run: RunFolder, name: str, facts: SnapshotFacts) -> None:
+        versions = [self._quality[own] for own in self._versions]
+        self._keep(run, name, facts)
+        self._quality[name] = max(versions, default=0.0)
+        while len(self._versions) > self._settings.keep:
+            oldest = self._versions[0]
+            del self._quality[oldest]
+            self._leave(oldest)
+
+    def _keep(self, run: RunFolder, name: str, facts: SnapshotFacts) -> None:
+        if self._settings.mode == "stages":
+            for earlier in list(self._versions):
+                self._leave(earlier)
+        net = frozen_copy(self._net, self._config)
+        write_snapshot(run, name, net, facts)
+        self._versions.append(name)
+        self._add_agent(name, net)
+
+    def _leave(self, name: str) -> None:
+        self._versions.remove(name)
+        self._leaving[name] = self._config.checkpoint.keep
+
+    def _add_agent(self, name: str, net: RaggedNet) -> None:
+        precision = self._config.precision
+        self._agents[name] = NetworkAgent(net, generator=self._generator, precision=precision)
+
+    def _lineups(self) -> list[Lineup]:
+        return [] if self._opponent_rows is None else self._opponent_rows.lineups
+
+
+def sides_of(game: Game) -> list[list[int]]:
+    """The seats of each side of a game: its teams, and each seat that is in none alone."""
+    made: Any = game.factory(**game.settings)
+    try:
+        seats = seats_of(made)
+        teams = [[seats.index(seat) for seat in members] for members in made.teams().values()]
+    finally:
+        made.close()
+    teamed = {seat for team in teams for seat in team}
+    alone = [[seat] for seat in range(len(seats)) if seat not in teamed]
+    return sorted([sorted(team) for team in teams if team] + alone)

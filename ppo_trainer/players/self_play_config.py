@@ -1,0 +1,90 @@
+"""The settings of self-play: who plays against whom, and what the seats of a team share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.settings.build import names_its_settings
+
+__all__ = ["SelfPlayConfig", "is_script"]
+
+
+@names_its_settings
+@dataclass(frozen=True)
+class SelfPlayConfig:
+    """Who plays the seats that the current policy does not, in games of several players.
+
+    Args:
+        mode: ``mirror``: the current policy plays every seat and learns in all of them. ``pool``:
+            it does so in most games, and in the others meets ``opponents`` and earlier versions of
+            itself. ``stages``: it meets one opponent after the other, first ``opponents``, then
+            each time a frozen copy of itself. ``fixed``: it meets ``opponents`` only, one of them
+            in each game.
+        opponents: By name: ``random``, a run folder, or the dotted path of a function from
+            Observation to actions, such as ``ragged_envs.multi_snake_script.crawl_to_food``. None
+            means nobody with ``pool``, and ``random`` with ``stages`` and ``fixed``.
+        past: Of ``pool``, the part of the games that are not against the current policy.
+        choose: Of ``pool``, how an opponent is drawn: ``uniform``, ``recent`` (each earlier version
+            half as often as the next later one), or ``quality``: more often the harder they are.
+        every: Of ``pool``, the updates between two versions that are kept.
+        keep: Of ``pool``, how many versions are kept, at most; the oldest one leaves first.
+        quality_step: How much a win takes from the quality score of whom it is against.
+        until_win: Of ``stages``, the win rate over the last games at which a stage ends; 0 for no
+            such end.
+        until_steps: The frames trained on in a stage at which it ends; 0 for no such end.
+        until_episodes: The games against its opponent at which it ends; 0 for no such end.
+        team_spirit: The part of a seat's reward that is the mean of its team's, at the beginning.
+        team_spirit_end: The same at the end, towards which it changes evenly; null keeps it.
+        zero_sum: Whether the mean reward of the enemies is taken from each reward.
+        minutes_per_step: The length of a step of the game in minutes. Then a reward at minute t
+            counts 0.6^(t / 10); 0 counts all alike.
+    """
+
+    mode: Literal["mirror", "pool", "stages", "fixed"] = "mirror"
+    opponents: Sequence[str] = ()
+    past: float = 0.2
+    choose: Literal["uniform", "recent", "quality"] = "uniform"
+    every: int = 20
+    keep: int = 8
+    quality_step: float = 0.01
+    until_win: float = 0.8
+    until_steps: int = 0
+    until_episodes: int = 0
+    team_spirit: float = 0.0
+    team_spirit_end: float | None = None
+    zero_sum: bool = False
+    minutes_per_step: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the values against each other."""
+        if self.mode == "mirror" and self.opponents:
+            raise ConfigError(
+                "selfplay.opponents is set, and selfplay.mode=mirror has no opponents",
+                expected="selfplay=pool, selfplay=stages or selfplay=fixed",
+                received=list(self.opponents),
+            )
+        if self.mode == "stages" and not (
+            self.until_win or self.until_steps or self.until_episodes
+        ):
+            raise ConfigError(
+                "a stage of selfplay=stages has no end",
+                expected="selfplay.until_win, selfplay.until_steps or selfplay.until_episodes",
+            )
+
+    @property
+    def shapes_rewards(self) -> bool:
+        """Whether rewards are others than those of the game."""
+        spirit = self.team_spirit or self.team_spirit_end
+        return bool(spirit or self.zero_sum or self.minutes_per_step)
+
+
+def is_script(name: str) -> bool:
+    """Whether an opponent is named by a dotted path, which is imported; a run folder is not."""
+    parts = name.split(".")
+    is_path = len(parts) > 1 and all(part.isidentifier() for part in parts)
+    return is_path and not os.path.lexists(Path(name).expanduser())

@@ -1,0 +1,78 @@
+"""Earlier versions of a run's network, each in a folder of its own: ``<run>/snapshots/<name>``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+
+import torch
+
+from entity_env.storage.files import remove
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.errors import CheckpointError
+from ppo_trainer.runs.checkpoint import load_network, save_network
+from ppo_trainer.runs.folder import RunFolder
+from ragged_net import RaggedNet
+
+__all__ = ["SnapshotFacts", "frozen_copy", "read_snapshot", "remove_others", "write_snapshot"]
+
+
+@dataclass(frozen=True)
+class SnapshotFacts:
+    """When a version was kept.
+
+    Args:
+        update: Updates done then.
+        steps: Frames trained on then.
+    """
+
+    update: int
+    steps: int
+
+
+def frozen_copy(net: RaggedNet, config: TrainConfig) -> RaggedNet:
+    """The network as it is now, which nothing changes any more."""
+    copied = _like(net, config)
+    copied.load_state_dict(net.state_dict())
+    return copied
+
+
+def write_snapshot(run: RunFolder, name: str, net: RaggedNet, facts: SnapshotFacts) -> None:
+    """Keep a version; one that is there already is replaced."""
+    save_network(run.snapshots / name, net.state_dict(), asdict(facts))
+
+
+def read_snapshot(run: RunFolder, name: str, net: RaggedNet, config: TrainConfig) -> RaggedNet:
+    """A version that was kept, of a run whose network is ``net``.
+
+    Raises:
+        CheckpointError: It is gone, or damaged.
+    """
+    folder = run.snapshots / name
+    if not folder.is_dir():
+        raise CheckpointError(
+            f"the earlier version {name!r}, which the run plays against, is gone",
+            expected=f"the folder {folder}",
+            hint="bring it back from a backup, or go on from an older checkpoint, or with "
+            "selfplay.mode=mirror",
+        )
+    copied = _like(net, config)
+    load_network(folder, copied)
+    return copied
+
+
+def remove_others(run: RunFolder, kept: Collection[str]) -> None:
+    """Remove all versions but those that are ``kept``."""
+    if not run.snapshots.is_dir() or run.snapshots.is_symlink():
+        return
+    for entry in list(os.scandir(run.snapshots)):
+        if entry.name not in kept:
+            remove(run.snapshots / entry.name)
+
+
+def _like(net: RaggedNet, config: TrainConfig) -> RaggedNet:
+    """Another network of the same form, on the same device, without gradients."""
+    with torch.random.fork_rng(devices=[]):
+        made = RaggedNet(net.obs_space, net.action_space, config.net, config.value_net)
+    return made.to(next(net.parameters()).device).requires_grad_(False)

@@ -1,0 +1,268 @@
+"""What a network has learned, taken over by one for larger spaces: more types, features, choices.
+
+    grown = RaggedNet(larger_space, actions, old.config)
+    print(adopt(grown, old))  # names what is new, and what was left behind
+
+Whatever has the same name in both is copied. New features are read with weights of zero: until the
+first gradient step, a frame that shows nothing of a new type means to the network what it meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import CONTINUOUS_ACTIONS, Discrete, Feature, ObsSpace, feature_name
+from ragged_net.errors import AdoptionError, check_kind
+from ragged_net.model.embedding import TypeEmbedding
+from ragged_net.model.input_norm import InputNorm
+from ragged_net.network import RaggedNet
+
+__all__ = ["Adopted", "adopt"]
+
+KNOWN_ROWS = 4096.0
+"""So many rows the past counts for, at most, in the statistics of a type with a new feature."""
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What ``adopt`` found.
+
+    Args:
+        new: What the network has and the other had not, such as ``feature 'hp' of 'Robot'``: it
+            begins as in a fresh network, features with weights of zero.
+        left: What only the other has: nothing became of it.
+    """
+
+    new: tuple[str, ...]
+    left: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{what}: {', '.join(names) or 'nothing'}"
+            for what, names in (("new", self.new), ("left behind", self.left))
+        )
+
+
+@torch.no_grad()
+def adopt(net: RaggedNet, old: RaggedNet) -> Adopted:
+    """Let ``net`` begin with what ``old`` knows, on whatever devices the two are.
+
+    Args:
+        net: A network for other spaces; its weights and input statistics are overwritten.
+        old: One of the same sizes; it stays as it is.
+
+    Raises:
+        AdoptionError: Networks of other sizes or kinds; a feature or action that has the same name
+            and is of another kind. ``net`` may then be partly overwritten.
+    """
+    for where, one in (("the network", net), ("the network to learn from", old)):
+        check_kind(where, one, RaggedNet)
+    _check_same_sizes(net, old)
+    found = _Found()
+    encoders = [(net.encoder, old.encoder), (net.value_encoder, old.value_encoder)]
+    for mine, theirs in encoders:
+        if mine is not None and theirs is not None:
+            _adopt_embedding(net, old, mine, theirs, found)
+    _adopt_heads(net, old, found)
+    _copy_rest(net, old, found)
+    return Adopted(tuple(dict.fromkeys(found.new)), tuple(dict.fromkeys(found.left)))
+
+
+def _seen(net: RaggedNet) -> ObsSpace:
+    """What the encoders of a network read."""
+    return net.obs_space if net.translation is None else net.translation.space
+
+
+class _Found:
+    """What there is on one side only, and which tensors have been seen to."""
+
+    def __init__(self) -> None:
+        self.new: list[str] = []
+        self.left: list[str] = []
+        self.done: set[int] = set()
+
+    def compare(self, what: str, mine: Sequence[str], theirs: Sequence[str]) -> list[str]:
+        """The names that both have; the others are noted as ``what``."""
+        self.new += [what.format(name) for name in mine if name not in theirs]
+        self.left += [what.format(name) for name in theirs if name not in mine]
+        return [name for name in mine if name in theirs]
+
+    def see_to(self, module: nn.Module | None) -> None:
+        """Nothing of ``module`` is to be copied any more."""
+        if module is not None:
+            tensors = [*module.parameters(), *module.buffers()]
+            self.done |= {id(tensor) for tensor in tensors}
+
+
+def _check_same_sizes(net: RaggedNet, old: RaggedNet) -> None:
+    for what in ("config", "value_config"):
+        mine, theirs = getattr(net, what), getattr(old, what)
+        if (mine is None) != (theirs is None):
+            raise AdoptionError(
+                "only one of the networks has a separate value network",
+                expected="the same value_config, or none in either",
+            )
+        for name in _SIZES if mine is not None else ():
+            if getattr(mine, name) != getattr(theirs, name):
+                raise AdoptionError(
+                    f"the networks differ in {what}.{name}",
+                    expected=repr(getattr(theirs, name)),
+                    received=repr(getattr(mine, name)),
+                )
+
+
+_SIZES = (
+    "dim", "layers", "heads", "mlp_ratio", "activation", "value_norm", "memory", "memory_size",
+    "action_order",
+)  # fmt: skip
+
+
+def _adopt_embedding(net: RaggedNet, old: RaggedNet, mine: Any, theirs: Any, found: _Found) -> None:
+    """Entity types and their features, by name."""
+    spaces = mine.embedding.names, theirs.embedding.names
+    shared = found.compare("entity type {!r}", *spaces)
+    found.see_to(mine.embedding)
+    for name in shared:
+        one, other = (
+            (part.embedding.types[names.index(name)], _seen(whole).entities[name].features)
+            for part, names, whole in ((mine, spaces[0], net), (theirs, spaces[1], old))
+        )
+        _adopt_type(f"of {name!r}", *one, *other, found)
+    if mine.embedding.global_type is None or theirs.embedding.global_type is None:
+        if mine.embedding.global_type is not None:
+            found.new.append("the entity that stands for a frame as a whole")
+        if theirs.embedding.global_type is not None:
+            found.left.append("the entity that stands for a frame as a whole")
+        return
+    features = net.obs_space.global_features, old.obs_space.global_features
+    _adopt_type(
+        "of the frame",
+        mine.embedding.global_type,
+        features[0],
+        theirs.embedding.global_type,
+        features[1],
+        found,
+    )
+
+
+def _adopt_type(
+    where: str,
+    mine: TypeEmbedding,
+    features: Sequence[Feature],
+    theirs: TypeEmbedding,
+    old_features: Sequence[Feature],
+    found: _Found,
+) -> None:
+    names, old_names = (list(map(feature_name, own)) for own in (features, old_features))
+    shared = found.compare("feature {!r} " + where, names, old_names)
+    for name in shared:
+        own, other = features[names.index(name)], old_features[old_names.index(name)]
+        if isinstance(own, Discrete) != isinstance(other, Discrete):
+            raise AdoptionError(
+                f"feature {name!r} {where} is of another kind",
+                expected=repr(other),
+                received=repr(own),
+            )
+    mine.type_vector.copy_(theirs.type_vector)
+    if mine.project is not None:
+        weight = torch.zeros_like(mine.project.weight)
+        for column, old_column in _columns(mine.norm, theirs.norm):
+            assert theirs.project is not None  # for the type checker
+            weight[:, column] = theirs.project.weight[:, old_column].to(weight.device)
+        mine.project.weight.copy_(weight)
+    tables = dict(zip((f.name for _, f in theirs.discrete), theirs.tables, strict=True))
+    for (_, feature), table in zip(mine.discrete, mine.tables, strict=True):
+        weight = torch.zeros_like(table.weight)  # type: ignore[arg-type]
+        if feature.name in tables:
+            known: Any = tables[feature.name].weight
+            count = min(len(known), len(weight))
+            weight[:count] = known[:count]
+            found.new += [
+                f"value {k} of {feature.name!r} {where}" for k in range(count, len(weight))
+            ]
+            found.left += [
+                f"value {k} of {feature.name!r} {where}" for k in range(count, len(known))
+            ]
+        table.weight.copy_(weight)  # type: ignore[operator]
+    _adopt_statistics(mine.norm, theirs.norm)
+
+
+def _columns(mine: InputNorm, theirs: InputNorm) -> list[tuple[int, int]]:
+    """The places of the continuous features that both know."""
+    places = {name: k for k, name in enumerate(theirs.names)}
+    return [(k, places[name]) for k, name in enumerate(mine.names) if name in places]
+
+
+def _adopt_statistics(mine: InputNorm, theirs: InputNorm) -> None:
+    """Means and deviations; those of a new feature are 0 and 1 until rows come.
+
+    One count stands for all columns. Where some are new, the past counts for fewer rows, so that
+    soon these have statistics of their own.
+    """
+    pairs = _columns(mine, theirs)
+    count = theirs.count.to(mine.count.device)
+    if len(pairs) < mine.num_columns:
+        count = count.clamp_max(KNOWN_ROWS)
+    mine.count.copy_(count)
+    mine.mean.zero_()
+    mine.m2.copy_(count.expand_as(mine.m2))  # a variance of 1
+    kept = (count / theirs.count.clamp_min(1.0).to(count.device)).to(mine.m2.dtype)
+    for column, old_column in pairs:
+        mine.mean[column] = theirs.mean[old_column].to(mine.mean.device)
+        mine.m2[column] = theirs.m2[old_column].to(mine.m2.device) * kept
+        if not mine.declared[column]:
+            mine.shift[column] = theirs.shift[old_column].to(mine.shift.device)
+            mine.scale[column] = theirs.scale[old_column].to(mine.scale.device)
+
+
+def _adopt_heads(net: RaggedNet, old: RaggedNet, found: _Found) -> None:
+    """Actions by name, their choices by label."""
+    shared = found.compare("action {!r}", list(net.action_space), list(old.action_space))
+    heads = [dict(zip(one.action_space, one.heads, strict=True)) for one in (net, old)]
+    for name, module in heads[0].items():
+        head: Any = module
+        found.see_to(head)
+        if name not in shared:
+            continue
+        space, old_space = net.action_space[name], old.action_space[name]
+        other: Any = heads[1][name]
+        if type(space) is not type(old_space):
+            raise AdoptionError(
+                f"action {name!r} is of another kind",
+                expected=type(old_space).__name__,
+                received=type(space).__name__,
+            )
+        labels = getattr(space, "index_to_label", None)
+        if labels is None:
+            if isinstance(space, CONTINUOUS_ACTIONS) and space != old_space:
+                raise AdoptionError(
+                    f"action {name!r} has other bounds", expected=old_space, received=space
+                )
+            head.load_state_dict(other.state_dict())
+            continue
+        old_labels = list(old_space.index_to_label)  # type: ignore[union-attr]
+        for label in found.compare(f"choice {{!r}} of {name!r}", labels, old_labels):
+            to, of = list(labels).index(label), old_labels.index(label)
+            head.logits.weight[to] = other.logits.weight[of].to(head.logits.weight.device)
+            head.logits.bias[to] = other.logits.bias[of].to(head.logits.bias.device)
+
+
+def _copy_rest(net: RaggedNet, old: RaggedNet, found: _Found) -> None:
+    """What does not depend on the spaces: blocks, norms, memory, value."""
+    theirs: Mapping[str, Tensor] = old.state_dict()
+    for name, tensor in net.state_dict(keep_vars=True).items():
+        if id(tensor) in found.done:
+            continue
+        if name not in theirs or theirs[name].shape != tensor.shape:
+            raise AdoptionError(
+                f"the networks differ in {name!r}",
+                expected="modules of the same kind and size",
+                received=f"{tuple(tensor.shape)}"
+                + (f" beside {tuple(theirs[name].shape)}" if name in theirs else ", on one side"),
+            )
+        tensor.copy_(theirs[name])

@@ -1,0 +1,166 @@
+"""The head of categorical actions, global ones too: each actor picks one of C choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import CategoricalActionSpace, GlobalCategoricalActionSpace
+from ragged_net.actors import CategoricalActors
+from ragged_net.compiled import heads as compiled_heads
+from ragged_net.compiled.heads import Choices
+from ragged_net.errors import check_rows, check_tensor, whole
+from ragged_net.heads.draw import ActionOutput, Draw
+from ragged_net.heads.kind import HeadKind, gumbel_like
+from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
+from ragged_net.heads.pairs import Pairs
+from ragged_net.precision import full_precision
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["CategoricalDist", "CategoricalHead", "CategoricalHeadKind", "GlobalCategoricalHeadKind"]
+
+
+class CategoricalHead(nn.Module):
+    """Each actor picks one of C choices.
+
+    Args:
+        dim: D, the width of an actor's vector.
+        choices: C.
+    """
+
+    def __init__(self, dim: int, choices: int) -> None:
+        super().__init__()
+        dim, choices = whole("the width of a head", dim), whole("the choices of a head", choices)
+        self.logits = orthogonal(dim, choices, POLICY_GAIN)
+
+    def forward(self, actors: Tensor, mask: Tensor) -> CategoricalDist:
+        """Distributions over the choices.
+
+        Args:
+            actors: (A, D) the vectors of the actors.
+            mask: (A, C) bool, True where allowed; at least one in each row.
+        """
+        check_rows("the vectors of the actors", actors)
+        check_tensor("the mask of a categorical action", mask)
+        with full_precision(actors):
+            return CategoricalDist(self.logits(actors.float()), mask)
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalDist:
+    """For each of A actors, a distribution over C choices.
+
+    Args:
+        logits: (A, C) float32; those of forbidden choices count for nothing.
+        mask: (A, C) bool, True where allowed.
+    """
+
+    logits: Tensor
+    mask: Tensor
+
+    def choose(
+        self, given: Tensor | None, generator: torch.Generator | None, greedy: bool
+    ) -> Choices:
+        """The choices ``given`` (A,) int64, or drawn, or the likeliest, and all about them."""
+        if compiled_heads.can_run(self.logits):
+            return compiled_heads.choose(self.logits, self.mask, given, generator, greedy)
+        chosen = self.draw(generator, greedy) if given is None else given
+        return Choices(chosen, self.log_prob(chosen), self.entropy(), self.probs)
+
+    def tempered(self, temperature: float, top_k: int) -> CategoricalDist:
+        """The same with logits divided by ``temperature``, of only the ``top_k`` likeliest.
+
+        Choices as likely as the last of them stay, too; with 0 all do.
+        """
+        logits, mask = self.logits / temperature, self.mask
+        if 0 < top_k < logits.shape[1]:
+            scores = logits.masked_fill(~mask, float("-inf"))
+            mask = mask & (scores >= scores.topk(top_k, -1).values[:, -1:])
+        return CategoricalDist(logits, mask)
+
+    @cached_property
+    def log_probs(self) -> Tensor:
+        """(A, C) float32, -inf where forbidden."""
+        return self.logits.masked_fill(~self.mask, float("-inf")).log_softmax(-1)
+
+    @cached_property
+    def probs(self) -> Tensor:
+        """(A, C) float32, 0 where forbidden."""
+        return self.log_probs.exp()
+
+    @torch.no_grad()
+    def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
+        """(A,) int64: a drawn choice for each actor, or the likeliest one."""
+        # The logits will do; log-probabilities kept from in here would have no gradient. Beside
+        # large ones the noise would vanish.
+        scores = self.logits.masked_fill(~self.mask, float("-inf"))
+        scores = scores - scores.amax(-1, keepdim=True)
+        if not greedy:
+            scores = scores + gumbel_like(scores, generator)
+        # Where an actor's logits are NaN, argmax would take what is forbidden, too.
+        scores = scores.masked_fill(scores.isnan(), float("inf")).masked_fill(
+            ~self.mask, float("-inf")
+        )
+        return scores.argmax(-1)
+
+    def log_prob(self, choices: Tensor) -> Tensor:
+        """(A,) float32: the log-probability of the given ``choices`` (A,) int64."""
+        return self.log_probs.gather(1, choices[:, None]).squeeze(1)
+
+    def entropy(self) -> Tensor:
+        """(A,) float32, in nats."""
+        return -(self.probs * self.log_probs.masked_fill(~self.mask, 0.0)).sum(-1)
+
+
+class CategoricalHeadKind(HeadKind):
+    """Each of several actors picks a choice."""
+
+    space: type[Any] = CategoricalActionSpace
+    actors = CategoricalActors
+
+    def head(self, dim: int, space: Any) -> nn.Module:
+        """Logits from the actor's vector."""
+        return CategoricalHead(dim, len(space))
+
+    def word(self, dim: int, space: Any) -> nn.Module:
+        """A vector for each choice."""
+        return nn.Embedding(len(space), dim)
+
+    def spell(
+        self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
+    ) -> Tensor:
+        """The vectors of the choices."""
+        words: Tensor = word(chosen)
+        return words
+
+    def ask(self, head: Any, rows: Sequence[Tensor], actors: Any, pairs: Pairs | None) -> Any:
+        """The distributions over the choices."""
+        return head(rows[0], actors.mask)
+
+    def act(self, name: str, dist: Any, actors: Any, draw: Draw) -> ActionOutput:
+        """The choices."""
+        if draw.is_changed:
+            dist = dist.tempered(draw.temperature, draw.top_k)
+        made = dist.choose(draw.of(name), draw.generator, draw.greedy)
+        chosen = actors.actors.with_values(made.chosen)
+        return ActionOutput(chosen, made.log_prob, made.entropy, made.probs)
+
+    def example(self, first: RaggedTensor, space: Any) -> tuple[CategoricalActors, Tensor]:
+        """One actor with all choices takes the first."""
+        mask = torch.ones(1, len(space), dtype=torch.bool)
+        return CategoricalActors(first, mask), torch.zeros(1, dtype=torch.int64)
+
+    def probs_of_nobody(self, actors: Any) -> Tensor:
+        """(0, C)."""
+        return torch.zeros(0, actors.mask.shape[1], device=actors.mask.device)
+
+
+class GlobalCategoricalHeadKind(CategoricalHeadKind):
+    """The player as a whole picks a choice: the global entity of the frame."""
+
+    space = GlobalCategoricalActionSpace

@@ -1,0 +1,234 @@
+"""The head of select-entities actions: a set of entities, one after the other, with a stop.
+
+Each of the steps is a distribution over the actees that the actor has not selected yet, and over
+the stop, given what it has selected before. What was drawn is an order of entities, and its
+log-probability is exact by the chain rule; that of the set alone would be a sum over all orders.
+The entropy is the sum of those of the steps that were taken: an unbiased estimate of the entropy of
+the whole, whose expectation is over what was drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import SelectEntitiesActionSpace
+from ragged_net.actors import SelectActors
+from ragged_net.errors import ActionChoiceError, check_kind, check_rows, whole
+from ragged_net.heads.draw import ActionOutput, Draw
+from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
+from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.select_entity import SelectDist, SelectEntityHeadKind
+from ragged_net.precision import full_precision
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["SelectEntitiesHead", "SelectEntitiesHeadKind", "SetDist", "Walk"]
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """The sets that A actors select.
+
+    Args:
+        chosen: (A, K) int64 entity index within the frame, -1 from the stop on.
+        log_prob: (A,) of what was chosen, in that order.
+        entropy: (A,) in nats: the sum over the steps that were taken.
+        first: (P,) the probability of each pair to be the actor's first choice.
+    """
+
+    chosen: Tensor
+    log_prob: Tensor
+    entropy: Tensor
+    first: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class SetDist:
+    """For each of A actors, a distribution over the orders of at most K actees of its frame.
+
+    Args:
+        head: Its modules.
+        actors: (A, D) the vectors of the actors.
+        actees: (E, D) the vectors of the actees.
+        pairs: Who may select whom.
+    """
+
+    head: SelectEntitiesHead
+    actors: Tensor
+    actees: Tensor
+    pairs: Pairs
+
+    def walk(self, draw: Draw, given: Tensor | None = None, name: str = "") -> Walk:
+        """Select step by step.
+
+        Args:
+            draw: How.
+            given: (A, K) what is selected instead, as ``Walk.chosen``.
+            name: What an error calls the action.
+
+        Raises:
+            ActionChoiceError: An actor may not select what is given.
+        """
+        options, keys, own = self._options(), self._keys(), self.actors
+        actees = torch.cat([self.actees, torch.zeros_like(self.actees[:1])])
+        count = len(own)
+        left = torch.ones_like(options.actor, dtype=torch.bool)
+        left = left if options.mask is None else options.mask
+        stops = options.entity == -1
+        goes_on = torch.ones(count, dtype=torch.bool, device=own.device)
+        chosen = options.entity.new_full((count, self.head.at_most), -1)
+        log_prob, entropy, first = own.new_zeros(count), own.new_zeros(count), None
+        checks = given is not None and not draw.trusted
+        for step in range(self.head.at_most):
+            # Who has stopped can only stop again, which is certain.
+            open_pairs = left & (goes_on.index_select(0, options.actor) | stops)
+            now = replace(options, mask=open_pairs)
+            query = self.head.query(own).index_select(0, now.actor)
+            scores = (query * keys.index_select(0, now.actee)).sum(-1) / own.shape[1] ** 0.5
+            dist = SelectDist.of(scores, now)
+            if draw.is_changed:
+                dist = dist.tempered(draw.temperature, draw.top_k)
+            first = dist.probs if first is None else first
+            if given is None:
+                position = dist.draw(draw.generator, draw.greedy)
+            else:
+                position = dist.find(given[:, step])
+                if checks:
+                    _check_found(name, given, position, now)
+            log_prob = log_prob + dist.log_prob(position)
+            entropy = entropy + dist.entropy()
+            chosen[:, step] = now.entity.index_select(0, position)
+            goes_on = chosen[:, step] != -1
+            taken = torch.zeros_like(left).index_fill(0, position, True)
+            left = left & ~(taken & ~stops)
+            if step + 1 == self.head.at_most or (
+                own.device.type == "cpu" and not checks and not goes_on.any()
+            ):
+                break
+            picked = actees.index_select(0, now.actee.index_select(0, position))
+            own = self.head.remember(own, picked)
+        assert first is not None
+        # Behind the stops of its actor and of all before it.
+        places = torch.arange(self.pairs.num_pairs, device=own.device) + self.pairs.actor + 1
+        return Walk(chosen, log_prob, entropy, first.index_select(0, places))
+
+    def _options(self) -> Pairs:
+        """The pairs, behind one for each actor that stands for its stop: entity -1, actee E."""
+        pairs, device = self.pairs, self.pairs.actor.device
+        every = torch.arange(pairs.num_actors, device=device)
+        order = torch.cat([every, pairs.actor]).argsort(stable=True)
+        nobody = torch.full_like(every, -1)
+        allowed = torch.ones_like(pairs.actor, dtype=torch.bool)
+        allowed = allowed if pairs.mask is None else pairs.mask
+        return replace(
+            pairs,
+            actor=torch.cat([every, pairs.actor])[order],
+            actee=torch.cat([torch.full_like(every, len(self.actees)), pairs.actee])[order],
+            entity=torch.cat([nobody, pairs.entity])[order],
+            mask=torch.cat([torch.ones_like(every, dtype=torch.bool), allowed])[order],
+        )
+
+    def _keys(self) -> Tensor:
+        """(E + 1, D) of the actees, and of the stop."""
+        return torch.cat([self.head.key(self.actees), self.head.stop[None]])
+
+
+class SelectEntitiesHead(nn.Module):
+    """Each actor selects at most K of the actees of its frame, by query-key similarity.
+
+    After each choice the actor's vector takes in that of the selected entity, so that the next
+    choice depends on it.
+
+    Args:
+        dim: D, the width of an entity's vector.
+        at_most: K.
+    """
+
+    def __init__(self, dim: int, at_most: int) -> None:
+        super().__init__()
+        dim = whole("the width of a head", dim)
+        self.at_most = whole("the size of a set", at_most)
+        self.query = orthogonal(dim, dim, POLICY_GAIN)
+        self.key = orthogonal(dim, dim, 1.0)
+        self.stop = nn.Parameter(torch.randn(dim))  # as large as a key
+        self.hear = orthogonal(2 * dim, 2 * dim, 2**0.5)
+        self.mix = orthogonal(2 * dim, dim, 1.0)
+
+    def forward(self, actors: Tensor, actees: Tensor, pairs: Pairs) -> SetDist:
+        """Distributions over sets of actees.
+
+        Args:
+            actors: (A, D) the vectors of the actors.
+            actees: (E, D) the vectors of the actees.
+            pairs: Who may select whom.
+        """
+        check_rows("the vectors of the actors", actors)
+        check_rows("the vectors of the actees", actees)
+        check_kind("the pairs of a selection", pairs, Pairs, hint="Pairs.of(select_actors)")
+        return SetDist(self, actors.float(), actees.float(), pairs)
+
+    def remember(self, own: Tensor, picked: Tensor) -> Tensor:
+        """The actors' vectors (A, D), when they have selected entities with vectors (A, D)."""
+        heard: Tensor = self.mix(self.hear(torch.cat([own, picked], dim=1)).relu())
+        return own + heard
+
+
+class SelectEntitiesHeadKind(SelectEntityHeadKind):
+    """Each of several actors selects a set of entities."""
+
+    space = SelectEntitiesActionSpace
+
+    def shape(self, space: Any) -> tuple[int, ...]:
+        """(K,)."""
+        return (space.at_most,)
+
+    def head(self, dim: int, space: Any) -> nn.Module:
+        """Queries and keys, and what an actor remembers."""
+        return SelectEntitiesHead(dim, space.at_most)
+
+    def spell(
+        self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
+    ) -> Tensor:
+        """Made of the sum of the vectors of the selected entities."""
+        assert pairs is not None
+        assert actees is not None
+        match = pairs.entity[:, None] == chosen.index_select(0, pairs.actor)  # (P, K)
+        rows = actees.float().index_select(0, pairs.actee) * match.any(1, keepdim=True)
+        sums = rows.new_zeros(pairs.num_actors, rows.shape[1]).index_add(0, pairs.actor, rows)
+        words: Tensor = word(sums)
+        return words
+
+    def ask(self, head: Any, rows: Sequence[Tensor], actors: Any, pairs: Pairs | None) -> Any:
+        """The distributions over sets."""
+        return head(*rows, pairs)
+
+    def act(self, name: str, dist: Any, actors: Any, draw: Draw) -> ActionOutput:
+        """The sets."""
+        with full_precision(dist.actors):
+            walk = dist.walk(draw, draw.of(name), name)
+        chosen = actors.actors.with_values(walk.chosen)
+        probs = RaggedTensor.unchecked(walk.first, dist.pairs.frame_offsets)
+        return ActionOutput(chosen, walk.log_prob, walk.entropy, probs)
+
+    def example(self, first: RaggedTensor, space: Any) -> tuple[SelectActors, Tensor]:
+        """One actor selects nothing."""
+        return SelectActors(first, first), torch.full((1, space.at_most), -1)
+
+
+def _check_found(name: str, given: Tensor, position: Tensor, options: Pairs) -> None:
+    """Check that each actor was found to have what is given among its options."""
+    missing = position == options.num_pairs
+    if not bool(missing.any()):
+        return
+    actor = int(missing.nonzero()[0])
+    own = options.actor == actor
+    own = own if options.mask is None else own & options.mask
+    raise ActionChoiceError(
+        f"given[{name!r}] has an entity that its actor may not select, or not any more",
+        expected=f"one of {options.entity[own].tolist()}, -1 to stop, and nothing but -1 then",
+        received=f"{given[actor].tolist()} for actor {actor} of the batch",
+    )

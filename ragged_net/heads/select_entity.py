@@ -1,0 +1,208 @@
+"""The head of select-entity actions: each actor selects one of the actees of its frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import SelectEntityActionSpace
+from ragged_net.actors import SelectActors
+from ragged_net.compiled import heads as compiled_heads
+from ragged_net.errors import ActionChoiceError, check_kind, check_rows, whole
+from ragged_net.heads.draw import ActionOutput, Draw
+from ragged_net.heads.kind import HeadKind, gumbel_like
+from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
+from ragged_net.heads.pairs import Pairs
+from ragged_net.precision import full_precision
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["SelectDist", "SelectEntityHead", "SelectEntityHeadKind", "check_selected"]
+
+
+class SelectEntityHead(nn.Module):
+    """Each actor selects one of the actees of its frame, by query-key similarity.
+
+    Args:
+        dim: D, the width of an entity's vector.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        dim = whole("the width of a head", dim)
+        # With keys of variance 1 and small queries all scores start close to 0.
+        self.query = orthogonal(dim, dim, POLICY_GAIN)
+        self.key = orthogonal(dim, dim, 1.0)
+
+    def forward(self, actors: Tensor, actees: Tensor, pairs: Pairs) -> SelectDist:
+        """Distributions over the actees.
+
+        Args:
+            actors: (A, D) the vectors of the actors.
+            actees: (E, D) the vectors of the actees.
+            pairs: Who may select whom; each actor has at least one actee.
+        """
+        check_rows("the vectors of the actors", actors)
+        check_rows("the vectors of the actees", actees)
+        check_kind("the pairs of a selection", pairs, Pairs, hint="Pairs.of(select_actors)")
+        with full_precision(actors):
+            query, key = self.query(actors.float()), self.key(actees.float())
+            if compiled_heads.can_select(query, key):
+                return SelectDist(compiled_heads.select(query, key, pairs), pairs)
+            products = query.index_select(0, pairs.actor) * key.index_select(0, pairs.actee)
+            return SelectDist.of(products.sum(-1) / query.shape[-1] ** 0.5, pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectDist:
+    """For each of A actors, a distribution over the actees of its frame.
+
+    Args:
+        log_probs: (P,) float32 over pairs, -inf where forbidden.
+        pairs: Which actor and actee each pair is made of.
+    """
+
+    log_probs: Tensor
+    pairs: Pairs
+
+    @classmethod
+    def of(cls, scores: Tensor, pairs: Pairs) -> SelectDist:
+        """The log-softmax of scores (P,) over the pairs of each actor."""
+        if pairs.mask is not None:
+            scores = scores.masked_fill(~pairs.mask, float("-inf"))
+        # The shift cancels, so it needs no gradient.
+        scores = scores - pairs.max(scores.detach()).index_select(0, pairs.actor)
+        log_total = pairs.sum(scores.exp()).log()
+        return cls(scores - log_total.index_select(0, pairs.actor), pairs)
+
+    @cached_property
+    def probs(self) -> Tensor:
+        """(P,) float32, 0 where forbidden."""
+        return self.log_probs.exp()
+
+    @torch.no_grad()
+    def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
+        """(A,) int64: the drawn, or likeliest, pair of each actor."""
+        scores = self.log_probs
+        if not greedy:
+            scores = scores + gumbel_like(scores, generator)
+        # NaN equals nothing: let such an actor take its first pair, whose log-probability shows it.
+        scores = scores.masked_fill(scores.isnan(), float("inf"))
+        return self.pairs.first(scores == self.pairs.max(scores).index_select(0, self.pairs.actor))
+
+    def tempered(self, temperature: float, top_k: int) -> SelectDist:
+        """The same with logits divided by ``temperature``, of only the ``top_k`` likeliest.
+
+        Actees as likely as the last of them stay, too; with 0 all do.
+        """
+        pairs, scores = self.pairs, self.log_probs / temperature
+        if top_k:
+            # The place of each pair among those of its actor, the likeliest first.
+            order = scores.argsort(descending=True, stable=True)
+            order = order[pairs.actor[order].argsort(stable=True)]
+            starts = pairs.first(torch.ones_like(scores, dtype=torch.bool))[pairs.actor]
+            places = torch.arange(pairs.num_pairs, device=scores.device) - starts
+            places = torch.empty_like(places).index_copy_(0, order, places)
+            kept = (-scores).masked_fill(places >= top_k, float("-inf"))
+            least = -pairs.max(kept).index_select(0, pairs.actor)
+            allowed = (scores >= least) & (scores > float("-inf"))
+            scores = scores.masked_fill(~allowed, float("-inf"))
+            pairs = replace(pairs, mask=allowed)
+        return SelectDist.of(scores, pairs)
+
+    def find(self, entities: Tensor) -> Tensor:
+        """(A,) int64: the pair of each actor with the entity it selects; P if it must not.
+
+        Args:
+            entities: (A,) int64 entity index within the frame.
+        """
+        match = self.pairs.entity == entities.index_select(0, self.pairs.actor)
+        if self.pairs.mask is not None:
+            match = match & self.pairs.mask
+        return self.pairs.first(match)
+
+    def log_prob(self, chosen: Tensor) -> Tensor:
+        """(A,) float32: the log-probability of the given pairs ``chosen`` (A,) int64."""
+        return self.log_probs.index_select(0, chosen)
+
+    def entropy(self) -> Tensor:
+        """(A,) float32, in nats."""
+        log_probs = self.log_probs
+        if self.pairs.mask is not None:
+            log_probs = log_probs.masked_fill(~self.pairs.mask, 0.0)
+        return -self.pairs.sum(self.probs * log_probs)
+
+
+class SelectEntityHeadKind(HeadKind):
+    """Each of several actors selects an entity."""
+
+    space: type[Any] = SelectEntityActionSpace
+    actors = SelectActors
+
+    def head(self, dim: int, space: Any) -> nn.Module:
+        """Queries and keys."""
+        return SelectEntityHead(dim)
+
+    def word(self, dim: int, space: Any) -> nn.Module:
+        """What is told of the vector of the selected entity."""
+        return orthogonal(dim, dim, 1.0)
+
+    def spell(
+        self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
+    ) -> Tensor:
+        """Made of the vectors of the selected entities."""
+        assert pairs is not None
+        assert actees is not None
+        match = pairs.entity == chosen.index_select(0, pairs.actor)
+        selected = pairs.actee.index_select(0, pairs.first(match))
+        words: Tensor = word(actees.index_select(0, selected).float())
+        return words
+
+    def ask(self, head: Any, rows: Sequence[Tensor], actors: Any, pairs: Pairs | None) -> Any:
+        """The distributions over the actees."""
+        return head(*rows, pairs)
+
+    def act(self, name: str, dist: Any, actors: Any, draw: Draw) -> ActionOutput:
+        """The selected entities."""
+        if draw.is_changed:
+            dist = dist.tempered(draw.temperature, draw.top_k)
+        given = draw.of(name)
+        if given is None:
+            positions = dist.draw(draw.generator, draw.greedy)
+        else:
+            positions = dist.find(given)
+            if not draw.trusted:
+                check_selected(name, given, positions, dist.pairs)
+        try:
+            selected = dist.pairs.entity.index_select(0, positions)
+        except IndexError:  # choices that were not worth the trust
+            if given is not None:
+                check_selected(name, given, positions, dist.pairs)
+            raise
+        chosen = actors.actors.with_values(selected)
+        probs = RaggedTensor.unchecked(dist.probs, dist.pairs.frame_offsets)
+        return ActionOutput(chosen, dist.log_prob(positions), dist.entropy(), probs)
+
+    def example(self, first: RaggedTensor, space: Any) -> tuple[SelectActors, Tensor]:
+        """One actor selects itself."""
+        return SelectActors(first, first), first.values
+
+
+def check_selected(name: str, selected: Tensor, positions: Tensor, pairs: Pairs) -> None:
+    """Check that each given entity was found among the pairs that its actor may select."""
+    missing = positions == pairs.num_pairs
+    if not bool(missing.any()):
+        return
+    actor = int(missing.nonzero()[0])
+    allowed = pairs.actor == actor
+    if pairs.mask is not None:
+        allowed = allowed & pairs.mask
+    raise ActionChoiceError(
+        f"given[{name!r}] has an entity that its actor may not select",
+        expected=f"an entity index in {pairs.entity[allowed].tolist()}",
+        received=f"{int(selected[actor])} for actor {actor} of the batch",
+    )

@@ -1,0 +1,29 @@
+"""The heads that there are, by the class of the action's space."""
+
+from __future__ import annotations
+
+from entity_env.spaces import ActionSpace
+from ragged_net.heads.categorical import CategoricalHeadKind, GlobalCategoricalHeadKind
+from ragged_net.heads.continuous import ContinuousHeadKind, GlobalContinuousHeadKind
+from ragged_net.heads.kind import HeadKind
+from ragged_net.heads.select_entities import SelectEntitiesHeadKind
+from ragged_net.heads.select_entity import SelectEntityHeadKind
+
+__all__ = ["HEADS", "head_kind"]
+
+HEADS: dict[type[ActionSpace], HeadKind] = {
+    kind.space: kind
+    for kind in (
+        CategoricalHeadKind(),
+        GlobalCategoricalHeadKind(),
+        SelectEntityHeadKind(),
+        SelectEntitiesHeadKind(),
+        ContinuousHeadKind(),
+        GlobalContinuousHeadKind(),
+    )
+}
+
+
+def head_kind(space: ActionSpace) -> HeadKind:
+    """The kind of head for an action, given by its space."""
+    return HEADS[type(space)]

@@ -1,0 +1,63 @@
+"""The head of values: the value of each frame, always in float32."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ragged_net.compiled import autograd as compiled
+from ragged_net.compiled.chain import chain, is_plain, weights_of
+from ragged_net.compiled.layers import Value
+from ragged_net.errors import check_rows, whole
+from ragged_net.heads.orthogonal import orthogonal
+from ragged_net.heads.popart import PopArt
+from ragged_net.model.transformer import make_activation
+from ragged_net.precision import full_precision
+
+__all__ = ["ValueHead"]
+
+
+class ValueHead(nn.Module):
+    """The value of each frame: an MLP on the mean of its entities.
+
+    Args:
+        dim: D, the width of an entity's vector.
+        activation: ``relu`` or ``gelu``.
+        norm: ``none``, or ``popart`` for values of any size.
+    """
+
+    def __init__(self, dim: int, activation: str = "relu", norm: str = "none") -> None:
+        super().__init__()
+        dim = whole("the width of a head", dim)
+        self.mlp = nn.Sequential(
+            orthogonal(dim, dim, 2**0.5), make_activation(activation), orthogonal(dim, 1, 1.0)
+        )
+        self.norm = PopArt() if norm == "popart" else None
+        self._arrays = compiled.WeightArrays()
+
+    def update_norm(self, returns: Tensor) -> None:
+        """Count ``returns`` (B,) in, if values are normalised."""
+        if self.norm is not None:
+            self.norm.update(returns, self.mlp[-1])
+
+    def forward(self, means: Tensor) -> Tensor:
+        """The means of the frames' vectors (B, D) -> values (B,) float32."""
+        check_rows("the means of the frames", means)
+        weights = self._weights() if compiled.can_run(means) else None
+        if weights is not None:
+            values = chain([Value(weights)], means, self._arrays).squeeze(-1)
+        else:
+            with full_precision(means):
+                values = self.mlp(means.float()).squeeze(-1)
+        return values if self.norm is None else self.norm(values)
+
+    def _weights(self) -> list[Tensor] | None:
+        """Those of the kernel, if it does what these modules do."""
+        mlp = self.mlp
+        if not is_plain(mlp, nn.Sequential) or len(mlp) != 3:
+            return None
+        hidden, activation, last = mlp
+        weights = weights_of((hidden, last), (nn.Linear, nn.Linear))
+        if weights is None or not is_plain(activation, nn.ReLU):
+            return None
+        sizes = weights[1].shape[0], weights[3].shape[0]  # of the hidden layer, of the last
+        return weights if compiled.widths_fit(sizes[0]) and sizes[1] == 1 else None

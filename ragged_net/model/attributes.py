@@ -1,0 +1,77 @@
+"""Attribute attention: an entity's attributes are embedded on their own, and attend to each other.
+
+``net.embedding=attributes``, the input module of Suarez et al. 2020, "Neural MMO v1.3": a vector
+for each attribute, a row of a table for a discrete one and a scaled line for a continuous one, and
+one layer of scaled dot-product attention with one head over them. It runs in plain torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import Discrete, Feature
+from ragged_net.model.input_norm import InputNorm
+from ragged_net.model.tables import INIT_STD, Tables, initialize
+
+__all__ = ["AttributeEmbedding"]
+
+_MOST_WIDE = 32
+"""Queries and keys of attributes, of which there are few, need not be wider."""
+
+
+class AttributeEmbedding(nn.Module):
+    """Embeds each feature of an entity, lets all of them attend to each other, and adds them up.
+
+    The entity type is an attribute, too, so that each entity has at least one.
+
+    Args:
+        features: The features of the entity type; may be empty.
+        dim: D, the width of the result.
+        left_out: Names of continuous features of which it knows nothing.
+        tables: Makes the tables of the discrete features.
+    """
+
+    def __init__(
+        self,
+        features: Sequence[Feature],
+        dim: int,
+        left_out: Collection[str] = (),
+        tables: Tables | None = None,
+    ) -> None:
+        super().__init__()
+        self.norm = InputNorm(features, left_out)
+        columns = self.norm.num_columns
+        self.slope = nn.Parameter(torch.empty(columns, dim))
+        self.base = nn.Parameter(torch.empty(columns, dim))
+        self.discrete = [i for i, feature in enumerate(features) if isinstance(feature, Discrete)]
+        self.tables = nn.ModuleList((tables or Tables(dim)).of(features, dim))
+        self.type_vector = nn.Parameter(torch.empty(dim))
+        for vectors in (self.slope, self.base, self.type_vector):
+            nn.init.normal_(vectors, std=INIT_STD)
+        initialize(self.tables)
+        width = min(dim, _MOST_WIDE)
+        self.query = nn.Linear(dim, width)
+        self.key = nn.Linear(dim, width, bias=False)  # one would cancel in the softmax
+        self.value = nn.Linear(dim, dim)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Feature rows (N, F) float32 -> embeddings (N, D)."""
+        attributes = self.attributes(values)  # (N, K, D)
+        query, key = self.query(attributes), self.key(attributes)
+        scores = query @ key.transpose(1, 2) * query.shape[2] ** -0.5  # (N, K, K)
+        # The sum over all that ask; what they are given is linear, and is added up before that.
+        weights = scores.softmax(2).sum(1)
+        pooled: Tensor = self.value((weights[:, None] @ attributes).squeeze(1))
+        return pooled
+
+    def attributes(self, values: Tensor) -> Tensor:
+        """(N, K, D): the vectors of the attributes of each entity, and that of its type."""
+        numbers = self.norm(values).to(self.slope.dtype)
+        parts = [self.type_vector.expand(values.shape[0], 1, -1)]
+        parts.append(numbers[:, :, None] * self.slope + self.base)
+        for column, table in zip(self.discrete, self.tables, strict=True):
+            parts.append(table(values[:, column].long())[:, None])
+        return torch.cat(parts, dim=1)

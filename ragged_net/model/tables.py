@@ -1,0 +1,198 @@
+"""Tables: what a discrete feature adds to an entity's vector, for each of its values a row.
+
+An ordinary feature has an ``nn.Embedding``. The others, here, make such a table of fewer numbers,
+which the compiled embedding takes, too:
+
+========================  ================================================================
+``FlagTable``             a set of flags: the rows of those that are on, added up
+``NarrowTable``           ``net.discrete=concat``: a few numbers for each value, projected
+``SharedTable``           features of one vocabulary: the table of the first of them
+========================  ================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from entity_env.spaces import Discrete, Feature, Flags
+from ragged_net.compiled.chain import is_plain
+
+__all__ = ["INIT_STD", "FlagTable", "NarrowTable", "SharedTable", "Tables", "initialize", "rows_of"]
+
+# About the deviation of a Linear layer's output on normalised inputs under torch's default
+# initialisation, 1 / sqrt(3), so that no summand drowns the others.
+INIT_STD = 0.5
+
+_MOST_FLAGS = 8
+"""Of so many flags all sets have a row in a table; more are added up entity by entity."""
+
+
+class FlagTable(nn.Module):
+    """The sum of the vectors of those flags that are on.
+
+    Args:
+        count: The number of flags.
+        dim: D, the width of a vector.
+    """
+
+    places: Tensor
+
+    def __init__(self, count: int, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(count, dim))
+        # Half of them on, the sum is as large as a row of another feature.
+        nn.init.normal_(self.weight, std=INIT_STD * min(1.0, (2 / count) ** 0.5))
+        self.register_buffer("places", torch.arange(count), persistent=False)
+
+    def forward(self, index: Tensor) -> Tensor:
+        """Sets of flags (N,) int64 -> (N, D)."""
+        if self.has_rows:
+            return embedding(index, self.rows())
+        bits = (index[:, None] >> self.places) & 1
+        return bits.to(self.weight.dtype) @ self.weight
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are so few flags that ``rows`` may be called."""
+        return self.weight.shape[0] <= _MOST_FLAGS
+
+    def rows(self) -> Tensor:
+        """(2 ** count, D): a row for each set of flags."""
+        sets = torch.arange(2 ** self.weight.shape[0], device=self.weight.device)
+        bits = (sets[:, None] >> self.places) & 1
+        return bits.to(self.weight.dtype) @ self.weight
+
+
+class NarrowTable(nn.Module):
+    """A few numbers for each value, and what a linear layer makes of them.
+
+    With the projections of the other features, and a sum of them all, this is a linear layer on the
+    concatenation of all embeddings.
+
+    Args:
+        n: The number of values.
+        width: How many numbers each has.
+        dim: D, the width of the result.
+    """
+
+    def __init__(self, n: int, width: int, dim: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(n, width)
+        self.project = nn.Linear(width, dim, bias=False)
+        # So that a row of the result has the deviation of any other table's.
+        nn.init.normal_(self.table.weight)
+        nn.init.normal_(self.project.weight, std=INIT_STD / width**0.5)
+
+    def forward(self, index: Tensor) -> Tensor:
+        """Values (N,) int64 -> (N, D)."""
+        return embedding(index, self.rows())
+
+    def rows(self) -> Tensor:
+        """(n, D): a row for each value."""
+        rows: Tensor = self.project(self.table.weight)
+        return rows
+
+
+class SharedTable(nn.Module):
+    """A table of which another feature may be the owner, in whose place in the state it is.
+
+    Args:
+        table: (n, width).
+        is_owner: Whether this is the feature that holds it.
+        dim: D, the width of the result; where it is another one, the table is projected.
+    """
+
+    def __init__(self, table: nn.Embedding, is_owner: bool, dim: int) -> None:
+        super().__init__()
+        self.table = table if is_owner else None
+        self._known = (table,)  # in a tuple, where torch does not see a module
+        width = table.embedding_dim
+        self.project = None if width == dim else nn.Linear(width, dim, bias=False)
+        if self.project is not None:
+            nn.init.normal_(self.project.weight, std=width**-0.5)
+
+    def forward(self, index: Tensor) -> Tensor:
+        """Values (N,) int64 -> (N, D)."""
+        return embedding(index, self.rows())
+
+    def rows(self) -> Tensor:
+        """(n, D): a row for each value."""
+        weight: Tensor = self._known[0].weight
+        return weight if self.project is None else self.project(weight)
+
+
+class Tables:
+    """Makes the tables of one network, where features of a vocabulary share theirs.
+
+    Args:
+        dim: D, the width of the network, and of shared tables.
+        concatenated: Whether discrete features have narrow tables.
+    """
+
+    def __init__(self, dim: int, concatenated: bool = False) -> None:
+        self.dim = dim
+        self._concatenated = concatenated
+        self._shared: dict[str, nn.Embedding] = {}
+
+    def of(self, features: Sequence[Feature], dim: int) -> list[nn.Module]:
+        """A table for each discrete one of the ``features``, with results of width ``dim``."""
+        return [self._table(own, dim) for own in features if isinstance(own, Discrete)]
+
+    def _table(self, feature: Discrete, dim: int) -> nn.Module:
+        if isinstance(feature, Flags):
+            return FlagTable(feature.count, dim)
+        if feature.vocabulary is not None:
+            known = self._shared.get(feature.vocabulary)
+            table = known
+            if table is None:
+                table = nn.Embedding(feature.n, self.dim)
+                nn.init.normal_(table.weight, std=INIT_STD)
+            self._shared[feature.vocabulary] = table
+            return SharedTable(table, known is None, dim)
+        if self._concatenated:
+            return NarrowTable(feature.n, max(1, min(feature.n, dim // 4)), dim)
+        return nn.Embedding(feature.n, dim)
+
+
+def initialize(tables: Iterable[nn.Module]) -> None:
+    """Draw the rows of ordinary tables; the others have drawn theirs."""
+    for table in tables:
+        if isinstance(table, nn.Embedding):
+            nn.init.normal_(table.weight, std=INIT_STD)
+
+
+def rows_of(table: nn.Module) -> Tensor | None:
+    """The rows (n, D) of a table that does nothing but look them up, else None."""
+    if is_plain(table, nn.Embedding):
+        return table.weight if _only_looks_up(table) else None
+    if is_plain(table, FlagTable):
+        return table.rows() if table.has_rows else None
+    if is_plain(table, NarrowTable):
+        parts: list[nn.Module] = [table.table, table.project]
+        return table.rows() if _are_plain(parts) else None
+    if is_plain(table, SharedTable):
+        return table.rows() if _are_plain([table.table, table._known[0], table.project]) else None
+    return None
+
+
+def _are_plain(parts: Sequence[nn.Module | None]) -> bool:
+    return all(
+        part is None
+        or (is_plain(part, nn.Embedding) and _only_looks_up(part))
+        or is_plain(part, nn.Linear)
+        for part in parts
+    )
+
+
+def _only_looks_up(table: nn.Embedding) -> bool:
+    """Whether a table does nothing that the kernels do not know."""
+    return (
+        table.padding_idx is None
+        and table.max_norm is None
+        and not table.scale_grad_by_freq
+        and not table.sparse
+    )

@@ -1,0 +1,111 @@
+"""Tiles: a convolution makes a few entities of the cells of a ``Grid``, whatever their number.
+
+Attention over 15 x 15 cells compares 225 * 225 pairs. Here strided convolutions halve the map until
+its sides are at most 4, and a linear layer makes ``net.tile_summaries`` entities of what is left;
+only those join the frame. It runs in plain torch, on any device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import Feature, Grid
+from ragged_net.model.input_norm import InputNorm
+from ragged_net.model.tables import INIT_STD
+
+__all__ = ["MakeEmbedding", "TileEmbedding", "as_maps"]
+
+MakeEmbedding = Callable[[Sequence[Feature], int], nn.Module]
+"""Makes what embeds rows of features in so many numbers."""
+
+_LARGEST_SIDE = 4
+"""Of a map that a linear layer reads as a whole."""
+
+
+class TileEmbedding(nn.Module):
+    """Maps of cells -> a few entities for each map; and vectors of single cells.
+
+    Args:
+        grid: The entity type.
+        dim: D, the width of an entity.
+        channels: C, the width of a cell.
+        summaries: S, how many entities stand for a map.
+        embed_cells: Makes what embeds the features of the cells.
+    """
+
+    def __init__(
+        self, grid: Grid, dim: int, channels: int, summaries: int, embed_cells: MakeEmbedding
+    ) -> None:
+        super().__init__()
+        self.grid, self.dim, self.summaries = grid, dim, summaries
+        self.cells = embed_cells(grid.features, channels)
+        layers: list[nn.Module] = []
+        sides = grid.shape
+        while not layers or max(sides) > _LARGEST_SIDE:
+            stride = 2 if max(sides) > _LARGEST_SIDE else 1
+            layers += [nn.Conv2d(channels, channels, 3, stride, padding=1), nn.ReLU()]
+            sides = (-(-sides[0] // stride), -(-sides[1] // stride))
+        self.look = nn.Sequential(*layers)
+        self.summarize = nn.Linear(channels * sides[0] * sides[1], summaries * dim)
+        for layer in layers:
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        # The biases are what tells the summaries from each other, and from other types.
+        nn.init.normal_(self.summarize.bias, std=INIT_STD)
+        self.around, self.cell, self.place = None, None, None
+        if grid.cells:
+            self.around = nn.Conv2d(channels, channels, 3, padding=1)
+            self.cell = nn.Linear(channels, dim)
+            self.place = nn.Parameter(torch.empty(grid.size, dim))
+            nn.init.normal_(self.place, std=INIT_STD)
+
+    @property
+    def norm(self) -> InputNorm:
+        """The statistics of the cells' features."""
+        norm = self.cells.norm
+        assert isinstance(norm, InputNorm)
+        return norm
+
+    def forward(self, values: Tensor) -> Tensor:
+        """The cells of M maps (M * H * W, F) float32 -> their entities (M * S, D)."""
+        maps = self._maps(values)
+        seen = self.look(maps).flatten(1)  # (M, C * h * w)
+        return self.summarize(seen).view(-1, self.dim)  # type: ignore[no-any-return]
+
+    def number(self, cells: int) -> int:
+        """How many entities stand for so many cells."""
+        return cells // self.grid.size * self.summaries
+
+    def cell_vectors(self, values: Tensor, asked: Sequence[Tensor]) -> list[Tensor]:
+        """What the cells and their neighbours are, for a ``Grid(cells=True)``.
+
+        Args:
+            values: (M * H * W, F) the cells of M maps, M at least 1.
+            asked: Lists (A,) int64 of cells among them.
+
+        Returns:
+            (A, D) for each list.
+        """
+        assert self.around is not None
+        assert self.cell is not None
+        assert self.place is not None
+        around = self.around(self._maps(values)).relu()  # (M, C, H, W)
+        rows = around.permute(0, 2, 3, 1).flatten(0, 2)  # (M * H * W, C)
+        return [
+            self.cell(rows.index_select(0, cells))
+            + self.place.index_select(0, cells % self.grid.size)
+            for cells in asked
+        ]
+
+    def _maps(self, values: Tensor) -> Tensor:
+        """The embedded cells as maps (M, C, H, W), which lie in memory cell by cell."""
+        return as_maps(self.cells(values), self.grid).permute(0, 3, 1, 2)
+
+
+def as_maps(rows: Tensor, grid: Grid) -> Tensor:
+    """Rows of cells (M * H * W, K) as the dense tensor (M, H, W, K) that they are; no copy."""
+    return rows.view(-1, *grid.shape, rows.shape[1])

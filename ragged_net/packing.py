@@ -1,0 +1,171 @@
+"""Ragged tensors from what others hold: lists, padded tensors with lengths, nested tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from entity_env.spaces import ObsSpace
+from ragged_net.errors import (
+    DtypeError,
+    ShapeError,
+    UnknownNameError,
+    check_kind,
+    check_tensor,
+    nearest,
+)
+from ragged_net.ragged import RaggedTensor
+
+__all__ = ["by_type", "from_lists", "from_nested", "from_padded"]
+
+
+def from_lists(where: str, frames: Any, width: int | None = None) -> RaggedTensor:
+    """The frames of one entity type: for each a list of feature rows, or a tensor or array (n, F).
+
+    Args:
+        where: What an error calls them.
+        frames: B of them.
+        width: F; None where a row, or the shape of a tensor, tells it.
+
+    Raises:
+        ShapeError: Rows of different widths, or no row that tells it.
+        DtypeError: Something else than numbers.
+    """
+    check_kind(where, frames, Sequence, hint="a list with the rows of each frame")
+    parts = [_rows(where, frame) for frame in frames]
+    # An empty list says nothing about widths; an empty tensor (0, F) does.
+    widths = {part.shape[1] for part in parts if part.ndim == 2}
+    widths |= set() if width is None else {width}
+    if len(widths) != 1:
+        raise ShapeError(
+            f"{where}: rows of {'different widths' if widths else 'unknown width'}",
+            expected=f"(n, {'F' if width is None else width}) in each frame",
+            received=f"widths {sorted(widths)}" if widths else "no row in any frame",
+            hint=None if widths else "obs_space=, or torch.zeros(0, F) for an empty frame",
+        )
+    (found,) = widths
+    parts = [part if part.ndim == 2 else part.new_zeros(0, found) for part in parts]
+    values = torch.cat(parts) if parts else torch.zeros(0, found)
+    return RaggedTensor.from_lengths(values, [len(part) for part in parts])
+
+
+def _rows(where: str, frame: Any) -> Tensor:
+    """The rows (n, F) float32 of one frame; (0,) of an empty list."""
+    try:
+        rows = torch.as_tensor(frame, dtype=torch.float32)
+    except (ValueError, TypeError, RuntimeError) as error:
+        lengths = {len(row) for row in frame if isinstance(row, Sequence)}
+        if isinstance(frame, Sequence) and len(lengths) > 1:
+            raise ShapeError(
+                f"{where}: a frame has rows of different widths",
+                expected="one width",
+                received=sorted(lengths),
+            ) from error
+        raise DtypeError(
+            f"{where}: a frame is no list of rows of numbers", received=repr(frame)[:80]
+        ) from error
+    if rows.ndim != 2 and tuple(rows.shape) != (0,):
+        raise ShapeError(
+            f"{where}: a frame has the wrong number of dimensions",
+            expected="(n, F), a list of rows",
+            received=tuple(rows.shape),
+        )
+    return rows
+
+
+def from_padded(where: str, values: Tensor, lengths: Any) -> RaggedTensor:
+    """The frames that lie in a tensor with room for the longest one.
+
+    Args:
+        where: What an error calls them.
+        values: (B, L, ...).
+        lengths: (B,) whole numbers: the first so many rows of each frame are there. Or (B, L)
+            bool: which rows are.
+
+    Raises:
+        ShapeError, DtypeError: Lengths of other frames, or beyond the padding.
+    """
+    check_tensor(where, values)
+    if values.ndim < 2:
+        raise ShapeError(
+            f"{where}: no padded frames", expected="(B, L, ...)", received=tuple(values.shape)
+        )
+    try:
+        lengths = torch.as_tensor(lengths, device=values.device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise DtypeError(
+            f"{where}: lengths that are none",
+            expected="(B,) whole numbers, or a mask (B, L)",
+            received=repr(lengths)[:80],
+        ) from error
+    if lengths.dtype == torch.bool:
+        present = lengths
+        if present.shape != values.shape[:2]:
+            raise ShapeError(
+                f"{where}: the mask does not have one value for each row",
+                expected=tuple(values.shape[:2]),
+                received=tuple(present.shape),
+            )
+    else:
+        frames, room = values.shape[:2]
+        bad = lengths.is_floating_point() or lengths.shape != (frames,)
+        if bad or (frames and not 0 <= int(lengths.min()) <= int(lengths.max()) <= room):
+            raise ShapeError(
+                f"{where}: lengths that do not fit the padded frames",
+                expected=f"({frames},) whole numbers from 0 to {room}",
+                received=f"{tuple(lengths.shape)} {lengths.dtype}: {lengths.tolist()}"[:100],
+            )
+        present = torch.arange(room, device=values.device) < lengths[:, None]
+    return RaggedTensor.from_lengths(values[present], present.sum(1))
+
+
+def from_nested(where: str, nested: Tensor) -> RaggedTensor:
+    """The frames of a nested tensor of torch, jagged or strided.
+
+    Raises:
+        WrongTypeError: No nested tensor.
+    """
+    check_tensor(where, nested)
+    if not nested.is_nested:
+        raise DtypeError(
+            f"{where}: no nested tensor",
+            expected="torch.nested.nested_tensor(list, layout=torch.jagged)",
+            received=f"a tensor of shape {tuple(nested.shape)}",
+            hint="from_padded takes padded ones",
+        )
+    parts = list(nested.unbind())
+    lengths = [len(part) for part in parts]
+    if nested.layout == torch.jagged and sum(lengths) == len(nested.values()):
+        return RaggedTensor.from_lengths(nested.values(), lengths)  # as it lies there
+    if not parts:
+        return RaggedTensor.from_lengths(nested.new_zeros(0, *nested.shape[2:]), [])
+    return RaggedTensor.from_lengths(torch.cat(parts), lengths)
+
+
+def by_type(
+    entities: Mapping[str, Any], obs_space: ObsSpace | None
+) -> list[tuple[str, Any, int | None]]:
+    """Entity types with what there is of them, and their width where a space tells it.
+
+    Raises:
+        UnknownNameError: A type that the space does not have. One that is missing is empty.
+    """
+    check_kind("the entities of a batch", entities, Mapping, hint="a dict from names to frames")
+    if obs_space is None:
+        return [(name, frames, None) for name, frames in entities.items()]
+    check_kind("the observation space", obs_space, ObsSpace)
+    for name in entities:
+        if name not in obs_space.entities:
+            raise UnknownNameError(
+                f"the batch has an unknown entity type {name!r}",
+                options=obs_space.entities,
+                hint=nearest(name, obs_space.entities),
+            )
+    count = max((len(frames) for frames in entities.values()), default=0)
+    return [
+        (name, entities.get(name, [[]] * count), len(entity.features))
+        for name, entity in obs_space.entities.items()
+    ]

@@ -1,0 +1,120 @@
+"""Agents: one protocol for observations and for rows."""
+
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+import pytest
+from ragged_envs.fill_order import FillOrder
+from ragged_envs.tic_tac_toe import TicTacToe
+from support.input_envs import PickTheCoin
+from support.seat_games import Secrets
+from support.tiny_envs import Farm
+
+from entity_env import ListEnv, MaskedEnvironment, SeatRows, SelectEntityAction, batch_obs, errors
+from entity_env.agent import RandomAgent
+from entity_env.batching.unbatch import observations_of
+from entity_env.player.human_agent import HumanAgent
+from entity_env.player.scripted_agent import ScriptedAgent
+
+
+def first_cell(observation):
+    ids = observation.ids["Player"]
+    return {"Mark": SelectEntityAction(ids, [observation.actions["Mark"].actee_ids[0]])}
+
+
+def spaces(game):
+    return game.obs_space(), game.action_space()
+
+
+@pytest.mark.parametrize("make", [lambda: Farm(max_steps=50), FillOrder, PickTheCoin])
+def test_a_batch_taken_apart_and_packed_again_is_the_same_batch(make):
+    """Also of sets of entities, and of a map whose cells are selected."""
+    with ListEnv(make, 6, seed=1) as rows:
+        agent = RandomAgent(rows.obs_space(), rows.action_space(), 3)
+        obs = rows.reset()
+        for _ in range(20):
+            again = batch_obs(
+                observations_of(obs, rows.obs_space(), rows.action_space()),
+                rows.obs_space(),
+                rows.action_space(),
+            )
+            for name, buffer in obs.features.items():
+                assert (buffer.as_array() == again.features[name].as_array()).all()
+                assert (buffer.size1() == again.features[name].size1()).all()
+            for name, mask in obs.action_masks.items():
+                theirs = again.action_masks[name]
+                assert (mask.actors.as_array() == theirs.actors.as_array()).all()
+                if getattr(mask, "mask", None) is not None and len(mask.mask.as_array()):
+                    assert (mask.mask.as_array() == theirs.mask.as_array()).all()
+            assert (obs.global_features == again.global_features).all()
+            obs = rows.act(agent.act_rows(obs))
+
+
+def test_a_script_plays_rows_as_it_plays_single_observations():
+    # X takes cells 0, 2, 4, 6 and O 1, 3, 5: X has 2, 4, 6 and wins with its fourth mark.
+    with SeatRows(TicTacToe, 2) as rows:
+        agent = ScriptedAgent(first_cell, *spaces(rows))
+        obs, marks = rows.reset(), []
+        while not obs.done.any():
+            actions = agent.act_rows(obs)
+            marks.append(actions["Mark"].as_array()[0, 0] - 1)  # the player is entity 0
+            obs = rows.act(actions)
+        assert marks == [0, 1, 2, 3, 4, 5, 6]
+        assert obs.reward.tolist() == [1.0, -1.0]
+
+
+def test_answers_come_in_the_order_of_the_mask_whatever_order_a_script_has():
+    with SeatRows(lambda: Secrets(2), 2) as rows:
+        agent = ScriptedAgent(lambda o: {"Stay": None}, *spaces(rows))
+        with pytest.raises(errors.UnknownActionError, match="left out action 'Go'"):
+            agent.act_rows(rows.reset())
+
+        def somebody_else(observation):
+            return {"Mark": SelectEntityAction([("Cell", 0)], [("Cell", 1)])}
+
+    with SeatRows(TicTacToe, 2) as rows:
+        with pytest.raises(errors.ActorError, match="let others act"):
+            ScriptedAgent(somebody_else, *spaces(rows)).act_rows(rows.reset())
+        nobody = lambda o: {"Mark": SelectEntityAction([("Player", 0)], ["x"])}  # noqa: E731
+        with pytest.raises(errors.ActorError, match="not in the frame"):
+            ScriptedAgent(nobody, *spaces(rows)).act_rows(rows.reset())
+        with pytest.raises(errors.SettingError, match="cannot be called"):
+            ScriptedAgent(3, *spaces(rows))
+
+
+def test_a_random_agent_goes_on_drawing_where_its_state_was_saved():
+    with SeatRows(TicTacToe, 2) as rows:
+        obs = rows.reset()
+        agent, other = RandomAgent(*spaces(rows), 1), RandomAgent(*spaces(rows), 2)
+        agent.act_rows(obs)
+        other.set_state(agent.get_state())
+        ours = [agent.act_rows(obs)["Mark"].as_array()[0, 0] for _ in range(20)]
+        theirs = [other.act_rows(obs)["Mark"].as_array()[0, 0] for _ in range(20)]
+        assert ours == theirs
+        assert len(set(ours)) > 3
+
+
+def test_any_agent_plays_the_other_seats_of_a_masked_environment():
+    for make in (RandomAgent, lambda *s: ScriptedAgent(first_cell, *s)):
+        env = MaskedEnvironment(TicTacToe, make(*spaces(TicTacToe())), seat="O")
+        env.seed(1)
+        shown = env.reset()
+        while not shown.done:
+            ids = shown.ids["Player"]
+            last = shown.actions["Mark"].actee_ids[-1]
+            shown = env.act({"Mark": SelectEntityAction(ids, [last])})
+        assert shown.metrics["win"] in (0.0, 0.5, 1.0)
+
+
+def test_somebody_at_the_terminal_is_an_agent_too(monkeypatch):
+    typed = iter(["4", "x", "5"])
+    monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
+    game = TicTacToe()
+    agent = HumanAgent(*spaces(game))
+    action = agent.act(game.reset()["X"])["Mark"]
+    assert action.actees == [("Cell", 3)]  # the player is entity 0
+    with SeatRows(TicTacToe, 2) as rows:
+        assert agent.act_rows(rows.reset())["Mark"].as_array().tolist() == [[5]]
+    assert np.array_equal(list(typed), [])

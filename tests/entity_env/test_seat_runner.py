@@ -1,0 +1,90 @@
+"""Games of several players in the terminal: who is asked, what is shown, how a game ends."""
+
+from __future__ import annotations
+
+import pytest
+from ragged_envs.tic_tac_toe import TicTacToe
+from support.seat_games import Secrets
+from support.tricky_games import SCRIPTS, Tricky
+
+from entity_env import MaskedEnvironment, errors
+from entity_env.player.runner import main, play_in_terminal, play_seats_in_terminal
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    def use(*lines):
+        answers = iter(lines)
+
+        def answer(prompt):
+            print(prompt, end="")
+            try:
+                return next(answers)
+            except StopIteration:
+                raise EOFError from None
+
+        monkeypatch.setattr("builtins.input", answer)
+
+    return use
+
+
+def test_two_people_play_at_one_table(typed, capsys):
+    typed("Cell 0", "Cell 3", "Cell 1", "Cell 4", "Cell 2")
+    play_seats_in_terminal(TicTacToe, "all", seed=0, episodes=1)
+    out = capsys.readouterr().out
+    assert "TicTacToe, seed 0\n  X: you, O: you\n  Mark: select an entity\n" in out
+    assert "--- game 1, step 5\nX X X\nO O .\n. . .\n  X: reward 1, out, win 1\n" in out
+    assert out.endswith("game 1 is over\n  X  return 1\n  O  return -1\n")
+    # Each sees the marks as its own and the other's.
+    first, second = out.split("seat O sees")[:2]
+    assert "seat X sees" in first
+    assert "1  Cell 0  0  0     2" in second
+
+
+def test_one_person_plays_against_agents_and_does_not_see_what_they_see(typed, capsys):
+    typed("one")
+    play_seats_in_terminal(lambda: Secrets(3), "1", seed=4, episodes=1)
+    out = capsys.readouterr().out
+    assert "0: random, 1: you, 2: random" in out
+    assert out.count("sees") == 1
+    assert "seat 1 sees" in out
+    assert out.count("  return ") == 3
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_agents_play_all_tricky_games_to_their_end(name, capsys):
+    play_seats_in_terminal(lambda: Tricky(name), "", auto=True, seed=1, episodes=2)
+    out = capsys.readouterr().out
+    assert "game 2 is over" in out
+    totals = dict.fromkeys("abc", 0.0)
+    for told in SCRIPTS[name]:
+        for seat, observation in told.items():
+            totals[seat] += observation.reward
+    for seat, total in totals.items():
+        assert out.count(f"  {seat}  return {total:g}\n") == 2
+
+
+def test_the_command_names_seats(capsys, typed):
+    assert main(["tic_tac_toe", "--seats", "all", "--auto", "--seed", "1"]) == 0
+    assert "game 1 is over" in capsys.readouterr().out
+    assert main(["tic_tac_toe", "--seats", "Y", "--auto"]) == 1
+    assert "there is no seat 'Y'" in capsys.readouterr().err
+    assert main(["minesweeper", "--seats", "all", "--auto"]) == 1
+    assert "no game of several players" in capsys.readouterr().err
+    typed("q")
+    assert main(["tic_tac_toe", "--seats", "X", "--seed", "1"]) == 0
+    assert "Thank you for playing" in capsys.readouterr().out
+
+
+def test_a_masked_game_says_who_is_who(capsys):
+    play_in_terminal(
+        lambda: MaskedEnvironment(TicTacToe, shuffle_seats=False, seat="O"), seed=0, auto=True
+    )
+    assert "X: random, O: the learner" in capsys.readouterr().out
+
+
+def test_a_game_with_a_mistake_names_the_seat(typed):
+    broken = Tricky("teams")
+    broken.script = [{"a": SCRIPTS["teams"][0]["a"], "d": SCRIPTS["teams"][0]["b"]}]
+    with pytest.raises(errors.SeatError, match="seat 'd', which does not exist"):
+        play_seats_in_terminal(lambda: broken, "", auto=True)

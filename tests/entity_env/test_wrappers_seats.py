@@ -1,0 +1,283 @@
+"""Wrappers and games of several players: each works, or says what to use instead."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from ragged_envs.tic_tac_toe import TicTacToe
+from support.seat_games import Played, Secrets, asked, told
+from support.tricky_games import Tricky
+
+from entity_env import (
+    AsyncEnv,
+    CategoricalAction,
+    ListEnv,
+    ParallelEnv,
+    SeatRows,
+    SelectEntityAction,
+    check_env,
+    errors,
+)
+from entity_env.interop import EntityVectorEnv, StableBaselinesVecEnv
+from entity_env.player.episodes import random_policy
+from entity_env.wrappers import (
+    EpisodeStatistics,
+    FeatureFilter,
+    FrameSkip,
+    RewardScale,
+    SeatTimeLimit,
+    SeatValidate,
+    SeatWrapper,
+    TimeLimit,
+    Validate,
+    VecEpisodeStatistics,
+    VecFeatureFilter,
+    VecFrameSkip,
+    VecRewardScale,
+    VecTimeLimit,
+    VecValidate,
+    subspace,
+)
+
+GO = {"Go": CategoricalAction(["card"], np.array([0]), ["left", "right"])}
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "arguments"),
+    [
+        (TimeLimit, [3]),
+        (RewardScale, [2.0]),
+        (FrameSkip, [2]),
+        (EpisodeStatistics, []),
+        (Validate, []),
+        (FeatureFilter, [TicTacToe().obs_space()]),
+    ],
+)
+def test_wrappers_of_one_player_name_those_of_several(wrapper, arguments):
+    with pytest.raises(errors.SettingError, match=r"(?s)environment.*SeatRows\(TicTacToe") as error:
+        wrapper(TicTacToe(), *arguments)
+    assert "SeatTimeLimit" in str(error.value)
+
+
+def test_a_frame_skip_for_rows_is_refused_and_changes_nothing():
+    with SeatRows(TicTacToe, 4) as rows:
+        with pytest.raises(errors.SettingError, match="rows that play alone"):
+            VecFrameSkip(rows, 2)
+        assert rows.reset().rows.tolist() == [0, 2]
+
+
+def test_rows_that_must_act_together_refuse_turns():
+    with pytest.raises(errors.SettingError, match="act together"):
+        EntityVectorEnv(SeatRows(TicTacToe, 4), {"Player": 1, "Cell": 9}, 1).reset()
+    pytest.importorskip("stable_baselines3")
+    with pytest.raises(errors.SettingError, match="act together"):
+        StableBaselinesVecEnv(SeatRows(TicTacToe, 4), {"Player": 1, "Cell": 9}, 1).reset()
+
+
+def test_rewards_of_all_seats_are_scaled():
+    rows = VecRewardScale(VecValidate(SeatRows(lambda: Tricky("teams"), 3)), 10.0, low=-5.0)
+    obs = rows.reset()
+    obs = rows.act(random_policy(0)(obs))
+    assert obs.reward.tolist() == [-5.0, -5.0, 10.0]
+
+
+def test_statistics_count_the_episodes_of_seats():
+    rows = VecEpisodeStatistics(SeatRows(lambda: Tricky("dies and comes back"), 3))
+    obs, policy = rows.reset(), random_policy(0)
+    for _ in range(6):
+        obs = rows.act(policy(obs))
+    # c 0.25 + 1 in its first life, b 0.5 + 3, then a -1 + 2 + 4 and c nothing in its second.
+    assert list(rows.returns) == [1.25, 3.5, 5.0, 0.0]
+    assert list(rows.lengths) == [1, 2, 3, 1]
+
+
+def test_seats_see_less_through_a_filter():
+    space = subspace(TicTacToe().obs_space(), {"Player": [], "Cell": ["mark"]})
+    rows = VecValidate(VecFeatureFilter(VecTimeLimit(SeatRows(TicTacToe, 4), 3), space))
+    obs, policy = rows.reset(), random_policy(0)
+    for _ in range(30):
+        obs = rows.act(policy(obs))
+        assert obs.features["Cell"].as_array().shape[1] == 1
+        if obs.final is not None:
+            assert obs.final.features["Cell"].as_array().shape[1] == 1
+
+
+def test_a_limited_game_is_sound_and_goes_on_from_its_state():
+    assert check_env(lambda: SeatTimeLimit(TicTacToe(), 4)).notes == ()
+    rows = SeatRows(lambda: SeatTimeLimit(TicTacToe(), 4), 4, 1)
+    obs, policy = rows.reset(), random_policy(0)
+    for _ in range(6):
+        obs = rows.act(policy(obs))
+    state = json.loads(json.dumps(rows.get_state()))
+    other = SeatRows(lambda: SeatTimeLimit(TicTacToe(), 4), 4, 2)
+    there = other.set_state(state)
+    ours, theirs = random_policy(1), random_policy(1)
+    finals = 0
+    for _ in range(12):
+        obs, there = rows.act(ours(obs)), other.act(theirs(there))
+        assert obs.rows.tolist() == there.rows.tolist()
+        assert obs.truncated.tolist() == there.truncated.tolist()
+        if obs.final is not None:
+            finals += 1
+            ends = [own.final.features["Cell"].as_array().tolist() for own in (obs, there)]
+            assert ends[0] == ends[1]
+    assert finals
+    state[0]["game"]["env"]["SeatTimeLimit"] = {"steps": "many"}
+    with pytest.raises(errors.StateError, match="SeatTimeLimit is damaged"):
+        other.set_state(state)
+
+
+def test_a_wrapper_of_games_goes_around_each_of_them():
+    class Marked(SeatWrapper):
+        def reset(self):
+            return {seat: asked(7.0) for seat in super().reset()}
+
+    with SeatRows(lambda: Secrets(2), 4) as rows:
+        rows.wrap_each(Marked)
+        assert rows.reset().features["Card"].as_array().ravel().tolist() == [7.0] * 4
+        with pytest.raises(errors.ObservationError, match="game of several players"):
+            rows.wrap_each(lambda game: 3)
+        with pytest.raises(errors.SeatError, match="other seats"):
+            rows.wrap_each(lambda game: Secrets(3))
+        assert rows.reset().num_frames == 4
+
+
+def test_a_wrapper_goes_around_a_game():
+    for wrapper in (SeatWrapper, SeatValidate, lambda game: SeatTimeLimit(game, 3)):
+        with pytest.raises(errors.SettingError, match="goes around a game of several players"):
+            wrapper(3)
+    with pytest.raises(errors.SettingError, match="max_steps of SeatTimeLimit"):
+        SeatTimeLimit(TicTacToe(), 0)
+    inside = TicTacToe()
+    assert SeatTimeLimit(SeatValidate(inside), 3).unwrapped is inside
+
+
+# ------------------------------------------------------------------- games that are played by hand
+
+
+def mark(cell):
+    return {"Mark": SelectEntityAction(["me"], [("Cell", cell)])}
+
+
+def test_who_acts_out_of_turn_is_refused():
+    game = SeatValidate(TicTacToe())
+    with pytest.raises(errors.ResetNeededError):
+        game.act({"X": mark(0)})
+    game.reset()
+    with pytest.raises(errors.SeatError, match=r"(?s)seat 'O' acts out of turn.*'X'"):
+        game.act({"O": mark(0)})
+    with pytest.raises(errors.SeatError, match="seat 'O' acts out of turn"):
+        game.act({"X": mark(0), "O": mark(1)})
+    with pytest.raises(errors.SeatError, match="seat 'X' was asked and does not act"):
+        game.act({})
+    with pytest.raises(errors.SeatError, match="seat 'Y' does not exist"):
+        game.act({"X": mark(0), "Y": mark(1)})
+    with pytest.raises(errors.SeatError, match="was not given a dict"):
+        game.act([mark(0)])
+    game.act({"X": mark(0)})
+    for seat, cell in [("O", 3), ("X", 1), ("O", 4), ("X", 2)]:
+        shown = game.act({seat: mark(cell)})
+    assert shown["X"].reward == 1.0
+    with pytest.raises(errors.ResetNeededError):
+        game.act({"O": mark(5)})
+
+
+def test_a_saved_game_goes_on_by_hand():
+    game = SeatValidate(Tricky("at once and in turn"))
+    game.reset()
+    game.act({"a": GO, "b": GO})
+    state = game.get_state()
+    other = SeatValidate(Tricky("at once and in turn"))
+    assert list(other.set_state(state)) == ["a"]
+    with pytest.raises(errors.SeatError, match="'b' acts out of turn"):
+        other.act({"b": GO})
+    assert set(other.act({"a": GO})) == {"a", "b"}
+    with pytest.raises(errors.StateError, match="damaged"):
+        other.set_state({"game": {}})
+
+
+# ------------------------------------------------------------------------------- games in workers
+
+
+class Crashes(Played):
+    def act(self, actions):
+        raise RuntimeError("lost")
+
+
+def test_errors_in_workers_name_the_game():
+    with ParallelEnv(lambda: Crashes({"a": asked()}), 6, 2) as rows:
+        obs = rows.reset()
+        with pytest.raises(errors.EnvironmentFailedError, match=r"game 0, step 1.*RuntimeError"):
+            rows.act(random_policy(0)(obs))
+    with pytest.raises(errors.SettingError, match="7 rows cannot be shared by games of 3 seats"):
+        ParallelEnv(lambda: Played({"a": asked()}), 7, 1)
+    with pytest.raises(errors.NumEnvsError, match=r"(?s)processes.*<= 1, the number of games"):
+        AsyncEnv(lambda: Played({"a": asked()}), 3, 2, 1)
+
+
+def test_a_saved_state_crosses_between_processes():
+    """Saved in workers, continued in this process, and the other way round."""
+    with ParallelEnv(TicTacToe, 6, 2, seed=3) as there:
+        here, policy = SeatRows(TicTacToe, 6, 3), random_policy(0)
+        obs = there.reset()
+        for _ in range(7):
+            obs = there.act(policy(obs))
+        assert there.has_state()
+        state = there.get_state()
+        both = [here.set_state(state), there.set_state(here.get_state())]
+        policies = [random_policy(1), random_policy(1)]
+        for _ in range(25):
+            both = [
+                rows.act(own(obs))
+                for rows, own, obs in zip((here, there), policies, both, strict=True)
+            ]
+            for part in ("rows", "reward", "done"):
+                assert getattr(both[0], part).tolist() == getattr(both[1], part).tolist()
+
+
+def test_ready_games_say_whose_rewards_they_bring():
+    with AsyncEnv(lambda: Tricky("nobody is asked"), 3, 1, 1) as rows:
+        rows.async_reset()
+        ready = rows.recv()
+        assert (ready.rows.tolist(), ready.told.tolist()) == ([0], [0, 1, 2])
+        rows.send(random_policy(0)(ready.obs), ready.rows)
+        paid = np.zeros(3)
+        for _ in range(4):  # three steps ask nobody: the game goes on by itself
+            ready = rows.recv()
+            paid[ready.told] += ready.obs.reward
+            if len(ready.rows):
+                break
+        assert paid.tolist() == [1.75, 2.0, 0.0]
+        assert ready.rows.tolist() == [0, 1]
+        # Its two seats may be answered apart; the game goes on when both have acted.
+        actions = random_policy(0)(ready.obs)
+        rows.send({name: own[np.array([1])] for name, own in actions.items()}, [1])
+        with pytest.raises(errors.RowsError, match="for ever"):
+            rows.recv()
+        rows.send({name: own[np.array([0])] for name, own in actions.items()}, [0])
+        ready = rows.recv()
+        assert (ready.obs.reward.tolist(), ready.obs.done.tolist()) == (
+            [-1.0, 4.0, 0.0], [True, True, False],
+        )  # fmt: skip
+
+
+def test_a_reset_within_a_game_begins_the_episodes_of_all_seats():
+    rows, policy = SeatRows(lambda: Tricky("dies and comes back"), 3), random_policy(0)
+    obs = rows.reset()
+    for _ in range(2):
+        obs = rows.act(policy(obs))  # b has decided, and is paid 0.5 before
+    obs = rows.reset()
+    for _ in range(6):
+        obs = rows.act(policy(obs))
+        if obs.done[1]:
+            assert obs.metrics["episodic_length"][1] == 2
+            assert obs.metrics["episodic_reward"][1] == 3.5
+
+
+def test_rows_of_single_environments_have_one_seat():
+    from ragged_envs.minesweeper import MineSweeper
+
+    assert ListEnv(MineSweeper, 2).num_seats == 1
+    assert told().done is False

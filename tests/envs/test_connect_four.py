@@ -1,0 +1,196 @@
+"""Connect four: positions by hand, the compiled form move for move, and minimax."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from ragged_envs.connect_four import ConnectFour
+from ragged_envs.connect_four_rows import ConnectFourRows
+from ragged_envs.connect_four_script import Minimax, minimax_depth_4, move_values
+
+from entity_env import MaskedEnvironment, SeatRows, SelectEntityAction, check_env, errors, make
+from entity_env.player.episodes import play_scripted, random_policy
+
+
+def drop(game, *columns):
+    """Both players' discs, in turns; what the last one led to."""
+    for x in columns:
+        seat = game.seats()[game.turn]
+        told = game.act({seat: {"Drop": SelectEntityAction(["me"], [("Column", x)])}})
+    return told
+
+
+def started():
+    game = ConnectFour()
+    game.reset()
+    return game
+
+
+@pytest.mark.parametrize(
+    ("columns", "winner"),
+    [
+        ([0, 0, 1, 1, 2, 2, 3], 0),  # the lowest row
+        ([0, 1, 0, 1, 0, 1, 0], 0),  # a column
+        ([6, 0, 0, 1, 1, 2, 2, 3], 1),  # the other's lowest row
+        # first: (0, 0), (1, 1), (2, 2), (3, 3); the second player's discs lie under them
+        ([0, 1, 1, 2, 2, 3, 2, 3, 3, 6, 3], 0),
+        # the mirror image falls to the right
+        ([6, 5, 5, 4, 4, 3, 4, 3, 3, 0, 3], 0),
+    ],
+)
+def test_four_in_a_line_win(columns, winner):
+    game = started()
+    told = drop(game, *columns[:-1])
+    assert all(not seen.done for seen in told.values())
+    told = drop(game, columns[-1])
+    names = game.seats()
+    assert told[names[winner]].reward == 1.0
+    assert told[names[1 - winner]].reward == -1.0
+    assert told[names[winner]].metrics == {"win": 1.0}
+    assert all(seen.done and not seen.actions for seen in told.values())
+    with pytest.raises(errors.ResetNeededError):
+        drop(game, 6)
+
+
+def test_a_full_board_is_a_draw():
+    # Columns 0 to 5 in pairs, colours swapped half way up, so that no line is longer than three.
+    game = started()
+    order = [0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1]  # column 0: 0 0 1 1 0 0, column 1: 1 1 0 0 1 1
+    columns = [x + 2 * pair for pair in range(3) for x in order] + [6] * 6
+    told = drop(game, *columns)
+    assert {seen.reward for seen in told.values()} == {0.0}
+    assert [seen.metrics for seen in told.values()] == [{"win": 0.5}] * 2
+    assert game.steps == 42
+
+
+def test_what_a_player_sees_is_its_own_side():
+    game = started()
+    seen = drop(game, 3, 3, 2, 4, 1)["second"]  # first has 3, 2, 1; second (3, 1) and 4
+    # Columns from -3 on: height, six discs (1: own), then lines at the lowest free space: own,
+    # other, and above. At column 0 the first player would have four, the second one. Above, at
+    # (0, 1), the second has no neighbour: one; the first has (1, 0) on a diagonal: two.
+    assert seen.features["Column"][0] == [-3, 0, *[0] * 6, 1, 4, 1, 2]
+    # Column 3 holds the first's and the second's disc. On top of it, at (3, 2), the second would
+    # have two in the column, the first no neighbour.
+    assert seen.features["Column"][3][:8] == [0, 2, 2, 1, 0, 0, 0, 0]
+    assert seen.features["Column"][3][8:10] == [2, 1]
+    assert np.asarray(seen.actions["Drop"].mask).tolist() == [[True] * 7]
+
+
+def test_a_full_column_is_closed():
+    game = started()
+    seen = drop(game, 0, 0, 0, 0, 0, 0)["first"]
+    assert np.asarray(seen.actions["Drop"].mask).tolist() == [[False] + [True] * 6]
+    assert seen.features["Column"][0][8:] == [0, 0, 0, 0]
+    with pytest.raises(errors.ActorError, match="cannot be selected"):
+        drop(game, 0)
+
+
+def test_compiled_games_are_the_same_games():
+    ours, theirs, policy = SeatRows(ConnectFour, 12), ConnectFourRows(12), random_policy(3)
+    here, there = ours.reset(), theirs.reset()
+    ended = 0
+    for step in range(150):
+        assert np.array_equal(here.rows, there.rows), step
+        assert np.array_equal(here.reward, there.reward), step
+        assert np.array_equal(here.done, there.done), step
+        for name, buffer in here.features.items():
+            assert np.array_equal(buffer.as_array(), there.features[name].as_array()), step
+        left, right = here.action_masks["Drop"], there.action_masks["Drop"]
+        assert np.array_equal(left.actees.as_array(), right.actees.as_array()), step
+        assert np.array_equal(left.mask.as_array(), right.mask.as_array()), step
+        for name, column in here.metrics.items():
+            assert np.array_equal(column, there.metrics[name], equal_nan=True), step
+        ended += int(here.done.sum())
+        actions = policy(here)
+        here, there = ours.act(actions), theirs.act(actions)
+    assert ended > 20
+
+
+def test_states_go_on_elsewhere_and_bad_ones_are_refused():
+    game, other = started(), ConnectFour()
+    drop(game, 3, 3, 4)
+    state = json.loads(json.dumps(game.get_state()))
+    assert list(other.set_state(state)) == ["second"]
+    assert other.render_text() == game.render_text()
+    assert game.render_text().splitlines()[-1] == ". . . X X . ."
+    assert other.render().ndim == 3
+    for change, words in (
+        ({"columns": [[0]] * 6}, "another number of columns"),
+        ({"columns": [[0, 1] * 4, *[[]] * 6]}, "too high"),
+        ({"columns": [[2], *[[]] * 6]}, "nobody"),
+        ({"columns": [[1], *[[]] * 6]}, "too many discs"),
+        ({"winner": 4}, "a winner"),
+        ({"columns": 3}, "not a state"),
+    ):
+        with pytest.raises(errors.StateError, match=words):
+            other.set_state({**state, **change})
+    with pytest.raises(errors.ResetNeededError):
+        ConnectFour().get_state()
+
+
+def brute(discs, depth):
+    """What who moves gets, without pruning and on plain lists: a slow reference."""
+    values = []
+    for x in range(7):
+        free = np.flatnonzero(discs[x] == 0)
+        if not len(free):
+            values.append(-2000)
+            continue
+        after = discs.copy()
+        after[x, free[0]] = 1
+        if wins(after):
+            values.append(999)
+        elif depth == 1 or (after != 0).all():
+            values.append(0)
+        else:
+            best = max(brute(np.array([0, 2, 1])[after], depth - 1))
+            values.append(-best + (best > 0) - (best < 0))
+    return values
+
+
+def wins(discs):
+    spaces = {(int(x), int(y)) for x, y in np.argwhere(discs == 1)}
+    return any(
+        all((x + i * dx, y + i * dy) in spaces for i in range(4))
+        for x, y in spaces
+        for dx, dy in ((1, 0), (0, 1), (1, 1), (1, -1))
+    )
+
+
+def test_minimax_finds_what_a_search_without_pruning_finds():
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        discs = np.zeros((7, 6), np.int64)
+        for turn in range(14):
+            x = rng.choice(np.flatnonzero((discs == 0).any(axis=1)))
+            discs[x, np.flatnonzero(discs[x] == 0)[0]] = 1 + turn % 2
+        if wins(discs) or wins(3 - discs):
+            continue
+        assert move_values(discs, 3).tolist() == brute(discs, 3)
+
+
+def test_minimax_wins_and_blocks():
+    discs = np.zeros((7, 6), np.int64)
+    discs[:3, 0], discs[:2, 1] = 1, 2
+    assert move_values(discs, 4).tolist() == [0, 0, 0, 999, 0, 0, 0]
+    # The other's turn: all but blocking loses with the next move.
+    assert move_values(np.array([0, 2, 1])[discs], 4).tolist() == [*[-998] * 3, 0, *[-998] * 3]
+    game = started()
+    told = drop(game, 0, 0, 1, 1, 2)
+    assert minimax_depth_4(told["second"])["Drop"].actees == [("Column", 3)]
+    with pytest.raises(errors.EntityEnvError, match="depth"):
+        Minimax(0)
+
+
+def test_minimax_beats_random_players():
+    wins = play_scripted(lambda: MaskedEnvironment(ConnectFour), Minimax(4), 60, 0)["win"]
+    assert wins.mean() > 0.9
+
+
+def test_it_is_an_environment_like_any_other():
+    assert check_env(lambda: MaskedEnvironment(ConnectFour)).notes == ()
+    # Compiled rows that name a game of several players are played alone as one of its seats.
+    assert isinstance(make("connect_four"), MaskedEnvironment)

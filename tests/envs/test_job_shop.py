@@ -1,0 +1,277 @@
+"""Job shops: rules by hand, instances, and the compiled rows against the readable game."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.industry.job_shop import JobShop
+from ragged_envs.industry.job_shop_instances import Instance, find_instance, read_table
+from ragged_envs.industry.job_shop_rows import JobShopRows
+from ragged_envs.industry.job_shop_rules import JOB
+from ragged_envs.industry.job_shop_scripts import RULES, shortest_processing_time
+
+from entity_env import SelectEntityAction
+from entity_env.errors import ActorError, StateError
+from entity_env.play import random_policy
+
+TINY = Instance.of([[3, 2], [2, 4], [4, 1]], [[0, 1], [0, 1], [1, 0]], 2)
+TABLE = """job, machine, duration
+chair, saw, 3
+chair, drill, 2
+table, drill, 4
+table, saw, 1
+table, drill, 2
+stool, saw, 5
+"""
+
+
+def dispatch(job):
+    return {"Dispatch": SelectEntityAction(actors=["clock"], actees=[("Job", job)])}
+
+
+def play(env, rule):
+    seen = env.reset()
+    rewards = []
+    while not seen.done:
+        seen = env.act(rule(seen))
+        rewards.append(seen.reward)
+    return seen, rewards
+
+
+def test_the_first_taillard_instance_is_the_published_one():
+    found = find_instance("ta01")
+    assert found.durations[0].tolist() == [
+        94,
+        66,
+        10,
+        53,
+        26,
+        15,
+        65,
+        82,
+        10,
+        27,
+        93,
+        92,
+        96,
+        70,
+        83,
+    ]
+    assert found.machines[0].tolist() == [6, 12, 4, 7, 3, 2, 10, 11, 8, 14, 9, 13, 5, 0, 1]
+    assert (found.size, found.best) == ((15, 15), 1231)
+
+
+def test_a_schedule_by_hand():
+    """Jobs 0: M0 3, M1 2. 1: M0 2, M1 4. 2: M1 4, M0 1.
+
+    The bound is max(jobs 5, 6, 5; M0 3 + 2 + 1 = 6, M1 2 + 4 + 4 = 10) = 10. At 0 all can start.
+    Job 1 starts on M0 (0 to 2); then 0 cannot (M0 is busy), and 2 starts by itself on M1 (0 to 4).
+    At 2 job 0 starts by itself on M0 (2 to 5); M1 is free at 4, where only job 1 waits (4 to 8); at
+    5 job 2 on M0 (5 to 6); at 8 job 0 on M1 (8 to 10). Nothing was asked but the first.
+    """
+    env = JobShop(instance=TINY)
+    seen = env.reset()
+    assert [row[JOB.index("ready")] for row in seen.features["Job"]] == [1, 1, 1]
+    assert (env.first, env.now) == (10, 0)
+    seen = env.act(dispatch(1))
+    assert seen.done
+    assert [tuple(bar) for bar in env.bars] == [
+        (0, 1, 0, 2), (1, 2, 0, 4), (0, 0, 2, 5), (1, 1, 4, 8), (0, 2, 5, 6), (1, 0, 8, 10),
+    ]  # fmt: skip
+    assert (seen.reward, seen.metrics) == (0, {"makespan": 10, "ratio": 1.0})
+
+
+def test_what_delays_the_end_costs_what_it_delays():
+    """Job 0 first: M0 0 to 3; job 2 on M1 0 to 4. At 3 job 1 on M0 (3 to 5). At 4 M1 is free: job 0
+    (4 to 6). At 5 M0: job 2 (5 to 6). At 6 M1: job 1 (6 to 10). Nothing is lost. Job 2 first: M1 0
+    to 4, and both others want M0: job 0 (0 to 3), then as before."""
+    env = JobShop(instance=TINY)
+    for first in (0, 2):
+        env.reset()
+        seen = env.act(dispatch(first))
+        if not seen.done:
+            seen = env.act(dispatch(0))
+        assert (seen.metrics["makespan"], seen.reward) == (10, 0)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"arrivals": True, "load": 1.2}, {"instance": ["ta01", read_table(TABLE, "")]}]
+)
+def test_compiled_rows_play_the_same_game(settings):
+    rows = JobShopRows(6, seed=3, **{"jobs": (1, 9), "machines": (1, 6), **settings})
+    obs, policy = rows.reset(), random_policy(seed=4)
+    alone = [JobShop(**{"jobs": (1, 9), "machines": (1, 6), **settings}) for _ in range(6)]
+    seen = [env.set_state(rows.as_alone(row)) for row, env in enumerate(alone)]
+    for _ in range(300):
+        for name, own in obs.features.items():
+            for row in range(6):
+                expected = np.array(seen[row].features[name], np.float32).reshape(-1, own.size2())
+                assert_allclose(own[row].as_array(), expected, rtol=1e-6, atol=1e-7)
+        actions = policy(obs)
+        offset = obs.features["Job"].size1()
+        chosen = actions["Dispatch"].as_array().reshape(-1)
+        assert (chosen < np.asarray(offset)).all()
+        obs = rows.act(actions)
+        for row, env in enumerate(alone):
+            job = env.here[chosen[row]]
+            seen[row] = env.act(dispatch(job))
+            assert seen[row].done == obs.done[row]
+            assert seen[row].reward == pytest.approx(float(obs.reward[row]), abs=1e-5)
+            if seen[row].done:
+                for name, value in seen[row].metrics.items():
+                    assert value == pytest.approx(float(obs.metrics[name][row]))
+                seen[row] = env.set_state(rows.as_alone(row))
+
+
+def test_rewards_add_up_to_what_the_first_bound_was_missed_by():
+    env = JobShop(jobs=8, machines=5)
+    env.seed(5)
+    seen, rewards = play(env, shortest_processing_time)
+    assert sum(rewards) == pytest.approx(-10 * (seen.metrics["ratio"] - 1))
+
+
+def test_with_due_dates_rewards_add_up_to_the_weighted_tardiness():
+    env = JobShop(jobs=12, machines=4, arrivals=True, load=1.5, tightness=1.1)
+    env.seed(6)
+    seen, rewards = play(env, shortest_processing_time)
+    late = sum(
+        w * max(0, end - due) for w, end, due in zip(env.weight, env.job_free, env.due, strict=True)
+    )
+    assert late > 0
+    assert seen.metrics["tardiness"] == pytest.approx(late / sum(env.weight))
+    # Jobs that have come before the first choice may be late already.
+    assert sum(rewards) == pytest.approx(-10 * (late - env.first) / (sum(env.weight) * env.unit))
+
+
+# Mean gaps over ta01 to ta10 in percent, from the rules of the benchmark: 25.9, 19.2, 20.5, 17.7.
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("shortest_processing_time", 25.9),
+        ("most_work_remaining", 19.2),
+        ("most_operations_remaining", 20.5),
+        ("flow_due_date", 17.7),
+    ],
+)
+def test_rules_reach_their_published_gaps(rule, expected):
+    gaps = []
+    for number in range(1, 11):
+        env = JobShop(instance=f"ta{number:02d}")
+        gaps.append(play(env, RULES[rule])[0].metrics["gap"])
+    assert np.mean(gaps) == pytest.approx(expected, abs=0.05)
+
+
+def test_copies_of_an_instance_stay_together():
+    rows = JobShopRows(6, seed=1, copies=3, jobs=(2, 4), machines=(2, 3))
+    for _ in range(2):  # also after another reset with a seed
+        rows.reset(7)
+        states = [rows.as_alone(row) for row in range(6)]
+        assert states[0]["durations"] == states[1]["durations"] == states[2]["durations"]
+        assert states[3]["durations"] == states[4]["durations"] != states[0]["durations"]
+
+
+def test_a_state_goes_on_where_it_was():
+    env = JobShop(jobs=6, machines=4)
+    env.seed(2)
+    seen = env.reset()
+    for _ in range(3):
+        seen = env.act(shortest_processing_time(seen))
+    other = JobShop(jobs=6, machines=4)
+    again = other.set_state(env.get_state())
+    assert again.features == seen.features
+    assert play_on(other, again) == play_on(env, seen)
+
+
+def play_on(env, seen):
+    while not seen.done:
+        seen = env.act(shortest_processing_time(seen))
+    return env.bars, seen.metrics
+
+
+BROKEN = {
+    "empty": ("", "is empty"),
+    "size": ("3\n", "line 1: no size"),
+    "jobs": ("2 2\n0 3 1 2\n", "wrong number of jobs"),
+    "machine": ("1 2\n0 3 0 2\n", r"line 2: the job does not visit each machine once"),
+    "negative": ("1 2\n0 3 1 -2\n", "line 2: an operation has an invalid duration"),
+    "fraction": ("1 2\n0 3 1 2.5\n", r"line 2: '2.5' is no whole number"),
+    "short": ("1 2\n0 3 1\n", "line 2: the wrong number of operations"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_damaged_file_says_which_line_is_wrong(tmp_path, name):
+    text, message = BROKEN[name]
+    path = tmp_path / "shop.txt"
+    path.write_text(text)
+    with pytest.raises(EnvConfigError, match=message):
+        JobShop(instance=str(path))
+
+
+def test_a_file_is_read(tmp_path):
+    path = tmp_path / "shop.txt"
+    path.write_text("# three jobs\n3 2\n0 3 1 2\n0 2 1 4\n1 4 0 1  # the last\n")
+    found = find_instance(path)
+    assert found.durations.tolist() == TINY.durations.tolist()
+    assert found.machines.tolist() == TINY.machines.tolist()
+
+
+def test_a_misspelt_instance_gets_a_hint():
+    with pytest.raises(EnvConfigError, match="did you mean 'ta15'"):
+        JobShop(instance="ta 15")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"jobs": 0}, EnvConfigError),
+        ({"load": 0}, EnvConfigError),
+        ({"tightness": [3, 2]}, EnvConfigError),
+        ({"instance": "ta01", "arrivals": True}, EnvConfigError),
+        ({"instance": []}, EnvConfigError),
+    ],
+)
+def test_bad_settings(settings, error):
+    with pytest.raises(error):
+        JobShop(**settings)
+
+
+def test_a_job_that_cannot_start_is_refused_and_a_damaged_state_too():
+    env = JobShop(jobs=4, machines=3)
+    seen = env.reset()
+    with pytest.raises(ActorError, match="cannot be selected"):
+        env.act(dispatch(99))
+    with pytest.raises(StateError):
+        env.set_state({"durations": [[1]]})
+    assert not seen.done
+
+
+def test_a_table_of_ones_own_has_jobs_of_any_length(tmp_path):
+    """The table needs the drill twice. Machines 0 saw, 1 drill."""
+    path = tmp_path / "orders.csv"
+    path.write_text(TABLE)
+    found = find_instance(path)
+    assert (found.jobs, found.machine_names) == (("chair", "table", "stool"), ("saw", "drill"))
+    assert found.durations.tolist() == [[3, 2, 0], [4, 1, 2], [5, 0, 0]]
+    assert found.machines.tolist() == [[0, 1, -1], [1, 0, 1], [0, -1, -1]]
+    env = JobShop(instance=str(path))
+    seen, _ = play(env, shortest_processing_time)
+    assert seen.metrics["makespan"] == max(bar.end for bar in env.bars)
+    assert len(env.bars) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("job,machin,duration\na,b,1\n", "line 1: no column 'machine'(?s:.*)did you mean 'machin'"),
+        ("job,machine,duration\na,b,1\na,c,0\n", "line 3: an operation has an invalid duration"),
+        ("job,machine,duration\na,,1\n", "line 2: a job or a machine without a name"),
+        ("job,machine,duration\na,b,1.5\n", "line 2: '1.5' is no whole number"),
+        ("job,machine,duration\n", "no size of an instance"),
+    ],
+)
+def test_a_damaged_table_says_which_line_is_wrong(tmp_path, text, message):
+    path = tmp_path / "orders.csv"
+    path.write_text(text)
+    with pytest.raises(EnvConfigError, match=message):
+        JobShop(instance=str(path))

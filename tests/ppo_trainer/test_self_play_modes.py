@@ -1,0 +1,268 @@
+"""Training against opponents: a pool, stages, named ones; whatever happens, the same run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from ragged_envs.minesweeper import MineSweeper
+from ragged_envs.tic_tac_toe import TicTacToe
+from support.seat_games import Secrets
+from support.trainer_runs import small_config
+
+from ppo_trainer import resume, train
+from ppo_trainer.agent import load_agent
+from ppo_trainer.config import (
+    EvalConfig,
+    PPOConfig,
+    RolloutConfig,
+    SelfPlayConfig,
+    config_from_dict,
+)
+from ppo_trainer.errors import CheckpointError, ConfigError, UntrustedRunError
+from ppo_trainer.players.choosing import after_win, probabilities
+from ppo_trainer.players.opponents import opponent_labels
+from ppo_trainer.runs.checkpoint import latest_checkpoint
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.settings.overrides import recipe
+from ragged_net import NetConfig
+
+MODES = {
+    "pool": SelfPlayConfig(
+        mode="pool", past=0.5, every=2, keep=2, choose="quality", opponents=("random",)
+    ),
+    "stages": SelfPlayConfig(mode="stages", until_win=0.0, until_episodes=25),
+    "fixed": SelfPlayConfig(mode="fixed", opponents=("random",)),
+    "mirror": SelfPlayConfig(team_spirit=0.2, team_spirit_end=0.97, zero_sum=True),
+}
+
+
+def config(tmp_path, selfplay, **changes):
+    return small_config(
+        **{
+            "total_timesteps": 512,
+            "rollout": RolloutConfig(num_envs=8, steps=8),
+            "ppo": PPOConfig(epochs=1, minibatch_size=32),
+            "run_dir": str(tmp_path),
+            "eval": EvalConfig(episodes=0),
+            "selfplay": selfplay,
+            **changes,
+        }
+    )
+
+
+def records(run):
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{n: v for n, v in line.items() if not n.startswith("time/")} for line in lines]
+
+
+def saved(run):
+    return json.loads((latest_checkpoint(RunFolder(run)) / "state.json").read_text())
+
+
+@pytest.mark.parametrize(("mode", "memory"), [*((mode, "none") for mode in MODES), ("pool", "gru")])
+def test_a_resumed_run_ends_as_if_it_had_not_stopped(tmp_path, mode, memory):
+    net = NetConfig(dim=16, layers=1, heads=2, memory=memory)
+    settings = config(tmp_path, MODES[mode], net=net)
+    whole = train(settings, env=TicTacToe)
+    part = train(settings, env=TicTacToe, stop=lambda updates: updates == 3)
+    part = resume(part.run, env=TicTacToe, stop=lambda updates: updates == 5)
+    rest = resume(part.run, env=TicTacToe)
+    for (name, ours), theirs in zip(
+        whole.net.state_dict().items(), rest.net.state_dict().values(), strict=True
+    ):
+        assert ours.equal(theirs), name
+    assert records(whole.run) == records(rest.run)
+    facts = [saved(result.run) for result in (whole, rest)]
+    players = [fact["players"] for fact in facts]
+    for own in players:
+        own.pop("leaving")  # counts checkpoints, of which one run has more
+    assert players[0] == players[1]
+    assert facts[0]["envs"] == facts[1]["envs"]
+
+
+def test_a_run_that_is_killed_after_a_version_was_kept_keeps_the_same_one_again(tmp_path):
+    settings = config(tmp_path, MODES["pool"])
+    whole = train(settings, env=TicTacToe)
+
+    class Killed(BaseException):
+        pass
+
+    def die(session):
+        if session.updates == 5:  # the last checkpoint is that of update 4; version 4 is kept
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(config(tmp_path, MODES["pool"], run_name="killed"), env=TicTacToe, callbacks=die)
+    rest = resume(tmp_path / "killed", env=TicTacToe)
+    for ours, theirs in zip(
+        whole.net.state_dict().values(), rest.net.state_dict().values(), strict=True
+    ):
+        assert ours.equal(theirs)
+
+
+def test_versions_are_bounded_and_can_be_played_with(tmp_path):
+    run = train(config(tmp_path, MODES["pool"], total_timesteps=1024), env=TicTacToe).run
+    facts = saved(run)
+    versions = facts["players"]["versions"]
+    assert len(versions) == 2
+    kept = {folder.name for folder in (run / "snapshots").iterdir()}
+    # Those that left go when no checkpoint that is kept knows them any more.
+    assert set(versions) <= kept
+    assert len(kept) <= 2 + 2 + 1
+    agent = load_agent(run / "snapshots" / versions[0])
+    assert agent.act(TicTacToe().reset()["X"])["Mark"].actees
+    last = records(run)[-1]
+    assert last["selfplay/versions"] == 2.0
+    assert 0.0 <= last["win_vs_past"] <= 1.0
+    # Half of the games have two learners, whose wins and losses cancel out.
+    assert last["win_vs_random"] != last["win"]
+
+
+def test_a_version_is_the_network_as_it_was(tmp_path):
+    seen = {}
+
+    def keep(session):
+        if session.updates == 2:
+            seen.update({n: t.clone() for n, t in session.net.state_dict().items()})
+
+    run = train(config(tmp_path, MODES["pool"], total_timesteps=256), env=TicTacToe, callbacks=keep)
+    name = sorted(folder.name for folder in (run.run / "snapshots").iterdir())[0]
+    agent = load_agent(run.run / "snapshots" / name)
+    for own, tensor in agent.loaded.net.state_dict().items():
+        assert tensor.equal(seen[own]), own
+        # and no other: the network has moved on
+    assert any(
+        not tensor.equal(seen[own])
+        for own, tensor in run.net.state_dict().items()
+        if tensor.is_floating_point()
+    )
+
+
+def test_stages_go_on_to_a_frozen_copy(tmp_path):
+    run = train(config(tmp_path, MODES["stages"]), env=TicTacToe).run
+    lines = records(run)
+    stages = [line["selfplay/stage"] for line in lines]
+    assert stages == sorted(stages)
+    assert stages[0] == 0.0
+    assert stages[-1] >= 2.0
+    assert "win_vs_random" in lines[0]
+    assert "win_vs_stage_1" not in lines[0]
+    assert any("win_vs_stage_1" in line for line in lines)
+    from ppo_trainer.reporting.curve import boundaries
+
+    assert len(boundaries(lines)) == int(stages[-1])
+
+
+def test_fixed_opponents_are_named_ones_only(tmp_path):
+    first = train(config(tmp_path, SelfPlayConfig(), total_timesteps=64), env=TicTacToe).run
+    names = ("random", str(first))
+    run = train(config(tmp_path, SelfPlayConfig(mode="fixed", opponents=names)), env=TicTacToe).run
+    last = records(run)[-1]
+    label = first.name.replace(".", "_")
+    assert {n for n in last if n.startswith("win_vs")} == {"win_vs_random", f"win_vs_{label}"}
+    # Nobody else plays: what is won is won against these two.
+    own = [last["win_vs_random"], last[f"win_vs_{label}"]]
+    assert min(own) <= last["win"] <= max(own)
+
+
+def test_an_opponent_that_disappears_while_the_run_trains_plays_on(tmp_path):
+    first = train(config(tmp_path, SelfPlayConfig(), total_timesteps=64), env=TicTacToe).run
+    selfplay = SelfPlayConfig(mode="fixed", opponents=(str(first),))
+    removed = []
+
+    def remove(session):
+        if session.updates == 2:
+            shutil.rmtree(first)
+            removed.append(first)
+
+    run = train(
+        config(tmp_path, selfplay, total_timesteps=256), env=TicTacToe, callbacks=remove
+    ).run
+    assert removed
+    assert records(run)[-1]["episodes"] > 0
+    with pytest.raises(ConfigError, match="there is no opponent"):
+        resume(run, env=TicTacToe, total_timesteps=1024)
+
+
+def test_a_version_that_disappears_is_an_error_that_says_what_to_do(tmp_path):
+    run = train(config(tmp_path, MODES["pool"]), env=TicTacToe, stop=lambda u: u == 4).run
+    shutil.rmtree(run / "snapshots")
+    with pytest.raises(CheckpointError, match=r"earlier version .* is gone"):
+        resume(run, env=TicTacToe)
+
+
+def test_opponents_that_do_not_exist_or_do_not_fit(tmp_path):
+    mines = train(small_config(run_dir=str(tmp_path)), env=MineSweeper).run
+    for names, text in (
+        (("rando",), "there is no opponent 'rando'"),
+        (("runs/nowhere",), "there is no opponent 'runs/nowhere'"),
+        (("no_such_package.player",), "there is no opponent 'no_such_package.player'"),
+        (("ragged_envs.multi_snake_script.crawl_to_fod",), "did you mean 'crawl_to_food'"),
+        ((str(mines),), "plays another game"),
+        (("random", "random"), "names somebody twice"),
+    ):
+        for mode in ("fixed", "pool"):
+            with pytest.raises(ConfigError, match=text):
+                train(config(tmp_path, SelfPlayConfig(mode=mode, opponents=names)), env=TicTacToe)
+    with pytest.raises(ConfigError, match="no game of several players"):
+        train(small_config(run_dir=str(tmp_path), selfplay=MODES["pool"]), env=MineSweeper)
+    with pytest.raises(ConfigError, match="has no opponents"):
+        SelfPlayConfig(opponents=("random",))
+    with pytest.raises(ConfigError, match="has no end"):
+        SelfPlayConfig(mode="stages", until_win=0.0)
+    with pytest.raises(ConfigError, match=r"selfplay.past is out of range"):
+        config_from_dict({"selfplay": {"past": 1.5}})
+    assert not list(tmp_path.glob(".*"))  # no draft of a run is left behind
+
+
+def test_another_mode_starts_fresh_games_and_goes_on(tmp_path, capsys):
+    run = train(config(tmp_path, SelfPlayConfig()), env=TicTacToe, stop=lambda u: u == 3).run
+    for mode in ("pool", "fixed", "mirror"):
+        own = MODES[mode] if mode != "mirror" else SelfPlayConfig()
+        stop = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["update"] + 1
+        resume(run, env=TicTacToe, selfplay=own, stop=lambda u, stop=stop: u == stop)
+        assert "its opponents cannot go on where they were" in capsys.readouterr().out
+
+
+def test_games_of_more_than_two_and_of_secrets(tmp_path):
+    run = train(
+        config(tmp_path, MODES["fixed"], rollout=RolloutConfig(num_envs=15, steps=8)),
+        env=Secrets,
+    ).run
+    wins = [line["win_vs_random"] for line in records(run) if "win_vs_random" in line]
+    assert np.mean(wins) == pytest.approx(0.5, abs=0.1)  # about 500 games: 4 deviations
+
+
+def test_the_command_line_knows_the_modes():
+    settings = recipe("tic_tac_toe", "selfplay=pool", "selfplay.choose=quality").selfplay
+    assert (settings.mode, settings.past, settings.choose) == ("pool", 0.2, "quality")
+    assert recipe("tic_tac_toe").selfplay == SelfPlayConfig()
+    assert recipe("tic_tac_toe", "selfplay=stages").selfplay.opponents == ("random",)
+
+
+def test_how_opponents_are_chosen():
+    assert probabilities("uniform", [3.0, 0.0]).tolist() == [0.5, 0.5]
+    # 1 : 2 : 4, the newest one most often
+    assert probabilities("recent", [0.0] * 3) == pytest.approx([1 / 7, 2 / 7, 4 / 7])
+    # softmax of 0 and ln 3: 1 : 3
+    assert probabilities("quality", [0.0, np.log(3.0)]) == pytest.approx([0.25, 0.75])
+    # 1 - 0.01 / (4 * 0.5) = 0.995
+    assert after_win(1.0, 0.01, 4, 0.5) == pytest.approx(0.995)
+
+
+def test_labels_are_short_and_differ():
+    names = ["random", "runs/a/best", "other/a.b", "pkg.mod.play", "more/best"]
+    assert list(opponent_labels(names).values()) == ["random", "best", "a_b", "play", "best_2"]
+
+
+def test_scripts_that_a_stranger_names_as_opponents_are_not_imported(tmp_path):
+    settings = config(tmp_path, MODES["fixed"], total_timesteps=64)
+    run = train(settings, env=TicTacToe).run
+    text = (run / "config.yaml").read_text()
+    assert "- random" in text
+    (run / "config.yaml").write_text(text.replace("- random", "- my_secret_module.play"))
+    with pytest.raises(UntrustedRunError, match=r"selfplay\.opponents=.*my_secret_module"):
+        resume(run, env=TicTacToe, total_timesteps=128)

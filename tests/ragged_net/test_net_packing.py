@@ -1,0 +1,99 @@
+"""Batches from lists, padded tensors and nested tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from net_support import OBS
+from torch.testing import assert_close
+
+from ragged_net import EntityBatch, RaggedNetError
+from ragged_net.errors import DtypeError, EmptyBatchError, ShapeError, UnknownNameError
+
+# Frames with 2, 0 and 1 mines of 2 features.
+MINES = [[[1.0, 2.0], [3.0, 4.0]], [], [[5.0, 6.0]]]
+FLAT = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+
+def check(batch):
+    assert batch.num_frames == 3
+    assert_close(batch.entities["Mine"].values, FLAT)
+    assert batch.entities["Mine"].offsets.tolist() == [0, 2, 2, 3]
+    assert batch.global_features.shape == (3, 0)
+
+
+def test_lists_tensors_and_arrays_of_rows():
+    check(EntityBatch.from_lists({"Mine": MINES}))
+    check(EntityBatch.from_lists({"Mine": [torch.tensor(MINES[0]), torch.zeros(0, 2), MINES[2]]}))
+    check(EntityBatch.from_lists({"Mine": [np.array(MINES[0]), [], ((5, 6),)]}))
+
+
+def test_a_space_knows_types_that_are_absent_and_their_widths():
+    batch = EntityBatch.from_lists({"Mine": MINES}, obs_space=OBS)
+    check(batch)
+    assert list(batch.entities) == ["Mine", "Robot", "Orbital Cannon"]
+    assert batch.entities["Robot"].values.shape == (0, 3)
+    # Two cannons without features: their rows are empty, and there are two of them.
+    cannons = EntityBatch.from_lists({"Orbital Cannon": [[[], []]]}, obs_space=OBS)
+    assert cannons.entities["Orbital Cannon"].values.shape == (2, 0)
+
+
+def test_padded_tensors_with_lengths_or_a_mask():
+    padded = torch.full((3, 4, 2), torch.nan)
+    padded[0, :2], padded[2, 0] = FLAT[:2], FLAT[2]
+    check(EntityBatch.from_padded({"Mine": padded}, {"Mine": [2, 0, 1]}))
+    check(EntityBatch.from_padded({"Mine": padded}, {"Mine": torch.tensor([2, 0, 1])}))
+    present = torch.zeros(3, 4, dtype=torch.bool)
+    scattered = torch.full((3, 4, 2), torch.nan)
+    for row, (frame, place) in enumerate([(0, 1), (0, 3), (2, 2)]):
+        present[frame, place], scattered[frame, place] = True, FLAT[row]
+    check(EntityBatch.from_padded({"Mine": scattered}, {"Mine": present}))
+
+
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided])
+def test_nested_tensors_and_their_gradients(layout):
+    parts = [torch.tensor(MINES[0]), torch.zeros(0, 2), torch.tensor(MINES[2])]
+    parts = [part.requires_grad_() for part in parts]
+    batch = EntityBatch.from_nested({"Mine": torch.nested.as_nested_tensor(parts, layout=layout)})
+    check(batch)
+    (batch.entities["Mine"].values * torch.tensor([1.0, 10.0])).sum().backward()
+    assert parts[2].grad.tolist() == [[1.0, 10.0]]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: EntityBatch.from_lists({"Mine": [[[1.0], [1.0, 2.0]]]}), ShapeError, "different"),
+        (
+            lambda: EntityBatch.from_lists({"Mine": [[[1.0]], [[1.0, 2.0]]]}),
+            ShapeError,
+            "different",
+        ),
+        (lambda: EntityBatch.from_lists({"Mine": [[], []]}), ShapeError, "obs_space="),
+        (lambda: EntityBatch.from_lists({"Mine": [[["x", "y"]]]}), DtypeError, "numbers"),
+        (lambda: EntityBatch.from_lists({"Mine": [[1.0, 2.0]]}), ShapeError, "dimensions"),
+        (lambda: EntityBatch.from_lists({"Mine": MINES, "Robot": [[[1]]]}), ShapeError, "'Robot'"),
+        (
+            lambda: EntityBatch.from_lists({"Mines": MINES}, obs_space=OBS),
+            UnknownNameError,
+            "Mines",
+        ),
+        (lambda: EntityBatch.from_lists({}), EmptyBatchError, "how many frames"),
+        (
+            lambda: EntityBatch.from_padded({"Mine": torch.zeros(2, 3, 1)}, {"Mine": [1, 4]}),
+            ShapeError,
+            "from 0 to 3",
+        ),
+        (
+            lambda: EntityBatch.from_padded({"Mine": torch.zeros(2, 3, 1)}, {"Robot": [1, 2]}),
+            UnknownNameError,
+            "'Robot'",
+        ),
+        (lambda: EntityBatch.from_nested({"Mine": torch.zeros(2, 3, 1)}), DtypeError, "nested"),
+    ],
+)
+def test_what_does_not_fit_is_explained(make, error, text):
+    with pytest.raises(RaggedNetError, match=text) as caught:
+        make()
+    assert isinstance(caught.value, error)
