@@ -36,7 +36,7 @@ __all__ = [
 @called
 def single(number: float) -> float:
     """A number as single precision keeps it."""
-    return np.float64(np.float32(number))
+    return float(np.float32(number))
 
 
 @called
