@@ -20,7 +20,6 @@ from entity_env import (
     check_env,
     errors,
 )
-from entity_env.interop import EntityVectorEnv, StableBaselinesVecEnv
 from entity_env.player.episodes import random_policy
 from entity_env.wrappers import (
     EpisodeStatistics,
@@ -69,9 +68,12 @@ def test_a_frame_skip_for_rows_is_refused_and_changes_nothing():
 
 
 def test_rows_that_must_act_together_refuse_turns():
+    pytest.importorskip("gymnasium")
+    pytest.importorskip("stable_baselines3")
+    from entity_env.interop import EntityVectorEnv, StableBaselinesVecEnv
+
     with pytest.raises(errors.SettingError, match="act together"):
         EntityVectorEnv(SeatRows(TicTacToe, 4), {"Player": 1, "Cell": 9}, 1).reset()
-    pytest.importorskip("stable_baselines3")
     with pytest.raises(errors.SettingError, match="act together"):
         StableBaselinesVecEnv(SeatRows(TicTacToe, 4), {"Player": 1, "Cell": 9}, 1).reset()
 

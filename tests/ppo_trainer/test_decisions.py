@@ -20,7 +20,6 @@ from support.turn_rows import TurnRows
 
 from entity_env.errors import SettingError
 from entity_env.interop import EntityVectorEnv
-from entity_env.recording import RecordEpisodes
 from entity_env.wrappers import ConcatVecEnv, VecRewardScale, VecValidate
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.advantage import estimate, gae
@@ -257,11 +256,7 @@ def test_wrappers_of_rows_pass_on_who_is_asked():
     assert 0 < one.num_frames <= 4 or one.num_frames == 0
 
 
-def test_who_has_no_place_for_rows_that_wait_says_so(tmp_path):
-    with RecordEpisodes(TurnRows(4, 5), tmp_path / "games") as rows:
-        first = rows.reset()  # after which some row waits
-        with pytest.raises(SettingError, match="rows that act together"):
-            rows.act(left(first))
+def test_who_has_no_place_for_rows_that_wait_says_so():
     padded = EntityVectorEnv(TurnRows(4, 5), max_entities={"Seat": 1})
     padded.reset()
     with pytest.raises(SettingError, match="rows that act together"):

@@ -44,8 +44,8 @@ def poison(value, names=("",)):
     """An update that is followed by ``value`` in the parameters whose name holds one of these."""
     real = TRAIN.update
 
-    def update(net, *rest):
-        result = real(net, *rest)
+    def update(algorithm, net, *rest):
+        result = real(algorithm, net, *rest)
         with torch.no_grad():
             for name, parameter in net.named_parameters():
                 if any(part in name for part in names):

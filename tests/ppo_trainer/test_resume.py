@@ -28,6 +28,7 @@ from support.trainer_runs import (
 import ppo_trainer
 from entity_env.errors import EntityEnvError, FeatureValueError, RewardError
 from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, PPOConfig, RolloutConfig, train
+from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
@@ -396,7 +397,7 @@ def test_an_interrupted_run_says_how_to_go_on(config, capsys):
 
 def test_the_state_before_a_non_finite_loss_is_saved_and_loads(config, monkeypatch):
     """The third rollout has an infinite return; what the second update left is kept."""
-    real, calls = TRAIN.estimate, []
+    real, calls = PPO.estimate, []
 
     def estimate(*args):
         rollout = real(*args)
@@ -408,7 +409,7 @@ def test_the_state_before_a_non_finite_loss_is_saved_and_loads(config, monkeypat
         return replace(rollout, returns=returns)
 
     two = train(replace(config, total_timesteps=144), env=SavedForaging, stop=lambda u: u == 2)
-    monkeypatch.setattr(TRAIN, "estimate", estimate)
+    monkeypatch.setattr(PPO, "estimate", estimate)
     config = replace(config, run_name="bad")
     with pytest.raises(NonFiniteError, match="loss/value") as caught:
         train(config, env=SavedForaging)
@@ -426,17 +427,17 @@ def test_the_state_before_a_non_finite_loss_is_saved_and_loads(config, monkeypat
     statistics = {n: b for n, b in net.named_buffers() if n.endswith("count")}
     assert_same(statistics, {n: b for n, b in two.net.named_buffers() if n.endswith("count")})
     # The run itself goes on from its last regular checkpoint.
-    monkeypatch.setattr(TRAIN, "estimate", real)
+    monkeypatch.setattr(PPO, "estimate", real)
     assert train(resume(config, run), env=SavedForaging).steps == 144
 
 
 def test_a_nan_parameter_stops_the_run_at_its_first_loss(config, monkeypatch):
     real = TRAIN.update
 
-    def poisoned(net, *args):
+    def poisoned(algorithm, net, *args):
         with torch.no_grad():
             next(net.heads[0].parameters()).view(-1)[0] = float("nan")
-        return real(net, *args)
+        return real(algorithm, net, *args)
 
     monkeypatch.setattr(TRAIN, "update", poisoned)
     with pytest.raises(NonFiniteError, match="loss/policy") as caught:
