@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from .rules import PLAN_ROOM, PLAN_TICKS
-
-if TYPE_CHECKING:
-    from .world import Unit, World
+from .rules import PLAN_ROOM, PLAN_TICKS, Rules
 
 __all__ = ["Planner"]
 
@@ -18,6 +15,29 @@ SAMPLE = 0.1
 """How far apart the points are that a straight line is tested at."""
 BLOCKED_WITHIN = 4.0
 """Units stand in the way only where they are nearer than this, squared."""
+
+
+class Unit(Protocol):
+    """What moves, as far as its way is concerned."""
+
+    x: float
+    y: float
+
+
+class World(Protocol):
+    """Where it moves."""
+
+    rules: Rules
+    tick: int
+
+    def cell(self, x: float, y: float) -> int:
+        """The number of the cell of a point."""
+
+    def is_ground(self, x: float, y: float) -> bool:
+        """Whether there is neither a wall nor the end of the map."""
+
+    def can_pass(self, x: float, y: float, unit: Any) -> bool:
+        """Whether nothing is in the way of a unit there."""
 
 
 class Planner:
