@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -24,9 +23,6 @@ from ragged_net.model.read_rows import Encoded, Reading
 from ragged_net.model.relative_position import PositionWaves
 from ragged_net.model.transformer import RaggedTransformer, make_activation
 from ragged_net.ragged import RaggedTensor
-
-if TYPE_CHECKING:
-    from ragged_net.model.trunk import OwnTrunk
 
 __all__ = ["Encoder", "Mix", "frame_means"]
 
@@ -84,7 +80,7 @@ class Encoder(nn.Module):
         self.read_places = PlaceReader(obs_space, config) if biased else None
         self.mix = Mix(config)
         axes = len(next(iter(positions.values())).names) if biased else 0
-        self.transformer: RaggedTransformer | OwnTrunk = RaggedTransformer(config, axes)
+        self.transformer: nn.Module = RaggedTransformer(config, axes)
         self.norm = None if only_means else nn.LayerNorm(config.dim)
         self.fits = compiled.widths_fit(config.dim, config.heads)
         self._arrays = WeightArrays()
