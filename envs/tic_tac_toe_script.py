@@ -12,7 +12,7 @@ from entity_env.observation import Observation
 
 from .tic_tac_toe import LINES
 
-__all__ = ["PerfectPlayer", "best_cells", "value"]
+__all__ = ["PerfectPlayer", "best_cells", "play_perfectly", "value"]
 
 _MARK = 2  # the feature of a cell that says whose mark is in it
 Board = tuple[int, ...]
@@ -38,9 +38,14 @@ class PerfectPlayer:
     def __call__(self, observation: Observation) -> dict[str, Action]:
         """What to do."""
         features: Any = observation.features
+        ids: Any = observation.ids
         board = tuple(int(cell[_MARK]) for cell in features["Cell"])
         cell = int(self._rng.choice(best_cells(board)))
-        return {"Mark": SelectEntityAction(["me"], [("Cell", cell)])}
+        return {"Mark": SelectEntityAction(list(ids["Player"]), [ids["Cell"][cell]])}
+
+
+play_perfectly = PerfectPlayer()
+"""A perfect player by its path, for ``eval.scripted`` and leagues."""
 
 
 @functools.cache

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from entity_env import VecObs
 from entity_env.agent import Agent
 from entity_env.metrics import complete_columns, metric_columns
+from entity_env.player.episodes import VecPolicy
 from entity_env.player.play_budget import PlayBudget
 from entity_env.rows.vec_env import check_count
 from ppo_trainer.config import TrainConfig
@@ -22,7 +24,7 @@ from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.self_play import sides_of
 from ragged_net import RaggedNet
 
-__all__ = ["evaluate_against", "play_against"]
+__all__ = ["evaluate_against", "play_against", "play_sides"]
 
 _MOST_GAMES = 32
 """Games of each side at once."""
@@ -84,14 +86,43 @@ def play_against(
     *,
     greedy: bool = False,
     seconds: float = 0.0,
-) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """The metrics of each episode of the network's rows against one opponent. Shape: (episodes,).
+) -> dict[str, npt.NDArray[np.float64]]:
+    """The metrics of each episode of a network against one opponent; see ``play_sides``."""
+    seed = derived_seed(config.seed, "against")
+    policy = network_policy(net, config, torch.Generator(device).manual_seed(seed), greedy=greedy)
+    return play_sides(policy, game, config, episodes, opponent, seed=seed, seconds=seconds)
+
+
+def play_sides(
+    policy: VecPolicy,
+    game: Game,
+    config: TrainConfig,
+    episodes: int,
+    opponent: Agent,
+    *,
+    seed: int,
+    seconds: float = 0.0,
+) -> dict[str, npt.NDArray[np.float64]]:
+    """The metrics of each episode of one player against another, who plays all other seats.
 
     Each side plays its games to their end. What the time does not allow is left out, of each side
     alike.
+
+    Args:
+        policy: The player whose episodes these are.
+        game: A game of several players.
+        config: Its ``eval.max_steps`` is used.
+        episodes: How many, rounded up so that each side has as many.
+        opponent: Plays the other sides.
+        seed: Of the games.
+        seconds: The time that there is; 0 sets no limit.
+
+    Returns:
+        Shape of each: (episodes,).
+
+    Raises:
+        ConfigError: No game has ended.
     """
-    seed = derived_seed(config.seed, "against")
-    policy = network_policy(net, config, torch.Generator(device).manual_seed(seed), greedy=greedy)
     sides = sides_of(game)
     per_side = -(-episodes // len(sides))
     at_once = min(per_side, _MOST_GAMES)

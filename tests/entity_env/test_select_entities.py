@@ -284,6 +284,7 @@ def test_a_filter_gives_the_environment_its_own_indices(rows):
 
 def test_what_has_no_place_for_sets_says_so():
     from entity_env.compat import EnvList
+
     pytest.importorskip("gymnasium")
     from entity_env.interop.padded_spaces import PaddedSpaces
 

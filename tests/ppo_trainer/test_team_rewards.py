@@ -77,7 +77,7 @@ def played(settings, progress=0.0):
             "d": told(2.0, True),
         },
         seats=tuple(seats),
-        teams={"ab": "ab", "cd": "cd"},
+        teams={"ab": ["a", "b"], "cd": ["c", "d"]},
     )
     rows = RewardRows(SeatRows(lambda: game, 4), TEAMS, settings)
     rows.progress = progress

@@ -1,0 +1,247 @@
+"""A league: everybody plays everybody, and ratings with their uncertainty come out.
+
+    python -m ppo_trainer.league runs/a runs/b random scripted --games 200
+
+Players are run folders, their versions (``runs/a/snapshots/<version>``), ``random``, ``scripted``
+(the reference player that the first run names), or dotted paths of scripts. The game is that of the
+first run. Every pair plays the same number of games from each side. Beside the table, ``--out``
+holds ``league.json``, the payoff matrix and the ratings as ``league.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.agent import Agent
+from entity_env.errors import MissingPackageError, shorten
+from entity_env.rows.vec_env import check_count
+from entity_env.storage.files import write_file
+from ppo_trainer.environments import Game
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.device import use_threads
+from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.play.against import play_sides
+from ppo_trainer.players.opponents import make_opponent, opponent_labels
+from ppo_trainer.reporting.screen import deliver, say
+from ppo_trainer.runs.load_run import LoadedRun, load_policy
+from ppo_trainer.settings.commands import add_trust
+
+__all__ = ["League", "main", "play_league", "rate"]
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class League:
+    """What came out.
+
+    Args:
+        players: Their names.
+        payoff: The mean score of the player of a row against that of a column, draws counting
+            half; NaN on the diagonal. Shape: (players, players).
+        games: How many games that is. Shape: (players, players), int64.
+        rating: Of each player, and its deviation. Shape of both: (players,).
+    """
+
+    players: tuple[str, ...]
+    payoff: F64
+    games: npt.NDArray[np.int64]
+    rating: F64
+    deviation: F64
+
+    def table(self) -> str:
+        """Players by rating, with intervals of 95%, and their mean score."""
+        width = max(6, *(len(name) for name in self.players))
+        lines = [f"{'player':{width}}  rating (95%)              score   games"]
+        for i in np.argsort(-self.rating):
+            half = 1.96 * self.deviation[i]
+            low, high = self.rating[i] - half, self.rating[i] + half
+            score = np.nansum(self.payoff[i] * self.games[i]) / self.games[i].sum()
+            interval = f"{self.rating[i]:.2f} ({low:.2f} to {high:.2f})"
+            lines.append(
+                f"{self.players[i]:{width}}  {interval:24}  {score:.3f}   {self.games[i].sum():,}"
+            )
+        return "\n".join(lines)
+
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        payoff = [[None if np.isnan(own) else float(own) for own in row] for row in self.payoff]
+        return {
+            "players": list(self.players),
+            "payoff": payoff,
+            "games": self.games.tolist(),
+            "rating": self.rating.tolist(),
+            "deviation": self.deviation.tolist(),
+        }
+
+
+def play_league(
+    loaded: LoadedRun, names: Sequence[str], games: int = 200, *, greedy: bool = False
+) -> League:
+    """Let everybody play everybody.
+
+    Args:
+        loaded: The run whose game it is.
+        names: The players, at least two.
+        games: Of each pair, rounded up so that each side has as many.
+        greedy: Networks take the likeliest choices.
+
+    Raises:
+        ConfigError: Fewer than two players, one twice, a game for one player, an opponent that
+            does not exist or plays another game.
+    """
+    check_count("number of games", games, error=ConfigError)
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ConfigError(
+            "a league needs two players or more, each once",
+            expected="run folders, random, scripted, or dotted paths of scripts",
+            received=shorten(list(names)),
+        )
+    game = seated(loaded.game)
+    agents = _agents(loaded, names, greedy)
+    labels = list(opponent_labels(names).values())
+    count = len(names)
+    payoff, played = np.full((count, count), np.nan), np.zeros((count, count), np.int64)
+    results: list[tuple[int, int, float]] = []
+    for number, (i, j) in enumerate(combinations(range(count), 2)):
+        seed = derived_seed(loaded.config.seed, "league", number)
+        for agent in (agents[i], agents[j]):
+            agent.reset()
+        policy = agents[i].act_rows
+        scores = play_sides(policy, game, loaded.config, games, agents[j], seed=seed)["win"]
+        results += [(i, j, float(score)) for score in scores]
+        payoff[i, j], payoff[j, i] = scores.mean(), 1 - scores.mean()
+        played[i, j] = played[j, i] = len(scores)
+        say(f"{labels[i]} - {labels[j]}: {scores.mean():.3f} of {len(scores)} games")
+    rating, deviation = rate(count, results, seed=loaded.config.seed)
+    return League(tuple(labels), payoff, played, rating, deviation)
+
+
+def rate(players: int, results: Sequence[tuple[int, int, float]], seed: int = 0) -> tuple[F64, F64]:
+    """Ratings and their deviations from games of two.
+
+    Args:
+        players: How many there are.
+        results: For each game the numbers of two players, and the score of the first: 1, 0.5, 0.
+        seed: Of the order in which games count: those of a pair are played in a row.
+
+    Returns:
+        Two arrays of shape (players,).
+
+    Raises:
+        MissingPackageError: openskill is not installed.
+
+    Source:
+        Weng and Lin, "A Bayesian approximation method for online ranking", JMLR 12, 2011.
+    """
+    try:
+        from openskill.models import PlackettLuce
+    except ImportError as error:
+        raise MissingPackageError(
+            "ratings need the package 'openskill', which is not installed",
+            hint="pip install 'ragged-rl[league]'",
+        ) from error
+    model = PlackettLuce()
+    ratings = [model.rating() for _ in range(players)]
+    for number in np.random.default_rng(seed).permutation(len(results)):
+        i, j, score = results[number]
+        ranks = [1, 1] if score == 0.5 else [1, 2] if score > 0.5 else [2, 1]
+        (ratings[i],), (ratings[j],) = model.rate([[ratings[i]], [ratings[j]]], ranks=ranks)
+    return np.array([own.mu for own in ratings]), np.array([own.sigma for own in ratings])
+
+
+def seated(game: Game) -> Game:
+    """The game as one of several players: of compiled rows the readable form.
+
+    Raises:
+        ConfigError: It is for one player.
+    """
+    if game.has_seats:
+        return game
+    readable = replace(game, factory=getattr(game.factory, "environment", None) or game.factory)
+    if not readable.has_seats:
+        raise ConfigError(
+            f"{game.name} is no game of several players", expected="a game with seats"
+        )
+    return readable
+
+
+def draw(league: League) -> bytes:
+    """The payoff matrix and the ratings, as a PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    count = len(league.players)
+    figure = Figure(figsize=(4 + 1.1 * count, 2.2 + 0.55 * count), layout="constrained")
+    FigureCanvasAgg(figure)
+    matrix, ratings = figure.subplots(1, 2, width_ratios=[1, 1])
+    matrix.imshow(league.payoff, vmin=0, vmax=1, cmap="RdYlGn")
+    for i, j in np.argwhere(~np.isnan(league.payoff)):
+        matrix.text(j, i, f"{league.payoff[i, j]:.2f}", ha="center", va="center", fontsize=9)
+    matrix.set_xticks(range(count), league.players, rotation=45, ha="right")
+    matrix.set_yticks(range(count), league.players)
+    matrix.set_title("score of the row against the column", fontsize=10)
+    ratings.errorbar(league.rating, range(count), xerr=1.96 * league.deviation, fmt="o", capsize=3)
+    ratings.set_yticks(range(count), league.players)
+    ratings.set_ylim(count - 0.5, -0.5)
+    ratings.set_title("rating, 95%", fontsize=10)
+    ratings.grid(alpha=0.3)
+    data = BytesIO()
+    figure.savefig(data, format="png", dpi=110)
+    return data.getvalue()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ppo_trainer.league",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("players", nargs="+", help="run folders, random, scripted, scripts")
+    parser.add_argument("--games", type=int, default=200, help="of each pair")
+    parser.add_argument("--greedy", action="store_true", help="networks do not draw")
+    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the results")
+    add_trust(parser)
+    options = parser.parse_args(arguments)
+    runs = [name for name in options.players if Path(name).expanduser().is_dir()]
+    if not runs:
+        raise ConfigError(
+            "no player of the league is a run, which would say what is played",
+            expected="at least one run folder",
+            received=shorten(options.players),
+        )
+    loaded = load_policy(runs[0], trust=options.trust, scripted=True)
+    use_threads(loaded.config, loaded.device)
+    league = play_league(loaded, options.players, options.games, greedy=options.greedy)
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_file(options.out / "league.json", json.dumps(league.facts(), indent=1).encode())
+    write_file(options.out / "league.png", draw(league))
+    deliver(f"{league.table()}\n\n{options.out / 'league.png'}")
+
+
+def _agents(loaded: LoadedRun, names: Sequence[str], greedy: bool) -> list[Agent]:
+    agents: list[Agent] = []
+    for number, name in enumerate(names):
+        if name == "scripted":
+            if loaded.config.eval.scripted is None:
+                raise ConfigError(
+                    "the run names no scripted player",
+                    expected="eval.scripted in its settings, or a script by its dotted path",
+                )
+            name = loaded.config.eval.scripted
+        seed = derived_seed(loaded.config.seed, "league player", number)
+        spaces = loaded.net.obs_space, loaded.net.action_space
+        device = str(loaded.device)
+        agents.append(make_opponent(name, *spaces, seed=seed, greedy=greedy, device=device))
+    return agents
