@@ -77,6 +77,9 @@ class MaskedEnvironment(Environment):
                 received=len(each),
             )
         self._opponents = [_Opponent.of(own, self._reader, trust) for own in each]
+        for own in each:
+            if callable(attach := getattr(own, "attach", None)):
+                attach(self._game)  # an agent that looks ahead in the game itself
         self._shuffle = shuffle_seats
         self._learner = self._number_of(seat)
         self._players: dict[int, _Opponent] = {}

@@ -155,7 +155,7 @@ def rate(players: int, results: Sequence[tuple[int, int, float]], seed: int = 0)
     ratings = [model.rating() for _ in range(players)]
     for number in np.random.default_rng(seed).permutation(len(results)):
         i, j, score = results[number]
-        ranks = [1, 1] if score == 0.5 else [1, 2] if score > 0.5 else [2, 1]
+        ranks = [1.0, 1.0] if score == 0.5 else [1.0, 2.0] if score > 0.5 else [2.0, 1.0]
         (ratings[i],), (ratings[j],) = model.rate([[ratings[i]], [ratings[j]]], ranks=ranks)
     return np.array([own.mu for own in ratings]), np.array([own.sigma for own in ratings])
 

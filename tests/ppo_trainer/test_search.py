@@ -1,0 +1,137 @@
+"""Search: it sees wins and threats, it needs a game to look into, and a guide guides it."""
+
+import numpy as np
+import pytest
+from ragged_envs.connect_four import ConnectFour
+from ragged_envs.tic_tac_toe import TicTacToe
+from ragged_envs.tic_tac_toe_script import PerfectPlayer
+from support.seat_games import asked, told
+
+from entity_env import (
+    CategoricalActionSpace,
+    Entity,
+    MaskedEnvironment,
+    MultiPlayerEnvironment,
+    ObsSpace,
+)
+from entity_env.agent import Decision
+from entity_env.errors import SettingError
+from ppo_trainer.players.search import SearchAgent
+
+
+def searching(board, turn, **options):
+    """A search in a position of tic-tac-toe, and what is shown there."""
+    game = TicTacToe()
+    agent = SearchAgent(TicTacToe, **options)
+    agent.attach(game)
+    told = game.set_state({"board": board, "turn": turn})
+    return agent, told["XO"[turn]]
+
+
+def cell(actions):
+    return actions["Mark"].actees[0][1]
+
+
+def test_it_takes_a_win_that_is_there():
+    # X X .   O O .   . . .: X at 2 wins.
+    agent, seen = searching([1, 1, 0, 2, 2, 0, 0, 0, 0], 0, visits=100)
+    assert cell(agent.act(seen)) == 2
+    assert agent.visits_per_second > 0
+
+
+def test_it_stops_a_win_of_the_other():
+    # X X .   . O .   . . .: O must go to 2.
+    agent, seen = searching([1, 1, 0, 0, 2, 0, 0, 0, 0], 1, visits=300)
+    assert cell(agent.act(seen)) == 2
+
+
+def test_the_game_that_is_played_is_left_as_it_was():
+    agent, seen = searching([1, 0, 0, 0, 2, 0, 0, 0, 0], 0, visits=50, trees=3)
+    before = agent._live.get_state()
+    agent.act(seen)
+    assert agent._live.get_state() == before
+
+
+def test_it_does_not_lose_to_who_plays_perfectly():
+    agent = SearchAgent(TicTacToe, visits=300, seed=1)
+    env = MaskedEnvironment(TicTacToe, opponents=agent)
+    env.seed(3)
+    perfect, rewards = PerfectPlayer(4), []
+    for _ in range(6):
+        seen = env.reset()
+        while not seen.done:
+            seen = env.act(perfect(seen))
+        rewards.append(seen.reward)
+    assert rewards == [0.0] * 6
+
+
+class Column3:
+    """A guide that is sure of column 3, and expects nothing."""
+
+    def decide(self, obs):
+        mask = obs.action_masks["Drop"]
+        actees = mask.actees.as_array()[:, 0]
+        probs = np.where(np.arange(len(actees)) == 3, 0.97, 0.005).astype(np.float32)
+        return Decision({}, {"Drop": probs[None]}, 0.0)
+
+
+def test_a_guide_guides_it():
+    game = ConnectFour()
+    agent = SearchAgent(ConnectFour, visits=30, guide=Column3())
+    agent.attach(game)
+    seen = game.reset()
+    (first,) = seen.values()
+    assert agent.act(first)["Drop"].actees == [list(first.ids["Column"])[3]]
+
+
+def test_the_same_seed_chooses_the_same():
+    chosen = []
+    for _ in range(2):
+        agent, seen = searching([0] * 9, 0, visits=40, seed=5)
+        chosen.append(cell(agent.act(seen)))
+    assert chosen[0] == chosen[1]
+
+
+def test_what_it_cannot_do_it_says():
+    with pytest.raises(SettingError, match="does not know which game"):
+        SearchAgent(TicTacToe).act(TicTacToe().reset()["X"])
+    with pytest.raises(SettingError, match="number of visits"):
+        SearchAgent(TicTacToe, visits=0)
+    agent, _ = searching([0] * 9, 0)
+    with pytest.raises(SettingError, match="does not ask this"):
+        agent.act(TicTacToe().set_state({"board": [1] + [0] * 8, "turn": 1})["O"])
+
+
+class Dilemma(MultiPlayerEnvironment):
+    """Both choose at once: silence pays 3 each, talk pays 1 each, and alone 5 against 0."""
+
+    def obs_space(self):
+        return ObsSpace(entities={"Card": Entity(["number"])})
+
+    def action_space(self):
+        return {"Go": CategoricalActionSpace(["silence", "talk"])}
+
+    def seats(self):
+        return ["a", "b"]
+
+    def reset(self):
+        return {seat: asked(number) for number, seat in enumerate(self.seats())}
+
+    def act(self, actions):
+        a, b = (int(actions[seat]["Go"].indices[0]) for seat in self.seats())
+        pay = {(0, 0): (3, 3), (0, 1): (0, 5), (1, 0): (5, 0), (1, 1): (1, 1)}[a, b]
+        return {seat: told(float(own), True) for seat, own in zip(self.seats(), pay, strict=True)}
+
+    def get_state(self):
+        return 0
+
+    def set_state(self, state):
+        return self.reset()
+
+
+@pytest.mark.parametrize("seat", ["a", "b"])
+def test_seats_that_are_asked_at_once_choose_at_once(seat):
+    """To talk is better whatever the other one does: 5 and 1 against 3 and 0."""
+    game, agent = Dilemma(), SearchAgent(Dilemma, visits=200)
+    agent.attach(game)
+    assert agent.act(game.reset()[seat])["Go"].indices.tolist() == [1]
