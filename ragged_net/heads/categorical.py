@@ -157,7 +157,7 @@ class CategoricalHeadKind(HeadKind):
 
     def probs_of_nobody(self, actors: Any) -> Tensor:
         """(0, C)."""
-        return torch.zeros(0, actors.mask.shape[1], device=actors.mask.device)
+        return torch.zeros(0, actors.mask.shape[1], dtype=torch.float32, device=actors.mask.device)
 
 
 class GlobalCategoricalHeadKind(CategoricalHeadKind):
