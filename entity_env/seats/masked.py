@@ -79,7 +79,8 @@ class MaskedEnvironment(Environment):
         self._opponents = [_Opponent.of(own, self._reader, trust) for own in each]
         for own in each:
             if callable(attach := getattr(own, "attach", None)):
-                attach(self._game)  # an agent that looks ahead in the game itself
+                # An agent that looks ahead in the game itself must know who has left it.
+                attach(self._game, lambda: self._table.inside)
         self._shuffle = shuffle_seats
         self._learner = self._number_of(seat)
         self._players: dict[int, _Opponent] = {}

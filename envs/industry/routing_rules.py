@@ -19,7 +19,15 @@ from entity_env.spaces import (
 
 from ..errors import EnvConfigError, check_flag, check_span, check_whole
 
-__all__ = ["ACTION_SPACE", "CUSTOMER", "MISSED", "OBS_SPACE", "RoutingSettings", "usual_capacity"]
+__all__ = [
+    "ACTION_SPACE",
+    "CUSTOMER",
+    "MISSED",
+    "MOST_CUSTOMERS",
+    "OBS_SPACE",
+    "RoutingSettings",
+    "usual_capacity",
+]
 
 CUSTOMER = (
     "x", "y", "demand", "opens", "closes", "depot distance", "distance", "dx", "dy", "fits",

@@ -21,14 +21,21 @@ from entity_env.rows.compiled import (
     random_int,
 )
 
-from .routing_rules import ACTION_SPACE, MISSED, OBS_SPACE, RoutingSettings, usual_capacity
+from .routing_rules import (
+    ACTION_SPACE,
+    MISSED,
+    MOST_CUSTOMERS,
+    OBS_SPACE,
+    RoutingSettings,
+    usual_capacity,
+)
 from .vehicle_routing import VehicleRouting
 
 __all__ = ["VehicleRoutingRows"]
 
 _OPEN, _SERVED, _MISSED = 0, 1, 2
 _NEVER = 1e30
-_CAPACITIES = np.array([usual_capacity(n) for n in range(5001)])
+_CAPACITIES = np.array([usual_capacity(n) for n in range(MOST_CUSTOMERS + 1)])
 
 
 class VehicleRoutingRows(CompiledRows):

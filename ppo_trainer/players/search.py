@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -128,6 +128,7 @@ class SearchAgent:
         self._spaces = game.obs_space(), game.action_space()
         self._reader = FrameReader(*self._spaces)
         self._live: MultiPlayerEnvironment | None = None
+        self._inside: Callable[[], Collection[int]] = tuple
         self.visits_per_second = 0.0
         self.seed(seed)
 
@@ -135,9 +136,18 @@ class SearchAgent:
         """Restart what it draws."""
         self._rng = np.random.default_rng(seed)
 
-    def attach(self, game: MultiPlayerEnvironment) -> None:
-        """Tell it which game it sits in; ``MaskedEnvironment`` does."""
+    def attach(
+        self, game: MultiPlayerEnvironment, inside: Callable[[], Collection[int]] | None = None
+    ) -> None:
+        """Tell it which game it sits in; ``MaskedEnvironment`` does.
+
+        Args:
+            game: The game that is played.
+            inside: Says who is in it, by the numbers of their seats; None: everybody, always.
+        """
         self._live = game
+        everybody = range(len(self._table.seats))
+        self._inside = (lambda: everybody) if inside is None else inside
 
     def reset(self) -> None:
         """Nothing is remembered from one decision to the next."""
@@ -155,7 +165,8 @@ class SearchAgent:
             )
         frame = self._reader.read(observation)
         state = self._live.get_state()
-        told = self._read(self._table.set_state(state, range(len(self._table.seats))))
+        inside = tuple(sorted(self._inside()))
+        told = self._read(self._table.set_state(state, inside))
         # Whoever sees the very same in this position is who asks.
         seat = next((s for s, own in told.items() if _same(own, frame)), None)
         if seat is None:
@@ -164,13 +175,13 @@ class SearchAgent:
                 expected="an observation of one of its seats, as it is now",
                 received=shorten(observation),
             )
-        counts = 0.0
+        counts = np.zeros(0)
         start = time.perf_counter()
         for _ in range(self._trees):
-            root = self._node(state, told)
+            root = self._node(state, told, inside)
             for _ in range(self._visits):
                 self._walk(root)
-            counts = counts + root.seats[seat].visits  # type: ignore[assignment]
+            counts = root.seats[seat].visits + (counts if len(counts) else 0)
         taken = time.perf_counter() - start
         self.visits_per_second = self._trees * self._visits / max(taken, 1e-9)
         own = root.seats[seat]
@@ -220,9 +231,7 @@ class SearchAgent:
             after.value = self._at_random(told)
         return after, rewards
 
-    def _node(
-        self, state: Any, told: Mapping[int, Frame], inside: tuple[int, ...] | None = None
-    ) -> _Node:
+    def _node(self, state: Any, told: Mapping[int, Frame], inside: tuple[int, ...]) -> _Node:
         """A position, with what the guide says of those who are asked."""
         seats, value = {}, {}
         for seat, frame in told.items():
@@ -241,8 +250,7 @@ class SearchAgent:
         if self._guide is not None and len(value) == 1 and len(self._table.seats) == 2:
             (seat,) = value  # what one of two expects, the other one does not: games of two
             value[1 - seat] = -value[seat]
-        everybody = tuple(range(len(self._table.seats))) if inside is None else inside
-        return _Node(state, everybody, seats, value)
+        return _Node(state, inside, seats, value)
 
     def _play(
         self, frames: Mapping[int, Frame], choices: Mapping[int, int]

@@ -135,3 +135,37 @@ def test_seats_that_are_asked_at_once_choose_at_once(seat):
     game, agent = Dilemma(), SearchAgent(Dilemma, visits=200)
     agent.attach(game)
     assert agent.act(game.reset()[seat])["Go"].indices.tolist() == [1]
+
+
+class Leaving(Dilemma):
+    """Three choose at once; then c is out, and a alone chooses: talk pays 1, silence nothing."""
+
+    def seats(self):
+        return ["a", "b", "c"]
+
+    def reset(self):
+        self.is_late = False
+        return super().reset()
+
+    def act(self, actions):
+        if not self.is_late:
+            self.is_late = True
+            return {"a": asked(0), "c": told(0.0, True)}
+        reward = float(actions["a"]["Go"].indices[0])
+        return {"a": told(reward, True), "b": told(0.0, True)}
+
+    def get_state(self):
+        return self.is_late
+
+    def set_state(self, state):
+        seen = self.reset()
+        self.is_late = state
+        return {"a": asked(0)} if state else seen
+
+
+def test_whoever_has_left_is_not_waited_for():
+    game = Leaving()
+    seen = game.set_state(True)["a"]
+    agent = SearchAgent(Leaving, visits=20)
+    agent.attach(game, lambda: {0, 1})
+    assert agent.act(seen)["Go"].indices.tolist() == [1]
