@@ -55,7 +55,7 @@ class RelativePosition:
                 hint=nearest(self.kind, KINDS),
             )
         for name in ("unit", "extent"):
-            _check_length(name, getattr(self, name))
+            _check_length(f"relative_position.{name}", getattr(self, name))
         if self.extent < self.unit:
             raise NetConfigError(
                 "relative_position.extent is smaller than its unit",
@@ -102,6 +102,10 @@ class Translation:
             of the reference's type. That takes a pass through the network for each action, in which
             there is a frame for each actor, and one for the value, which sees positions from the
             middle of each frame. Without, a frame may hold no second reference entity.
+        scale: For entity types with positions, how far away is one unit of what the embedding gets,
+            such as ``{"Mine": 5.0}`` where the difference between 3 and 8 matters and that between
+            50 and 55 does not. Types that are left out keep their own scale: the declared one, or
+            that of running statistics, which the farthest entities decide.
 
     Raises:
         NetConfigError: A value of another kind.
@@ -112,6 +116,7 @@ class Translation:
     heading: str | None = None
     distance: bool = False
     each_actor: bool = False
+    scale: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         """Check all values."""
@@ -126,6 +131,8 @@ class Translation:
         if self.features is not None:
             found = _coordinates("translation.features", self.features)
             object.__setattr__(self, "features", found)
+        if self.scale is not None:
+            object.__setattr__(self, "scale", _scales(self.scale))
 
 
 Setting = RelativePosition | Translation
@@ -178,6 +185,10 @@ def positions_of(
             raise NetConfigError(
                 f"{where}.reference: {setting.reference!r} has no position", options=found
             )
+        for name in setting.scale or ():
+            if name not in found:
+                _check_type(obs_space, f"{where}.scale", name)
+                raise NetConfigError(f"{where}.scale: {name!r} has no position", options=found)
     # In the order of the space, whatever order the setting has.
     return {name: found[name] for name in obs_space.entities if name in found}
 
@@ -220,14 +231,26 @@ def _check_feature(
         )
 
 
-def _check_length(name: str, value: object) -> None:
+def _check_length(where: str, value: object) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 < value < math.inf:  # type: ignore[operator]
         raise NetConfigError(
-            f"relative_position.{name} is out of range",
+            f"{where} is out of range",
             expected="a finite number > 0",
             received=repr(value),
         )
+
+
+def _scales(scale: object) -> dict[str, float]:
+    if not isinstance(scale, Mapping) or not all(isinstance(name, str) for name in scale):
+        raise NetConfigError(
+            "translation.scale is no mapping",
+            expected="lengths by entity type, such as {Mine: 5.0}",
+            received=repr(scale),
+        )
+    for name, length in scale.items():
+        _check_length(f"translation.scale of {name!r}", length)
+    return {name: float(length) for name, length in scale.items()}
 
 
 def _check_flag(where: str, value: object) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from entity_env.spaces import Continuous, Discrete, Entity, ObsSpace
+from entity_env.spaces import Continuous, Discrete, Entity, Feature, ObsSpace
 from ragged_net.batch import EntityBatch
 from ragged_net.errors import ReferenceEntityError
 from ragged_net.model.frames import Places
@@ -52,12 +52,21 @@ class Translator:
         self.space = ObsSpace(
             obs_space.global_features,
             {
-                name: Entity([*entity.features, *self._appended()], entity.position)
+                name: Entity([*self._scaled(name, entity), *self._appended()], entity.position)
                 if name in self.columns
                 else entity
                 for name, entity in obs_space.entities.items()
             },
         )
+
+    def _scaled(self, name: str, entity: Entity) -> list[Feature]:
+        """The features of an entity type, its positions with the scale that was asked for."""
+        features, length = list(entity.features), (self.setting.scale or {}).get(name)
+        if length is not None:
+            for column in self.columns[name]:
+                own = entity.names[column]
+                features[column] = Continuous(own, mean=0.0, std=length)
+        return features
 
     def _appended(self) -> list[Continuous | str]:
         if not self.setting.distance:

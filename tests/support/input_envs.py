@@ -38,13 +38,29 @@ class _OneStep(Environment):
 
     def reset(self) -> Observation:
         """The first puzzle."""
-        features, self.right = self._puzzle()
-        return Observation(features=features, ids=self._ids(), actions={"Answer": self._mask()})
+        self.features, self.right = self._puzzle()
+        return self._show()
+
+    def _show(self) -> Observation:
+        names = {"ids": self._ids(), "actions": {"Answer": self._mask()}}
+        return Observation(features=self.features, **names)
 
     def act(self, actions: Mapping[str, Action]) -> Observation:
         """Compare."""
         got = self._answer(actions["Answer"])
         return Observation(done=True, reward=float(got == self.right))
+
+    def get_state(self) -> dict[str, Any]:
+        """The puzzle and its solution."""
+        features = {name: np.asarray(rows).tolist() for name, rows in self.features.items()}
+        return {"features": features, "right": self.right}
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Show the puzzle of ``state``."""
+        right = state["right"]
+        self.right = tuple(right) if isinstance(right, list) else right
+        self.features = {name: np.array(rows) for name, rows in state["features"].items()}
+        return self._show()
 
     def _puzzle(self) -> tuple[dict[str, Any], Any]:
         raise NotImplementedError
