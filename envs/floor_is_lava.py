@@ -1,6 +1,6 @@
 """FloorIsLava: a player steps from its tile to the one neighbour that is high ground.
 
-env = FloorIsLava(relative=True)
+env = FloorIsLava()
 observation = env.reset()
 observation = env.act(to_high_ground(observation))
 
@@ -23,6 +23,7 @@ from entity_env.spaces import (
     CategoricalActionSpace,
     Entity,
     ObsSpace,
+    Position,
 )
 
 from .checks import (
@@ -32,7 +33,7 @@ from .checks import (
     reading_state,
     refuse_state,
 )
-from .errors import check_flag, check_span, check_whole
+from .errors import check_span, check_whole
 
 __all__ = ["DIRECTIONS", "STEPS", "FloorIsLava", "to_high_ground"]
 
@@ -44,9 +45,9 @@ Tile: TypeAlias = tuple[int, int]
 
 _OBS_SPACE = ObsSpace(
     entities={
-        "Player": Entity(["x", "y"]),
-        "HighGround": Entity(["x", "y"]),
-        "Lava": Entity(["x", "y"]),
+        "Player": Entity([Position("x", "y")]),
+        "HighGround": Entity([Position("x", "y")]),
+        "Lava": Entity([Position("x", "y")]),
     }
 )
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"Move": CategoricalActionSpace(DIRECTIONS)}
@@ -57,12 +58,12 @@ _PLAYER = ("Player",)
 class FloorIsLava(Environment):
     """A player steps from its tile to the one neighbour that is high ground.
 
-    What matters is where tiles are beside the player. In a world of 2001 tiles their absolute
-    coordinates differ by a thousandth of a deviation, which no network tells apart.
+    What matters is where tiles are beside the player. In a world of 2001 tiles their coordinates
+    differ by a thousandth of a deviation, which no network tells apart that reads them as numbers.
+    They are declared as positions, so that networks see offsets.
 
     Entities:
         ``Player`` [x, y], ``HighGround`` [x, y], ``Lava`` [x, y], x to the east, y to the north.
-        With ``relative`` all positions are relative to the player, who is then at (0, 0).
         The id of the player is "Player"; the others have none.
     Actions:
         ``Move``: the player moves to one of the 8 tiles around it.
@@ -78,7 +79,6 @@ class FloorIsLava(Environment):
         A task of the Entity Gym examples (github.com/entity-neural-network/enn-zoo).
 
     Args:
-        relative: Whether positions are relative to the player.
         world: The player starts within this many tiles of (0, 0) on each axis, at most 10^6.
         tiles: Tiles with something on them, 1 to 8: a number, or a pair (least, most) from which
             each episode draws its own.
@@ -89,11 +89,9 @@ class FloorIsLava(Environment):
 
     def __init__(
         self,
-        relative: bool = True,
         world: int = 1000,
         tiles: int | tuple[int, int] | list[int] = (1, 8),
     ) -> None:
-        self.relative = check_flag("relative", relative)
         self.world = check_whole("world", world, 0, 1_000_000)
         self.tiles = check_span("tiles", tiles, 1, 8)
         self.player: Tile = (0, 0)
@@ -138,13 +136,12 @@ class FloorIsLava(Environment):
     def observe(self) -> Observation:
         """The observation of the current state."""
         check_started(self.steps)
-        x, y = self.player if self.relative else (0, 0)
         done, won = self.steps == 1, self.won
         return Observation(
             features={
-                "Player": [(self.player[0] - x, self.player[1] - y)],
-                "HighGround": [(self.high_ground[0] - x, self.high_ground[1] - y)],
-                "Lava": [(tile_x - x, tile_y - y) for tile_x, tile_y in self.lava],
+                "Player": [self.player],
+                "HighGround": [self.high_ground],
+                "Lava": self.lava[:],
             },
             ids={"Player": _PLAYER},
             actions=dict(_MASKS),

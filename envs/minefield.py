@@ -1,6 +1,6 @@
 """Minefield: a vehicle drives to a target and around the mines on its way.
 
-env = Minefield(mines=(0, 10), relative=True)
+env = Minefield(mines=(0, 10))
 observation = env.reset()
 observation = env.act(drive_around(observation))  # from ragged_envs.minefield_script
 
@@ -20,10 +20,10 @@ from entity_env.spaces import (
     ActionName,
     ActionSpace,
     CategoricalActionSpace,
-    Continuous,
     Discrete,
     Entity,
     ObsSpace,
+    Position,
 )
 
 from .checks import (
@@ -34,7 +34,7 @@ from .checks import (
     reading_state,
     refuse_state,
 )
-from .errors import EnvConfigError, check_flag, check_span, check_whole
+from .errors import check_span, check_whole
 
 __all__ = ["DIRECTIONS", "FIELD", "MOVES", "RADIUS", "STRIDE", "Minefield"]
 
@@ -52,6 +52,13 @@ Point: TypeAlias = tuple[float, float]
 
 _AHEAD = [(math.cos(d * math.pi / 8), math.sin(d * math.pi / 8)) for d in range(DIRECTIONS)]
 _NEAREST_TARGET, _FARTHEST_TARGET, _MINES_APART = 10.0, 150.0, 15.0
+_OBS_SPACE = ObsSpace(
+    entities={
+        "Vehicle": Entity([Position("x", "y"), Discrete("direction", DIRECTIONS)]),
+        "Target": Entity([Position("x", "y")]),
+        "Mine": Entity([Position("x", "y")]),
+    }
+)
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"Drive": CategoricalActionSpace(MOVES)}
 _MASKS = {"Drive": CategoricalActionMask(actor_types=("Vehicle",))}
 _VEHICLE = ("Vehicle",)
@@ -60,12 +67,13 @@ _VEHICLE = ("Vehicle",)
 class Minefield(Environment):
     """A vehicle drives to a target and around the mines on its way.
 
+    What matters is what lies ahead of the vehicle and beside it: the recipe gives the network
+    positions as the vehicle sees them (``net.translation``).
+
     Entities:
         ``Vehicle`` [x, y, direction], with the id "Vehicle"; ``Target`` [x, y]; ``Mine`` [x, y].
         The field goes from (0, 0) to (200, 200); nothing keeps the vehicle in it. The direction is
-        a whole number d from 0 to 15, an angle of pi/8 * d from the x axis to the left. With
-        ``relative`` all positions are relative to the vehicle, which is then at (0, 0), and with
-        ``rotated``, too, x points ahead of it and y to its left; else the axes do not turn with it.
+        a whole number d from 0 to 15, an angle of pi/8 * d from the x axis to the left.
     Actions:
         ``Drive``: turn by pi/8 to the left or to the right on the spot, or move 3 ahead.
     Reward:
@@ -86,37 +94,18 @@ class Minefield(Environment):
         mines: Mines at the start, 0 to 100: a number, or a pair (least, most) from which each
             episode draws its own.
         max_steps: Steps until the episode is cut off, at most 10^9.
-        relative: Whether positions are relative to the vehicle.
-        rotated: Whether relative positions are turned into the vehicle's direction.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range, or ``rotated`` without ``relative``.
+        EnvConfigError: A parameter of the wrong type or range.
     """
 
     def __init__(
         self,
         mines: int | tuple[int, int] | list[int] = (0, 10),
         max_steps: int = 200,
-        relative: bool = True,
-        rotated: bool = True,
     ) -> None:
         self.mine_span = check_span("mines", mines, 0, 100)
         self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000_000)
-        self.relative = check_flag("relative", relative)
-        self.rotated = check_flag("rotated", rotated)
-        if rotated and not relative:
-            raise EnvConfigError(
-                "positions can only be rotated where they are relative",
-                expected="rotated=False, or relative=True",
-                received=f"relative={relative}, rotated={rotated}",
-            )
-        self._obs_space = ObsSpace(
-            entities={
-                "Vehicle": Entity(["x", "y", Discrete("direction", DIRECTIONS)]),
-                "Target": self._place(20.0),
-                "Mine": self._place(5.0),
-            }
-        )
         self.vehicle: Point = (0.0, 0.0)
         self.direction = 0
         self.target: Point = (FIELD, FIELD)
@@ -126,7 +115,7 @@ class Minefield(Environment):
 
     def obs_space(self) -> ObsSpace:
         """The vehicle, its target and the mines."""
-        return self._obs_space
+        return _OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
         """``Drive``."""
@@ -166,12 +155,11 @@ class Minefield(Environment):
         lost = self.lost
         won = not lost and _is_near(self.vehicle, self.target, RADIUS)
         self.done = done = lost or won or self.steps >= self.max_steps
-        (vehicle, target), mines = self._seen([self.vehicle, self.target]), self._seen(self.mines)
         return Observation(
             features={
-                "Vehicle": [(*vehicle, self.direction)],
-                "Target": [target],
-                "Mine": mines,
+                "Vehicle": [(*self.vehicle, self.direction)],
+                "Target": [self.target],
+                "Mine": self.mines[:],
             },
             ids={"Vehicle": _VEHICLE},
             actions=dict(_MASKS),
@@ -222,23 +210,6 @@ class Minefield(Environment):
         (x, y), angle = self.vehicle, 22.5 * self.direction
         step = f"step {max(self.steps, 0)} of {self.max_steps}"
         return f"{step}, vehicle at ({x:.1f}, {y:.1f}), {angle:g} degrees\n{board}"
-
-    def _place(self, std: float) -> Entity:
-        """Coordinates; relative ones with a scale for what is near, where a little matters."""
-        if not self.relative:
-            return Entity(["x", "y"])
-        return Entity([Continuous("x", mean=0.0, std=std), Continuous("y", mean=0.0, std=std)])
-
-    def _seen(self, points: Sequence[Point]) -> list[Point]:
-        """Points as an observation shows them."""
-        if not self.relative:
-            return list(points)
-        x, y = self.vehicle
-        moved = [(point_x - x, point_y - y) for point_x, point_y in points]
-        if not self.rotated:
-            return moved
-        cos, sin = _AHEAD[self.direction]
-        return [(cos * dx + sin * dy, cos * dy - sin * dx) for dx, dy in moved]
 
     def _some_way_from(self, start: Point) -> Point:
         """A place for the target.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,13 @@ def drive_around(observation: Observation) -> dict[str, Action]:
     """Of the directions without a mine ahead, drive in the one that points best to the target.
 
     It looks 30 ahead, or to the target if that is nearer. If all ways are blocked it takes the best
-    direction all the same. For ``rotated=True``, where the vehicle looks along x.
+    direction all the same.
     """
     features: Any = observation.features
-    ((x, y),), mines = features["Target"], features["Mine"]
+    ((*place, heading),) = features["Vehicle"]
+    (x, y), *mines = (
+        _seen(point, place, heading) for point in (*features["Target"], *features["Mine"])
+    )
     bearing = math.atan2(y, x)
     sight = min(_LOOK_AHEAD, math.hypot(x, y) - RADIUS)
     clear = [d for d in _ALL if not any(_blocks(mine, d, sight) for mine in mines)]
@@ -37,15 +41,21 @@ def drive_around(observation: Observation) -> dict[str, Action]:
     return {"Drive": CategoricalAction(["Vehicle"], np.array([MOVES.index(label)]), MOVES)}
 
 
+def _seen(point: Sequence[float], place: Sequence[float], heading: float) -> Point:
+    """A point from where the vehicle is: how far ahead, how far to the left."""
+    dx, dy = point[0] - place[0], point[1] - place[1]
+    cos, sin = math.cos(_angle(heading)), math.sin(_angle(heading))
+    return cos * dx + sin * dy, cos * dy - sin * dx
+
+
 def _blocks(mine: Point, direction: int, sight: float) -> bool:
     """Whether a mine, relative to the vehicle, lies on the way in a direction."""
-    cos, sin = math.cos(_angle(direction)), math.sin(_angle(direction))
-    ahead, aside = mine[0] * cos + mine[1] * sin, mine[1] * cos - mine[0] * sin
+    ahead, aside = _seen(mine, (0.0, 0.0), direction)
     nearest = min(max(ahead, 0.0), max(sight, 0.0))
     return ahead > 0 and math.hypot(ahead - nearest, aside) <= RADIUS + _MARGIN
 
 
-def _angle(direction: int) -> float:
+def _angle(direction: float) -> float:
     return direction * math.pi / 8
 
 

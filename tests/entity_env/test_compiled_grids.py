@@ -30,7 +30,7 @@ SPACE = ObsSpace(
     }
 )
 ACTIONS = {"Dig": SelectEntityActionSpace()}
-# A robot digs on one of six tiles, where a coin (2) may be; dug tiles are holes (1), never dug twice.
+# A robot digs on one of six tiles, where a coin (2) may be; dug tiles are holes (1) for good.
 
 
 def reset(g, game):
@@ -87,7 +87,7 @@ class Digging(Environment):
         return self.observe()
 
     def act(self, actions):
-        (name, row, column) = actions["Dig"].actees[0]
+        _, row, column = actions["Dig"].actees[0]
         found = self.map[row, column, 0] == 2
         self.map[row, column, 0] = 1
         self.steps += 1

@@ -12,7 +12,7 @@ from game_support import (
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.floor_is_lava import DIRECTIONS, FloorIsLava, to_high_ground
 
-from entity_env import check_env, make
+from entity_env import Position, check_env, make
 from entity_env.player.episodes import play_scripted
 
 N, NE, E, SE, S, SW, W, NW = range(8)
@@ -29,10 +29,14 @@ def game(player, high_ground, lava=(), **settings):
     return env, env.set_state(state)
 
 
-def test_positions_are_relative_to_the_player():
+def test_the_observation_holds_all_positions():
     _, observation = game((100, -7), (101, -8), [(99, -7), (100, -6)])
     assert plain(observation) == {
-        "features": {"Player": [[0, 0]], "HighGround": [[1, -1]], "Lava": [[-1, 0], [0, 1]]},
+        "features": {
+            "Player": [[100, -7]],
+            "HighGround": [[101, -8]],
+            "Lava": [[99, -7], [100, -6]],
+        },
         "global_features": [],
         "masks": {"Move": None},
         "reward": 0.0,
@@ -41,15 +45,8 @@ def test_positions_are_relative_to_the_player():
         "metrics": {},
     }
     assert observation.ids == {"Player": ("Player",)}
-
-
-def test_or_absolute():
-    _, observation = game((100, -7), (101, -8), [(99, -7)], relative=False)
-    assert plain(observation)["features"] == {
-        "Player": [[100, -7]],
-        "HighGround": [[101, -8]],
-        "Lava": [[99, -7]],
-    }
+    for entity in FloorIsLava().obs_space().entities.values():
+        assert entity.position == Position("x", "y")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +69,7 @@ def test_each_direction_leads_to_its_tile(direction, to):
     assert (observation.reward, observation.done, observation.truncated) == (1.0, True, False)
     assert observation.metrics == {"win": 1.0}
     # The player is on the tile that was high ground.
-    assert observation.features["HighGround"] == [(0, 0)]
+    assert observation.features["HighGround"] == observation.features["Player"] == [to]
 
 
 def test_lava_and_empty_tiles_pay_nothing():
@@ -84,7 +81,7 @@ def test_lava_and_empty_tiles_pay_nothing():
 
 
 def test_a_reset_lays_out_what_the_settings_say():
-    env = FloorIsLava(world=3, tiles=(2, 4), relative=False)
+    env = FloorIsLava(world=3, tiles=(2, 4))
     env.seed(1)
     counts, players, high_grounds = set(), set(), set()
     for _ in range(600):
@@ -104,9 +101,7 @@ def test_a_reset_lays_out_what_the_settings_say():
 
 
 def test_the_scripted_player_always_wins():
-    for relative in (True, False):
-        env = functools.partial(FloorIsLava, relative=relative)
-        assert play_scripted(env, to_high_ground, 200, seed=1)["episodic_reward"].min() == 1.0
+    assert play_scripted(FloorIsLava, to_high_ground, 200, seed=1)["episodic_reward"].min() == 1.0
 
 
 def test_whoever_does_not_look_wins_once_in_eight():
@@ -117,7 +112,7 @@ def test_whoever_does_not_look_wins_once_in_eight():
 def test_it_passes_the_check_and_has_a_name():
     assert isinstance(make("floor_is_lava", world=5), FloorIsLava)
     check_env(FloorIsLava)
-    check_env(functools.partial(FloorIsLava, relative=False, tiles=1))
+    check_env(functools.partial(FloorIsLava, tiles=1))
 
 
 def test_the_text_shows_the_tiles_around_the_player():
@@ -135,8 +130,6 @@ def test_the_text_shows_the_tiles_around_the_player():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"relative": 1},
-        {"relative": None},
         {"world": -1},
         {"world": 2.5},
         {"world": 10**7},
@@ -152,8 +145,8 @@ def test_bad_settings_are_refused(settings):
 
 
 def test_settings_may_come_from_numpy():
-    env = FloorIsLava(np.bool_(False), np.int64(3), np.array([2, 2]))
-    assert (env.relative, env.world, env.tiles) == (False, 3, (2, 2))
+    env = FloorIsLava(np.int64(3), np.array([2, 2]))
+    assert (env.world, env.tiles) == (3, (2, 2))
 
 
 def test_bad_actions_are_refused():

@@ -13,7 +13,7 @@ from ragged_envs.errors import EnvConfigError
 from ragged_envs.minefield import MOVES, Minefield
 from ragged_envs.minefield_script import drive_around
 
-from entity_env import Discrete, check_env, make
+from entity_env import Discrete, Position, check_env, make
 from entity_env.player.episodes import play_scripted
 
 LEFT, MOVE, RIGHT = range(3)
@@ -24,18 +24,18 @@ def drive(index):
 
 
 def game(vehicle=(100.0, 100.0), direction=0, target=(0.0, 0.0), mines=(), steps=0, **settings):
-    env = Minefield(**{"rotated": False, **settings})
+    env = Minefield(**settings)
     state = {"vehicle": vehicle, "direction": direction, "target": target, "mines": mines}
     return env, env.set_state({**state, "steps": steps})
 
 
-def test_positions_are_relative_to_the_vehicle():
+def test_the_observation_holds_all_positions():
     _, observation = game((10.0, 20.0), 3, (40.0, 10.0), [(10.0, 50.0), (0.0, 0.0)])
     assert plain(observation) == {
         "features": {
-            "Vehicle": [[0, 0, 3]],
-            "Target": [[30, -10]],
-            "Mine": [[0, 30], [-10, -20]],
+            "Vehicle": [[10, 20, 3]],
+            "Target": [[40, 10]],
+            "Mine": [[10, 50], [0, 0]],
         },
         "global_features": [],
         "masks": {"Drive": None},
@@ -45,34 +45,9 @@ def test_positions_are_relative_to_the_vehicle():
         "metrics": {},
     }
     assert observation.ids == {"Vehicle": ("Vehicle",)}
-
-
-@pytest.mark.parametrize(
-    ("direction", "target", "mine"),
-    [
-        # 30 to the right and 10 down, and 20 up, seen by whoever looks along x, ...
-        (0, (30.0, -10.0), (0.0, 20.0)),
-        (4, (-10.0, -30.0), (20.0, 0.0)),  # ... up, ...
-        (8, (-30.0, 10.0), (0.0, -20.0)),  # ... back along x, ...
-        (12, (10.0, 30.0), (-20.0, 0.0)),  # ... down, ...
-        (2, (20 / 2**0.5, -40 / 2**0.5), (20 / 2**0.5, 20 / 2**0.5)),  # ... or at 45 degrees.
-    ],
-)
-def test_and_turned_into_the_direction_of_the_vehicle(direction, target, mine):
-    _, observation = game((10.0, 20.0), direction, (40.0, 10.0), [(10.0, 40.0)], rotated=True)
-    assert observation.features["Vehicle"] == [(0.0, 0.0, direction)]
-    assert observation.features["Target"][0] == pytest.approx(target, abs=1e-9)
-    assert observation.features["Mine"][0] == pytest.approx(mine, abs=1e-9)
-
-
-def test_or_absolute():
-    _, observation = game((10.0, 20.0), 3, (40.0, 10.0), [(10.0, 50.0)], relative=False)
-    assert plain(observation)["features"] == {
-        "Vehicle": [[10, 20, 3]],
-        "Target": [[40, 10]],
-        "Mine": [[10, 50]],
-    }
-    assert Minefield().obs_space().entities["Vehicle"].features[2] == Discrete("direction", 16)
+    entities = Minefield().obs_space().entities
+    assert all(entity.position == Position("x", "y") for entity in entities.values())
+    assert entities["Vehicle"].features[2] == Discrete("direction", 16)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +126,7 @@ def test_the_limit_truncates():
 
 
 def test_a_start_keeps_its_distances():
-    env = Minefield(mines=(0, 10), relative=False, rotated=False)
+    env = Minefield(mines=(0, 10))
     env.seed(1)
     counts, directions, distances = set(), set(), []
     for _ in range(300):
@@ -175,8 +150,17 @@ def test_the_scripted_player_hardly_loses():
     assert play_scripted(Minefield, drive_around, 30, seed=1)["win"].mean() > 0.9
 
 
-def test_the_scripted_player_drives_around_a_mine():
-    env, observation = game((0.0, 100.0), 0, (100.0, 100.0), [(50.0, 100.0)], rotated=True)
+# From the left to the right, upwards, or aslant: 100 * cos(45 degrees) = 70.7.
+@pytest.mark.parametrize(
+    ("direction", "target", "mine"),
+    [
+        (0, (110.0, 10.0), (60.0, 10.0)),
+        (4, (10.0, 110.0), (10.0, 60.0)),
+        (2, (80.7, 80.7), (45.35, 45.35)),
+    ],
+)
+def test_the_scripted_player_drives_around_a_mine(direction, target, mine):
+    env, observation = game((10.0, 10.0), direction, target, [mine])
     while not observation.done:
         observation = env.act(drive_around(observation))
     assert observation.reward == 1.0
@@ -193,7 +177,7 @@ def test_straight_ahead_hits_that_mine():
 def test_it_passes_the_check_and_has_a_name():
     assert isinstance(make("minefield", mines=3), Minefield)
     check_env(functools.partial(Minefield, max_steps=40))
-    check_env(functools.partial(Minefield, relative=False, rotated=False, mines=0, max_steps=5))
+    check_env(functools.partial(Minefield, mines=0, max_steps=5))
 
 
 def test_the_text_shows_the_field():
@@ -214,9 +198,6 @@ def test_the_text_shows_the_field():
         {"mines": (5, 4)},
         {"mines": 2.0},
         {"max_steps": 0},
-        {"relative": "yes"},
-        {"rotated": 1},
-        {"rotated": True, "relative": False},
     ],
 )
 def test_bad_settings_are_refused(settings):

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 from entity_env.spaces import (
     CategoricalActionSpace,
+    Continuous,
     Discrete,
     Entity,
     ObsSpace,
@@ -345,6 +346,32 @@ def test_positions_move_into_the_frame_of_the_reference():
     assert net(batch).value.shape == (3,)
 
 
+def test_positions_have_the_scale_that_was_asked_for():
+    batch = make_batch([(3, 1, 0)])
+    alone = RelativePosition(kind="none")  # pairs know nothing of offsets
+    nets = [
+        RaggedNet(
+            SPACE, ACTIONS, replace(seen_by_robots(scale={"Mine": unit}), relative_position=alone)
+        )
+        for unit in (1.0, 5.0)
+    ]
+    for own, same in zip(nets[1].parameters(), nets[0].parameters(), strict=True):
+        own.data.copy_(same.data)  # a state holds the scales, too
+    mine, robot = batch.entities["Mine"], batch.entities["Robot"]
+    here = robot.values[0, :2]
+    near, far = mine.values.clone(), mine.values.clone()
+    near[:, :2], far[:, :2] = here + torch.tensor([0.4, -0.2]), here + torch.tensor([2.0, -1.0])
+    # 2 / 5 and -1 / 5 are what 0.4 / 1 and -0.2 / 1 are.
+    one, other = (
+        net(replace(batch, entities={**batch.entities, "Mine": mine.with_values(values)}))
+        for net, values in zip(nets, (near, far), strict=True)
+    )
+    assert_close(one.value, other.value, **AGREE)
+    assert_close(one.frames, other.frames, **AGREE)
+    features = nets[1].translation.space.entities["Mine"].features
+    assert features[:2] == (Continuous("x", mean=0.0, std=5.0), Continuous("y", mean=0.0, std=5.0))
+
+
 def test_two_references_in_a_frame_are_an_error_that_names_the_way_out():
     net = RaggedNet(SPACE, ACTIONS, seen_by_robots())
     for use in (net, net.value, net.update_statistics):
@@ -393,6 +420,10 @@ def test_a_translation_that_does_not_fit_is_refused():
         ({"reference": "Robot", "heading": "hp2"}, "no feature 'hp2'"),
         ({"reference": "Robot", "distance": 1}, "no truth value"),
         ({"reference": 3}, "no name"),
+        ({"reference": "Robot", "scale": 5.0}, r"(?s)scale is no mapping.*received: +5.0"),
+        ({"reference": "Robot", "scale": {"Mine": 0.0}}, "(?s)scale of 'Mine'.*number > 0"),
+        ({"reference": "Robot", "scale": {"Wall": 2.0}}, "scale: 'Wall' has no position"),
+        ({"reference": "Robot", "scale": {"Mien": 2.0}}, "unknown entity type 'Mien'"),
     ):
         with pytest.raises(NetConfigError, match=match):
             RaggedNet(SPACE, ACTIONS, NetConfig(translation=Translation(**settings)))
