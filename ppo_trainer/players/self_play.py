@@ -12,7 +12,6 @@ import torch
 from entity_env import VecEnv
 from entity_env.agent import Agent
 from entity_env.errors import DAMAGES, shorten
-from entity_env.seats.table import seats_of
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError
@@ -22,6 +21,7 @@ from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.reward_rows import RewardRows
+from ppo_trainer.players.sides import sides_of
 from ppo_trainer.players.snapshots import (
     SnapshotFacts,
     frozen_copy,
@@ -32,7 +32,7 @@ from ppo_trainer.players.snapshots import (
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import RaggedNet
 
-__all__ = ["SelfPlay", "sides_of"]
+__all__ = ["SelfPlay"]
 
 _MOST_GAMES = 200
 """A win rate is that of so many last games."""
@@ -288,16 +288,3 @@ class SelfPlay:
 
     def _lineups(self) -> list[Lineup]:
         return [] if self._opponent_rows is None else self._opponent_rows.lineups
-
-
-def sides_of(game: Game) -> list[list[int]]:
-    """The seats of each side of a game: its teams, and each seat that is in none alone."""
-    made: Any = game.factory(**game.settings)
-    try:
-        seats = seats_of(made)
-        teams = [[seats.index(seat) for seat in members] for members in made.teams().values()]
-    finally:
-        made.close()
-    teamed = {seat for team in teams for seat in team}
-    alone = [[seat] for seat in range(len(seats)) if seat not in teamed]
-    return sorted([sorted(team) for team in teams if team] + alone)
