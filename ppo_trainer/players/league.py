@@ -33,6 +33,7 @@ from ppo_trainer.play.sides import play_sides
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.sides import sides_of
 from ppo_trainer.reporting.screen import deliver, say
+from ppo_trainer.runs.folder import named_policy
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.commands import add_trust
 
@@ -199,7 +200,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path(), help="the folder for the results")
     add_trust(parser)
     options = parser.parse_args(arguments)
-    runs = [name for name in options.players if Path(name).expanduser().is_dir()]
+    runs = [name for name in options.players if named_policy(name).expanduser().is_dir()]
     if not runs:
         raise ConfigError(
             "no player of the league is a run, which would say what is played",
