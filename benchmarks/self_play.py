@@ -2,29 +2,29 @@
 
 python -m benchmarks.self_play
 
-One update of PPO on tic_tac_toe, again and again, in turns: of the network on one seat among random
-players (``MaskedEnvironment``), on all seats (``mirror``), and against a pool of four earlier
-versions, in the default share of the games and in all of them. With ``--learn`` a network is
-trained by ``selfplay=pool`` instead, and measured against random play (some minutes).
+One update of PPO on a game in Python and on a compiled one, again and again, in turns: of the
+network on one seat against random play (a ``MaskedEnvironment``; of the compiled game
+``selfplay=fixed``), on all seats (``mirror``), and against a pool of four earlier versions, in the
+default share of the games and in all of them. With ``--learn`` a network is trained by
+``selfplay=pool`` instead, and measured against random play (some minutes).
 """
 
 from __future__ import annotations
 
 import argparse
-import functools
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
-from ppo_trainer.algorithms.update import make_optimizers, update
+from ragged_envs.connect_four_rows import ConnectFourRows
 from ragged_envs.tic_tac_toe import TicTacToe
 
-from benchmarks.measure import Row, alternate, print_rows, speed_row
-from entity_env import ListEnv, MaskedEnvironment, SeatRows, VecEnv, VecObs
+from benchmarks.measure import Row, Times, alternate, print_rows, speed_row
+from entity_env import ListEnv, VecEnv
 from ppo_trainer import train
-from ppo_trainer.algorithms.advantage import estimate
+from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.config import (
     EvalConfig,
     OptimConfig,
@@ -37,6 +37,8 @@ from ppo_trainer.environments import Game
 from ppo_trainer.experience.collect import collect
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.trajectories import Decisions
+from ppo_trainer.learner.optimizers import make_optimizers
+from ppo_trainer.learner.update import update
 from ppo_trainer.play.against import evaluate_against
 from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.players.self_play import SelfPlay
@@ -55,77 +57,114 @@ VERSIONS = 4
 
 
 def rows() -> list[Row]:
-    """Mirror and pools beside one seat."""
+    """Mirror beside one seat, and pools beside mirror, of a game in Python and a compiled one."""
     torch.set_num_threads(1)
+    return [row for game in (TicTacToe, ConnectFourRows) for row in _rows_of(game)]
+
+
+def _rows_of(factory: Any) -> list[Row]:
+    game = Game(factory, {})
     with tempfile.TemporaryDirectory() as folder:
+        run = RunFolder(Path(folder))
         cases = {
-            "one seat": _updates(CONFIG, None),
-            "mirror": _updates(CONFIG, RunFolder(Path(folder))),
-            "pool": _updates(_pool(0.2), RunFolder(Path(folder) / "few")),
-            "pool, all games": _updates(_pool(1.0), RunFolder(Path(folder) / "all")),
+            "one seat": _Updates(game, _SEAT, run),
+            "mirror": _Updates(game, SelfPlayConfig(), run),
+            "pool": _Updates(game, _pool(0.2), RunFolder(Path(folder) / "few")),
+            "pool, all games": _Updates(game, _pool(1.0), RunFolder(Path(folder) / "all")),
         }
         times = alternate(cases, seconds=0.1, budget=25.0)
-    per_call = CONFIG.rollout.num_envs * CONFIG.rollout.steps
+    # Of each decision: how many are complete at the end of a rollout differs between the cases.
+    times = {
+        name: Times(tuple(own / cases[name].per_update for own in taken.seconds))
+        for name, taken in times.items()
+    }
     targets = {"mirror": 0.95, "pool": 0.75, "pool, all games": None}
     labels = {"pool": "pool of 4, 20% of the games", "pool, all games": "pool of 4, all games"}
     return [
         speed_row(
-            f"{labels.get(name, name)}, tic_tac_toe, 128 rows",
+            f"{labels.get(name, name)}, {game.name}, 128 rows",
             times[name],
-            times["one seat"],
-            "one seat among random players",
+            times["one seat" if name == "mirror" else "mirror"],
+            "one seat, another plays at random" if name == "mirror" else "mirror",
             target=target,
-            per_call=per_call,
+            per_call=1.0,
             unit="decisions/s",
         )
         for name, target in targets.items()
     ]
 
 
-def _pool(past: float) -> TrainConfig:
-    own = SelfPlayConfig(mode="pool", past=past, every=1, keep=VERSIONS)
-    return replace(CONFIG, selfplay=own)
+_SEAT = SelfPlayConfig(mode="fixed", opponents=("random",))
 
 
-def _updates(config: TrainConfig, run: RunFolder | None) -> Callable[[], object]:
-    """A function that makes one update; ``run`` None: of one seat."""
-    torch.manual_seed(0)
-    count = config.rollout.num_envs
-    inner: VecEnv
-    if run is None:
-        inner = ListEnv(functools.partial(MaskedEnvironment, TicTacToe), count, seed=1)
-    else:
-        inner = SeatRows(TicTacToe, count, seed=1)
-    net = RaggedNet(inner.obs_space(), inner.action_space(), config.net)
-    players = None
-    if run is not None:
-        players = SelfPlay.of(config, Game(TicTacToe, {}), net, torch.device("cpu"))
-    if players is not None and run is not None:
-        for number in range(VERSIONS):
-            players.after_update(run, number, number)
-    env = inner if players is None else players.around(inner)
-    optimizers, buffer = make_optimizers(net, config), RolloutBuffer(count, config.rollout.steps)
-    generators = torch.Generator().manual_seed(0), torch.Generator().manual_seed(1)
-    clock, state = Stopwatch(), _State(env.reset())
+def _pool(past: float) -> SelfPlayConfig:
+    return SelfPlayConfig(mode="pool", past=past, every=1, keep=VERSIONS)
 
-    def once() -> None:
+
+class _Updates:
+    """Makes one update when it is called.
+
+    Attributes:
+        per_update: The decisions that it trains on in one, in the mean.
+    """
+
+    def __init__(self, game: Game, selfplay: SelfPlayConfig, run: RunFolder) -> None:
+        torch.manual_seed(0)
+        config = self._config = replace(CONFIG, selfplay=selfplay)
+        count = config.rollout.num_envs
+        inner: VecEnv
+        if selfplay is _SEAT and not game.is_native:
+            inner = ListEnv(game, count, seed=1)
+        else:
+            inner = game.rows(count, seed=1)
+        net = self._net = RaggedNet(inner.obs_space(), inner.action_space(), config.net)
+        players = None
+        if inner.num_seats > 1:
+            players = SelfPlay.of(config, game, net, torch.device("cpu"))
+        if players is not None and selfplay.mode == "pool":
+            for number in range(VERSIONS):
+                players.after_update(run, number, number)
+        self._players = players
+        self._env = inner if players is None else players.around(inner)
+        self._optimizers = make_optimizers(net, config)
+        self._buffer = RolloutBuffer(count, config.rollout.steps)
+        self._generators = torch.Generator().manual_seed(0), torch.Generator().manual_seed(1)
+        self._obs = self._env.reset()
+        self._pending: Decisions | None = None
+        self._decisions = self._calls = 0
+
+    @property
+    def per_update(self) -> float:
+        return self._decisions / self._calls
+
+    def __call__(self) -> None:
+        config, clock, algorithm = self._config, Stopwatch(), PPO(self._config.ppo)
+        if self._players is not None:
+            self._players.before_update(0.0)
         collected = collect(
-            net, env, state.obs, config, generators[0], clock, buffer, state.pending
+            self._net,
+            self._env,
+            self._obs,
+            config,
+            self._generators[0],
+            clock,
+            self._buffer,
+            self._pending,
         )
-        state.obs, state.pending = collected.next_obs, collected.pending
-        rollout = estimate(collected.trajectories, config.ppo)
-        update(net, optimizers, rollout, config, 0.0, generators[1], clock)
-        assert len(rollout) >= config.frames_per_update
-
-    return once
-
-
-@dataclass
-class _State:
-    """Where the next update goes on."""
-
-    obs: VecObs
-    pending: Decisions | None = None
+        self._obs, self._pending = collected.next_obs, collected.pending
+        rollout = algorithm.estimate(collected.trajectories)
+        update(
+            algorithm,
+            self._net,
+            self._optimizers,
+            rollout,
+            config,
+            0.0,
+            self._generators[1],
+            clock,
+        )
+        self._decisions += len(rollout)
+        self._calls += 1
 
 
 def learn(seed: int, steps: int) -> Evaluation:

@@ -32,6 +32,7 @@ __all__ = [
     "registered",
     "registered_packages",
     "resolve",
+    "seated",
 ]
 
 Factory: TypeAlias = Callable[..., Environment | MultiPlayerEnvironment | VecEnv]
@@ -227,6 +228,15 @@ def has_seats(factory: Factory) -> TypeGuard[Callable[..., MultiPlayerEnvironmen
     """Whether this makes a game of several players."""
     made = made_by(factory)
     return made is not None and issubclass(made, MultiPlayerEnvironment)
+
+
+def seated(factory: Factory) -> Callable[..., MultiPlayerEnvironment] | None:
+    """What makes the game of several players that this plays; None where it is for one player.
+
+    Of what makes rows it is their ``environment``, the readable game.
+    """
+    readable: Any = _environment_of(factory) if is_rows(factory) else factory
+    return readable if readable is not None and has_seats(readable) else None
 
 
 def alone(factory: Factory) -> Callable[..., Environment]:

@@ -47,12 +47,13 @@ class Minimax:
     def __call__(self, observation: Observation) -> dict[str, Action]:
         """What to do."""
         features: Any = observation.features
+        ids: Any = observation.ids
         columns = np.asarray(features["Column"])
         discs = columns[:, _FEATURE_OF_DISC_0 : _FEATURE_OF_DISC_0 + HEIGHT].astype(np.int64)
         values = move_values(discs, self.depth)
         best = np.flatnonzero(values == values.max())
         x = int(best[self._rng.integers(len(best))])
-        return {"Drop": SelectEntityAction(["me"], [("Column", x)])}
+        return {"Drop": SelectEntityAction(list(ids["Player"]), [ids["Column"][x]])}
 
 
 def minimax_depth_4(observation: Observation) -> dict[str, Action]:

@@ -384,6 +384,8 @@ _AT_LEAST: dict[str, float] = {
     "checkpoint.keep": 1,
     "selfplay.every": 1,
     "selfplay.keep": 1,
+    "selfplay.at_once": 1,
+    "selfplay.size": 2,
     "selfplay.quality_step": 0,
     "selfplay.until_steps": 0,
     "selfplay.until_episodes": 0,

@@ -13,6 +13,7 @@ from entity_env import (
     EntityEnvError,
     Environment,
     ListEnv,
+    MultiPlayerEnvironment,
     ObsSpace,
     ParallelEnv,
     SeatRows,
@@ -29,6 +30,7 @@ from entity_env.registry import (
     made_by,
     path_of,
     resolve,
+    seated,
 )
 from entity_env.seats.table import seats_of
 from entity_env.wrappers import VecFeatureFilter
@@ -93,14 +95,26 @@ class Game:
     @property
     def has_seats(self) -> bool:
         """Whether several players play it: alone, it is one seat among players at random."""
-        return has_seats(self.factory)
+        return seated(self.factory) is not None
+
+    def table(self) -> MultiPlayerEnvironment:
+        """One game of several players; of compiled rows the readable form.
+
+        Raises:
+            ConfigError: It is for one player.
+        """
+        factory = seated(self.factory)
+        if factory is None:
+            raise ConfigError(
+                f"{self.name} is no game of several players", expected="a game with seats"
+            )
+        return factory(**self.settings)
 
     def whole(self, num_envs: int) -> int:
         """At least so many rows that games of several players have all of their seats."""
-        factory = getattr(self.factory, "environment", None) if self.is_native else self.factory
-        if factory is None or not has_seats(factory):
+        if not self.has_seats:
             return num_envs
-        game = factory(**self.settings)
+        game = self.table()
         seats = len(seats_of(game))
         game.close()
         return -(-num_envs // seats) * seats
@@ -231,7 +245,7 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
         rows = AsyncEnv(game.one, rollout.num_envs, rollout.processes, together, seed=seed)
     else:
         rows = ParallelEnv(game.one, rollout.num_envs, rollout.processes, seed=seed)
-    return game.seen(rows) if game.has_seats else rows
+    return game.seen(rows) if has_seats(game.factory) else rows
 
 
 @contextlib.contextmanager

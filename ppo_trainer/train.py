@@ -20,6 +20,7 @@ from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.environments import make_factory, open_vec_env, with_env
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.collect import Collected, collect
+from ppo_trainer.experience.collect_population import collect_population
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.device import choose_device, compiling, use_threads
@@ -27,13 +28,15 @@ from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.malloc import keep_freed_memory
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.evaluation import Evaluation, load_scripted
+from ppo_trainer.players.population_rows import PopulationRows
 from ppo_trainer.reporting.logger import RunLogger, check_wandb
+from ppo_trainer.reporting.policies import of_policies
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import is_per_episode
 from ppo_trainer.reporting.report import evaluate_now, finish
 from ppo_trainer.reporting.stopwatch import Stopwatch
 from ppo_trainer.runs.callbacks import CallbackLike, Callbacks
-from ppo_trainer.runs.checkpoint import saved_at
+from ppo_trainer.runs.checkpoint import TrainState, saved_at
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.session import Session, open_session
@@ -187,59 +190,71 @@ def _save(session: Session, hooks: Callbacks) -> None:
 
 
 def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
-    """Play a rollout from ``obs`` on and improve the network; what follows, and the metrics."""
+    """Play a rollout from ``obs`` on and improve what learns; what follows, and the metrics."""
     config, state, players = session.config, session.state, session.players
-    algorithm, generator = PPO(config.ppo), state.generators.actions
+    algorithm = PPO(config.ppo)
     if players is not None:
         players.before_update(state.steps / config.total_timesteps)
-    collected = collect(
-        state.net,
-        session.vec_env,
-        obs,
-        config,
-        generator,
-        clock,
-        session.buffer,
-        state.pending,
-        state.memory,
-    )
-    state.pending = collected.pending
-    with clock("advantage"):
-        rollout = algorithm.estimate(collected.trajectories)
-    metrics = _improve(algorithm, session, rollout, collected, clock)
+    collected = _collect(session, obs, clock)
+    measured, rollouts = [], []
+    for learner, own in zip(session.learners, collected, strict=True):
+        learner.state.pending = own.pending
+        with clock("advantage"):
+            rollouts.append(algorithm.estimate(own.trajectories))
+        measured.append(_improve(algorithm, session, learner.state, rollouts[-1], clock))
     with clock("statistics"):
-        state.net.update_statistics(rollout.batch)
+        for learner, rollout in zip(session.learners, rollouts, strict=True):
+            learner.state.net.update_statistics(rollout.batch)
     state.update += 1
-    state.steps += len(rollout)
+    state.steps += sum(map(len, rollouts))
+    metrics = _with_episodes(of_policies(measured), collected[0])
     if players is not None:
         metrics |= players.after_update(session.run, state.update, state.steps)
-    return collected.next_obs, metrics
+    return collected[0].next_obs, metrics
+
+
+def _collect(session: Session, obs: VecObs, clock: Stopwatch) -> list[Collected]:
+    """What each network decides in a rollout."""
+    config, state, rows = session.config, session.state, session.vec_env
+    if isinstance(rows, PopulationRows):
+        playing = [learner.collecting() for learner in session.learners]
+        return collect_population(playing, rows, obs, config, clock)
+    generator, pending, memory = state.generators.actions, state.pending, state.memory
+    return [
+        collect(state.net, rows, obs, config, generator, clock, session.buffer, pending, memory)
+    ]
 
 
 def _improve(
     algorithm: Algorithm,
     session: Session,
+    state: TrainState,
     rollout: Rollout,
-    collected: Collected,
     clock: Stopwatch,
 ) -> dict[str, float]:
-    """One update and all numbers about it, and about the episodes that ended."""
-    config, state, ended = session.config, session.state, collected.metrics
+    """One update of one network, and all numbers about it."""
     metrics = update(
         algorithm,
         state.net,
         state.optimizers,
         rollout,
-        config,
-        state.steps / config.total_timesteps,
+        session.config,
+        session.steps / session.config.total_timesteps,
         state.generators.minibatches,
         clock,
     )
+    return metrics | {
+        "value/explained_variance": explained_variance(rollout.values, rollout.returns),
+        "entities_per_frame": rollout.batch.num_entities / len(rollout),
+    }
+
+
+def _with_episodes(metrics: dict[str, float], collected: Collected) -> dict[str, float]:
+    """The numbers, and those about the episodes that ended."""
+    ended = collected.metrics
     metrics |= {
         "episodes": float(ended.get("episodic_length", Metric()).count),
         "episodes_truncated": float(collected.truncated),
-        "value/explained_variance": explained_variance(rollout.values, rollout.returns),
-        "entities_per_frame": rollout.batch.num_entities / len(rollout),
     }
     for name, metric in ended.items():
         # An environment may call a metric as we call one of ours.

@@ -35,7 +35,7 @@ from .fast_layout import (
     world_of,
 )
 from .minirts import ACTIONS, MINI_RTS
-from .minirts_env import LESS_HELP, OPPONENTS, MiniRtsEnv, MiniRtsSettings
+from .minirts_env import LESS_HELP, OPPONENTS, MiniRtsDuel, MiniRtsEnv, MiniRtsSettings
 from .minirts_fast import (
     HOME,
     KINDS,
@@ -319,6 +319,8 @@ class MiniRtsDuelRows(CompiledRows):
     Raises:
         EnvConfigError: Settings that there are not.
     """
+
+    environment: ClassVar[Any] = MiniRtsDuel
 
     def __init__(
         self,

@@ -39,6 +39,11 @@ class RolloutBuffer:
         self._memory = GrowingTensor(steps)  # stays empty for a network that has none
         self._remembers, self._carried = False, 0
 
+    @property
+    def num_rows(self) -> int:
+        """The number of rows R."""
+        return self._ledger.num_rows
+
     def __len__(self) -> int:
         """The number of decisions, those whose outcome is open included."""
         return len(self._ledger)

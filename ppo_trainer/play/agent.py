@@ -51,6 +51,7 @@ def load_agent(
     trust: bool = False,
     temperature: float = 1.0,
     top_k: int = 0,
+    policy: int = 0,
 ) -> RunAgent:
     """The network of a run's newest checkpoint, ready to act; safe with a run of anybody's.
 
@@ -71,12 +72,15 @@ def load_agent(
         temperature: Divides the logits before anything is drawn: below 1 for surer choices, above 1
             for more even ones. Of continuous actions it multiplies the variance.
         top_k: Draw among so many of the likeliest choices only; 0 for all of them.
+        policy: The number of a policy of a population; ``<run>:1`` says the same.
 
     Raises:
         NetConfigError: A temperature or ``top_k`` out of range.
         RunFolderError: No run folder; or an old one, which only knows its environment's name.
         CheckpointError: No checkpoint, or one that does not fit the environment.
     """
+    if policy:
+        run = f"{run}:{policy}"
     loaded = load_net(run, device) if env is None else None
     if loaded is not None:
         return RunAgent(loaded, greedy=greedy, seed=seed, temperature=temperature, top_k=top_k)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 
 from entity_env import VecEnv, VecObs
+from entity_env.agent import RandomAgent
 from entity_env.batching.frame import RESERVED_METRICS
 from entity_env.errors import shorten
 from entity_env.player.episodes import (
@@ -36,6 +37,7 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.evaluation_progress import EvaluationProgress
+from ppo_trainer.play.sides import play_sides
 from ppo_trainer.reporting.screen import complain
 from ragged_net import RaggedNet
 
@@ -266,6 +268,10 @@ def _play(
     budget: PlayBudget,
 ) -> dict[str, npt.NDArray[np.float64]]:
     rows, max_steps = config.rollout.num_envs, config.eval.max_steps
+    if game.is_native and game.has_seats:
+        with game.rows(game.whole(1), seed=0) as example:
+            chance = RandomAgent(example.obs_space(), example.action_space(), seed)
+        return play_sides(policy, game, config, episodes, chance, seed=seed, budget=budget)
     if game.is_native:
 
         def fresh_rows(count: int, seed: int) -> VecEnv:

@@ -25,7 +25,6 @@ from entity_env.registry import Factory
 from entity_env.seats.table import seats_of
 from entity_env.spaces import ObsSpace
 from entity_env.wrappers.feature_filter import FeatureFilter
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.playing import Step, play
 from ppo_trainer.play.video import check_picture, write_video
@@ -153,11 +152,7 @@ def film(
 def _against(loaded: LoadedRun, against: str) -> Environment:
     """One seat of the run's game, the others played by somebody who is named."""
     game, net = loaded.game, loaded.net
-    if not game.has_seats:
-        raise ConfigError(
-            f"{game.name} is no game of several players", expected="--against only with seats"
-        )
-    made: Any = game.factory(**game.settings)
+    made = game.table()
     seats = len(seats_of(made))
     device = str(loaded.device)
     opponents = [

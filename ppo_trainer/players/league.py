@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from itertools import combinations
 from pathlib import Path
@@ -26,13 +26,14 @@ from entity_env.agent import Agent
 from entity_env.errors import MissingPackageError, shorten
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file
-from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.against import play_sides
+from ppo_trainer.play.sides import play_sides
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
+from ppo_trainer.players.sides import sides_of
 from ppo_trainer.reporting.screen import deliver, say
+from ppo_trainer.runs.folder import named_policy
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.commands import add_trust
 
@@ -107,7 +108,8 @@ def play_league(
             expected="run folders, random, scripted, or dotted paths of scripts",
             received=shorten(list(names)),
         )
-    game = seated(loaded.game)
+    game = loaded.game
+    sides_of(game)
     agents = _agents(loaded, names, greedy)
     labels = list(opponent_labels(names).values())
     count = len(names)
@@ -160,22 +162,6 @@ def rate(players: int, results: Sequence[tuple[int, int, float]], seed: int = 0)
     return np.array([own.mu for own in ratings]), np.array([own.sigma for own in ratings])
 
 
-def seated(game: Game) -> Game:
-    """The game as one of several players: of compiled rows the readable form.
-
-    Raises:
-        ConfigError: It is for one player.
-    """
-    if game.has_seats:
-        return game
-    readable = replace(game, factory=getattr(game.factory, "environment", None) or game.factory)
-    if not readable.has_seats:
-        raise ConfigError(
-            f"{game.name} is no game of several players", expected="a game with seats"
-        )
-    return readable
-
-
 def draw(league: League) -> bytes:
     """The payoff matrix and the ratings, as a PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -214,7 +200,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path(), help="the folder for the results")
     add_trust(parser)
     options = parser.parse_args(arguments)
-    runs = [name for name in options.players if Path(name).expanduser().is_dir()]
+    runs = [name for name in options.players if named_policy(name).expanduser().is_dir()]
     if not runs:
         raise ConfigError(
             "no player of the league is a run, which would say what is played",

@@ -12,11 +12,10 @@ import numpy.typing as npt
 from entity_env import VecEnv, VecObs
 from entity_env.agent import Agent, RandomAgent
 from entity_env.batching.action_checks import check_actions
-from entity_env.batching.ragged import ActionBuffer, cat
-from entity_env.batching.vec_obs import all_rows
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import DAMAGES, EntityEnvError, SeatError, SettingError, StateError, shorten
-from entity_env.recording.records import select_frames
 from entity_env.wrappers.vec_wrapper import VecWrapper, act_checked
+from ppo_trainer.experience.frames import answers_in_order, asked_frames, frames_of
 from ppo_trainer.players.game_tracker import GameTracker
 from ppo_trainer.players.network_agent import NetworkAgent
 
@@ -148,18 +147,13 @@ class OpponentRows(VecWrapper):
             if len(own):
                 places.append(own)
                 parts.append(self._opponent(name, obs, own))
-        order = np.argsort(np.concatenate(places))
-        filled = [part for part, own in zip(parts, places, strict=True) if len(own)]
-        return {
-            name: _in_order([part[name] for part in filled], order) for name in obs.action_masks
-        }
+        return answers_in_order(parts, places)
 
     def _opponent(self, name: str, obs: VecObs, places: Ints) -> Mapping[str, ActionBuffer]:
         agent = self._matchmaker.agent(name)
         ended = self._left[name]
-        shown = _frames(obs, places)
         shown = replace(
-            shown,
+            frames_of(obs, places),
             rows=obs.rows[places],
             reward=np.zeros(len(self), np.float32),
             done=ended.copy(),
@@ -186,7 +180,7 @@ class OpponentRows(VecWrapper):
         final = obs.final
         if final is not None:
             kept = np.flatnonzero(own[obs.truncated])
-            final = _frames(final, kept) if len(kept) else None
+            final = frames_of(final, kept) if len(kept) else None
         done = obs.done & own
         metrics = {}
         if done.any():
@@ -221,16 +215,7 @@ class OpponentRows(VecWrapper):
         mine = self._is_learner[obs.rows]
         if mine.all():
             return obs
-        places = np.flatnonzero(mine)
-        shown = _frames(obs, places)
-        return replace(
-            obs,
-            features=shown.features,
-            action_masks=shown.action_masks,
-            global_features=shown.global_features,
-            visible=shown.visible,
-            rows=obs.rows[places],
-        )
+        return asked_frames(obs, np.flatnonzero(mine))
 
     def _draw(self, games: Any) -> None:
         """Begin games: draw who plays them."""
@@ -324,28 +309,6 @@ def check_sides(sides: Sequence[Sequence[int]]) -> int:
             received=shorten([list(side) for side in sides]),
         )
     return len(every)
-
-
-def _frames(obs: VecObs, places: Ints) -> VecObs:
-    """Some frames of an observation; reward and end are those of these frames."""
-    bare = obs
-    if len(obs) != obs.num_frames or obs.rows is not all_rows(len(obs)):
-        few = np.zeros(obs.num_frames)
-        nothing = few.astype(np.bool_)
-        bare = replace(
-            obs,
-            reward=few.astype(np.float32),
-            done=nothing,
-            truncated=nothing,
-            rows=all_rows(obs.num_frames),
-        )
-    return select_frames(bare, places)
-
-
-def _in_order(parts: list[Any], order: Ints) -> Any:
-    """Answers of several players as one buffer, in the order of the frames."""
-    whole = cat(parts) if len(parts) > 1 else parts[0]
-    return whole[order].materialize()
 
 
 def _score(metrics: Mapping[str, npt.NDArray[np.float64]], row: int) -> float:

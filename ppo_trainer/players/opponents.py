@@ -16,6 +16,7 @@ from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.self_play_config import is_script
+from ppo_trainer.runs.folder import named_policy
 
 __all__ = ["make_opponent", "opponent_labels"]
 
@@ -52,7 +53,7 @@ def make_opponent(
     made: SpacedAgent
     if name == "random":
         made = RandomAgent(obs_space, action_space, seed)
-    elif os.path.lexists(Path(name).expanduser()):
+    elif os.path.lexists(named_policy(name).expanduser()):
         made = _of_run(name, obs_space, action_space, seed, greedy, device)
     elif is_script(name):
         made = ScriptedAgent(_script(name), obs_space, action_space)

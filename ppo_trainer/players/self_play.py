@@ -12,7 +12,6 @@ import torch
 from entity_env import VecEnv
 from entity_env.agent import Agent
 from entity_env.errors import DAMAGES, shorten
-from entity_env.seats.table import seats_of
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError
@@ -21,7 +20,9 @@ from ppo_trainer.players.choosing import after_win, probabilities
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
+from ppo_trainer.players.population_rows import PopulationRows
 from ppo_trainer.players.reward_rows import RewardRows
+from ppo_trainer.players.sides import sides_of
 from ppo_trainer.players.snapshots import (
     SnapshotFacts,
     frozen_copy,
@@ -32,7 +33,7 @@ from ppo_trainer.players.snapshots import (
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import RaggedNet
 
-__all__ = ["SelfPlay", "sides_of"]
+__all__ = ["SelfPlay"]
 
 _MOST_GAMES = 200
 """A win rate is that of so many last games."""
@@ -73,6 +74,7 @@ class SelfPlay:
         self._labels = opponent_labels(names)
         self._named = names
         self._quality = dict.fromkeys(names if own.mode == "pool" else [], 0.0)
+        self._at_once: list[str] = []  # who of the pool begins games in this update
         self._versions: list[str] = []
         self._leaving: dict[str, int] = {}  # versions that left: checkpoints until they are removed
         self._stage, self._stage_begun, self._stage_games = 0, 0, 0
@@ -101,6 +103,9 @@ class SelfPlay:
         rows = vec_env
         if self._settings.shapes_rewards:
             rows = self._reward_rows = RewardRows(rows, self._sides, self._settings)
+        if self._settings.mode == "population":
+            seed = derived_seed(self._config.seed, "population")
+            return PopulationRows(rows, self._sides, self._settings.size, seed)
         if self._settings.mode != "mirror":
             rows = self._opponent_rows = OpponentRows(rows, self._sides, self)
         return rows
@@ -117,9 +122,17 @@ class SelfPlay:
             return Lineup(self._named[int(self._rng.integers(len(self._named)))], side)
         if not self._quality or self._rng.random() >= own.past:
             return Lineup()
-        names = list(self._quality)
-        chances = probabilities(own.choose, list(self._quality.values()))
-        return Lineup(names[int(self._rng.choice(len(names), p=chances))], side)
+        if not set(self._at_once) <= set(self._quality) or not self._at_once:
+            self._draw_who_plays()
+        return Lineup(self._at_once[int(self._rng.integers(len(self._at_once)))], side)
+
+    def _draw_who_plays(self) -> None:
+        """Draw who of the pool plays in the games that begin until the next update."""
+        names, settings = list(self._quality), self._settings
+        if names:
+            chances = probabilities(settings.choose, list(self._quality.values()))
+            drawn = self._rng.choice(len(names), settings.at_once, p=chances)
+            self._at_once = [names[number] for number in drawn.tolist()]
 
     def agent(self, name: str) -> Agent:
         """The opponent of this name."""
@@ -152,6 +165,8 @@ class SelfPlay:
         """Move what changes over the run to where it is, from 0 to 1."""
         if self._reward_rows is not None:
             self._reward_rows.progress = progress
+        if self._settings.mode == "pool":
+            self._draw_who_plays()
 
     def after_update(self, run: RunFolder, update: int, steps: int) -> dict[str, float]:
         """Keep a version or begin a stage, where it is time; the numbers to log."""
@@ -189,7 +204,7 @@ class SelfPlay:
             if self._leaving[name] < 0:
                 del self._leaving[name]
                 self._agents.pop(name, None)
-        if self._settings.mode != "mirror":
+        if self._settings.mode not in ("mirror", "population"):
             remove_others(run, {*self._versions, *self._leaving})
 
     def get_state(self) -> dict[str, Any]:
@@ -202,6 +217,7 @@ class SelfPlay:
             "versions": self._versions,
             "leaving": self._leaving,
             "quality": self._quality,
+            "at_once": self._at_once,
             "stage": [self._stage, self._stage_begun, self._stage_games],
             "scores": list(self._scores),
         }
@@ -225,6 +241,7 @@ class SelfPlay:
             self._stage, self._stage_begun, self._stage_games = map(int, state["stage"])
             self._scores = deque(map(float, state["scores"]), _MOST_GAMES)
             agents = dict(state["agents"])
+            self._at_once = [str(name) for name in state.get("at_once", [])]
         except DAMAGES as error:
             raise CheckpointError(
                 f"the state of self-play is damaged: {type(error).__name__}: {error}",
@@ -288,16 +305,3 @@ class SelfPlay:
 
     def _lineups(self) -> list[Lineup]:
         return [] if self._opponent_rows is None else self._opponent_rows.lineups
-
-
-def sides_of(game: Game) -> list[list[int]]:
-    """The seats of each side of a game: its teams, and each seat that is in none alone."""
-    made: Any = game.factory(**game.settings)
-    try:
-        seats = seats_of(made)
-        teams = [[seats.index(seat) for seat in members] for members in made.teams().values()]
-    finally:
-        made.close()
-    teamed = {seat for team in teams for seat in team}
-    alone = [[seat] for seat in range(len(seats)) if seat not in teamed]
-    return sorted([sorted(team) for team in teams if team] + alone)

@@ -24,7 +24,8 @@ class SelfPlayConfig:
             it does so in most games, and in the others meets ``opponents`` and earlier versions of
             itself. ``stages``: it meets one opponent after the other, first ``opponents``, then
             each time a frozen copy of itself. ``fixed``: it meets ``opponents`` only, one of them
-            in each game.
+            in each game. ``population``: ``size`` policies play each other and themselves, and each
+            learns from its own rows.
         opponents: By name: ``random``, a run folder, or the dotted path of a function from
             Observation to actions, such as ``ragged_envs.multi_snake_script.crawl_to_food``. None
             means nobody with ``pool``, and ``random`` with ``stages`` and ``fixed``.
@@ -33,11 +34,17 @@ class SelfPlayConfig:
             half as often as the next later one), or ``quality``: more often the harder they are.
         every: Of ``pool``, the updates between two versions that are kept.
         keep: Of ``pool``, how many versions are kept, at most; the oldest one leaves first.
+        at_once: Of ``pool``, how many opponents begin games in one update, each drawn as ``choose``
+            says. Each network that plays costs a pass of its own in every step, however few its
+            rows are.
         quality_step: How much a win takes from the quality score of whom it is against.
         until_win: Of ``stages``, the win rate over the last games at which a stage ends; 0 for no
             such end.
         until_steps: The frames trained on in a stage at which it ends; 0 for no such end.
         until_episodes: The games against its opponent at which it ends; 0 for no such end.
+        size: Of ``population``, the number of policies.
+        shared_embeddings: Of ``population``, whether all policies read entities by one embedding,
+            which all of them train; else nothing is shared.
         team_spirit: The part of a seat's reward that is the mean of its team's, at the beginning.
         team_spirit_end: The same at the end, towards which it changes evenly; null keeps it.
         zero_sum: Whether the mean reward of the enemies is taken from each reward.
@@ -45,16 +52,19 @@ class SelfPlayConfig:
             counts 0.6^(t / 10); 0 counts all alike.
     """
 
-    mode: Literal["mirror", "pool", "stages", "fixed"] = "mirror"
+    mode: Literal["mirror", "pool", "stages", "fixed", "population"] = "mirror"
     opponents: Sequence[str] = ()
     past: float = 0.2
     choose: Literal["uniform", "recent", "quality"] = "uniform"
     every: int = 20
     keep: int = 8
+    at_once: int = 2
     quality_step: float = 0.01
     until_win: float = 0.8
     until_steps: int = 0
     until_episodes: int = 0
+    size: int = 2
+    shared_embeddings: bool = False
     team_spirit: float = 0.0
     team_spirit_end: float | None = None
     zero_sum: bool = False
@@ -62,9 +72,9 @@ class SelfPlayConfig:
 
     def __post_init__(self) -> None:
         """Check the values against each other."""
-        if self.mode == "mirror" and self.opponents:
+        if self.mode in ("mirror", "population") and self.opponents:
             raise ConfigError(
-                "selfplay.opponents is set, and selfplay.mode=mirror has no opponents",
+                f"selfplay.opponents is set, and selfplay.mode={self.mode} has no opponents",
                 expected="selfplay=pool, selfplay=stages or selfplay=fixed",
                 received=list(self.opponents),
             )
@@ -75,6 +85,11 @@ class SelfPlayConfig:
                 "a stage of selfplay=stages has no end",
                 expected="selfplay.until_win, selfplay.until_steps or selfplay.until_episodes",
             )
+
+    @property
+    def policies(self) -> int:
+        """How many networks learn."""
+        return self.size if self.mode == "population" else 1
 
     @property
     def shapes_rewards(self) -> bool:

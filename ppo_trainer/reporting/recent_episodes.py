@@ -7,6 +7,7 @@ a collapse that there is not.
 from __future__ import annotations
 
 import math
+import re
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -20,9 +21,12 @@ _LEAST = 100
 _OF_UPDATES = ("update", "steps", "episodes", "episodes_truncated", "entities_per_frame")
 _OF_UPDATES_BY_GROUP = ("loss/", "optim/", "policy/", "value/", "time/", "eval/", "selfplay/")
 
+_OF_A_POLICY = re.compile(r"policy_\d+/")  # of a population
+
 
 def is_per_episode(name: str) -> bool:
     """Whether a number of a record is a mean over the episodes that ended in its update."""
+    name = _OF_A_POLICY.sub("", name, count=1)
     return name not in _OF_UPDATES and not name.startswith(_OF_UPDATES_BY_GROUP)
 
 

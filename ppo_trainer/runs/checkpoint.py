@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -27,12 +27,14 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.learner.optimizers import Optimizers
 from ppo_trainer.machine.seeding import Generators
-from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.runs.checkpoint_files import SavedFiles, write_checkpoint
-from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.folder import RunFolder, named_policy
 from ppo_trainer.runs.saved_network import MODEL, check_forms, network_for
 from ppo_trainer.runs.tensor_file import TensorForm
 from ragged_net import RaggedNet
+
+if TYPE_CHECKING:  # evaluations play against opponents, which are loaded from checkpoints
+    from ppo_trainer.play.evaluation import Evaluation
 
 __all__ = [
     "TrainState",
@@ -217,9 +219,11 @@ def latest_checkpoint(run: RunFolder) -> Path:
 def locate_checkpoint(path: str | Path) -> tuple[RunFolder, Path]:
     """The run that a path means, and its newest checkpoint.
 
-    Of ``<run>/best`` it is the best one, of ``<run>/snapshots/<name>`` that version.
+    Of ``<run>/best`` it is the best one, of ``<run>/snapshots/<name>`` that version, of
+    ``<run>:1`` that of policy 1 of a population.
     """
-    folder = Path(path).absolute()  # a path such as "." has no parent otherwise
+    path = named_policy(path)
+    folder = path.absolute()  # a path such as "." has no parent otherwise
     run = RunFolder(folder.parent)
     if folder == run.best and (folder / MODEL).is_file():
         return RunFolder.open(run.path), folder

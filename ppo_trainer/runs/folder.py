@@ -29,7 +29,7 @@ from ppo_trainer.runs.bounded_yaml import check_size, parse_yaml
 from ppo_trainer.runs.drafts import draft_name, remove_drafts
 from ppo_trainer.runs.signature import SIGNATURE_LENGTH, KeyUnavailableError, sign
 
-__all__ = ["RunFolder", "reading", "writing"]
+__all__ = ["RunFolder", "named_policy", "reading", "writing"]
 
 _MOST_CONFIG, _MOST_SPACES = 1 << 20, 1 << 22  # bytes
 _MOST_PARTS = 100_000  # values in the JSON of spaces
@@ -229,6 +229,17 @@ class RunFolder:
         with suppress(KeyUnavailableError), writing(self.signature_file):
             # A run without a signature trains all the same.
             write_file(self.signature_file, f"{sign(config)}\n".encode())
+
+
+def named_policy(path: str | Path) -> Path:
+    """The folder that a path means: ``<run>:1`` is policy 1 of a population, ``<run>/policy_1``.
+
+    Policy 0 is the run itself. Everything else means itself.
+    """
+    found = re.fullmatch(r"(.+):(\d+)", str(path))
+    if found is None or os.path.lexists(path):
+        return Path(path)
+    return Path(found[1]) / f"policy_{found[2]}" if int(found[2]) else Path(found[1])
 
 
 def _meant(path: Path) -> str | None:

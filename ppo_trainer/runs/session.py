@@ -38,6 +38,15 @@ from ppo_trainer.runs.checkpoint import (
 )
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.goals import check_metrics, goals_reached
+from ppo_trainer.runs.population import (
+    Learner,
+    forget_outcomes,
+    load_others,
+    make_others,
+    refuse_single_policy,
+    save_others,
+    write_settings,
+)
 from ppo_trainer.runs.trust import why_consent_will_be_needed
 from ppo_trainer.settings.commands import python_command
 from ragged_net import RaggedNet
@@ -60,6 +69,7 @@ class Session:
         buffer: The memory of its rollouts.
         best: Its best network, where the settings say what is good.
         players: Who plays against the network, where somebody does.
+        others: Of a population, the policies from 1 on; ``state`` is that of policy 0.
     """
 
     config: TrainConfig
@@ -72,6 +82,12 @@ class Session:
     buffer: RolloutBuffer
     best: BestNetwork | None = None
     players: SelfPlay | None = None
+    others: tuple[Learner, ...] = ()
+
+    @property
+    def learners(self) -> tuple[Learner, ...]:
+        """All networks that learn: one, or those of a population."""
+        return Learner(self.state, self.buffer), *self.others
 
     @property
     def net(self) -> RaggedNet:
@@ -183,10 +199,12 @@ class Session:
         envs = None
         if midway:
             self.state.pending = None
+            forget_outcomes(self.others)
         elif self.vec_env.has_state():
             envs = self.vec_env.get_state()
         if self.players is not None:
             self.state.players = self.players.get_state()
+        save_others(self.run, self.others, self.state, self.config.checkpoint.keep, name)
         folder = save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
         if self.players is not None and name is None:
             self.players.saved(self.run)
@@ -221,7 +239,10 @@ def open_session(
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
         buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
-        session = Session(config, game, vec_env, device, state, run, recent, buffer, best, players)
+        others = make_others(net, config, len(vec_env), device)
+        session = Session(
+            config, game, vec_env, device, state, run, recent, buffer, best, players, others
+        )
         yield _resume(session) if config.resume is not None else _begin(session)
 
 
@@ -230,8 +251,11 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
     try:
         obs = session.vec_env.reset()
         # Unscaled features of 1,000 would drown the first rollouts.
-        session.state.net.update_statistics(to_batch(obs, session.device))
-        session.run.write_spaces(session.vec_env.obs_space(), session.vec_env.action_space())
+        for learner in session.learners:
+            learner.state.net.update_statistics(to_batch(obs, session.device))
+        spaces = session.vec_env.obs_space(), session.vec_env.action_space()
+        session.run.write_spaces(*spaces)
+        write_settings(session.run, session.config, spaces)
         session.save()
         run = session.run.publish(session.config)
     except BaseException:
@@ -272,6 +296,7 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     folder = latest_checkpoint(run)
     restored = load_state(folder, state)
     envs, notes = restored.envs, []
+    refuse_single_policy(run)
     same_players = (session.players is None) == (restored.players is None)
     if session.players is not None:
         same_players = session.players.set_state(
@@ -282,8 +307,10 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
         state.pending = load_pending(folder, state.net, len(vec_env))
         if state.memory is not None:
             load_memory(folder, state.memory)
+        load_others(run, session.others, state.steps, goes_on=True)
     else:
         obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
+        load_others(run, session.others, state.steps, goes_on=False)
         notes.append(
             "starting fresh episodes: its opponents cannot go on where they were"
             if not same_players
@@ -303,6 +330,7 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     else:
         # Only now: settings that do not fit what was saved must not stay in the folder.
         run.write_config(replace(config, resume=None))
+        write_settings(run, config, (state.net.obs_space, state.net.action_space))
     for note in notes:
         say(f"{note}; from here on the run differs from an unbroken one")
     return session, obs

@@ -4,12 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from ragged_envs.connect_four import ConnectFour
 from support.trainer_runs import small_config
 
 from ppo_trainer import train
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.players.league import League, draw, main, play_league, rate, seated
+from ppo_trainer.players.league import League, draw, main, play_league, rate
 from ppo_trainer.runs.load_run import load_policy
 
 pytest.importorskip("openskill")
@@ -83,14 +82,6 @@ def test_players_are_listed_by_their_rating():
     assert first.split() == ["b", "30.00", "(28.04", "to", "31.96)", "0.750", "4"]
     assert second.split() == ["a", "20.00", "(16.08", "to", "23.92)", "0.250", "4"]
     assert len(draw(league)) > 1000
-
-
-def test_compiled_games_are_played_in_their_readable_form(tmp_path):
-    config = small_config(
-        run_dir=str(tmp_path), env={"_target_": "connect_four"}, total_timesteps=24
-    )
-    game = load_policy(train(config).run).game
-    assert seated(game).factory is ConnectFour
 
 
 @pytest.mark.parametrize(

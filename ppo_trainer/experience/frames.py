@@ -1,0 +1,67 @@
+"""Some frames of an observation, and answers of several players as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env import VecObs
+from entity_env.batching.ragged import ActionBuffer, cat
+from entity_env.batching.vec_obs import all_rows
+from entity_env.recording.records import select_frames
+
+__all__ = ["answers_in_order", "asked_frames", "frames_of"]
+
+Ints = npt.NDArray[np.int64]
+
+
+def frames_of(obs: VecObs, places: Ints) -> VecObs:
+    """The frames at these places alone; reward and end are those of the frames. Shape: (K,)."""
+    bare = obs
+    if len(obs) != obs.num_frames or obs.rows is not all_rows(len(obs)):
+        few = np.zeros(obs.num_frames)
+        nothing = few.astype(np.bool_)
+        bare = replace(
+            obs,
+            reward=few.astype(np.float32),
+            done=nothing,
+            truncated=nothing,
+            rows=all_rows(obs.num_frames),
+        )
+    return select_frames(bare, places)
+
+
+def asked_frames(obs: VecObs, places: Ints) -> VecObs:
+    """The observation with the frames at these places only; all else stays. Shape: (K,)."""
+    shown = frames_of(obs, places)
+    return replace(
+        obs,
+        features=shown.features,
+        action_masks=shown.action_masks,
+        global_features=shown.global_features,
+        visible=shown.visible,
+        rows=obs.rows[places],
+    )
+
+
+def answers_in_order(
+    answers: Sequence[Mapping[str, ActionBuffer]], places: Sequence[Ints]
+) -> dict[str, ActionBuffer]:
+    """The answers of several players, in the order of all frames.
+
+    Args:
+        answers: Of each player, for its own frames.
+        places: Where these are among all frames. Each place is named once.
+    """
+    order = np.argsort(np.concatenate([*places]))
+    filled = [part for part, own in zip(answers, places, strict=True) if len(own)]
+    return {name: _in_order([part[name] for part in filled], order) for name in filled[0]}
+
+
+def _in_order(parts: list[Any], order: Ints) -> Any:
+    whole = cat(parts) if len(parts) > 1 else parts[0]
+    return whole[order].materialize()

@@ -1,0 +1,112 @@
+"""Which policy of a population plays and learns in which row: a table, drawn game by game."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env import VecEnv, VecObs
+from entity_env.batching.ragged import ActionBuffer
+from entity_env.errors import DAMAGES, StateError, shorten
+from entity_env.wrappers.vec_wrapper import VecWrapper, act_checked
+from ppo_trainer.players.game_tracker import GameTracker
+from ppo_trainer.players.opponent_rows import check_sides
+
+__all__ = ["PopulationRows"]
+
+Ints = npt.NDArray[np.int64]
+
+_MEASURED = ("win", "episodic_reward")
+
+
+class PopulationRows(VecWrapper):
+    """Every row belongs to one policy, from the beginning of its game to the end.
+
+    When a game begins, each side gets a policy, each as likely as another and drawn by itself: a
+    policy meets all others, and itself. Ended episodes have metrics ``policy_<i>/win`` and
+    ``policy_<i>/episodic_reward`` besides, of the rows of that policy.
+
+    Args:
+        env: The rows of games; the seats of a game are consecutive rows.
+        sides: The seats of each side: a team, or a seat alone.
+        size: The number of policies.
+        seed: Of the draws.
+    """
+
+    def __init__(self, env: VecEnv, sides: Sequence[Sequence[int]], size: int, seed: int) -> None:
+        super().__init__(env)
+        self._games = GameTracker(len(env), check_sides(sides))
+        self._size, self._sides = size, len(sides)
+        self._side_of = np.empty(self._games.seats, np.int64)
+        for number, side in enumerate(sides):
+            self._side_of[list(side)] = number
+        self._rng = np.random.default_rng(seed)
+        self._owner = np.zeros(len(env), np.int64)
+
+    @property
+    def owner(self) -> Ints:
+        """The policy that each row belongs to now. Shape: (R,), int64."""
+        return self._owner
+
+    def _reset(self, seed: int | None) -> VecObs:
+        self._inner = self.env.reset(seed)
+        self._games.begin(self._inner)
+        self._draw(np.arange(len(self) // self._games.seats))
+        return self._inner
+
+    def _act(self, chosen: Mapping[str, ActionBuffer]) -> VecObs:
+        inner = self._inner = act_checked(self.env, chosen, self._inner)
+        shown = self._measured(inner) if inner.done.any() else inner
+        over = self._games.follow(inner)
+        if len(over):
+            self._draw(over)
+        return shown
+
+    def _measured(self, obs: VecObs) -> VecObs:
+        """Adds the metrics of each policy."""
+        own = {}
+        for name in _MEASURED:
+            if name in obs.metrics:
+                for policy in np.unique(self._owner[obs.done]).tolist():
+                    column = np.where(self._owner == policy, obs.metrics[name], np.nan)
+                    if not np.isnan(column).all():
+                        own[f"policy_{policy}/{name}"] = column
+        return replace(obs, metrics={**obs.metrics, **own})
+
+    def _draw(self, games: Ints) -> None:
+        """Deal the sides of games that begin."""
+        dealt = self._rng.integers(self._size, size=(len(games), self._sides))
+        # A new array: whoever looked at the last one may go on with it.
+        owner = self._owner.copy()
+        owner.reshape(-1, self._games.seats)[games] = dealt[:, self._side_of]
+        self._owner = owner
+
+    def _get_state(self) -> list[Any]:
+        rows = self.env.get_state()
+        own = {
+            "games": self._games.get_state(),
+            "owner": self._owner.tolist(),
+            "rng": self._rng.bit_generator.state,
+        }
+        return [{"row": row, **({} if i else {"population": own})} for i, row in enumerate(rows)]
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        try:
+            own, rows = state[0]["population"], [saved["row"] for saved in state]
+            owner = np.array(own["owner"], np.int64)
+            if owner.shape != self._owner.shape or not ((owner >= 0) & (owner < self._size)).all():
+                raise ValueError("rows of other policies")
+            self._games.set_state(own["games"])
+            self._rng.bit_generator.state = own["rng"]
+        except DAMAGES as error:
+            raise StateError(
+                f"the saved population is damaged: {type(error).__name__}: {error}",
+                received=shorten(state),
+            ) from error
+        self._owner = owner
+        self._inner = self.env.set_state(rows)
+        return self._inner

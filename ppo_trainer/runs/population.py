@@ -1,0 +1,173 @@
+"""The other policies of a population: each has a network, optimizers and random numbers.
+
+Policy 0 is the run itself. Policy i is kept in ``<run>/policy_<i>``, a run folder to play with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from entity_env import ActionSpace, ObsSpace
+from entity_env.storage.files import remove
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.errors import CheckpointError, RunFolderError
+from ppo_trainer.experience.collect_population import Collecting
+from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.experience.row_memory import RowMemory
+from ppo_trainer.learner.optimizers import make_optimizers
+from ppo_trainer.machine.seeding import derived_seed, make_generators
+from ppo_trainer.runs.checkpoint import (
+    TrainState,
+    load_memory,
+    load_pending,
+    load_state,
+    own_checkpoints,
+    save_state,
+    steps_of,
+)
+from ppo_trainer.runs.folder import RunFolder
+from ragged_net import RaggedNet
+
+__all__ = [
+    "Learner",
+    "forget_outcomes",
+    "load_others",
+    "make_others",
+    "policy_folder",
+    "refuse_single_policy",
+    "save_others",
+    "write_settings",
+]
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A network that learns.
+
+    Args:
+        state: What its training changes.
+        buffer: The memory of its rollouts.
+    """
+
+    state: TrainState
+    buffer: RolloutBuffer
+
+    def collecting(self) -> Collecting:
+        """Itself while it plays."""
+        own = self.state
+        assert own.memory is not None
+        return Collecting(own.net, own.generators.actions, self.buffer, own.memory, own.pending)
+
+
+def policy_folder(run: RunFolder, number: int) -> RunFolder:
+    """Where policy ``number`` is kept: of 0 the run itself."""
+    return RunFolder(run.path / f"policy_{number}") if number else run
+
+
+def make_others(
+    first: RaggedNet, config: TrainConfig, num_rows: int, device: torch.device
+) -> tuple[Learner, ...]:
+    """The policies from 1 on, none for a run with one network.
+
+    Args:
+        first: The network of policy 0, whose embedding may be that of all.
+        config: The settings of the run.
+        num_rows: The number of rows R.
+        device: Where the networks are.
+    """
+    others = []
+    for number in range(1, config.selfplay.policies):
+        net = RaggedNet(first.obs_space, first.action_space, config.net, config.value_net)
+        if config.selfplay.shared_embeddings:
+            net.encoder.embedding = first.encoder.embedding
+        net = net.to(device)
+        generators = make_generators(derived_seed(config.seed, "policy", number), device)
+        state = TrainState(net, make_optimizers(net, config), generators)
+        state.memory = RowMemory(net, num_rows)
+        others.append(Learner(state, RolloutBuffer(num_rows, config.rollout.steps)))
+    return tuple(others)
+
+
+def write_settings(
+    run: RunFolder,
+    config: TrainConfig,
+    spaces: tuple[ObsSpace, Mapping[str, ActionSpace]],
+) -> None:
+    """Make the folders of all policies ones that can be watched, evaluated and loaded."""
+    for number in range(1, config.selfplay.policies):
+        folder = policy_folder(run, number)
+        folder.path.mkdir(exist_ok=True)
+        folder.write_config(replace(config, resume=None))
+        folder.write_spaces(*spaces)
+
+
+def save_others(
+    run: RunFolder,
+    others: Sequence[Learner],
+    first: TrainState,
+    keep: int,
+    name: str | None,
+) -> None:
+    """Save all policies but the first, before whose checkpoint there is nothing to resume from.
+
+    One more than ``keep`` stays: a kill in between leaves the run with its older checkpoint.
+    """
+    for number, learner in enumerate(others, start=1):
+        learner.state.update, learner.state.steps = first.update, first.steps
+        save_state(policy_folder(run, number), learner.state, [], keep + 1, name)
+
+
+def load_others(run: RunFolder, others: Sequence[Learner], steps: int, *, goes_on: bool) -> None:
+    """Fill all policies but the first with what they were after ``steps``.
+
+    Args:
+        run: The run.
+        others: Changed in place.
+        steps: Those of the checkpoint of policy 0. What the others saved later is removed.
+        goes_on: Whether the rows go on where they were: then decisions wait for their outcome.
+
+    Raises:
+        CheckpointError: It is gone or damaged.
+    """
+    for number, learner in enumerate(others, start=1):
+        own = policy_folder(run, number)
+        found = {steps_of(folder): folder for folder in own_checkpoints(own)}
+        if steps not in found:
+            raise CheckpointError(
+                f"policy {number} of the run {str(run.path)!r} has no checkpoint at step {steps:,}",
+                expected=f"a folder step_{steps:012d} in {own.checkpoints}",
+                received=", ".join(folder.name for folder in found.values()) or "none",
+                hint="a run keeps its population: selfplay.size cannot change",
+            )
+        for saved, folder in found.items():
+            if saved is not None and saved > steps:
+                remove(folder)
+        load_state(found[steps], learner.state)
+        memory = learner.state.memory
+        if goes_on and memory is not None:
+            rows = learner.buffer.num_rows
+            learner.state.pending = load_pending(found[steps], learner.state.net, rows)
+            load_memory(found[steps], memory)
+
+
+def forget_outcomes(others: Sequence[Learner]) -> None:
+    """The rows begin anew: no decision waits for its outcome."""
+    for learner in others:
+        learner.state.pending = None
+
+
+def refuse_single_policy(run: RunFolder) -> None:
+    """Raise RunFolderError for the folder of one policy: it goes on with all of its run only."""
+    if (
+        re.fullmatch(r"policy_\d+", run.path.name)
+        and RunFolder(run.path.parent).checkpoints.is_dir()
+    ):
+        raise RunFolderError(
+            f"{str(run.path)!r} is one policy of a population, to play with",
+            expected="the run that it is of",
+            hint=f"resume={run.path.parent}",
+        )

@@ -1,0 +1,164 @@
+"""Compiled games with seats: opponents, evaluations and leagues, as of games in Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ragged_envs.connect_four import ConnectFour
+from ragged_envs.connect_four_rows import ConnectFourRows
+from support.trainer_runs import assert_same, metrics, saved, small_config
+
+from entity_env import SeatRows
+from entity_env.agent import RandomAgent
+from ppo_trainer import resume, train
+from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
+from ppo_trainer.environments import Game
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.evaluate import evaluate_run
+from ppo_trainer.play.sides import play_sides
+from ppo_trainer.play.watch import watch
+from ppo_trainer.players.league import play_league
+from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
+from ppo_trainer.players.sides import sides_of
+from ppo_trainer.runs.load_run import load_policy
+
+MINIMAX = "ragged_envs.connect_four_script.minimax_depth_4"
+MODES = {
+    "pool": SelfPlayConfig(mode="pool", past=0.6, every=1, keep=2, opponents=("random",)),
+    "stages": SelfPlayConfig(mode="stages", until_win=0.0, until_episodes=10),
+    "fixed": SelfPlayConfig(mode="fixed", opponents=("random",)),
+}
+
+
+def config(tmp_path, name, selfplay, game="connect_four", **changes):
+    return small_config(
+        **{
+            "total_timesteps": 384,
+            "rollout": RolloutConfig(num_envs=8, steps=8),
+            "ppo": PPOConfig(epochs=1, minibatch_size=32),
+            "run_dir": str(tmp_path),
+            "run_name": name,
+            "env": {"_target_": game},
+            "selfplay": selfplay,
+            **changes,
+        }
+    )
+
+
+class OneOfThree:
+    """Game 0 is the learner's alone; in the others a random agent has a side, by turns."""
+
+    def __init__(self, agent):
+        self.player, self.count, self.heard = agent, 0, []
+
+    def draw(self, game):
+        self.count += 1
+        return Lineup("random", self.count % 2) if game else Lineup()
+
+    def agent(self, name):
+        return self.player
+
+    def shown_name(self, name):
+        return name
+
+    def ended(self, lineup, score):
+        self.heard.append((lineup, score))
+
+
+def test_the_learner_of_a_compiled_game_sees_what_it_sees_of_the_readable_one():
+    sides = sides_of(Game(ConnectFourRows, {}))
+    assert sides == sides_of(Game(ConnectFour, {})) == [[0], [1]]
+    both = []
+    for rows in (ConnectFourRows(6, seed=1), SeatRows(ConnectFour, 6, seed=1)):
+        spaces = rows.obs_space(), rows.action_space()
+        table = OneOfThree(RandomAgent(*spaces, seed=2))
+        learner = RandomAgent(*spaces, seed=3)
+        with OpponentRows(rows, sides, table) as env:
+            obs, seen = env.reset(), []
+            for _ in range(200):
+                seen.append(obs)
+                obs = env.act(learner.act_rows(obs) if obs.num_frames else {})
+        both.append((seen, table.heard))
+    (fast, ended), (slow, ended_too) = both
+    assert ended == ended_too
+    assert len(ended) > 10
+    for ours, theirs in zip(fast, slow, strict=True):
+        assert ours.rows.tolist() == theirs.rows.tolist()
+        for name in ("reward", "done", "truncated"):
+            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+        for name, own in ours.features.items():
+            np.testing.assert_array_equal(own.as_array(), theirs.features[name].as_array())
+        assert ours.metrics.keys() == theirs.metrics.keys()
+        for name, column in ours.metrics.items():
+            np.testing.assert_array_equal(column, theirs.metrics[name])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_on_a_compiled_game_meets_opponents_and_goes_on_bit_for_bit(tmp_path, mode):
+    train(config(tmp_path, "whole", MODES[mode]))
+    part = train(config(tmp_path, "part", MODES[mode]), stop=lambda updates: updates == 4)
+    assert part.interrupted
+    resume(part.run)
+    assert metrics(tmp_path / "whole") == metrics(tmp_path / "part")
+    (*ours, facts), (*theirs, facts_too) = (saved(tmp_path / n) for n in ("whole", "part"))
+    for a, b in zip(ours, theirs, strict=True):
+        assert_same(a, b)
+    for own in (facts, facts_too):
+        # Counts checkpoints, of which one run has more; and the digest of it all.
+        del own["players"]["leaving"], own["sha256"]
+    assert facts == facts_too
+    met = {"pool": "past", "stages": "stage_1", "fixed": "random"}[mode]
+    assert any(f"win_vs_{met}" in record for record in metrics(tmp_path / "whole"))
+
+
+def test_a_run_on_a_compiled_game_is_evaluated_against_others_watched_and_in_leagues(
+    tmp_path, capsys
+):
+    run = train(config(tmp_path, "run", SelfPlayConfig(), eval=EvalConfig(episodes=6))).run
+    # The evaluation at the end is against random play, not against itself: no two seats cancel out.
+    shown = capsys.readouterr().out
+    assert "random play" in shown
+    results = evaluate_run(run, episodes=7, against=["random", MINIMAX])
+    assert [(own.player, own.episodes) for own in results] == [
+        ("against random", 8),
+        ("against minimax_depth_4", 8),
+    ]
+    assert results[1].mean("win") < 0.3  # hardly anything was learned
+    watch(run, episodes=1, against="random")
+    assert "the learner" in capsys.readouterr().out
+    league = play_league(load_policy(run), [str(run), "random"], games=6)
+    assert league.games.tolist() == [[0, 6], [6, 0]]
+
+
+def test_each_side_of_a_compiled_game_plays_as_many_games():
+    game = Game(ConnectFourRows, {})
+    spaces = ConnectFour().obs_space(), ConnectFour().action_space()
+    first = []
+
+    class Noting(RandomAgent):
+        def act_rows(self, obs):
+            # The one who begins sees an empty board, the other one a disc.
+            for height in np.add.reduceat(
+                obs.features["Column"].as_array()[:, 1], np.arange(0, 7 * obs.num_frames, 7)
+            ):
+                first.append(int(height))
+            return super().act_rows(obs)
+
+    played = play_sides(
+        Noting(*spaces, seed=0).act_rows,
+        game,
+        small_config(),
+        12,
+        RandomAgent(*spaces, seed=1),
+        seed=0,
+    )
+    assert len(played["win"]) == 12
+    # 6 games of each side are played at once: all begin together, and some begin again.
+    assert first[:6] == [0] * 6
+    assert first.count(0) >= 6
+    assert first.count(1) >= 6
+
+
+def test_a_compiled_game_for_one_is_still_refused(tmp_path):
+    with pytest.raises(ConfigError, match="no game of several players"):
+        train(config(tmp_path, "alone", MODES["pool"], game="minesweeper"))
