@@ -189,7 +189,7 @@ def _save(session: Session, hooks: Callbacks) -> None:
 def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
     """Play a rollout from ``obs`` on and improve the network; what follows, and the metrics."""
     config, state, players = session.config, session.state, session.players
-    algorithm, generator = PPO(config.ppo), state.generators.actions
+    algorithm, generator = PPO(config.ppo, state.groups), state.generators.actions
     if players is not None:
         players.before_update(state.steps / config.total_timesteps)
     collected = collect(
