@@ -47,7 +47,8 @@ class JobShop(Environment):
         the most. ``path``: how long it takes at least, in parts of the bound that is left.
         ``slack`` to its due date, ``weight`` and ``age`` are 0 without due dates. ``job work``: all
         of it, in parts of the first bound; ``setup``: the part of ``duration`` that its machine
-        is set up for. Times are in mean durations of an operation.
+        is set up for; ``urgency``: weight over duration, less the more slack there is (Vepsalainen
+        and Morton 1987), 0 without due dates. Times are in mean durations of an operation.
         Machine: ``wait`` until it is free, ``work`` left to come to it, in parts of the first
         bound, ``queue`` of jobs whose next operation needs it, in parts of the jobs, and ``path``
         as for jobs.
@@ -491,7 +492,12 @@ class JobShop(Environment):
             (now - self.release[job]) / unit if has_due else 0.0,
             (done + own) / first,
             setup / unit,
+            self._urgency(job, duration + setup, now + start + own) if has_due else 0.0,
         ]
+
+    def _urgency(self, job: int, duration: int, end: int) -> float:
+        slack = max(0, self.due[job] - end) / self.unit
+        return self.weight[job] * self.unit / duration * math.exp(-slack / 2)
 
     def _metrics(self) -> dict[str, float]:
         makespan = float(max(self.job_free))

@@ -293,6 +293,10 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     out[16] = (now - g.release[game, job]) / unit if g.arrivals else 0.0
     out[17] = (done + own) / first
     out[18] = setup / unit
+    out[19] = 0.0
+    if g.arrivals:
+        slack = max(0.0, out[14])
+        out[19] = g.weight[game, job] * unit / (duration + setup) * math.exp(-slack / 2)
 
 
 def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float32]) -> None:
