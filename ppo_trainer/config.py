@@ -69,6 +69,10 @@ class PPOConfig:
             Changes memory, not results.
         gamma: Discount for each step.
         gae_lambda: Lambda of generalised advantage estimation.
+        baseline: What returns are compared with. ``value``: the value function (GAE). ``group``:
+            where ``env.copies`` rows play the same instances, the mean return of the other rows of
+            the group (Kwon et al. 2020, arXiv:2010.16011). ``group_normalized``: the mean of the
+            group, the difference over its deviation (Shao et al. 2024, arXiv:2402.03300).
         clip_coef: Probability ratios count within 1 - clip_coef .. 1 + clip_coef.
         ratio: ``per_actor`` clips the ratio of each actor, ``per_frame`` the product of the ratios
             of all actors of a frame.
@@ -89,6 +93,7 @@ class PPOConfig:
     microbatch_size: int = 0
     gamma: float = 0.99
     gae_lambda: float = 0.95
+    baseline: Literal["value", "group", "group_normalized"] = "value"
     clip_coef: float = 0.2
     ratio: Literal["per_actor", "per_frame"] = "per_actor"
     actor_weight: Literal["frame", "actor"] = "frame"
@@ -239,6 +244,7 @@ class TrainConfig:
         for name in ("stop_at", "stop_below"):
             object.__setattr__(self, name, _goals(getattr(self, name), name) or None)
         _check_evaluated(self)
+        _check_baseline(self)
         frames = self.rollout.num_envs * self.rollout.steps
         if self.ppo.minibatch_size > frames:
             raise ConfigError(
@@ -340,6 +346,20 @@ def _check_evaluated(config: TrainConfig) -> None:
                     hint=f"set eval.every, or take {name.removeprefix('eval/')!r}, the mean over "
                     "the last episodes of the training",
                 )
+
+
+def _check_baseline(config: TrainConfig) -> None:
+    """A group baseline needs rows that play the same instances."""
+    if config.ppo.baseline == "value":
+        return
+    copies, rows = config.env.get("copies", 1), config.rollout.num_envs
+    if isinstance(copies, bool) or not isinstance(copies, int) or copies < 2 or rows % copies:
+        raise ConfigError(
+            f"ppo.baseline={config.ppo.baseline} needs groups of rows that play the same instances",
+            expected=f"env.copies=2 or more, a divisor of rollout.num_envs={rows}; environments "
+            "without this setting have no such groups",
+            received=f"env.copies={shorten(copies)}",
+        )
 
 
 def config_from_dict(values: Mapping[str, Any]) -> TrainConfig:

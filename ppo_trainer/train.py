@@ -192,7 +192,7 @@ def _save(session: Session, hooks: Callbacks) -> None:
 def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
     """Play a rollout from ``obs`` on and improve what learns; what follows, and the metrics."""
     config, state, players = session.config, session.state, session.players
-    algorithm = PPO(config.ppo)
+    algorithm = PPO(config.ppo, state.groups)
     if players is not None:
         players.before_update(state.steps / config.total_timesteps)
     collected = _collect(session, obs, clock)

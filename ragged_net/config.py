@@ -13,6 +13,7 @@ from entity_env.spaces import ObsSpace, Position
 from ragged_net.errors import NetConfigError, check_kind, nearest, whole
 from ragged_net.model.attention import check_backend
 from ragged_net.position_config import RelativePosition, Translation, positions_of
+from ragged_net.relation_config import checked_relations, relations_in
 
 __all__ = ["ACTIVATIONS", "MEMORIES", "NetConfig", "check_activation", "check_sharpness"]
 
@@ -102,6 +103,9 @@ class NetConfig:
         relative_position: How entities see each other's positions; None: as features, or where the
             space declares a ``Position``, with the defaults of ``RelativePosition``.
         translation: Whose frame positions are moved into before they are embedded; None: nobody's.
+        relations: Features that name the same thing, such as ``[[Job.machine, Machine.index]]``:
+            entities with the same whole number see in attention that it is the same; -1 for none.
+            The numbers themselves are not embedded. See ``model/relations.py``.
         embedding: ``linear`` adds up what the features of an entity stand for; ``attributes`` lets
             them attend to each other first. See ``model/attributes.py``.
         discrete: ``sum``: each value of a discrete feature has a vector of width D; ``concat``: it
@@ -126,6 +130,7 @@ class NetConfig:
     memory_size: int = 128
     relative_position: RelativePosition | None = None
     translation: Translation | None = None
+    relations: Sequence[Sequence[str]] | None = None
     embedding: str = "linear"
     discrete: str = "sum"
     tile_summaries: int = 4
@@ -164,6 +169,8 @@ class NetConfig:
         check_kind(
             "NetConfig.relative_position", self.relative_position, RelativePosition, type(None)
         )
+        if self.relations is not None:
+            object.__setattr__(self, "relations", checked_relations(self.relations))
         check_backend(self.attention)
         check_kind("NetConfig.translation", self.translation, Translation, type(None))
         setting = self.relative_position
@@ -194,10 +201,29 @@ class NetConfig:
 
     def not_embedded(self, obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:
         """For each entity type, the coordinates that are seen by offsets alone."""
-        setting = self.relative_position
-        if setting is not None and setting.absolute:
-            return {}
-        return {name: own.names for name, own in self.positions(obs_space).items()}
+        setting, found = self.relative_position, dict[str, tuple[str, ...]]()
+        if setting is None or not setting.absolute:
+            found = {name: own.names for name, own in self.positions(obs_space).items()}
+        for relation in self.relations_in(obs_space):
+            for name, feature in relation.items():
+                found[name] = (*found.get(name, ()), feature)
+        return found
+
+    def relations_in(self, obs_space: ObsSpace) -> list[dict[str, str]]:
+        """For each relation, the feature of each entity type that is in it.
+
+        Raises:
+            NetConfigError: Settings that do not fit the space, or each other.
+        """
+        if self.relations is None:
+            return []
+        if self.positions(obs_space):
+            raise NetConfigError(
+                "relations and relative positions do not go together: both turn the same numbers",
+                expected="one of them; net.relative_position.kind=none leaves declared positions "
+                "alone",
+            )
+        return relations_in(obs_space, tuple(map(tuple, self.relations)))
 
     @property
     def position_bias(self) -> bool:

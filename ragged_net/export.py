@@ -415,13 +415,12 @@ def _attend(
 
 
 def _turns(encoder: Encoder, scene: _Scene, joined: bool) -> Tensor:
-    """(N, 2 * D): the cosines and signed sines of ``PositionWaves``."""
+    """(N, 2 * D): the cosines and signed sines of ``PositionWaves`` or ``RelationTurns``."""
     waves: Any = encoder.waves
     parts = []
     for name, values in scene.features.items():
         if name in waves.columns:
-            positions = columns_of(values, waves.columns[name])
-            parts.append(torch.addmm(waves.bias, positions, waves.weight.t()).sin())
+            parts.append(waves.of(name, values))
         else:
             parts.append(waves.silent.expand(values.shape[0], -1))
     parts.append(waves.silent.expand(_placeless(scene, joined), -1))

@@ -18,7 +18,14 @@ from ..checks import check_running, check_started, read_selection, reading_state
 from ..errors import check_whole
 from .job_shop_chart import Bar, draw_chart
 from .job_shop_instances import Instance
-from .job_shop_rules import ACTION_SPACE, OBS_SPACE, SHORTEST_LONGEST, WEIGHTS, JobShopSettings
+from .job_shop_rules import (
+    ACTION_SPACE,
+    BREAKDOWNS,
+    OBS_SPACE,
+    SHORTEST_LONGEST,
+    WEIGHTS,
+    JobShopSettings,
+)
 
 __all__ = ["JobShop"]
 
@@ -39,7 +46,9 @@ class JobShop(Environment):
         to and with the next operation over the work that is left. ``rank`` by the work left, 0 for
         the most. ``path``: how long it takes at least, in parts of the bound that is left.
         ``slack`` to its due date, ``weight`` and ``age`` are 0 without due dates. ``job work``: all
-        of it, in parts of the first bound. Times are in mean durations of an operation.
+        of it, in parts of the first bound; ``setup``: the part of ``duration`` that its machine
+        is set up for; ``urgency``: weight over duration, less the more slack there is (Vepsalainen
+        and Morton 1987), 0 without due dates. Times are in mean durations of an operation.
         Machine: ``wait`` until it is free, ``work`` left to come to it, in parts of the first
         bound, ``queue`` of jobs whose next operation needs it, in parts of the jobs, and ``path``
         as for jobs.
@@ -55,7 +64,7 @@ class JobShop(Environment):
         All operations have been started.
     Randomness:
         Durations of 1 to 99, machines in any order; with ``arrivals`` exponential times between
-        them, due dates and weights.
+        them, due dates and weights; families of jobs, set-up times, breakdowns and repairs.
     Metrics:
         makespan; ratio: of the makespan to the first bound; gap: in percent above the best
         makespan known, of given instances; tardiness: the weighted mean, in time units.
@@ -71,6 +80,16 @@ class JobShop(Environment):
         load: With ``arrivals``, the share of the time that the machines are busy, about.
         tightness: With ``arrivals``, how many times its work a job's due date is after its
             arrival; two numbers are the least and the most.
+        breakdowns: The share of the time that a machine is down, from 0 to 0.9. What it works on
+            then waits for the repair, and goes on.
+        repair: How long repairs take on average, in mean durations; exponential, as are the times
+            between them.
+        setups: How long set-ups take on average, in mean durations, from half to one and a half
+            times as long. A machine is set up before a job of another family than the last one;
+            each pair of families has its own time.
+        families: Of jobs, where there are set-ups.
+        flexible: So many neighbouring machines form a work centre: an operation is done on the one
+            of them on which it ends first.
         copies: Of many rows, so many neighbours get the same instance; alone it changes nothing.
 
     Raises:
@@ -85,10 +104,19 @@ class JobShop(Environment):
         arrivals: bool = False,
         load: float = 0.9,
         tightness: float | tuple[float, float] | list[float] = (1.5, 4.0),
+        breakdowns: float = 0.0,
+        repair: float = 5.0,
+        setups: float = 0.0,
+        families: int = 3,
+        flexible: int = 1,
         copies: int = 1,
     ) -> None:
         check_whole("copies", copies, 1)
-        self.settings = JobShopSettings.check(jobs, machines, instance, arrivals, load, tightness)
+        self.settings = JobShopSettings.check(
+            jobs, machines, instance, arrivals=arrivals, load=load, tightness=tightness,
+            breakdowns=breakdowns, repair=repair, setups=setups, families=families,
+            flexible=flexible,
+        )  # fmt: skip
         self.turn, self.steps, self.over = 0, -1, False
         self.bars: list[Bar] = []
         self.op: list[int] = []
@@ -118,6 +146,7 @@ class JobShop(Environment):
         self._begin(instance, [0] * jobs, [0] * jobs, [0] * jobs)
         if self.settings.arrivals:
             self._draw_arrivals()
+        self._draw_troubles()
         self._move_on()
         self.first = self.bound = self._bound()
         self.steps, self.over = 0, False
@@ -147,6 +176,7 @@ class JobShop(Environment):
         """The instance and its schedule."""
         check_started(self.steps)
         names = ("release", "due", "weight", "op", "job_free", "machine_free", "here", "now")
+        names += _TROUBLES
         return {
             "durations": self.durations,
             "machines": self.machines,
@@ -156,7 +186,7 @@ class JobShop(Environment):
             "best": self.best,
             "steps": self.steps,
             "turn": self.turn,
-            **{name: getattr(self, name) for name in names},
+            **{name: _copied(getattr(self, name)) for name in names},
         }
 
     def set_state(self, state: Mapping[str, Any]) -> Observation:
@@ -166,6 +196,8 @@ class JobShop(Environment):
             instance = Instance.of(*tables, len(state["machine_free"]), state["best"])
             self._begin(instance, state["release"], state["due"], state["weight"])
             self.op, self.here = list(state["op"]), list(state["here"])
+            for name in _TROUBLES:
+                setattr(self, name, _copied(state[name]))
             self.job_free, self.machine_free = list(state["job_free"]), list(state["machine_free"])
             self.bars = [Bar(*bar) for bar in state["bars"]]
             self.now, self.first, self.bound = state["now"], state["first"], state["bound"]
@@ -201,10 +233,15 @@ class JobShop(Environment):
         self.here = list(range(jobs))
         self.now = 0
         self.bars = []
+        self.family, self.setup_times = [0] * jobs, [[0]]
+        self.set_for, self.last_job = [-1] * machines, [-1] * machines
+        self.ups: list[list[int]] = [[0] for _ in range(machines)]
+        self.downs: list[list[int]] = [[0] for _ in range(machines)]
+        self.broken, self.next_break = [0] * machines, [_NEVER] * machines
 
     def _draw_arrivals(self) -> None:
         """When jobs come, when they are due, and how much that matters."""
-        between = self.unit / self.settings.load
+        between = self.unit * self.settings.delay / self.settings.load
         low, high = self.settings.tightness
         time = 0.0
         for job, durations in enumerate(self.durations):
@@ -220,10 +257,45 @@ class JobShop(Environment):
                 lot -= share
         self.here = []
 
+    def _draw_troubles(self) -> None:
+        """Families and set-up times; when machines break down, and for how long."""
+        own, draw, unit = self.settings, self.rng, self.unit
+        if own.setups:
+            self.family = draw.integers(own.families, size=len(self.op)).tolist()
+            times = np.maximum(1, own.setups * unit * (0.5 + draw.random((own.families,) * 2)))
+            np.fill_diagonal(times, 0)
+            self.setup_times = times.astype(int).tolist()
+        if own.breakdowns:
+            size = len(self.machine_free), BREAKDOWNS
+            up = own.repair * unit * (1 - own.breakdowns) / own.breakdowns
+            self.ups = (1 + draw.exponential(up, size).astype(int)).tolist()
+            self.downs = (1 + draw.exponential(own.repair * unit, size).astype(int)).tolist()
+            self.next_break = [each[0] for each in self.ups]
+
+    def _centre(self, machine: int) -> range:
+        """The machines that can do the same as this one."""
+        size = self.settings.flexible
+        first = machine // size * size
+        return range(first, min(first + size, len(self.machine_free)))
+
+    def _setup(self, job: int, machine: int) -> int:
+        """How long a machine is set up for a job."""
+        last = self.set_for[machine]
+        return self.setup_times[last][self.family[job]] if last >= 0 else 0
+
+    def machine_of(self, job: int) -> int:
+        """The machine on which the next operation of a job ends first, of equals the first."""
+        return min(
+            self._centre(self.machines[job][self.op[job]]),
+            key=lambda machine: (
+                max(self.job_free[job], self.machine_free[machine], self.now)
+                + self._setup(job, machine)
+            ),
+        )
+
     def start_of(self, job: int) -> int:
-        """When the next operation of a job can start."""
-        machine = self.machines[job][self.op[job]]
-        return max(self.job_free[job], self.machine_free[machine])
+        """When the next operation of a job can start, or its machine be set up for it."""
+        return max(self.job_free[job], self.machine_free[self.machine_of(job)])
 
     def _can_start(self, job: int) -> bool:
         return self.start_of(job) <= self.now
@@ -234,9 +306,9 @@ class JobShop(Environment):
 
     def _dispatch(self, job: int) -> None:
         """Start the next operation of a job now."""
-        op = self.op[job]
-        machine = self.machines[job][op]
-        end = self.now + self.durations[job][op]
+        op, machine = self.op[job], self.machine_of(job)
+        end = self.now + self._setup(job, machine) + self.durations[job][op]
+        self.set_for[machine], self.last_job[machine] = self.family[job], job
         self.bars.append(Bar(machine, job, self.now, end))
         self.job_free[job] = self.machine_free[machine] = end
         self.op[job] += 1
@@ -247,13 +319,34 @@ class JobShop(Environment):
         """Move time on to where some operation can start, and let jobs arrive."""
         while True:
             self._admit()
+            self._break_down()
             if any(self._can_start(job) for job in self.here):
                 return
             coming = [time for time in self.release if time > self.now][:1]
             times = [self.start_of(job) for job in self.here] + coming
             if not times:
+                self._break_down(until_done=True)
                 return
-            self.now = min(times)
+            self.now = min([*times, *self.next_break])
+
+    def _break_down(self, until_done: bool = False) -> None:
+        """Machines whose time has come are repaired, and what they work on ends later."""
+        for machine in range(len(self.machine_free)):
+            while True:
+                at, free = self.next_break[machine], self.machine_free[machine]
+                if at > self.now and not (until_done and at < free):
+                    break
+                number = self.broken[machine] = self.broken[machine] + 1
+                repair = self.downs[machine][(number - 1) % BREAKDOWNS]
+                if free > at:
+                    self.machine_free[machine] = self.job_free[self.last_job[machine]] = (
+                        free + repair
+                    )
+                    own = max(i for i, bar in enumerate(self.bars) if bar.machine == machine)
+                    self.bars[own] = self.bars[own]._replace(end=free + repair)
+                else:
+                    self.machine_free[machine] = at + repair
+                self.next_break[machine] = at + repair + self.ups[machine][number % BREAKDOWNS]
 
     def _admit(self) -> None:
         if self.settings.arrivals:
@@ -275,12 +368,12 @@ class JobShop(Environment):
             return float(sum(self._tardiness(job) for job in range(len(self.op))))
         ends = [max(self.start_of(job), self.now) + self._work(job) for job in self.here]
         work = self._machine_work()
-        ends += [
-            max(free, self.now) + left
-            for free, left in zip(self.machine_free, work, strict=True)
-            if left
-        ]
-        return float(max([*ends, *self.machine_free]))
+        for machine in range(0, len(work), self.settings.flexible):
+            centre = self._centre(machine)
+            if left := sum(work[one] for one in centre):
+                free = sum(max(self.machine_free[one], self.now) for one in centre)
+                ends.append((free + left) // len(centre))
+        return float(max([*ends, *self.job_free]))
 
     def _tardiness(self, job: int) -> int:
         """The weighted tardiness of a job if nothing delays it any more; 0 before it has come."""
@@ -296,13 +389,19 @@ class JobShop(Environment):
         return sum(self.weight) * self.unit if self.settings.arrivals else self.first
 
     def _shown(self, reward: float) -> Observation:
-        work, jobs, count = self._machine_work(), len(self.here), len(self.machine_free)
+        jobs, count = len(self.here), len(self.machine_free)
+        own_work = self._machine_work()
+        work = [
+            sum(own_work[one] for one in centre) / len(centre)
+            for centre in map(self._centre, range(count))
+        ]
         # Of due dates there is no bound of the makespan: what is there to do takes its place.
         first = count * self.unit if self.settings.arrivals else self.first
-        left = self._left(work)
+        left = self._left(own_work)
         queues = [0] * count
         for job in self.here:
-            queues[self.machines[job][self.op[job]]] += 1
+            for one in self._centre(self.machines[job][self.op[job]]):
+                queues[one] += 1
         works = {job: self._work(job) for job in self.here}
         features = {
             "Job": [self._job(job, works, work, queues, first, left) for job in self.here],
@@ -343,22 +442,24 @@ class JobShop(Environment):
     def _left(self, work: list[int]) -> float:
         """The time that what is here takes at least, from now on; 1 if nothing does."""
         ends = [max(self.start_of(job) - self.now, 0) + self._work(job) for job in self.here]
-        ends += [
-            max(free - self.now, 0) + own for free, own in zip(self.machine_free, work, strict=True)
-        ]
+        for machine in range(0, len(work), self.settings.flexible):
+            centre = self._centre(machine)
+            waits = sum(max(self.machine_free[one] - self.now, 0) for one in centre)
+            ends.append((waits + sum(work[one] for one in centre)) // len(centre))
         return float(max([*ends, 1]))
 
     def _job(
         self,
         job: int,
         works: Mapping[int, int],
-        work: list[int],
+        work: list[float],
         queues: list[int],
         first: float,
         left: float,
     ) -> list[float]:
         op, count, unit, now = self.op[job], len(self.machine_free), self.unit, self.now
-        machine, duration = self.machines[job][op], self.durations[job][op]
+        machine, duration = self.machine_of(job), self.durations[job][op]
+        setup = self._setup(job, machine)
         own, start = works[job], max(self.start_of(job) - now, 0)
         done = sum(self.durations[job][:op])
         after = [0.0, 0.0, 0.0]
@@ -366,7 +467,7 @@ class JobShop(Environment):
             following = self.machines[job][op + 1]
             after = [
                 self.durations[job][op + 1] / unit,
-                max(0, self.machine_free[following] - now) / unit,
+                max(0, min(self.machine_free[one] for one in self._centre(following)) - now) / unit,
                 work[following] / first,
             ]
         jobs = len(works)
@@ -374,7 +475,7 @@ class JobShop(Environment):
         return [
             own / first,
             (len(self.machines[job]) - op) / count,
-            duration / unit,
+            (duration + setup) / unit,
             float(start == 0),
             start / unit,
             work[machine] / first,
@@ -390,13 +491,29 @@ class JobShop(Environment):
             float(self.weight[job]),
             (now - self.release[job]) / unit if has_due else 0.0,
             (done + own) / first,
+            setup / unit,
+            self._urgency(job, duration + setup, now + start + own) if has_due else 0.0,
         ]
 
+    def _urgency(self, job: int, duration: int, end: int) -> float:
+        slack = max(0, self.due[job] - end) / self.unit
+        return self.weight[job] * self.unit / duration * math.exp(-slack / 2)
+
     def _metrics(self) -> dict[str, float]:
-        makespan = float(max(self.machine_free))
+        makespan = float(max(self.job_free))
         if self.settings.arrivals:
             return {"makespan": makespan, "tardiness": self.bound / sum(self.weight)}
         found = {"makespan": makespan, "ratio": makespan / self.first}
         if self.best is not None:
             found["gap"] = 100 * (makespan / self.best - 1)
         return found
+
+
+_NEVER = 2_000_000_000
+_TROUBLES = (
+    "family", "setup_times", "set_for", "last_job", "ups", "downs", "broken", "next_break",
+)  # fmt: skip
+
+
+def _copied(value: Any) -> Any:
+    return [_copied(own) for own in value] if isinstance(value, list) else value

@@ -22,12 +22,20 @@ from entity_env.rows.compiled import (
 )
 
 from .job_shop import JobShop
-from .job_shop_rules import ACTION_SPACE, OBS_SPACE, SHORTEST_LONGEST, WEIGHTS, JobShopSettings
+from .job_shop_rules import (
+    ACTION_SPACE,
+    BREAKDOWNS,
+    OBS_SPACE,
+    SHORTEST_LONGEST,
+    WEIGHTS,
+    JobShopSettings,
+)
 
 __all__ = ["JobShopRows"]
 
 _SHORTEST, _LONGEST = SHORTEST_LONGEST
 _WEIGHTS = np.array([weight for weight, _ in WEIGHTS])
+_NEVER = 2_000_000_000
 _SHARES = np.array([share for _, share in WEIGHTS])
 
 
@@ -75,12 +83,12 @@ class JobShopRows(CompiledRows):
         own: Mapping[str, Any] = {name: field[row] for name, field in self._fields.items()}
         jobs, machines = int(own["jobs"]), int(own["machines"])
         counts = own["ops"][:jobs].tolist()
-        durations, route, starts = (
+        durations, route, starts, ends, places = (
             [row[:count] for row, count in zip(own[name].tolist(), counts, strict=False)]
-            for name in ("durations", "route", "starts")
+            for name in ("durations", "route", "starts", "ends", "places")
         )
         bars = [
-            [route[job][op], job, starts[job][op], starts[job][op] + durations[job][op]]
+            [places[job][op], job, starts[job][op], ends[job][op]]
             for job in range(jobs)
             for op in range(int(own["op"][job]))
         ]
@@ -93,7 +101,15 @@ class JobShopRows(CompiledRows):
             "best": int(own["best"]) or None,
             "steps": int(own["steps"]),
             "turn": 0,
-            **{name: own[name][:jobs].tolist() for name in ("release", "due", "weight", "op")},
+            **{
+                name: own[name][:jobs].tolist()
+                for name in ("release", "due", "weight", "op", "family")
+            },
+            **{
+                name: own[name][:machines].tolist()
+                for name in ("set_for", "last_job", "ups", "downs", "broken", "next_break")
+            },
+            "setup_times": own["setup_times"].tolist(),
             "job_free": own["job_free"][:jobs].tolist(),
             "machine_free": own["machine_free"][:machines].tolist(),
             "here": own["here"][: int(own["num_here"])].tolist(),
@@ -103,6 +119,7 @@ class JobShopRows(CompiledRows):
 
 def _game(settings: JobShopSettings) -> CompiledGame:
     jobs, machines, most = settings.jobs[1], settings.machines[1], settings.most_operations
+    families, breaks = settings.families, BREAKDOWNS if settings.breakdowns else 1
     return CompiledGame(
         obs_space=OBS_SPACE,
         action_space=ACTION_SPACE,
@@ -112,6 +129,16 @@ def _game(settings: JobShopSettings) -> CompiledGame:
             "durations": Field((jobs, most), least=0),
             "route": Field((jobs, most), least=0, most=machines - 1),
             "starts": Field((jobs, most)),
+            "ends": Field((jobs, most)),
+            "places": Field((jobs, most)),
+            "family": Field((jobs,), least=0, most=families - 1),
+            "setup_times": Field((families, families), least=0),
+            "set_for": Field((machines,), least=-1, most=families - 1),
+            "last_job": Field((machines,), least=-1, most=jobs - 1),
+            "ups": Field((machines, breaks), least=0),
+            "downs": Field((machines, breaks), least=0),
+            "broken": Field((machines,), least=0),
+            "next_break": Field((machines,), least=1),
             "ops": Field((jobs,), least=0, most=most),
             "op": Field((jobs,), least=0, most=most),
             "release": Field((jobs,)),
@@ -140,7 +167,11 @@ def _game(settings: JobShopSettings) -> CompiledGame:
         settings={
             "given": bool(settings.instances),
             "arrivals": settings.arrivals,
-            "load": settings.load,
+            "load": settings.load / settings.delay,
+            "breakdowns": settings.breakdowns,
+            "repair": settings.repair,
+            "setups": settings.setups,
+            "flexible": settings.flexible,
             "loosest": settings.tightness[1],
             "tightest": settings.tightness[0],
             "least_jobs": settings.jobs[0],
@@ -171,6 +202,8 @@ def reset(g: Any, game: int) -> None:
     for machine in range(machines):
         g.machine_free[game, machine] = g.machine_work[game, machine] = 0
         g.queue[game, machine] = 0
+        g.set_for[game, machine] = g.last_job[game, machine] = -1
+        g.broken[game, machine], g.next_break[game, machine] = 0, _NEVER
     for job in range(jobs):
         work = 0
         for op in range(g.ops[game, job]):
@@ -182,6 +215,7 @@ def reset(g: Any, game: int) -> None:
     g.unit[game] = total / operations
     if g.arrivals:
         _draw_arrivals(g, game)
+    _draw_troubles(g, game)
     g.now[game] = g.num_here[game] = g.come[game] = 0
     _move_on(g, game)
     g.first[game] = g.bound[game] = _bound(g, game)
@@ -225,7 +259,8 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     """Those of the i-th job that is here."""
     job, now, unit = g.here[game, i], g.now[game], g.unit[game]
     op, count, jobs = g.op[game, job], g.machines[game], g.num_here[game]
-    machine, duration = g.route[game, job, op], g.durations[game, job, op]
+    machine, duration = _machine_of(g, game, job), g.durations[game, job, op]
+    setup = _setup(g, game, job, machine)
     own, done = g.job_work[game, job], g.job_done[game, job]
     start = max(_start_of(g, game, job) - now, 0)
     longer = 0
@@ -234,34 +269,44 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     first = _first(g, game)
     out[0] = own / first
     out[1] = (g.ops[game, job] - op) / count
-    out[2] = duration / unit
+    out[2] = (duration + setup) / unit
     out[3] = start == 0
     out[4] = start / unit
-    out[5] = g.machine_work[game, machine] / first
+    out[5] = _centre_work(g, game, machine) / first
     out[6] = (done + duration) / own
     out[7] = max(0, g.machine_free[game, machine] - now) / unit
     out[8] = out[10] = out[11] = 0.0
     if op + 1 < g.ops[game, job]:
         following = g.route[game, job, op + 1]
-        out[8] = max(0, g.machine_free[game, following] - now) / unit
+        begin, end = _centre(g, game, following)
+        free = g.machine_free[game, begin]
+        for one in range(begin + 1, end):
+            free = min(free, g.machine_free[game, one])
+        out[8] = max(0, free - now) / unit
         out[10] = g.durations[game, job, op + 1] / unit
-        out[11] = g.machine_work[game, following] / first
+        out[11] = _centre_work(g, game, following) / first
     out[9] = longer / jobs
-    out[12] = (g.queue[game, machine] - 1) / jobs
+    out[12] = (_centre_queue(g, game, machine) - 1) / jobs
     out[13] = (start + own) / g.left[game]
     out[14] = (g.due[game, job] - now - start - own) / unit if g.arrivals else 0.0
     out[15] = g.weight[game, job]
     out[16] = (now - g.release[game, job]) / unit if g.arrivals else 0.0
     out[17] = (done + own) / first
+    out[18] = setup / unit
+    out[19] = 0.0
+    if g.arrivals:
+        slack = max(0.0, out[14])
+        out[19] = g.weight[game, job] * unit / (duration + setup) * math.exp(-slack / 2)
 
 
 def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float32]) -> None:
     """Those of a machine."""
     wait = max(0, g.machine_free[game, machine] - g.now[game])
     out[0] = wait / g.unit[game]
-    out[1] = g.machine_work[game, machine] / _first(g, game)
-    out[2] = g.queue[game, machine] / max(g.num_here[game], 1)
-    out[3] = (wait + g.machine_work[game, machine]) / g.left[game]
+    work = _centre_work(g, game, machine)
+    out[1] = work / _first(g, game)
+    out[2] = _centre_queue(g, game, machine) / max(g.num_here[game], 1)
+    out[3] = (wait + work) / g.left[game]
 
 
 def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
@@ -314,23 +359,101 @@ def _draw_arrivals(g: Any, game: int) -> None:
 
 
 @compiled
+def _draw_troubles(g: Any, game: int) -> None:
+    """Families and set-up times; when machines break down, and for how long."""
+    if g.setups > 0:
+        families = g.setup_times.shape[1]
+        for job in range(g.jobs[game]):
+            g.family[game, job] = random_int(g.random, game, 0, families - 1)
+        for i in range(families):
+            for j in range(families):
+                time = g.setups * g.unit[game] * (0.5 + random_float(g.random, game))
+                g.setup_times[game, i, j] = 0 if i == j else max(1, int(time))
+    if g.breakdowns > 0:
+        down = g.repair * g.unit[game]
+        up = down * (1 - g.breakdowns) / g.breakdowns
+        for machine in range(g.machines[game]):
+            for k in range(g.ups.shape[2]):
+                g.ups[game, machine, k] = 1 + _exponential(g, game, up)
+                g.downs[game, machine, k] = 1 + _exponential(g, game, down)
+            g.next_break[game, machine] = g.ups[game, machine, 0]
+
+
+@compiled
+def _exponential(g: Any, game: int, mean: float) -> int:
+    return int(-math.log(1 - random_float(g.random, game)) * mean)
+
+
+@compiled
+def _centre(g: Any, game: int, machine: int) -> tuple[int, int]:
+    """The first of the machines that can do the same as this one, and the one after the last."""
+    begin = machine // g.flexible * g.flexible
+    return begin, min(begin + g.flexible, g.machines[game])
+
+
+@compiled
+def _centre_work(g: Any, game: int, machine: int) -> float:
+    """What is still to come to a machine: its share of what comes to its work centre."""
+    begin, end = _centre(g, game, machine)
+    work = 0
+    for one in range(begin, end):
+        work += g.machine_work[game, one]
+    return work / (end - begin)
+
+
+@compiled
+def _centre_queue(g: Any, game: int, machine: int) -> int:
+    begin, end = _centre(g, game, machine)
+    queue = 0
+    for one in range(begin, end):
+        queue += g.queue[game, one]
+    return queue
+
+
+@compiled
+def _setup(g: Any, game: int, job: int, machine: int) -> int:
+    """How long a machine is set up for a job."""
+    last = g.set_for[game, machine]
+    time: int = g.setup_times[game, last, g.family[game, job]] if last >= 0 else 0
+    return time
+
+
+@compiled
+def _machine_of(g: Any, game: int, job: int) -> int:
+    """The machine on which the next operation of a job ends first, of equals the first."""
+    machine: int = g.route[game, job, g.op[game, job]]
+    if g.flexible == 1:
+        return machine
+    begin, end = _centre(g, game, machine)
+    earliest = max(g.job_free[game, job], g.now[game])
+    best, least = begin, _NEVER
+    for one in range(begin, end):
+        time = max(g.machine_free[game, one], earliest) + _setup(g, game, job, one)
+        if time < least:
+            best, least = one, time
+    return best
+
+
+@compiled
 def _start_of(g: Any, game: int, job: int) -> int:
-    machine = g.route[game, job, g.op[game, job]]
-    start: int = max(g.job_free[game, job], g.machine_free[game, machine])
+    start: int = max(g.job_free[game, job], g.machine_free[game, _machine_of(g, game, job)])
     return start
 
 
 @compiled
 def _dispatch(g: Any, game: int, job: int) -> None:
     op = g.op[game, job]
-    machine, duration = g.route[game, job, op], g.durations[game, job, op]
-    end = g.now[game] + duration
-    g.starts[game, job, op] = g.now[game]
+    route, duration = g.route[game, job, op], g.durations[game, job, op]
+    machine = _machine_of(g, game, job)
+    end = g.now[game] + _setup(g, game, job, machine) + duration
+    g.set_for[game, machine], g.last_job[game, machine] = g.family[game, job], job
+    g.starts[game, job, op], g.ends[game, job, op] = g.now[game], end
+    g.places[game, job, op] = machine
     g.job_free[game, job] = g.machine_free[game, machine] = end
-    g.machine_work[game, machine] -= duration
+    g.machine_work[game, route] -= duration
     g.job_work[game, job] -= duration
     g.job_done[game, job] += duration
-    g.queue[game, machine] -= 1
+    g.queue[game, route] -= 1
     g.op[game, job] = op + 1
     if op + 1 < g.ops[game, job]:
         g.queue[game, g.route[game, job, op + 1]] += 1
@@ -356,23 +479,55 @@ def _move_on(g: Any, game: int) -> None:
             for op in range(g.ops[game, job]):
                 g.machine_work[game, g.route[game, job, op]] += g.durations[game, job, op]
             g.queue[game, g.route[game, job, 0]] += 1
-        earliest = g.release[game, g.come[game]] if g.come[game] < jobs else -1
-        for i in range(g.num_here[game]):
-            start = _start_of(g, game, g.here[game, i])
-            if earliest < 0 or start < earliest:
-                earliest = start
-        if earliest <= g.now[game]:  # or nothing is left, -1
+        _break_down(g, game, False)
+        if g.num_here[game] == 0 and g.come[game] == jobs:
+            _break_down(g, game, True)
             break
+        earliest = _NEVER
+        for i in range(g.num_here[game]):
+            earliest = min(earliest, _start_of(g, game, g.here[game, i]))
+        if earliest <= g.now[game]:
+            break
+        if g.come[game] < jobs:
+            earliest = min(earliest, g.release[game, g.come[game]])
+        if g.breakdowns > 0:
+            for machine in range(g.machines[game]):
+                earliest = min(earliest, g.next_break[game, machine])
         g.now[game] = earliest
     left = 1
     for i in range(g.num_here[game]):
         job = g.here[game, i]
         wait = max(_start_of(g, game, job) - g.now[game], 0)
         left = max(left, wait + g.job_work[game, job])
-    for machine in range(g.machines[game]):
-        wait = max(g.machine_free[game, machine] - g.now[game], 0)
-        left = max(left, wait + g.machine_work[game, machine])
+    for machine in range(0, g.machines[game], g.flexible):
+        begin, end = _centre(g, game, machine)
+        time = 0
+        for one in range(begin, end):
+            time += max(g.machine_free[game, one] - g.now[game], 0) + g.machine_work[game, one]
+        left = max(left, time // (end - begin))
     g.left[game] = left
+
+
+@compiled
+def _break_down(g: Any, game: int, until_done: bool) -> None:
+    """Machines whose time has come are repaired, and what they work on ends later."""
+    if g.breakdowns <= 0:
+        return
+    for machine in range(g.machines[game]):
+        while True:
+            at, free = g.next_break[game, machine], g.machine_free[game, machine]
+            if at > g.now[game] and not (until_done and at < free):
+                break
+            repair = g.downs[game, machine, g.broken[game, machine] % BREAKDOWNS]
+            g.broken[game, machine] += 1
+            if free > at:
+                job = g.last_job[game, machine]
+                g.ends[game, job, g.op[game, job] - 1] = free + repair
+                g.machine_free[game, machine] = g.job_free[game, job] = free + repair
+            else:
+                g.machine_free[game, machine] = at + repair
+            up = g.ups[game, machine, g.broken[game, machine] % BREAKDOWNS]
+            g.next_break[game, machine] = at + repair + up
 
 
 @compiled
@@ -389,18 +544,24 @@ def _bound(g: Any, game: int) -> float:
     for i in range(g.num_here[game]):
         job = g.here[game, i]
         bound = max(bound, max(_start_of(g, game, job), now) + g.job_work[game, job])
-    for machine in range(g.machines[game]):
-        free = g.machine_free[game, machine]
-        work = g.machine_work[game, machine]
-        bound = max(bound, max(free, now) + work if work else free)
+    for job in range(g.jobs[game]):
+        bound = max(bound, g.job_free[game, job])
+    for machine in range(0, g.machines[game], g.flexible):
+        begin, end = _centre(g, game, machine)
+        time, work = 0, 0
+        for one in range(begin, end):
+            time += max(g.machine_free[game, one], now)
+            work += g.machine_work[game, one]
+        if work:
+            bound = max(bound, (time + work) // (end - begin))
     return float(bound)
 
 
 @compiled
 def _measure(g: Any, game: int) -> None:
     makespan = 0
-    for machine in range(g.machines[game]):
-        makespan = max(makespan, g.machine_free[game, machine])
+    for job in range(g.jobs[game]):
+        makespan = max(makespan, g.job_free[game, job])
     g.makespan[game] = makespan
     if g.arrivals:
         weights = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectEntityActionSpace
 
-from ..errors import EnvConfigError, check_flag, check_span
+from ..errors import EnvConfigError, check_flag, check_span, check_whole
 from .job_shop_instances import (
     MOST_JOBS,
     MOST_MACHINES,
@@ -18,6 +18,7 @@ from .job_shop_instances import (
 
 __all__ = [
     "ACTION_SPACE",
+    "BREAKDOWNS",
     "JOB",
     "OBS_SPACE",
     "SHORTEST_LONGEST",
@@ -28,7 +29,7 @@ __all__ = [
 JOB = (
     "work", "operations", "duration", "ready", "wait", "machine work", "flow", "machine wait",
     "next machine wait", "rank", "next duration", "next machine work", "rivals", "path", "slack",
-    "weight", "age", "job work",
+    "weight", "age", "job work", "setup", "urgency",
 )  # fmt: skip
 """The features of a job, in their order.
 
@@ -45,6 +46,8 @@ ACTION_SPACE: dict[ActionName, ActionSpace] = {"Dispatch": SelectEntityActionSpa
 
 SHORTEST_LONGEST = (1, 99)
 """Durations are drawn from these, both included."""
+BREAKDOWNS = 16
+"""Of each machine so many are drawn; after the last one the first one follows again."""
 WEIGHTS = ((1, 0.2), (2, 0.6), (4, 0.2))
 """Of jobs with due dates: each weight, and how likely it is."""
 
@@ -60,6 +63,11 @@ class JobShopSettings:
         arrivals: Whether jobs arrive one after the other, with due dates and weights.
         load: How busy arriving jobs keep the machines, above 0.
         tightness: Due dates lie so many times a job's work after its arrival, from and to.
+        breakdowns: The share of the time that a machine is down, if nothing wears it.
+        repair: How long a repair takes on average, in mean durations of an operation.
+        setups: How long a set-up takes on average, in mean durations; 0: there are none.
+        families: Of jobs, between which machines are set up.
+        flexible: So many neighbouring machines do the same.
     """
 
     jobs: tuple[int, int]
@@ -68,18 +76,26 @@ class JobShopSettings:
     arrivals: bool
     load: float
     tightness: tuple[float, float]
+    breakdowns: float
+    repair: float
+    setups: float
+    families: int
+    flexible: int
 
     @property
     def most_operations(self) -> int:
         """Of a job."""
         return max((own.most_operations for own in self.instances), default=self.machines[1])
 
+    @property
+    def delay(self) -> float:
+        """How much longer operations take with set-ups and breakdowns than without, about."""
+        return (1 + self.setups * (1 - 1 / self.families)) / (1 - self.breakdowns)
+
     @classmethod
-    def check(
-        cls, jobs: Any, machines: Any, instance: Any, arrivals: Any, load: Any, tightness: Any
-    ) -> JobShopSettings:
+    def check(cls, jobs: Any, machines: Any, instance: Any, **given: Any) -> JobShopSettings:
         """The settings, or EnvConfigError; the arguments are those of ``JobShop``."""
-        arrivals = check_flag("arrivals", arrivals)
+        arrivals = check_flag("arrivals", given["arrivals"])
         instances = () if instance is None else tuple(find_instances(instance))
         if instances and arrivals:
             raise EnvConfigError(
@@ -95,20 +111,29 @@ class JobShopSettings:
             machines=check_span("machines", machines, 1, MOST_MACHINES),
             instances=instances,
             arrivals=arrivals,
-            load=_above("load", load, 0.0),
-            tightness=_ascending("tightness", tightness),
+            load=_above("load", given["load"]),
+            tightness=_ascending("tightness", given["tightness"]),
+            breakdowns=_from_0("breakdowns", given["breakdowns"], 0.9),
+            repair=_above("repair", given["repair"]),
+            setups=_from_0("setups", given["setups"], 1000.0),
+            families=check_whole("families", given["families"], 1, 1000) if given["setups"] else 1,
+            flexible=check_whole("flexible", given["flexible"], 1, MOST_MACHINES),
         )
 
 
-def _above(name: str, value: Any, least: float) -> float:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not least < value < math.inf
-    ):
+def _above(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise EnvConfigError(
+            f"invalid parameter {name}", expected="a finite number > 0", received=repr(value)
+        )
+    return float(value)
+
+
+def _from_0(name: str, value: Any, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         raise EnvConfigError(
             f"invalid parameter {name}",
-            expected=f"a finite number > {least:g}",
+            expected=f"a number from 0 to {most:g}",
             received=repr(value),
         )
     return float(value)
@@ -120,7 +145,7 @@ def _ascending(name: str, value: Any) -> tuple[float, float]:
         raise EnvConfigError(
             f"invalid parameter {name}", expected="a number, or two", received=repr(value)
         )
-    low, high = (_above(name, own, 0.0) for own in pair)
+    low, high = (_above(name, own) for own in pair)
     if low > high:
         raise EnvConfigError(
             f"invalid parameter {name}", expected="the smaller one first", received=repr(value)

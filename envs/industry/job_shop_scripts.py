@@ -1,13 +1,17 @@
 """Dispatching rules for job shops, as scripted players: they see what the network sees.
 
-Each gives every job a number; the ready one with the smallest starts, of equals the first.
+Each gives every job a number; the ready one with the smallest starts, of equals the first. The
+numbers can be computed for the jobs of many shops at once: ``Rule.priority``.
 """
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntityAction
 from entity_env.observation import Observation
@@ -15,8 +19,12 @@ from entity_env.observation import Observation
 from .job_shop_rules import JOB
 
 __all__ = [
+    "DYNAMIC",
     "RULES",
+    "Rule",
     "apparent_tardiness_cost",
+    "columns",
+    "critical_ratio",
     "earliest_due_date",
     "first_come",
     "flow_due_date",
@@ -24,72 +32,135 @@ __all__ = [
     "most_operations_remaining",
     "most_work_remaining",
     "shortest_processing_time",
+    "slack_per_operation",
     "weighted_shortest_processing_time",
 ]
 
-Job = Mapping[str, float]
+F64 = npt.NDArray[np.float64]
+Jobs = Mapping[str, F64]
+"""The features of jobs by name, each of shape (jobs,), and what ``columns`` adds to them."""
 
 
-def shortest_processing_time(observation: Observation) -> dict[str, Action]:
-    """The shortest next operation."""
-    return _least(observation, lambda job: job["duration"])
+class Rule:
+    """A dispatching rule: called with an observation, it is a scripted player.
+
+    Args:
+        priority: From the columns of jobs, of one shop or of many, a number for each job.
+    """
+
+    def __init__(self, priority: Callable[[Jobs], F64]) -> None:
+        self.priority = priority
+        functools.update_wrapper(self, priority)
+
+    def __call__(self, observation: Observation) -> dict[str, Action]:
+        """Start the ready job with the smallest number."""
+        seen: Any = observation
+        features = np.array(seen.features["Job"], np.float64).reshape(-1, len(JOB))
+        machines = np.array([len(seen.features["Machine"])])
+        jobs = columns(features, machines, np.zeros(len(features), np.int64))
+        numbers = np.where(jobs["ready"] > 0, self.priority(jobs), np.inf)
+        chosen = list(seen.ids["Job"])[int(numbers.argmin())]
+        return {"Dispatch": SelectEntityAction(actors=list(seen.ids["Clock"]), actees=[chosen])}
 
 
-def most_work_remaining(observation: Observation) -> dict[str, Action]:
+@Rule
+def shortest_processing_time(jobs: Jobs) -> F64:
+    """The shortest next operation, its set-up included."""
+    return jobs["duration"]
+
+
+@Rule
+def most_work_remaining(jobs: Jobs) -> F64:
     """The most work left."""
-    return _least(observation, lambda job: -job["work"])
+    return -jobs["work"]
 
 
-def most_operations_remaining(observation: Observation) -> dict[str, Action]:
+@Rule
+def most_operations_remaining(jobs: Jobs) -> F64:
     """The most operations left."""
-    return _least(observation, lambda job: -job["operations"])
+    return -jobs["operations"]
 
 
-def flow_due_date(observation: Observation) -> dict[str, Action]:
+@Rule
+def flow_due_date(jobs: Jobs) -> F64:
     """The least work up to and with the next operation, over the work that is left.
 
     The best of the simple rules for the makespan.
     """
-    return _least(observation, lambda job: job["flow"])
+    return jobs["flow"]
 
 
-def first_come(observation: Observation) -> dict[str, Action]:
+@Rule
+def first_come(jobs: Jobs) -> F64:
     """Whoever has come first."""
-    return _least(observation, lambda job: -job["age"])
+    return -jobs["age"]
 
 
-def earliest_due_date(observation: Observation) -> dict[str, Action]:
+@Rule
+def earliest_due_date(jobs: Jobs) -> F64:
     """Whoever is due first."""
-    return _least(observation, lambda job: job["slack"] + job["work left"])
+    return jobs["slack"] + jobs["work left"]
 
 
-def minimum_slack(observation: Observation) -> dict[str, Action]:
+@Rule
+def minimum_slack(jobs: Jobs) -> F64:
     """The least time to spare."""
-    return _least(observation, lambda job: job["slack"])
+    return jobs["slack"]
 
 
-def weighted_shortest_processing_time(observation: Observation) -> dict[str, Action]:
+@Rule
+def slack_per_operation(jobs: Jobs) -> F64:
+    """The least time to spare for each operation that is left; what is late, by all it is late."""
+    left = np.maximum(jobs["operations"], 1e-9)
+    return np.where(jobs["slack"] > 0, jobs["slack"] / left, jobs["slack"])
+
+
+@Rule
+def critical_ratio(jobs: Jobs) -> F64:
+    """The least time until it is due, over the work that is left."""
+    work = np.maximum(jobs["work left"], 1e-9)
+    return (jobs["slack"] + work) / work
+
+
+@Rule
+def weighted_shortest_processing_time(jobs: Jobs) -> F64:
     """The shortest next operation for its weight."""
-    return _least(observation, lambda job: job["duration"] / max(job["weight"], 1e-9))
+    return jobs["duration"] / np.maximum(jobs["weight"], 1e-9)
 
 
-def apparent_tardiness_cost(observation: Observation) -> dict[str, Action]:
+@Rule
+def apparent_tardiness_cost(jobs: Jobs) -> F64:
     """Weight over duration, less the more slack there is (Vepsalainen and Morton 1987).
 
     The slack is counted in twice the mean duration of the operations that are ready.
     """
-    jobs = [job for job in _jobs(observation) if job["ready"]]
-    mean = sum(job["duration"] for job in jobs) / max(len(jobs), 1)
-
-    def cost(job: Job) -> float:
-        patience = math.exp(-max(0.0, job["slack"]) / (2 * max(mean, 1e-9)))
-        return -job["weight"] / job["duration"] * patience
-
-    return _least(observation, cost)
+    scale = np.maximum(2 * jobs["mean ready"], 1e-9)
+    return -jobs["weight"] / jobs["duration"] * np.exp(-np.maximum(jobs["slack"], 0.0) / scale)
 
 
-RULES: dict[str, Callable[[Observation], dict[str, Action]]] = {
-    rule.__name__: rule
+def columns(features: npt.NDArray[Any], machines: npt.NDArray[Any], shop: Any) -> dict[str, F64]:
+    """What rules look at, of the jobs of one shop or of many.
+
+    Args:
+        features: Of all jobs, one shop after the other. Shape: (jobs, F).
+        machines: How many machines each shop has. Shape: (shops,).
+        shop: Of each job, its shop's number. Shape: (jobs,), int64.
+
+    Returns:
+        The columns by name; ``work left`` in mean durations, where there are due dates; ``mean
+        ready``, the mean duration of the next operations that are ready in the same shop.
+    """
+    jobs = dict(zip(JOB, np.asarray(features, np.float64).T, strict=True))
+    # With due dates ``work`` is in parts of as many mean durations as there are machines.
+    jobs["work left"] = jobs["work"] * np.asarray(machines, np.float64)[shop]
+    ready = np.bincount(shop, jobs["ready"], len(machines))
+    sums = np.bincount(shop, jobs["ready"] * jobs["duration"], len(machines))
+    jobs["mean ready"] = (sums / np.maximum(ready, 1))[shop]
+    return jobs
+
+
+RULES: dict[str, Rule] = {
+    rule.priority.__name__: rule
     for rule in (
         shortest_processing_time,
         most_work_remaining,
@@ -98,28 +169,15 @@ RULES: dict[str, Callable[[Observation], dict[str, Action]]] = {
         first_come,
         earliest_due_date,
         minimum_slack,
+        slack_per_operation,
+        critical_ratio,
         weighted_shortest_processing_time,
         apparent_tardiness_cost,
     )
 }
-
-
-def _jobs(observation: Observation) -> list[dict[str, float]]:
-    """The features of each job by name, and ``work left`` in mean durations."""
-    features: Any = observation.features
-    machines = features["Clock"][0][3] * 10
-    jobs = [dict(zip(JOB, row, strict=True)) for row in features["Job"]]
-    for job in jobs:
-        # With due dates ``work`` is in parts of as many mean durations as there are machines.
-        job["work left"] = job["work"] * machines
-    return jobs
-
-
-def _least(observation: Observation, number: Callable[[Job], float]) -> dict[str, Action]:
-    ids: Any = observation.ids
-    jobs = _jobs(observation)
-    ready = [i for i, job in enumerate(jobs) if job["ready"]]
-    chosen = min(ready, key=lambda i: number(jobs[i]))
-    return {
-        "Dispatch": SelectEntityAction(actors=list(ids["Clock"]), actees=[list(ids["Job"])[chosen]])
-    }
+DYNAMIC = (
+    "first_come", "shortest_processing_time", "weighted_shortest_processing_time",
+    "earliest_due_date", "minimum_slack", "slack_per_operation", "critical_ratio",
+    "apparent_tardiness_cost",
+)  # fmt: skip
+"""Those that are meant for jobs that arrive and are due."""

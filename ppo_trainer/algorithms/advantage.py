@@ -7,6 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.sequences import Sequences
@@ -17,11 +18,14 @@ __all__ = ["estimate", "explained_variance", "gae"]
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 
-def estimate(trajectories: Trajectories, config: PPOConfig) -> Rollout:
+def estimate(
+    trajectories: Trajectories, config: PPOConfig, groups: GroupReturns | None = None
+) -> Rollout:
     """What an update learns from: the decisions with their advantages and returns.
 
     Where a limit cut an episode off, the discounted value of its final observation joins the
-    reward.
+    reward. With ``groups`` advantages are those over the other rows of a group; the value function
+    learns the same returns as without.
     """
     decisions = trajectories.decisions
     device = decisions.values.device
@@ -34,14 +38,22 @@ def estimate(trajectories: Trajectories, config: PPOConfig) -> Rollout:
         trajectories.next_values,
         config.gamma,
         config.gae_lambda,
-    ).astype(np.float32)
+    )
+    returns = advantages.astype(np.float32) + values
+    if groups is not None:
+        advantages = groups.advantages(
+            trajectories,
+            advantages,
+            config.gamma,
+            normalized=config.baseline == "group_normalized",
+        )
     return Rollout(
         batch=decisions.batch,
         chosen=decisions.chosen,
         log_probs=decisions.log_probs,
         values=decisions.values,
-        advantages=torch.from_numpy(advantages).to(device),
-        returns=torch.from_numpy(advantages + values).to(device),
+        advantages=torch.from_numpy(advantages.astype(np.float32)).to(device),
+        returns=torch.from_numpy(returns).to(device),
         sequences=Sequences.of(trajectories),
     )
 

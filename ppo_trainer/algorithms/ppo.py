@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.algorithm import Scale
+from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.algorithms.losses import minibatch_scale, normalized, ppo_losses
 from ppo_trainer.algorithms.schedule import scheduled
 from ppo_trainer.config import PPOConfig
@@ -25,13 +26,15 @@ class PPO:
 
     Args:
         config: Its settings.
+        groups: The returns of rows that are each other's baseline; None without such a baseline.
     """
 
     config: PPOConfig
+    groups: GroupReturns | None = None
 
     def estimate(self, trajectories: Trajectories) -> Rollout:
         """Return the decisions with advantages and returns, as ``Algorithm`` has it."""
-        return estimate(trajectories, self.config)
+        return estimate(trajectories, self.config, self.groups)
 
     def coefficients(self, progress: float) -> dict[str, float]:
         """Return the coefficient of each term, 0 for what is only logged."""

@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.storage.files import fresh_name, is_leftover, remove, sync_folder
+from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError, NonFiniteError
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # evaluations play against opponents, which are loaded from c
 __all__ = [
     "TrainState",
     "latest_checkpoint",
+    "load_groups",
     "load_memory",
     "load_network",
     "load_pending",
@@ -75,6 +77,7 @@ class TrainState:
         pending: Decisions whose outcome is still open, if there are any.
         memory: What the rows remember.
         players: The state of self-play as JSON values, where there is any, as it is saved.
+        groups: The returns of rows that are each other's baseline, where they are.
     """
 
     net: RaggedNet
@@ -88,6 +91,7 @@ class TrainState:
     pending: Decisions | None = None
     memory: RowMemory | None = None
     players: Any = None
+    groups: GroupReturns | None = None
 
 
 def save_state(
@@ -125,6 +129,8 @@ def save_state(
         "groups": groups,
         "envs": envs,
         "players": state.players,
+        # They mean something only where the rows go on with their episodes.
+        "baseline": None if envs is None or state.groups is None else state.groups.get_state(),
     }
     with _replaced(folder) as temporary:
         write_checkpoint(temporary, files, facts)
@@ -271,11 +277,13 @@ class Restored:
         other_device: It was saved on another kind of device, whose random numbers mean nothing
             here; the generators are as fresh ones.
         players: The state of self-play; None where there was none.
+        baseline: The state of ``TrainState.groups``; None where it is not to be gone on with.
     """
 
     envs: list[Any] | None
     other_device: bool
     players: Any = None
+    baseline: Any = None
 
 
 def load_state(folder: Path, state: TrainState) -> Restored:
@@ -312,6 +320,24 @@ def load_pending(folder: Path, net: RaggedNet, num_rows: int) -> Decisions | Non
         return pending_from_tensors(saved.tensors(_PENDING), net, num_rows)
 
 
+def load_groups(folder: Path, saved: Any, groups: GroupReturns) -> None:
+    """Fill ``groups`` with what was saved of them in a checkpoint, if anything was.
+
+    Raises:
+        CheckpointError: It is damaged, or belongs to other rows.
+    """
+    if saved is None:
+        return
+    with _way_back(folder):
+        try:
+            groups.set_state(saved)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"checkpoint {folder} is damaged or belongs to other settings: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+
 def load_memory(folder: Path, memory: RowMemory) -> None:
     """Fill ``memory`` with what the rows remembered when they were saved.
 
@@ -345,7 +371,7 @@ def _restore(saved: SavedFiles, state: TrainState, tensors: Mapping[str, Tensor]
     for name, generator in state.generators.all().items():
         if not (other_device and generator is state.generators.actions):
             generator.set_state(tensors[f"generator/{name}"])
-    return Restored(envs, other_device, facts.get("players"))
+    return Restored(envs, other_device, facts.get("players"), facts.get("baseline"))
 
 
 def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:

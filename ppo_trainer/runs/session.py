@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
+from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, TrainerError
@@ -29,6 +30,7 @@ from ppo_trainer.runs.best_network import BestNetwork
 from ppo_trainer.runs.checkpoint import (
     TrainState,
     latest_checkpoint,
+    load_groups,
     load_memory,
     load_pending,
     load_state,
@@ -236,6 +238,7 @@ def open_session(
         if players is not None:
             vec_env = players.around(vec_env)
         state.memory = RowMemory(net, len(vec_env))
+        state.groups = _groups(config, vec_env, players)
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
         buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
@@ -244,6 +247,15 @@ def open_session(
             config, game, vec_env, device, state, run, recent, buffer, best, players, others
         )
         yield _resume(session) if config.resume is not None else _begin(session)
+
+
+def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> GroupReturns | None:
+    if config.ppo.baseline != "value" and players is not None:
+        raise ConfigError(
+            f"ppo.baseline={config.ppo.baseline} does not go together with self-play",
+            expected="ppo.baseline=value: the seats of a game have different returns",
+        )
+    return GroupReturns.of(config.ppo, len(vec_env), config.env.get("copies", 1))
 
 
 def _begin(session: Session) -> tuple[Session, VecObs]:
@@ -308,6 +320,8 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
         if state.memory is not None:
             load_memory(folder, state.memory)
         load_others(run, session.others, state.steps, goes_on=True)
+        if state.groups is not None:
+            load_groups(folder, restored.baseline, state.groups)
     else:
         obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
         load_others(run, session.others, state.steps, goes_on=False)

@@ -20,6 +20,7 @@ from ragged_net.model.frames import Frames
 from ragged_net.model.layout import Layout
 from ragged_net.model.position_bias import PlaceReader
 from ragged_net.model.read_rows import Encoded, Reading
+from ragged_net.model.relations import RelationTurns
 from ragged_net.model.relative_position import PositionWaves
 from ragged_net.model.transformer import RaggedTransformer, make_activation
 from ragged_net.ragged import RaggedTensor
@@ -76,7 +77,11 @@ class Encoder(nn.Module):
         left_out, positions = config.not_embedded(obs_space), config.positions(obs_space)
         self.embedding = EntityEmbedding(obs_space, config.dim, with_global, left_out, config)
         biased = bool(positions) and config.position_bias
-        self.waves = PositionWaves(obs_space, config) if positions and not biased else None
+        self.waves: PositionWaves | RelationTurns | None = None
+        if config.relations is not None:
+            self.waves = RelationTurns(obs_space, config)
+        elif positions and not biased:
+            self.waves = PositionWaves(obs_space, config)
         self.read_places = PlaceReader(obs_space, config) if biased else None
         self.mix = Mix(config)
         axes = len(next(iter(positions.values())).names) if biased else 0

@@ -82,6 +82,11 @@ class PositionWaves(nn.Module):
             "silent": torch.cat([plain, torch.zeros_like(plain)]),
         }
 
+    def of(self, name: str, values: Tensor) -> Tensor:
+        """The turns (n, 2 * D) of entities of one type, from their features (n, F)."""
+        positions = columns_of(values, self.columns[name])
+        return torch.addmm(self.bias, positions, self.weight.t()).sin()
+
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """Returns (N, 2, D) float32: cosines and signed sines, see ``turn`` in geometry.py.
 

@@ -28,8 +28,9 @@ class OwnTrunk(nn.Module):
         check_kind("the trunk of a network", module, nn.Module)
         if encoder.waves is not None or encoder.read_places is not None:
             raise NetConfigError(
-                "a trunk of your own does not see relative positions",
-                expected="relative_position=RelativePosition(kind='none'), or no trunk",
+                "a trunk of your own sees no relative positions and no relations",
+                expected="relative_position=RelativePosition(kind='none') and no relations, or no "
+                "trunk",
                 received=type(module).__name__,
             )
         self.module = module

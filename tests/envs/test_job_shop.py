@@ -8,7 +8,13 @@ from ragged_envs.industry.job_shop import JobShop
 from ragged_envs.industry.job_shop_instances import Instance, find_instance, read_table
 from ragged_envs.industry.job_shop_rows import JobShopRows
 from ragged_envs.industry.job_shop_rules import JOB
-from ragged_envs.industry.job_shop_scripts import RULES, shortest_processing_time
+from ragged_envs.industry.job_shop_scripts import (
+    RULES,
+    apparent_tardiness_cost,
+    critical_ratio,
+    shortest_processing_time,
+    slack_per_operation,
+)
 
 from entity_env import SelectEntityAction
 from entity_env.errors import ActorError, StateError
@@ -95,7 +101,16 @@ def test_what_delays_the_end_costs_what_it_delays():
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"arrivals": True, "load": 1.2}, {"instance": ["ta01", read_table(TABLE, "")]}]
+    "settings",
+    [
+        {},
+        {"arrivals": True, "load": 1.2},
+        {"instance": ["ta01", read_table(TABLE, "")]},
+        {"flexible": 2},
+        {"setups": 0.5, "families": 4},
+        {"breakdowns": 0.2, "repair": 2},
+        {"arrivals": True, "flexible": 3, "setups": 1, "breakdowns": 0.1, "load": 1.2},
+    ],
 )
 def test_compiled_rows_play_the_same_game(settings):
     rows = JobShopRows(6, seed=3, **{"jobs": (1, 9), "machines": (1, 6), **settings})
@@ -229,6 +244,11 @@ def test_a_misspelt_instance_gets_a_hint():
         ({"tightness": [3, 2]}, EnvConfigError),
         ({"instance": "ta01", "arrivals": True}, EnvConfigError),
         ({"instance": []}, EnvConfigError),
+        ({"breakdowns": 1.0}, EnvConfigError),
+        ({"breakdowns": 0.1, "repair": 0}, EnvConfigError),
+        ({"setups": -1}, EnvConfigError),
+        ({"setups": 1, "families": 0}, EnvConfigError),
+        ({"flexible": 0}, EnvConfigError),
     ],
 )
 def test_bad_settings(settings, error):
@@ -275,3 +295,84 @@ def test_a_damaged_table_says_which_line_is_wrong(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(EnvConfigError, match=message):
         JobShop(instance=str(path))
+
+
+def test_machines_are_set_up_between_families():
+    """One machine, jobs of 5, 3 and 4; jobs 0 and 2 are of one family, 7 from it to job 1's.
+
+    Job 0: 0 to 5, nothing to set up. Job 1: set up until 12, done at 15. Job 2: 2 back, until 21.
+    """
+    one = Instance.of([[5], [3], [4]], [[0], [0], [0]], 1)
+    env = JobShop(instance=one, setups=1.0, families=2)
+    env.reset()
+    seen = env.set_state({**env.get_state(), "family": [0, 1, 0], "setup_times": [[0, 7], [2, 0]]})
+    assert [row[JOB.index("setup")] for row in seen.features["Job"]] == [0, 0, 0]
+    seen = env.act(dispatch(0))
+    # In mean durations of 4; job 2 needs no set-up.
+    assert [row[JOB.index("setup")] for row in seen.features["Job"]] == [7 / 4, 0]
+    assert [row[JOB.index("duration")] for row in seen.features["Job"]] == [10 / 4, 4 / 4]
+    seen = env.act(dispatch(1))
+    assert [tuple(bar) for bar in env.bars] == [(0, 0, 0, 5), (0, 1, 5, 15), (0, 2, 15, 21)]
+    assert (seen.done, seen.metrics["makespan"]) == (True, 21)
+
+
+def test_what_a_machine_works_on_waits_for_its_repair():
+    """One machine, jobs of 5 and 3. It breaks down at 2 for 10, then 6 later, at 18, for 1.
+
+    Job 0: 0 to 5, and 10 for the repair: 15. Job 1: 15 to 18: done when the machine breaks again.
+    """
+    one = Instance.of([[5], [3]], [[0], [0]], 1)
+    env = JobShop(instance=one, breakdowns=0.5)
+    env.reset()
+    ups, downs = [[2, 6] + [99] * 14], [[10, 1] + [1] * 14]
+    env.set_state({**env.get_state(), "ups": ups, "downs": downs, "next_break": [2]})
+    seen = env.act(dispatch(0))
+    assert [tuple(bar) for bar in env.bars] == [(0, 0, 0, 15), (0, 1, 15, 18)]
+    assert (seen.done, seen.metrics["makespan"]) == (True, 18)
+
+
+def test_an_idle_machine_breaks_down_too():
+    """Job 0: M0 5, M1 2. Job 1: M0 4. M1 is down from 1 to 21; job 0 waits for it until 23."""
+    two = Instance.of([[5, 2], [4]], [[0, 1], [0]], 2)
+    env = JobShop(instance=two, breakdowns=0.5)
+    env.reset()
+    far = [10**6] * 16
+    state = {"ups": [far, [1, *far[1:]]], "downs": [[20] * 16] * 2, "next_break": [10**6, 1]}
+    env.set_state({**env.get_state(), **state})
+    env.act(dispatch(0))
+    assert [tuple(bar) for bar in env.bars] == [(0, 0, 0, 5), (0, 1, 5, 9), (1, 0, 21, 23)]
+
+
+def test_an_operation_goes_to_the_machine_of_its_centre_on_which_it_ends_first():
+    """Machines 0 and 1 do the same. Jobs of 5, 3 and 4: 0 on 0, then 1 and 2 want 1.
+
+    Job 1 on machine 1 until 3, and job 2 there until 7: machine 0 would be free at 5 only.
+    """
+    env = JobShop(instance=Instance.of([[5], [3], [4]], [[0], [0], [0]], 2), flexible=2)
+    seen = env.reset()
+    assert env.first == (5 + 3 + 4) // 2
+    seen = env.act(dispatch(0))
+    # Both wait for the same centre; what is left of it is (3 + 4) / 2 for each machine.
+    assert [row[JOB.index("rivals")] for row in seen.features["Job"]] == [0.5, 0.5]
+    assert [row[1] for row in seen.features["Machine"]] == [3.5 / 6, 3.5 / 6]
+    seen = env.act(dispatch(1))
+    assert [tuple(bar) for bar in env.bars] == [(0, 0, 0, 5), (1, 1, 0, 3), (1, 2, 3, 7)]
+
+
+def test_rules_for_due_dates_by_hand():
+    """Job 0: duration 2, work left 4, slack 2, two operations, weight 1. Job 1: 4, 4, -1, 1, 2.
+
+    Critical ratio: (2 + 4) / 4 = 1.5, (-1 + 4) / 4 = 0.75. Slack for each operation: 2 / 2 = 1;
+    what is late, -1. Apparent tardiness: mean duration 3: 1/2 exp(-2 / 6), and 2 / 4 with no slack.
+    """
+    jobs = {
+        "duration": np.array([2.0, 4]),
+        "work left": np.array([4.0, 4]),
+        "slack": np.array([2.0, -1]),
+        "operations": np.array([2.0, 1]),
+        "weight": np.array([1.0, 2]),
+        "mean ready": np.array([3.0, 3]),
+    }
+    assert critical_ratio.priority(jobs).tolist() == [1.5, 0.75]
+    assert slack_per_operation.priority(jobs).tolist() == [1, -1]
+    assert_allclose(apparent_tardiness_cost.priority(jobs), [-0.5 * np.exp(-1 / 3), -0.5])

@@ -1,0 +1,74 @@
+"""Job shops whose jobs arrive and are due: the weighted tardiness of unseen streams.
+
+Eight dispatching rules beside greedy networks, on the same streams; in time units for each unit of
+weight. The difference to the best rule is that of the means.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import yaml
+from ragged_envs.industry.job_shop_rows import JobShopRows
+from ragged_envs.industry.job_shop_scripts import DYNAMIC, RULES, Rule, columns
+
+from benchmarks.work.play import first_episodes, load_runs, spread, values_of
+from entity_env import VecObs
+from entity_env.batching.ragged import RaggedBufferI64
+
+__all__ = ["add_arguments", "by_rule", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("runs", nargs="*")
+    parser.add_argument("--streams", type=int, default=40)
+    parser.add_argument("--jobs", type=int, default=100)
+    parser.add_argument("--machines", type=int, default=10)
+    parser.add_argument("--set", nargs="*", default=[], help="settings, such as breakdowns=0.1")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print a line for each player."""
+    changes = {
+        key: yaml.safe_load(value) for key, _, value in (s.partition("=") for s in given.set)
+    }
+    settings: dict[str, Any] = {"jobs": given.jobs, "machines": given.machines, **changes}
+
+    def streams() -> JobShopRows:
+        return JobShopRows(given.streams, seed=4242, arrivals=True, **settings)
+
+    print("player | weighted tardiness")
+    best = np.inf
+    for name in DYNAMIC:
+        found = first_episodes(by_rule(RULES[name]), streams(), "tardiness")
+        best = min(best, found.mean())
+        print(f"{name} | {spread(found)}", flush=True)
+    for own in load_runs(given.runs):
+        found = values_of(own, streams(), "tardiness", greedy=True)
+        less = 100 * (1 - found.mean() / best)
+        print(
+            f"{own.run.path.name}, greedy | {spread(found)} | {less:.1f}% less than the best rule"
+        )
+
+
+def by_rule(rule: Rule) -> Callable[[VecObs], dict[str, RaggedBufferI64]]:
+    """A rule that dispatches in all rows at once."""
+
+    def policy(obs: VecObs) -> dict[str, RaggedBufferI64]:
+        features = obs.features["Job"]
+        counts = np.asarray(features.size1(), np.int64)
+        shop = np.repeat(np.arange(len(counts)), counts)
+        jobs = columns(features.as_array(), np.asarray(obs.features["Machine"].size1()), shop)
+        numbers = np.where(jobs["ready"] > 0, rule.priority(jobs), np.inf)
+        begins = np.cumsum(counts) - counts
+        least = np.repeat(np.minimum.reduceat(numbers, begins), counts)
+        places = np.arange(len(shop)) - begins[shop]
+        first = np.minimum.reduceat(np.where(numbers == least, places, len(shop)), begins)
+        ones = np.ones(len(counts), np.int64)
+        return {"Dispatch": RaggedBufferI64.from_flattened(first.reshape(-1, 1), ones)}
+
+    return policy

@@ -1,0 +1,84 @@
+"""Job shops: the gap to the best makespan known, in percent, of instances no training has seen.
+
+Taillard's ten instances of each size, or those of files; the best dispatching rules beside greedy
+and sampled networks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from ragged_envs.industry.job_shop import JobShop
+from ragged_envs.industry.job_shop_rows import JobShopRows
+from ragged_envs.industry.job_shop_scripts import RULES
+from ragged_envs.industry.taillard import TAILLARD
+
+from benchmarks.work.play import F64, MOST_ROWS, load_runs, spread, values_of
+from ppo_trainer.runs.load_run import LoadedRun
+
+__all__ = ["add_arguments", "run"]
+
+BEST_RULES = ("flow_due_date", "most_work_remaining")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("runs", nargs="*")
+    parser.add_argument("--samples", type=int, default=64, help="0: greedy only")
+    parser.add_argument("--sizes", nargs="*", default=None, help="such as 15x15; all eight if none")
+    parser.add_argument("--instances", nargs="*", default=None, help="names or files instead")
+
+
+def run(given: argparse.Namespace) -> None:
+    """Print a line for each size."""
+    loaded = load_runs(given.runs)
+    groups = _by_size(given.sizes)
+    if given.instances:
+        groups = {", ".join(Path(name).name for name in given.instances): given.instances}
+    ways = ["greedy", *([f"best of {given.samples}"] if given.samples else [])]
+    columns = [*BEST_RULES, *(f"{own.run.path.name}, {how}" for own in loaded for how in ways)]
+    print("gap in percent | " + " | ".join([*columns, "greedy CPU-s", "sampled CPU-s"]))
+    for size, names in groups.items():
+        cells = [spread(_rule(rule, names)) for rule in BEST_RULES]
+        spent = [0.0, 0.0]
+        for own in loaded:
+            for i, samples in enumerate([1, given.samples][: len(ways)]):
+                begun = time.process_time()
+                cells.append(spread(_solve(own, names, samples)))
+                spent[i] += (time.process_time() - begun) / len(loaded)
+        print(f"{size} | {' | '.join(cells)} | {spent[0]:.1f} | {spent[1]:.1f}", flush=True)
+
+
+def _by_size(sizes: Sequence[str] | None) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name, (jobs, machines, *_) in TAILLARD.items():
+        groups.setdefault(f"{jobs}x{machines}", []).append(name)
+    return groups if not sizes else {size: groups[size] for size in sizes}
+
+
+def _rule(rule: str, names: Sequence[str]) -> list[float]:
+    gaps = []
+    for name in names:
+        env = JobShop(instance=name)
+        seen = env.reset()
+        while not seen.done:
+            seen = env.act(RULES[rule](seen))
+        gaps.append(seen.metrics.get("gap", math.nan))
+    return gaps
+
+
+def _solve(own: LoadedRun, names: Sequence[str], samples: int) -> F64:
+    """The gap of each instance: greedily, or the least of several samples."""
+    at_once = max(1, MOST_ROWS // samples)
+    found = []
+    for first in range(0, len(names), at_once):
+        some = list(names[first : first + at_once])
+        rows = JobShopRows(len(some) * samples, seed=1, copies=samples, instance=some)
+        gaps = values_of(own, rows, "gap", greedy=samples == 1)
+        found.append(gaps.reshape(len(some), samples).min(1))
+    return np.concatenate(found)

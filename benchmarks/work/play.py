@@ -1,0 +1,55 @@
+"""First episodes of rows, by a network or a rule, and means with their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from entity_env import VecEnv, VecObs
+from ppo_trainer.play.evaluation import network_policy
+from ppo_trainer.runs.load_run import LoadedRun, load_policy
+
+__all__ = ["MOST_ROWS", "first_episodes", "load_runs", "spread", "values_of"]
+
+MOST_ROWS = 640
+"""So many rows play at once."""
+
+F64 = npt.NDArray[np.float64]
+
+
+def load_runs(paths: Sequence[str]) -> list[LoadedRun]:
+    """The networks of run folders."""
+    return [load_policy(path, device="cpu", trust=True) for path in paths]
+
+
+def spread(numbers: npt.ArrayLike) -> str:
+    """The mean, and half the width of its interval of 95% (normal)."""
+    array = np.asarray(numbers, np.float64)
+    half = 1.96 * array.std(ddof=1) / math.sqrt(len(array)) if len(array) > 1 else math.nan
+    return f"{array.mean():.2f} ± {half:.2f}"
+
+
+@torch.no_grad()
+def values_of(own: LoadedRun, rows: VecEnv, metric: str, *, greedy: bool, seed: int = 1) -> F64:
+    """A metric of the first episode of each row, played by a network. Shape: (R,)."""
+    generator = torch.Generator(own.device).manual_seed(seed)
+    policy = network_policy(own.net, own.config, generator, greedy=greedy)
+    return first_episodes(policy, own.game.seen(rows), metric)
+
+
+def first_episodes(policy: Callable[[VecObs], Mapping[Any, Any]], rows: VecEnv, metric: str) -> F64:
+    """A metric of the first episode of each row. Shape: (R,)."""
+    found = np.full(len(rows), np.nan)
+    with rows:
+        obs = rows.reset()
+        while np.isnan(found).any():
+            obs = rows.act(policy(obs))
+            if obs.metrics:
+                ended = obs.done & np.isnan(found)
+                found[ended] = obs.metrics[metric][ended]
+    return found

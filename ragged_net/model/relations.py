@@ -1,0 +1,97 @@
+"""Relations: entities that show the same number, as "job waits for machine", see that they do.
+
+Each number has a code: random angles, by which pairs of numbers of queries, keys and values of its
+entities are turned, as ``relative_position.py`` turns them by positions. Between two entities with
+the same number the turns cancel; between others they point anywhere. Attention can so look for its
+own kind, and what comes from others adds up to nothing. It costs what relative positions cost, no
+pair is looked at for it, and every attention backend, the compiled one too, can run it.
+
+The idea of products of random phases that tell equal from different: Plate 1995, "Holographic
+reduced representations".
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from entity_env.spaces import ObsSpace
+from ragged_net.batch import EntityBatch
+from ragged_net.config import NetConfig
+from ragged_net.errors import NetConfigError
+from ragged_net.model.layout import Layout
+from ragged_net.model.relative_position import TURNED
+
+__all__ = ["NUMBERS", "RelationTurns"]
+
+NUMBERS = 1024
+"""Numbers from 0 have a code each up to here; larger ones share those again."""
+
+
+class RelationTurns(nn.Module):
+    """The turns (N, 2, D) of a batch's rows, as ``PositionWaves``; nothing in it is learned.
+
+    Args:
+        obs_space: The entity types.
+        config: Width, heads, and the relations.
+    """
+
+    codes: Tensor
+    silent: Tensor
+
+    def __init__(self, obs_space: ObsSpace, config: NetConfig) -> None:
+        super().__init__()
+        relations = config.relations_in(obs_space)
+        self.columns: dict[str, list[int | None]] = {
+            name: [None if name not in own else entity.names.index(own[name]) for own in relations]
+            for name, entity in obs_space.entities.items()
+            if any(name in own for own in relations)
+        }
+        self.dim = config.dim
+        pairs = config.dim // config.heads // 2
+        turned = int(pairs * TURNED)
+        if turned < len(relations) or (config.dim // config.heads) % 2:
+            raise NetConfigError(
+                "net.relations turns pairs of numbers, and heads have too few for it",
+                expected=f"dim / heads, even and at least {math.ceil(len(relations) / TURNED) * 2}",
+                received=f"dim={config.dim}, heads={config.heads}",
+            )
+        owner = torch.full((config.heads, pairs), -1)
+        owner[:, :turned] = torch.arange(turned) % len(relations)
+        # The angles are the same in every network: weights mean something with them only.
+        generator = torch.Generator().manual_seed(0)
+        angles = 2 * math.pi * torch.rand(NUMBERS, config.heads, pairs, generator=generator)
+        wide = angles.repeat_interleave(2, 2).view(NUMBERS, config.dim)
+        signs = torch.tensor([-1.0, 1.0]).repeat(config.dim // 2)
+        waves = torch.cat([wide.cos(), signs * wide.sin()], 1)
+        waves = torch.cat([waves, torch.zeros(1, 2 * config.dim)])  # of who has no number
+        masks = [
+            (owner == i).float().repeat_interleave(2, 1).view(1, -1).repeat(1, 2)
+            for i in range(len(relations))
+        ]
+        self.register_buffer("codes", torch.stack([waves * own for own in masks]), persistent=False)
+        still = (owner < 0).float().repeat_interleave(2, 1).view(-1)
+        self.register_buffer("silent", torch.cat([still, 0 * still]), persistent=False)
+
+    def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
+        """Returns (N, 2, D) float32: cosines and signed sines, see ``turn`` in geometry.py.
+
+        Both are 0 for the pairs of a relation in which an entity has no number.
+        """
+        rows = self.silent.repeat(layout.num_rows, 1)
+        for name in self.columns:
+            turns = self.of(name, batch.entities[name].values)
+            rows = rows.index_copy(0, layout.dest[name], turns)
+        return rows.view(layout.num_rows, 2, self.dim)
+
+    def of(self, name: str, values: Tensor) -> Tensor:
+        """The turns (n, 2 * D) of entities of one type, from their features (n, F)."""
+        turns = self.silent.expand(values.shape[0], -1)
+        for codes, column in zip(self.codes, self.columns[name], strict=True):
+            if column is not None:
+                number = values[:, column].round().long()
+                number = torch.where(number < 0, NUMBERS, number % NUMBERS)
+                turns = turns + codes.index_select(0, number)
+        return turns
