@@ -9,6 +9,9 @@ from entity_env.registry import register
 
 __all__: list[str] = []
 
+register("capture_the_flag", "ragged_envs.rts.capture_the_flag.CaptureTheFlagEnv")
+register("capture_the_flag_duel", "ragged_envs.rts.capture_the_flag.CaptureTheFlagDuel")
+register("capture_the_flag_python", "ragged_envs.rts.capture_the_flag.CaptureTheFlagEnv")
 register("cherry_pick", "ragged_envs.cherry_pick.CherryPick")
 register("connect_four", "ragged_envs.connect_four_rows.ConnectFourRows")
 register("connect_four_python", "ragged_envs.connect_four.ConnectFour")
@@ -17,6 +20,7 @@ register("fill_order", "ragged_envs.fill_order.FillOrder")
 register("floor_is_lava", "ragged_envs.floor_is_lava.FloorIsLava")
 register("job_shop", "ragged_envs.industry.job_shop_rows.JobShopRows")
 register("job_shop_python", "ragged_envs.industry.job_shop.JobShop")
+register("king_of_the_hill", "ragged_envs.rts.king_of_the_hill.KingOfTheHillEnv")
 register("kuhn_poker", "ragged_envs.kuhn_poker.KuhnPoker")
 register("leduc_poker", "ragged_envs.leduc_poker.LeducPoker")
 register("minefield", "ragged_envs.minefield.Minefield")
@@ -35,6 +39,8 @@ register("pick_matching_balls", "ragged_envs.pick_matching_balls.PickMatchingBal
 register("repeat_after_k", "ragged_envs.repeat_after_k.RepeatAfterK")
 register("rock_paper_scissors", "ragged_envs.rock_paper_scissors.RockPaperScissors")
 register("tic_tac_toe", "ragged_envs.tic_tac_toe.TicTacToe")
+register("tower_defence", "ragged_envs.rts.tower_defence_env.TowerDefenceEnv")
+register("tower_defence_python", "ragged_envs.rts.tower_defence_env.TowerDefenceEnv")
 register("treasure_hunt", "ragged_envs.treasure_hunt.TreasureHunt")
 register("vehicle_routing", "ragged_envs.industry.vehicle_routing_rows.VehicleRoutingRows")
 register("vehicle_routing_python", "ragged_envs.industry.vehicle_routing.VehicleRouting")
