@@ -78,7 +78,7 @@ class KingOfTheHill(StrategicGame):
             if CLIMB in actions and squared(unit.x - HILL, unit.y - HILL) >= NEAR:
                 told[unit.uid] = Command(MOVE, HILL, HILL)
             if FIGHT in actions and seen:
-                target = min(seen, key=lambda other: _apart(unit, other))  # noqa: B023
+                target = min(seen, key=lambda other: _apart(unit, other))
                 told[unit.uid] = Command(ATTACK, target=target.uid)
         return told
 

@@ -144,20 +144,15 @@ def observe(world: World, reward: float) -> Observation:
     shown: dict[str, list[Any]] = {"Defender": [[]], "Cell": cells}
     shown |= {"Attacker": attackers} if attackers else {}
     shown |= {"Tower": towers} if towers else {}
+    mask = SelectEntityActionMask(
+        actor_types=["Defender"], actee_types=["Defender", "Cell"], mask=[[True, *can_build]]
+    )
     ids: dict[str, list[Any]] = {"Defender": ["defender"], "Cell": list(range(size * size))}
     return Observation(
         features=shown,
         ids=ids,
         global_features=[world.resource[0], world.tick, base_hp(world)],
-        actions={}
-        if over
-        else {
-            "Build": SelectEntityActionMask(
-                actor_types=["Defender"],
-                actee_types=["Defender", "Cell"],
-                mask=[[True, *can_build]],
-            )
-        },
+        actions={} if over else {"Build": mask},
         reward=reward,
         done=over,
         metrics={"win": float(world.winner == 0), "base_hp": base_hp(world)} if over else {},
