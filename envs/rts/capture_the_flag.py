@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from .rules import ATTACK, COMMANDS, MOVE, Rules, UnitKind
-from .world import Command, Game, Unit, World, squared
+from collections.abc import Collection
+from typing import Any
 
-__all__ = ["ACTIONS", "CAPTURE_THE_FLAG", "CaptureTheFlag", "built_in", "order", "progress"]
+from entity_env.spaces import Discrete, Entity, ObsSpace
+
+from .rules import ATTACK, COMMANDS, MOVE, Rules, UnitKind
+from .strategic import StrategicDuel, StrategicEnv, StrategicGame
+from .world import Command, Unit, World, squared
+
+__all__ = [
+    "ACTIONS",
+    "CAPTURE_THE_FLAG",
+    "OBS_SPACE",
+    "CaptureTheFlag",
+    "CaptureTheFlagDuel",
+    "CaptureTheFlagEnv",
+    "built_in",
+    "order",
+    "progress",
+]
 
 GET_FLAG, ESCORT = len(COMMANDS), len(COMMANDS) + 1
 
@@ -31,12 +47,27 @@ CAPTURE_THE_FLAG = Rules(
 ACTIONS = ("Nothing", "GetFlag", "AttackCarrier", "Escort", "Protect")
 NOTHING, GET, ATTACK_CARRIER, ESCORT_FLAG, PROTECT = range(5)
 
+LYING, OURS, THEIRS, COMING = range(4)
+OBS_SPACE = ObsSpace(
+    global_features=["own score", "enemy score", "tick"],
+    entities={
+        "Own": Entity(["x", "y", "hp", Discrete("carries", 2), Discrete("command", 7)]),
+        "Enemy": Entity(["x", "y", "hp", Discrete("carries", 2)]),
+        "Base": Entity(["x", "y", Discrete("own", 2)]),
+        "Flag": Entity(["x", "y", Discrete("held", 4)]),
+    },
+)
+"""``held`` of the flag: it lies on the ground, an own athlete or an enemy's has it, or it comes."""
+
 TO_WIN = 5
 BACK_AFTER = 100
 """Ticks until an athlete who died is back."""
+FOR_A_POINT, FOR_A_CELL = 0.2, 0.01
+"""The reward of a point, and of the flag being a cell nearer to the own base."""
+NOT_DRAWN = -1
 
 
-class CaptureTheFlag(Game):
+class CaptureTheFlag(StrategicGame):
     """Whoever brings the flag home five times first wins.
 
     Differs from the original engine: athletes who die in one tick all come back, and a flag whose
@@ -44,12 +75,14 @@ class CaptureTheFlag(Game):
     """
 
     rules = CAPTURE_THE_FLAG
+    shows, orders = OBS_SPACE, ACTIONS
 
     def setup(self, world: World) -> None:
         """A base and five athletes each, and the flag in the middle."""
         for player in range(2):
             world.create(player, "FlagBase", 18.0 if player else 1.0, 9.5)
-        world.notes = {"back": [], "flags": []}
+        # Who comes back when, where the flag waits, and the row where it comes after a point.
+        world.notes = {"back": [], "flags": [], "row": NOT_DRAWN}
         for player in range(2):
             for i in range(5):
                 y = 11 * world.draw(0, 1) + world.draw(0, 8)
@@ -63,6 +96,8 @@ class CaptureTheFlag(Game):
     def each_tick(self, world: World) -> None:
         """The fallen come back, and a dropped flag appears."""
         notes = world.notes
+        if notes["row"] == NOT_DRAWN:
+            notes["row"] = world.draw(5, 14)
         for due in [due for due in notes["back"] if due[0] <= world.tick]:
             base = world.first(due[1], "FlagBase")
             assert base is not None  # nothing attacks it: athletes do not see it as a target
@@ -106,7 +141,8 @@ class CaptureTheFlag(Game):
         elif what == "score" and unit.carries:
             unit.carries = False
             world.score[unit.player] += 1
-            world.notes["flags"].append((9.0, float(world.draw(5, 14))))
+            world.notes["flags"].append((9.0, float(world.notes["row"])))
+            world.notes["row"] = NOT_DRAWN
 
     def removed(self, world: World, unit: Unit) -> None:
         """An athlete comes back later; what it carried lies where it fell in the next tick."""
@@ -116,14 +152,53 @@ class CaptureTheFlag(Game):
         if unit.carries:
             world.notes["flags"].append((unit.x, unit.y))
 
+    def assign(self, world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
+        """What each athlete is told."""
+        return _assign(world, player, actions)
+
+    def show(
+        self, world: World, player: int, fog: bool
+    ) -> tuple[dict[str, list[list[float]]], list[float]]:
+        """Own athletes, enemies in sight, both bases and, as everybody knows, the flag's place."""
+        shown: dict[str, list[list[float]]] = {"Own": [], "Enemy": [], "Base": []}
+        for unit in world.of(player, "Athlete"):
+            does = 0 if unit.command is None else unit.command.kind
+            shown["Own"].append([unit.x, unit.y, unit.hp / 100, unit.carries, does])
+        for unit in world.of(1 - player, "Athlete"):
+            if not fog or world.sees(player, unit.x, unit.y):
+                shown["Enemy"].append([unit.x, unit.y, unit.hp / 100, unit.carries])
+        for side in (player, 1 - player):
+            base = world.first(side, "FlagBase")
+            if base is not None:
+                shown["Base"].append([base.x, base.y, side == player])
+        shown["Flag"] = [list(_where_the_flag_is(world, player))]
+        return shown, [world.score[player], world.score[1 - player], world.tick]
+
+    def marks(self, world: World, player: int) -> tuple[float, ...]:
+        """Both scores, and how near the flag is."""
+        return world.score[player], world.score[1 - player], progress(world, player)
+
+    def reward(self, before: tuple[float, ...], after: tuple[float, ...]) -> float:
+        """What points are worth, or where there are none how much nearer the flag has come."""
+        own, theirs = after[0] - before[0], after[1] - before[1]
+        if own or theirs:
+            return FOR_A_POINT * (own - theirs)
+        return FOR_A_CELL * (after[2] - before[2])
+
     def _place_flag(self, world: World, x: float, y: float) -> None:
         """The flag belongs to nobody; player 0 keeps it, and nothing attacks it."""
         if world.create(0, "Flag", x, y) is None:
             world.notes["flags"].append((x, y))
 
 
-def order(world: World, player: int, actions: set[int]) -> None:
+def order(world: World, player: int, actions: Collection[int]) -> None:
     """Let a player act by one of the five actions, or by several."""
+    for uid, command in _assign(world, player, actions).items():
+        world.send(player, uid, command)
+
+
+def _assign(world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
+    """What each athlete is told."""
     mine = world.of(player, "Athlete")
     carrier = next((u for u in mine if u.carries), None)
     theirs = next((u for u in world.of(1 - player, "Athlete") if u.carries), None)
@@ -140,8 +215,7 @@ def order(world: World, player: int, actions: set[int]) -> None:
         for unit in mine:
             if not unit.carries and not _does(unit, ATTACK, carrier.damaged_by):
                 told[unit.uid] = Command(ATTACK, target=carrier.damaged_by)
-    for uid, command in told.items():
-        world.send(player, uid, command)
+    return told
 
 
 def built_in(world: World, player: int) -> set[int]:
@@ -156,10 +230,20 @@ def built_in(world: World, player: int) -> set[int]:
 def progress(world: World, player: int) -> float:
     """How near the flag is to a player's base: the more, the better, in cells."""
     base = world.first(player, "FlagBase")
-    bearer = _flag(world) or next((unit for unit in world.units.values() if unit.carries), None)
-    if base is None or bearer is None:
-        return 0.0
-    return -float(squared(base.x - bearer.x, base.y - bearer.y) ** 0.5)
+    assert base is not None  # nothing damages it
+    x, y, _ = _where_the_flag_is(world, player)
+    return -float(squared(base.x - x, base.y - y) ** 0.5)
+
+
+def _where_the_flag_is(world: World, player: int) -> tuple[float, float, int]:
+    """Its place, and who has it."""
+    flag = _flag(world)
+    if flag is not None:
+        return flag.x, flag.y, LYING
+    carrier = next((unit for unit in world.units.values() if unit.carries), None)
+    if carrier is not None:
+        return carrier.x, carrier.y, OURS if carrier.player == player else THEIRS
+    return (*world.notes["flags"][0], COMING)
 
 
 def _flag(world: World) -> Unit | None:
@@ -169,3 +253,46 @@ def _flag(world: World) -> Unit | None:
 def _does(unit: Unit, command: int, target: int = -1) -> bool:
     own = unit.command
     return own is not None and own.kind == command and (target < 0 or own.target == target)
+
+
+CaptureTheFlag.scripts = {"built_in": built_in}
+
+
+class CaptureTheFlagEnv(StrategicEnv):
+    """Capture the Flag against the built-in player: bring the flag home five times.
+
+    Entities:
+        ``Own`` [x, y, hp, carries, command], ``Enemy`` [x, y, hp, carries] in sight, ``Base``
+        [x, y, own], ``Flag`` [x, y, held]: everybody knows where it is. ``hp`` is a share. Global:
+        both scores, and the tick.
+    Actions:
+        ``Order``: nothing; all get the flag; all attack the enemy's carrier; the own carrier goes
+        home; the others attack who last damaged the own carrier.
+    Reward:
+        1 for a win, -1 for a defeat; 0.2 for a point, -0.2 for one of the enemy's; in between a
+        hundredth for each cell that the flag comes nearer to the own base.
+    End:
+        Five points, ``max_tick``, or a crowd in which nobody can move.
+    Randomness:
+        Where athletes begin, and where the flag comes after a point.
+    Source:
+        Tian et al. 2017, "ELF: An Extensive, Lightweight and Flexible Research Platform for
+        Real-time Strategy Games".
+
+    Args:
+        settings: Those of ``Settings``; opponents are ``built_in`` and ``random``.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(CaptureTheFlag(), **settings)
+
+
+class CaptureTheFlagDuel(StrategicDuel):
+    """Capture the Flag for two players; see ``CaptureTheFlagEnv``.
+
+    Args:
+        settings: ``frame_skip``, ``max_tick`` and ``fog``, as of ``StrategicDuel``.
+    """
+
+    def __init__(self, frame_skip: int = 50, max_tick: int = 30_000, fog: bool = True) -> None:
+        super().__init__(CaptureTheFlag(), frame_skip, max_tick, fog)

@@ -25,7 +25,7 @@ njit: Any = _njit
 TICK, OVER, WINNER, CREATED, SIZE, SLOTS, MOST, MAX_TICK, WALLED = range(9)
 TAIL, MONEY, SCORE, PLANS = 9, 11, 13, 15  # of two players each
 ORDERED, SENT, BULLETS, QUEUED, TOLD, FAILED_SUM = range(17, 23)
-NOTES, FAILED = 23, 31
+NOTES, FAILED = 23, 63  # 40 numbers of the game's own
 # Lists among ``numbers``: few arrays for each game, for each argument of a call is compiled.
 MOST_SLOTS, MOST_CELLS = 128, 400
 ORDER_LIST = FAILED + CROWD_TICKS
@@ -42,7 +42,8 @@ COMMAND, TARGET, BASE, BUILDS, PHASE, START = range(10, 16)
 NEXT, FRESH, IS_TOLD = range(16, 19)
 NEW_COMMAND, NEW_TARGET, NEW_BASE, NEW_BUILDS, NEW_START = range(19, 24)
 OWN_COMMAND, OWN_TARGET, OWN_BUILDS = range(24, 27)
-UNIT_COLUMNS = 27
+LEADS_TO = 27  # while slots are tidied
+UNIT_COLUMNS = 28
 
 # Columns of ``places``: where a unit is, where its command leads, and its next one, and the plan.
 X, Y, TO_X, TO_Y, NEW_X, NEW_Y, OWN_X, OWN_Y = range(8)
@@ -69,6 +70,8 @@ PLACE_COLUMNS = 8
 DO_MOVE, DO_STRIKE, DO_SHOOT, DO_HIT, DO_GATHERING, DO_HARVEST, DO_DELIVER, DO_PAY, DO_CREATE = (
     range(9)
 )
+DO_OWN = 9
+"""From here on what only a game does."""
 
 SPARE = 16
 """Slots beyond the most units of a player, for what is created between two calls of ``tidy``."""

@@ -46,6 +46,7 @@ from .fast_layout import (
     HP,
     IS_BUILDING,
     KIND,
+    LEADS_TO,
     MAX_HP,
     MAX_TICK,
     MONEY,
@@ -61,6 +62,7 @@ from .fast_layout import (
     ORDERED,
     OVER,
     PHASE,
+    PLACE_COLUMNS,
     POWER,
     QUEUE_ROOM,
     QUEUED,
@@ -70,6 +72,7 @@ from .fast_layout import (
     SENT_LIST,
     SIZE,
     SLOTS,
+    SPARE,
     SPEED,
     START,
     TAIL,
@@ -112,16 +115,24 @@ __all__ = [
     "is_alive",
     "move_to",
     "player_of",
+    "push",
     "put",
     "remove",
+    "see",
     "send",
     "spot_of",
     "step_to",
+    "tidy",
 ]
 
-EACH_TICK, RUN, REMOVED, JUDGE = range(4)
+EACH_TICK, RUN, REMOVED, JUDGE, HURT, EXECUTE = range(6)
 """What a game is asked: before a tick; to run a command of its own, which returns whether it is
-finished; after a unit has died; and who has won, -1 for nobody and -2 while the game goes on."""
+finished; after a unit has died; who has won, -1 for nobody and -2 while the game goes on; after a
+unit has lost hit points to the one that its ``DAMAGED_BY`` says; and to execute the immediate
+command in a row of ``lists``, which only the game knows."""
+
+NOBODY, DEAD = -1, -2
+"""In the place of a slot: that there never was a unit, and that it is no more."""
 
 GOES_ON = -2
 GOING, WORKING, RETURNING = range(3)
@@ -266,11 +277,70 @@ def _note_sent(
 
 
 @called
-def _push(w: Any, what: int, a: int, b: int, c: int, x: float, y: float) -> None:
+def push(w: Any, what: int, a: int, b: int, c: int, x: float, y: float) -> None:
+    """Queue an immediate command for the end of the tick."""
     at = w.numbers[QUEUED]
     w.lists[at, 0], w.lists[at, 1], w.lists[at, 2], w.lists[at, 3] = what, a, b, c
     w.flights[at, 0], w.flights[at, 1] = x, y
     w.numbers[QUEUED] = at + 1
+
+
+@called
+def tidy(w: Any, player: int) -> None:
+    """Move a player's living units forward over the slots of the dead, in their order.
+
+    What led to a moved unit leads to it still, and what led to a dead one to nobody.
+    """
+    n, u, p = w.numbers, w.units, w.places
+    first, end = player * n[SLOTS], player * n[SLOTS] + n[TAIL + player]
+    at = first
+    for i in range(first, end):
+        leads = DEAD
+        if u[i, ALIVE]:
+            leave(w, i)
+            leads = at
+            at += 1
+        u[i, LEADS_TO] = leads
+    for k in range(n[ORDERED]):
+        n[ORDER_LIST + k] = _led(w, first, end, n[ORDER_LIST + k])
+    for k in range(n[SENT]):
+        n[SENT_LIST + k] = _led(w, first, end, n[SENT_LIST + k])
+    _drop_dead(w, ORDERED, ORDER_LIST)
+    _drop_dead(w, SENT, SENT_LIST)
+    for i in range(len(u)):
+        for column in (TARGET, BASE, DAMAGED_BY, NEW_TARGET, NEW_BASE):
+            u[i, column] = _led(w, first, end, u[i, column])
+    for k in range(QUEUE_ROOM, QUEUE_ROOM + n[BULLETS]):
+        w.lists[k, 1] = _led(w, first, end, w.lists[k, 1])
+        w.lists[k, 2] = _led(w, first, end, w.lists[k, 2])
+    for i in range(first, end):
+        to = u[i, LEADS_TO]
+        if to >= 0:
+            for column in range(UNIT_COLUMNS):
+                u[to, column] = u[i, column]
+            for column in range(PLACE_COLUMNS):
+                p[to, column] = p[i, column]
+            enter(w, to)
+    for i in range(at, end):
+        u[i, ALIVE] = 0
+    n[TAIL + player] = at - first
+
+
+@called
+def _led(w: Any, first: int, end: int, i: int) -> int:
+    """Where what led to a slot leads after ``tidy``."""
+    return w.units[i, LEADS_TO] if first <= i < end else i
+
+
+@called
+def _drop_dead(w: Any, count: int, at: int) -> None:
+    """Take the dead out of a list of slots."""
+    n, kept = w.numbers, 0
+    for k in range(n[count]):
+        if n[at + k] >= 0:
+            n[at + kept] = n[at + k]
+            kept += 1
+    n[count] = kept
 
 
 def engine(game: Any) -> Any:
@@ -289,12 +359,15 @@ def engine(game: Any) -> Any:
 
 @copied
 def _tick(w: Any, kinds: Any, game: Any) -> None:
+    for player in range(2):
+        if w.numbers[TAIL + player] > w.numbers[SLOTS] - SPARE:
+            tidy(w, player)
     game(w, kinds, EACH_TICK, -1)
     if w.numbers[BULLETS] > 0:
         _move_bullets(w)
     _run_commands(w, kinds, game)
     _execute_queue(w, kinds, game)
-    _see(w, kinds)
+    see(w, kinds)
     _finish_tick(w, game(w, kinds, JUDGE, -1))
 
 
@@ -308,7 +381,7 @@ def _move_bullets(w: Any) -> None:
         dx, dy = w.places[target, X] - at[k, 0], w.places[target, Y] - at[k, 1]
         distance = math.sqrt(dx * dx + dy * dy)
         if distance < BULLET_REACH:
-            _push(w, DO_HIT, b[k, 1], target, b[k, 0], 0.0, 0.0)
+            push(w, DO_HIT, b[k, 1], target, b[k, 0], 0.0, 0.0)
             continue
         x = single(at[k, 0] + dx * (BULLET_SPEED / distance))
         y = single(at[k, 1] + dy * (BULLET_SPEED / distance))
@@ -407,7 +480,7 @@ def _attack(w: Any, kinds: Any, i: int) -> bool:
         step_to(w, kinds, i, p[target, X], p[target, Y])
     elif w.numbers[TICK] - u[i, ATTACKED] >= kinds[kind, ATTACK_TICKS]:
         what = DO_STRIKE if reach <= 1 else DO_SHOOT
-        _push(w, what, i, target, int(kinds[kind, POWER]), 0.0, 0.0)
+        push(w, what, i, target, int(kinds[kind, POWER]), 0.0, 0.0)
     return False
 
 
@@ -419,7 +492,7 @@ def _gather(w: Any, kinds: Any, i: int) -> bool:
         return True
     if u[i, PHASE] == WORKING:
         if w.numbers[TICK] - u[i, GATHERED] >= kinds[u[i, KIND], GATHER_TICKS]:
-            _push(w, DO_HARVEST, resource, 0, 0, 0.0, 0.0)
+            push(w, DO_HARVEST, resource, 0, 0, 0.0, 0.0)
             u[i, PHASE] = RETURNING
         return False
     to = resource if u[i, PHASE] == GOING else base
@@ -427,10 +500,10 @@ def _gather(w: Any, kinds: Any, i: int) -> bool:
     if dx * dx + dy * dy >= 1.0:
         step_to(w, kinds, i, p[to, X], p[to, Y])
     elif u[i, PHASE] == GOING:
-        _push(w, DO_GATHERING, i, 0, 0, 0.0, 0.0)
+        push(w, DO_GATHERING, i, 0, 0, 0.0, 0.0)
         u[i, PHASE] = WORKING
     else:
-        _push(w, DO_DELIVER, player_of(w, i), 0, 0, 0.0, 0.0)
+        push(w, DO_DELIVER, player_of(w, i), 0, 0, 0.0, 0.0)
         u[i, PHASE] = GOING
     return False
 
@@ -475,7 +548,7 @@ def _build(w: Any, kinds: Any, i: int) -> bool:
             if free_spot(w, x, y) >= 0:
                 step_to(w, kinds, i, x, y)
             return False
-        _push(w, DO_PAY, i, u[i, BUILDS], 0, 0.0, 0.0)
+        push(w, DO_PAY, i, u[i, BUILDS], 0, 0.0, 0.0)
         u[i, PHASE] = WORKING
         return False
     if w.numbers[TICK] - u[i, BUILT] < kinds[u[i, KIND], BUILD_TICKS]:
@@ -486,7 +559,7 @@ def _build(w: Any, kinds: Any, i: int) -> bool:
             return False
         dx, dy = spot_of(spot)
         x, y = single(p[i, X] + dx), single(p[i, Y] + dy)
-    _push(w, DO_CREATE, player_of(w, i), u[i, BUILDS], 0, x, y)
+    push(w, DO_CREATE, player_of(w, i), u[i, BUILDS], 0, x, y)
     return True
 
 
@@ -509,7 +582,7 @@ def step_to(w: Any, kinds: Any, i: int, x: float, y: float) -> None:
     for _ in range(3):
         new_x, new_y = single(from_x + dx), single(from_y + dy)
         if can_pass(w, new_x, new_y, i):
-            _push(w, DO_MOVE, i, 0, 0, new_x, new_y)
+            push(w, DO_MOVE, i, 0, 0, new_x, new_y)
             return
         if _ == 0:
             dx, dy = -dy, dx
@@ -565,6 +638,8 @@ def _execute_queue(w: Any, kinds: Any, game: Any) -> None:
         elif what == DO_CREATE:
             x, y = w.flights[k, 0], w.flights[k, 1]
             n[MONEY + a] += int(kinds[b, COST]) if create(w, kinds, a, b, x, y) < 0 else 0
+        else:
+            game(w, kinds, EXECUTE, k)
     n[QUEUED] = 0
 
 
@@ -589,14 +664,14 @@ def damage(w: Any, kinds: Any, game: Any, hurt: int, lost: int, by: int) -> None
     """Take hit points; who survives, may attack and has nothing to do attacks back."""
     u = w.units
     u[hurt, HP] -= lost
+    if by != NOBODY:
+        u[hurt, DAMAGED_BY] = by
+        game(w, kinds, HURT, hurt)
     if u[hurt, HP] <= 0:
         remove(w, hurt)
         game(w, kinds, REMOVED, hurt)
         return
-    if by < 0:
-        return
-    u[hurt, DAMAGED_BY] = by
-    if u[hurt, COMMAND] == 0 and u[by, ALIVE] and allows(w, kinds, hurt, ATTACK):
+    if is_alive(w, by) and u[hurt, COMMAND] == 0 and allows(w, kinds, hurt, ATTACK):
         _note_sent(w, hurt, ATTACK, -1.0, -1.0, by, -1, -1)
 
 
@@ -607,8 +682,9 @@ def remove(w: Any, i: int) -> None:
     w.units[i, ALIVE] = 0
 
 
-@copied
-def _see(w: Any, kinds: Any) -> None:
+@called
+def see(w: Any, kinds: Any) -> None:
+    """Note which buildings the enemy sees now: it remembers them."""
     u, p, n = w.units, w.places, w.numbers
     for player in range(2):
         first = player * n[SLOTS]

@@ -19,24 +19,19 @@ from .fast_layout import (
     KIND,
     MONEY,
     OVER,
-    OWN_BUILDS,
-    OWN_COMMAND,
-    OWN_TARGET,
-    OWN_X,
-    OWN_Y,
     SIZE,
     SLOTS,
     TAIL,
     TARGET,
     TICK,
     TOLD,
-    TOLD_LIST,
     X,
     Y,
     called,
     copied,
     world_of,
 )
+from .fast_orders import forget, send_told, tell
 from .fast_space import can_pass, cell_of, is_ground, sees
 from .fast_world import (
     GOES_ON,
@@ -48,6 +43,7 @@ from .fast_world import (
     engine,
     first_of,
     is_alive,
+    see,
     send,
 )
 from .minirts import (
@@ -136,25 +132,7 @@ def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
         x, y = planned[k, 2], planned[k, 3]
         x, y = size - 1 - x if flip_x else x, size - 1 - y if flip_y else y
         create(w, KINDS, planned[k, 0], planned[k, 1], float(x), float(y))
-
-
-@called
-def _tell(w: Any, i: int, command: int, target: int, builds: int, x: float, y: float) -> None:
-    """Note what a unit shall be told; the last word counts, in the place of the first."""
-    u = w.units
-    if not u[i, IS_TOLD]:
-        u[i, IS_TOLD] = 1
-        w.numbers[TOLD_LIST + w.numbers[TOLD]] = i
-        w.numbers[TOLD] += 1
-    u[i, OWN_COMMAND], u[i, OWN_TARGET], u[i, OWN_BUILDS] = command, target, builds
-    w.places[i, OWN_X], w.places[i, OWN_Y] = x, y
-
-
-@called
-def _forget(w: Any) -> None:
-    for k in range(w.numbers[TOLD]):
-        w.units[w.numbers[TOLD_LIST + k], IS_TOLD] = 0
-    w.numbers[TOLD] = 0
+    see(w, KINDS)
 
 
 @called
@@ -165,17 +143,14 @@ def order(w: Any, player: int, actions: int, sees_all: bool) -> None:
     if base < 0 or first_of(w, 1 - player, HOME) < 0:
         return
     assign(w, player, actions, sees_all)
-    for k in range(n[TOLD]):
-        i = w.numbers[TOLD_LIST + k]
-        x, y = w.places[i, OWN_X], w.places[i, OWN_Y]
-        send(w, KINDS, player, i, u[i, OWN_COMMAND], x, y, u[i, OWN_TARGET], -1, u[i, OWN_BUILDS])
+    send_told(w, KINDS, player)
     if resource >= 0:
         first = player * n[SLOTS]
         for i in range(first, first + n[TAIL + player]):
             is_idle = u[i, ALIVE] and u[i, KIND] == WORKER and u[i, COMMAND] == 0
             if is_idle and not u[i, IS_TOLD]:
                 send(w, KINDS, player, i, GATHER, -1.0, -1.0, resource, base, -1)
-    _forget(w)
+    forget(w)
 
 
 @called
@@ -185,7 +160,7 @@ def is_possible(w: Any, player: int, action: int, sees_all: bool) -> bool:
         return True
     assign(w, player, 1 << action, sees_all)
     found = w.numbers[TOLD] > 0
-    _forget(w)
+    forget(w)
     return found
 
 
@@ -198,7 +173,7 @@ def _attacks(w: Any, i: int) -> bool:
 def _attack(w: Any, i: int, target: int) -> None:
     """Attack, unless the unit cannot, or is at it."""
     if allows(w, KINDS, i, ATTACK) and not (_attacks(w, i) and w.units[i, TARGET] == target):
-        _tell(w, i, ATTACK, target, -1, -1.0, -1.0)
+        tell(w, i, ATTACK, target, -1, -1.0, -1.0)
 
 
 @called
@@ -225,7 +200,7 @@ def assign(w: Any, player: int, actions: int, sees_all: bool) -> None:
     money = n[MONEY + player]
     if (actions >> BUILD_WORKER) & 1 and u[base, COMMAND] == 0 and money >= KINDS[WORKER, COST]:
         money -= int(KINDS[WORKER, COST])
-        _tell(w, base, BUILD, -1, WORKER, -1.0, -1.0)
+        tell(w, base, BUILD, -1, WORKER, -1.0, -1.0)
     if (actions >> BUILD_BARRACKS) & 1 and money >= KINDS[BARRACKS, COST]:
         for i in range(first, end):
             if u[i, ALIVE] and u[i, KIND] == WORKER and u[i, COMMAND] == GATHER:
@@ -233,7 +208,7 @@ def assign(w: Any, player: int, actions: int, sees_all: bool) -> None:
                 if cell >= 0:
                     money -= int(KINDS[BARRACKS, COST])
                     x, y = float(cell % n[SIZE]), float(cell // n[SIZE])
-                    _tell(w, i, BUILD, -1, BARRACKS, x, y)
+                    tell(w, i, BUILD, -1, BARRACKS, x, y)
                 break
     for action, kind in ((BUILD_MELEE, MELEE), (BUILD_RANGE, RANGE)):
         if (actions >> action) & 1 and money >= KINDS[kind, COST]:
@@ -241,7 +216,7 @@ def assign(w: Any, player: int, actions: int, sees_all: bool) -> None:
                 free = u[i, ALIVE] and u[i, KIND] == BARRACKS and u[i, COMMAND] == 0
                 if free and not u[i, IS_TOLD]:
                     money -= int(KINDS[kind, COST])
-                    _tell(w, i, BUILD, -1, kind, -1.0, -1.0)
+                    tell(w, i, BUILD, -1, kind, -1.0, -1.0)
                     break
     if (actions >> ATTACK_BASE) & 1:
         _army_attacks(w, player, enemy_base)
@@ -349,7 +324,7 @@ def _kite(w: Any, player: int, i: int, kind: int, sees_all: bool) -> None:
         _attack(w, i, target)
     else:
         size = w.numbers[SIZE]
-        _tell(w, i, MOVE, -1, -1, float(cell % size), float(cell // size))
+        tell(w, i, MOVE, -1, -1, float(cell % size), float(cell // size))
 
 
 @with_arrays

@@ -5,13 +5,15 @@ from __future__ import annotations
 from .rules import ATTACK, Rules, UnitKind
 from .world import Command, Game, Unit, World, squared
 
-__all__ = ["TOWER_DEFENCE", "TowerDefence", "build_tower", "possible"]
+__all__ = ["BASE_HP", "TOWER_DEFENCE", "TowerDefence", "build_tower", "possible"]
+
+BASE_HP = 100
 
 TOWER_DEFENCE = Rules(
     kinds=(
         UnitKind(
             "TowerBase",
-            hp=100,
+            hp=BASE_HP,
             attack=9999,
             range=1,
             vision=9999,
@@ -54,8 +56,7 @@ OPEN = 14
 class TowerDefence(Game):
     """The defender, player 0, wins if the base stands when time is up.
 
-    An attacker who reaches the base hits it once, and the base, which has nothing else to do, hits
-    back and kills it.
+    An attacker who reaches the base hits it once, and dies of it.
     """
 
     rules = TOWER_DEFENCE
@@ -65,6 +66,7 @@ class TowerDefence(Game):
         size = self.rules.size
         world.walls = [[not (x >= OPEN and y >= OPEN) for x in range(size)] for y in range(size)]
         self._carve(world)
+        world.notes["covers"] = _covers(world)
         world.put(0, self.rules.number["TowerBase"], 0, 0)
         world.put(1, self.rules.number["TowerBase"], size - 1, size - 1)
 
@@ -108,9 +110,13 @@ class TowerDefence(Game):
                     world.send(0, tower.uid, Command(ATTACK, target=target.uid))
 
     def hits(self, world: World, by: Unit | None, hurt: Unit) -> None:
-        """A tower that kills earns money."""
-        if by is not None and hurt.hp <= 0 and world.kind(by).name == "Tower":
+        """A tower that kills earns money, and who hits the base dies."""
+        if by is None:
+            return
+        if hurt.hp <= 0 and world.kind(by).name == "Tower":
             world.resource[0] += FOR_A_KILL
+        elif hurt.player == 0 and by.player == 1:
+            world.remove(by)
 
 
 def possible(world: World) -> list[bool]:
@@ -134,6 +140,26 @@ def build_tower(world: World, cell: int) -> bool:
     world.resource[0] -= world.rules.kinds[number].cost
     world.put(0, number, cell % size, cell // size)
     return True
+
+
+def _covers(world: World) -> list[int]:
+    """How many cells of the way from the open block to the base a tower on each cell reaches."""
+    size, reach = world.rules.size, world.rules.kinds[world.rules.number["Tower"]].range
+    came, border = {(0, 0): (0, 0)}, [(0, 0)]
+    for x, y in border:  # it grows meanwhile: a search in breadth
+        for near in ((x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)):
+            if near not in came and world.is_ground(*near):
+                came[near] = (x, y)
+                border.append(near)
+    way, cell = [], next(c for c in border if c[0] >= OPEN and c[1] >= OPEN)
+    while cell != (0, 0):
+        way.append(cell)
+        cell = came[cell]
+    return [
+        sum(int(squared(x - column, y - row)) <= reach**2 for x, y in way)
+        for row in range(size)
+        for column in range(size)
+    ]
 
 
 def _near(cell: tuple[int, int], half: int) -> list[tuple[int, int]]:
