@@ -7,7 +7,16 @@ from collections.abc import Collection, Iterable
 from .rules import ATTACK, BUILD, GATHER, MOVE, Rules, UnitKind
 from .world import Command, Game, Unit, World, squared
 
-__all__ = ["ACTIONS", "MINI_RTS", "MiniRts", "hit_n_run", "order", "possible", "simple"]
+__all__ = [
+    "ACTIONS",
+    "MINI_RTS",
+    "MiniRts",
+    "advantage",
+    "hit_n_run",
+    "order",
+    "possible",
+    "simple",
+]
 
 MINI_RTS = Rules(
     kinds=(
@@ -318,6 +327,19 @@ def _attacker(world: World, player: int) -> Unit | None:
         if unit.damaged_by in world.units:
             return world.units[unit.damaged_by]
     return None
+
+
+def advantage(world: World, player: int) -> float:
+    """How much more a player has than the other one, from -1 to 1.
+
+    Units count what they cost, by their share of hit points; money is added; resources are not.
+    """
+    worth = [float(money) for money in world.resource]
+    for unit in world.units.values():
+        kind = world.kind(unit)
+        if kind.name != "Resource":
+            worth[unit.player] += kind.cost * unit.hp / kind.hp
+    return (worth[player] - worth[1 - player]) / sum(worth)
 
 
 def _builds(world: World, player: int, name: str) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.drawing import draw_observation
 from entity_env.environment import Environment
 from entity_env.errors import ResetNeededError, nearest, shorten
 from entity_env.observation import Observation
@@ -18,8 +17,10 @@ from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, S
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from ..errors import EnvConfigError, check_flag, check_whole
-from .minirts import MiniRts, hit_n_run, order, simple
+from .minirts import MiniRts, advantage, hit_n_run, order, simple
 from .minirts_view import ACTION_SPACE, OBS_SPACE, observe
+from .view.map_text import write_world
+from .view.picture import draw_world
 from .world import World
 
 __all__ = ["OPPONENTS", "MiniRtsDuel", "MiniRtsEnv", "MiniRtsSettings"]
@@ -41,6 +42,10 @@ class MiniRtsSettings:
         max_tick: When a game ends without a winner.
         fog: Whether the learner sees only what its units see.
         curriculum: The built-in player plays the learner's side for so many ticks at most at first.
+        draw: The reward of a game that nobody wins. With 0 a player can learn to be safe from
+            defeat in a crowd of workers in which nobody can move.
+        shaping: So much of each change of ``minirts.advantage`` is added to rewards; it counts as 0
+            after the end, so that all additions of a game sum up to what it began with.
 
     Raises:
         EnvConfigError: Settings that there are not.
@@ -52,6 +57,8 @@ class MiniRtsSettings:
     max_tick: int = 30_000
     fog: bool = True
     curriculum: int = 0
+    draw: float = 0.0
+    shaping: float = 0.0
 
     def __post_init__(self) -> None:
         """Check them."""
@@ -68,6 +75,13 @@ class MiniRtsSettings:
             check_whole("opponent_skip", self.opponent_skip, 1, self.max_tick)
         check_flag("fog", self.fog)
         check_whole("curriculum", self.curriculum, 0, self.max_tick - 1)
+        for name, value in (("draw", self.draw), ("shaping", self.shaping)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1000:
+                raise EnvConfigError(
+                    f"invalid parameter {name}",
+                    expected="a number from -1000 to 1000",
+                    received=shorten(value),
+                )
 
     @property
     def skips(self) -> tuple[int, int]:
@@ -86,7 +100,7 @@ class MiniRtsEnv(Environment):
         ``Order``: one of nine strategic actions; the mask leaves those that would tell any unit
         anything, and to idle.
     Reward:
-        1 for a win, -1 for a defeat, at the end.
+        1 for a win, -1 for a defeat, ``draw`` for neither, at the end; and shaping, if any.
     End:
         A player alone has a base; or ``max_tick``, or a crowd in which nobody can move.
     Randomness:
@@ -106,6 +120,7 @@ class MiniRtsEnv(Environment):
         self.game = MiniRts()
         self.world: World | None = None
         self._most_help = float(self.settings.curriculum)
+        self._ahead = 0.0
         self._opponent = self.settings.opponent
 
     def obs_space(self) -> ObsSpace:
@@ -139,6 +154,7 @@ class MiniRtsEnv(Environment):
                 self._tick()
             self._until_asked()
             if not world.is_over:
+                self._ahead = advantage(world, 0)
                 return observe(world, 0, 0.0, self.settings.fog)
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
@@ -149,15 +165,24 @@ class MiniRtsEnv(Environment):
         order(world, 0, {int(own.index)}, not self.settings.fog)  # type: ignore[union-attr]
         self._tick()
         self._until_asked()
-        reward = {0: 1.0, 1: -1.0}.get(world.winner, 0.0) if world.is_over else 0.0
+        ahead = 0.0 if world.is_over else advantage(world, 0)
+        reward = self.settings.shaping * (ahead - self._ahead)
+        self._ahead = ahead
+        if world.is_over:
+            reward += {0: 1.0, 1: -1.0}.get(world.winner, self.settings.draw)
         return observe(world, 0, reward, self.settings.fog)
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The whole map from player 0's side, without fog; shape (H, W, 3)."""
+        """The whole map, what player 0 does not see darkened; shape (H, W, 3)."""
         if self.world is None:
             raise ResetNeededError("no game is running", hint="call reset() first")
-        shown = observe(self.world, 0, 0.0, fog=False)
-        return np.asarray(draw_observation(shown, OBS_SPACE, **{"y_axis": "down", **kwargs}))
+        return draw_world(self.world, player=0 if self.settings.fog else None, **kwargs)
+
+    def render_text(self) -> str:
+        """The map in characters, as player 0 sees it."""
+        if self.world is None:
+            raise ResetNeededError("no game is running", hint="call reset() first")
+        return write_world(self.world, 0, self.settings.fog)
 
     def _until_asked(self) -> None:
         world = self.world
@@ -174,19 +199,27 @@ class MiniRtsEnv(Environment):
 
 
 class MiniRtsDuel(MultiPlayerEnvironment):
-    """Mini-RTS for two players, who both act every ``frame_skip`` ticks; see ``MiniRtsEnv``.
+    """Mini-RTS for two players, who act every so many ticks; see ``MiniRtsEnv``.
 
     Args:
-        frame_skip: Every how many ticks both act.
+        frame_skip: Every how many ticks the first seat acts.
         max_tick: When a game ends without a winner.
         fog: Whether players see only what their units see.
+        opponent_skip: Every how many ticks the second seat acts; None: as the first.
     """
 
     y_axis = "down"
 
-    def __init__(self, frame_skip: int = 50, max_tick: int = 30_000, fog: bool = True) -> None:
-        given = {"frame_skip": frame_skip, "max_tick": max_tick, "fog": fog}
-        self.settings = _settings(given)
+    def __init__(
+        self,
+        frame_skip: int = 50,
+        max_tick: int = 30_000,
+        fog: bool = True,
+        opponent_skip: int | None = None,
+    ) -> None:
+        self.settings = MiniRtsSettings(
+            frame_skip=frame_skip, opponent_skip=opponent_skip, max_tick=max_tick, fog=fog
+        )
         self.game = MiniRts()
         self.world: World | None = None
 
@@ -215,33 +248,45 @@ class MiniRtsDuel(MultiPlayerEnvironment):
         return self._observe()
 
     def act(self, actions: SeatActions) -> SeatObservations:
-        """Let both order something, and let ``frame_skip`` ticks pass."""
+        """Let those who are asked order something, and let ticks pass until somebody is again."""
         world = self.world
         if world is None or world.is_over:
             raise ResetNeededError("no game is running", hint="call reset() first")
-        for player in (0, 1):
+        for player in self._asked():
             own: Any = actions[player]["Order"]
             order(world, player, {int(own.index)}, not self.settings.fog)
         world.play_tick()
-        while not world.is_over and world.tick % self.settings.frame_skip:
+        while not world.is_over and not self._asked():
             world.play_tick()
         return self._observe()
 
+    def _asked(self) -> list[int]:
+        assert self.world is not None
+        return [p for p, skip in enumerate(self.settings.skips) if self.world.tick % skip == 0]
+
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The whole map from player 0's side, without fog; shape (H, W, 3)."""
+        """The whole map, what player 0 does not see darkened; shape (H, W, 3)."""
         if self.world is None:
             raise ResetNeededError("no game is running", hint="call reset() first")
-        shown = observe(self.world, 0, 0.0, fog=False)
-        return np.asarray(draw_observation(shown, OBS_SPACE, **{"y_axis": "down", **kwargs}))
+        return draw_world(self.world, player=0 if self.settings.fog else None, **kwargs)
+
+    def render_text(self) -> str:
+        """The map in characters, as player 0 sees it."""
+        if self.world is None:
+            raise ResetNeededError("no game is running", hint="call reset() first")
+        return write_world(self.world, 0, self.settings.fog)
 
     def _observe(self) -> SeatObservations:
         world = self.world
         assert world is not None
         won = world.winner if world.is_over else -1
-        return {
-            p: observe(world, p, 0.0 if won < 0 else 1.0 if won == p else -1.0, self.settings.fog)
-            for p in (0, 1)
-        }
+        told = {}
+        for p in (0, 1):
+            reward = 0.0 if won < 0 else 1.0 if won == p else -1.0
+            told[p] = observe(world, p, reward, self.settings.fog)
+            if p not in self._asked():
+                told[p].actions = {}
+        return told
 
 
 def _settings(given: dict[str, Any]) -> MiniRtsSettings:

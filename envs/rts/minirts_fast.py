@@ -15,8 +15,10 @@ from .fast_layout import (
     COMMAND,
     COST,
     DAMAGED_BY,
+    HP,
     IS_TOLD,
     KIND,
+    MAX_HP,
     MONEY,
     OVER,
     SIZE,
@@ -62,6 +64,7 @@ from .rules import ATTACK, BUILD, GATHER, MOVE
 
 __all__ = [
     "act_scripted",
+    "advantage",
     "assign",
     "attacker_of",
     "begin_games",
@@ -423,6 +426,24 @@ def scripted(w: Any, player: int, who: int) -> int:
     if is_disturbed:
         actions |= 1 << DEFEND
     return actions
+
+
+@called
+def _worth(w: Any, player: int) -> float:
+    u, n = w.units, w.numbers
+    total = float(n[MONEY + player])
+    first = player * n[SLOTS]
+    for i in range(first, first + n[TAIL + player]):
+        if u[i, ALIVE] and u[i, KIND] != RESOURCE:
+            total += KINDS[u[i, KIND], COST] * u[i, HP] / KINDS[u[i, KIND], MAX_HP]
+    return total
+
+
+@called
+def advantage(w: Any, player: int) -> float:
+    """How much more a player has than the other one, from -1 to 1. See ``minirts.advantage``."""
+    own, other = _worth(w, player), _worth(w, 1 - player)
+    return (own - other) / (own + other)
 
 
 @copied

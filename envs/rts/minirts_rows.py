@@ -14,7 +14,6 @@ from entity_env.rows.compiled import (
     random_int,
 )
 
-from ..errors import check_flag, check_whole
 from .fast_layout import (
     ALIVE,
     COMMAND,
@@ -28,6 +27,7 @@ from .fast_layout import (
     TAIL,
     TICK,
     WINNER,
+    FastWorld,
     X,
     Y,
     called,
@@ -42,6 +42,7 @@ from .minirts_fast import (
     LEARNER,
     RESOURCE,
     act_scripted,
+    advantage,
     is_possible,
     is_seen,
     order,
@@ -125,6 +126,7 @@ def _reset(g: Any, game: int) -> None:
         if not w.numbers[OVER]:
             break
     g.win[game], g.ticks[game] = 0, 0
+    g.ahead[game] = advantage(w, 0)
     _note_view(w, g.shown[game], g.counts[game], g.allowed[game], 0, g.fog)
 
 
@@ -135,7 +137,12 @@ def _step(g: Any, game: int, chosen: Any) -> tuple[float, bool]:
     _note_view(w, g.shown[game], g.counts[game], g.allowed[game], 0, g.fog)
     over, winner = w.numbers[OVER] == 1, w.numbers[WINNER]
     g.win[game], g.ticks[game] = winner == 0, w.numbers[TICK]
-    return (1.0 if winner == 0 else -1.0 if winner == 1 else 0.0) if over else 0.0, over
+    ahead = 0.0 if over else advantage(w, 0)
+    reward = g.shaping * (ahead - g.ahead[game])
+    g.ahead[game] = ahead
+    if over:
+        reward += 1.0 if winner == 0 else -1.0 if winner == 1 else g.draw
+    return reward, over
 
 
 def _own_count(g: Any, game: int) -> int:
@@ -210,6 +217,7 @@ class MiniRtsRows(CompiledRows):
                 "begun": Field((), "bool"),
                 "help": Field((), "float64"),
                 "opponent": Field((), "int32", 0, 3),
+                "ahead": Field((), "float64"),
                 "win": Field((), "float64"),
                 "ticks": Field((), "float64"),
             },
@@ -219,6 +227,8 @@ class MiniRtsRows(CompiledRows):
                 "max_tick": own.max_tick,
                 "fog": own.fog,
                 "curriculum": own.curriculum,
+                "draw": float(own.draw),
+                "shaping": float(own.shaping),
                 "who": OPPONENTS.index(own.opponent),
             },
             reset=_reset,
@@ -234,6 +244,24 @@ class MiniRtsRows(CompiledRows):
             metrics={"win": "win", "ticks": "ticks"},
         )
         super().__init__(game, num_envs, seed, threads=threads)
+        self.settings = own
+
+    def world_arrays(self) -> FastWorld:
+        """The arrays of all games, which a search copies. Shape of each: (R, ...)."""
+        return FastWorld(*(self._fields[name] for name in FastWorld._fields))
+
+    def opponent_of(self, row: int) -> int:
+        """Who plays against a row in its running game, by the numbers of ``OPPONENTS``."""
+        return int(self._fields["opponent"][row])
+
+
+@called
+def _is_turn(g: Any, game: int, seat: int) -> bool:
+    return g.numbers[game, TICK] % (g.frame_skip if seat == 0 else g.opponent_skip) == 0
+
+
+def _duel_asks(g: Any, game: int, seat: int) -> bool:
+    return _is_turn(g, game, seat)
 
 
 def _duel_reset(g: Any, game: int) -> None:
@@ -252,8 +280,12 @@ def _duel_step(g: Any, game: int, seat: int, chosen: Any) -> None:
 def _duel_resolve(g: Any, game: int, reward: Any) -> bool:
     w = world_of(g, game)
     for seat in range(2):
-        order(w, seat, 1 << g.chosen[game, seat], not g.fog)
-    _play_on(w, g.random, game, LEARNER, LEARNER, g.frame_skip, g.frame_skip)
+        if _is_turn(g, game, seat):
+            order(w, seat, 1 << g.chosen[game, seat], not g.fog)
+    while True:
+        play_tick(w, KINDS)
+        if w.numbers[OVER] or _is_turn(g, game, 0) or _is_turn(g, game, 1):
+            break
     over, winner = w.numbers[OVER] == 1, w.numbers[WINNER]
     for seat in range(2):
         _note_view(w, g.shown[game, seat], g.counts[game, seat], g.allowed[game, seat], seat, g.fog)
@@ -311,7 +343,8 @@ class MiniRtsDuelRows(CompiledRows):
     Args:
         num_envs: The number of rows R, two for each game.
         seed: Seeds all games.
-        frame_skip: Every how many ticks both act.
+        frame_skip: Every how many ticks the first seat acts.
+        opponent_skip: Every how many ticks the second one does; None: as the first.
         max_tick: When a game ends without a winner.
         fog: Whether players see only what their units see.
         threads: How many threads share the games.
@@ -329,10 +362,13 @@ class MiniRtsDuelRows(CompiledRows):
         frame_skip: int = 50,
         max_tick: int = 30_000,
         fog: bool = True,
+        opponent_skip: int | None = None,
         *,
         threads: int = 1,
     ) -> None:
-        check_whole("max_tick", max_tick, 1, 10_000_000)
+        own = MiniRtsSettings(
+            frame_skip=frame_skip, opponent_skip=opponent_skip, max_tick=max_tick, fog=fog
+        )
         game = CompiledGame(
             obs_space=OBS_SPACE,
             action_space=ACTION_SPACE,
@@ -346,11 +382,13 @@ class MiniRtsDuelRows(CompiledRows):
                 "ticks": Field((), "float64"),
             },
             settings={
-                "frame_skip": check_whole("frame_skip", frame_skip, 1, max_tick),
-                "max_tick": max_tick,
-                "fog": check_flag("fog", fog),
+                "frame_skip": own.skips[0],
+                "opponent_skip": own.skips[1],
+                "max_tick": own.max_tick,
+                "fog": own.fog,
             },
             reset=_duel_reset,
+            asks=_duel_asks,
             step=_duel_step,
             resolve=_duel_resolve,
             entities={

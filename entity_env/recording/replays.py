@@ -1,0 +1,528 @@
+"""Replays: the settings and the seed of games, and a line for each decision that anybody made.
+
+    rows = RecordReplay(make_rows(4, seed=1), "games.replay", env="minirts", settings={}, seed=1)
+    ...                                   # play as usual
+    replay = Replay.read("games.replay")
+    for moment in replay.play(): ...      # the same games again, step by step
+
+A replay is small, for the games themselves compute everything else: a row of a game that takes
+some hundred decisions has some kilobytes. It is JSON lines, and grows by whole steps that are given
+to the operating system at once, so that a kill loses the step in hand at most. A step ends with a
+sum over all that is seen after it, by which playing again finds out whether it is still the same
+game. What a recording holds beside it (observations, log-probabilities) is in
+``entity_env.recording.RecordEpisodes``.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.ragged import ActionBuffer
+from entity_env.batching.vec_obs import VecObs, batch_frames
+from entity_env.environment import Environment, begin_episode, check_seed, seed_environment
+from entity_env.errors import (
+    EntityEnvError,
+    RecordingError,
+    SettingError,
+    UnknownEnvironmentError,
+    shorten,
+)
+from entity_env.kinds.answers import AnswerForm, flat_answers
+from entity_env.kinds.table import answer_forms, typed_actions
+from entity_env.observation import Observation
+from entity_env.registry import (
+    Factory,
+    alone,
+    check_settings,
+    has_seats,
+    is_registered,
+    is_rows,
+    resolve,
+)
+from entity_env.rows.list_env import ListEnv
+from entity_env.rows.vec_env import VecEnv
+from entity_env.seats.seat_rows import SeatRows
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.storage.bounded_json import parse_json
+from entity_env.storage.files import UnfitFileError, read_file
+from entity_env.wrappers.vec_wrapper import VecWrapper
+
+__all__ = ["Command", "Moment", "RecordFrames", "RecordReplay", "Replay", "make_rows"]
+
+_FORMAT, _VERSION = "replay of ragged-rl", 1
+_MOST_BYTES = 1 << 30
+_MOST_VALUES = 1 << 20  # of one line
+
+
+@dataclass(frozen=True)
+class Command:
+    """What one row decided at one step.
+
+    Args:
+        step: Counts the steps of all rows from 0.
+        row: Whose decision it was.
+        actions: For each action what its actors chose, in their order: the index of a label or of
+            an entity for each, or real numbers.
+    """
+
+    step: int
+    row: int
+    actions: Mapping[ActionName, list[Any]]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step of a replay that is played again.
+
+    Args:
+        step: Its number; -1 before the first one.
+        commands: What was decided in it.
+        obs: What all rows see after it.
+    """
+
+    step: int
+    commands: tuple[Command, ...]
+    obs: VecObs
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Games to be played again.
+
+    Args:
+        env: The short name or dotted path of the environment.
+        settings: Its settings.
+        seed: Of its rows, or of the one environment.
+        rows: How many there are; 0: it was played alone, as an ``Environment``.
+        steps: For each step its commands and the sum over what was seen after it.
+        start: The sum over the first observation.
+    """
+
+    env: str
+    settings: Mapping[str, Any]
+    seed: int
+    rows: int
+    start: int
+    steps: tuple[tuple[tuple[Command, ...], int], ...] = field(repr=False)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Replay:
+        """Read a file; a step that was being written when its program was killed is left out.
+
+        Raises:
+            RecordingError: There is no such file, it is no replay, or it is damaged.
+        """
+        where = f"replay {path}"
+        try:
+            data = read_file(path, _MOST_BYTES)
+        except (OSError, UnfitFileError) as error:
+            raise RecordingError(f"{where} cannot be read: {error}") from error
+        lines = data.split(b"\n")[:-1]  # what has no end was being written
+        if not lines:
+            raise RecordingError(f"{where} is empty", expected="a file that RecordReplay wrote")
+        head = _parse(lines[0], where, 1)
+        if head.get("format") != _FORMAT:
+            raise RecordingError(
+                f"{where} is no replay",
+                expected=f'a first line with "format": "{_FORMAT}"',
+                received=shorten(lines[0][:200].decode(errors="replace")),
+            )
+        if head.get("version") != _VERSION:
+            raise RecordingError(
+                f"{where} has another version", expected=_VERSION, received=head.get("version")
+            )
+        kinds = {"env": str, "settings": dict, "seed": int, "rows": int, "start": int}
+        for name, kind in kinds.items():
+            if type(head.get(name)) is not kind:
+                raise _damaged(where, 1, f"a {kind.__name__} called {name}", head.get(name))
+        steps = _steps(lines, where)
+        known = {name: head[name] for name in kinds}
+        if known["seed"] < 0 or known["rows"] < 0:
+            raise _damaged(where, 1, "seed and rows >= 0", head)
+        return cls(**known, steps=tuple(steps))
+
+    def commands(self) -> Iterator[Command]:
+        """All decisions, in their order."""
+        for commands, _ in self.steps:
+            yield from commands
+
+    def play(
+        self, make: Callable[[], VecEnv] | None = None, *, trust: bool = False
+    ) -> Iterator[Moment]:
+        """Play the games again, and compare each step with what was seen then.
+
+        Args:
+            make: Makes the rows; None makes them by what the replay says.
+            trust: The consent to import the environment where its name is a path that nobody has
+                registered.
+
+        Raises:
+            RecordingError: The replay asks for what cannot be done, or the games go another way
+                than when it was recorded.
+            UnknownEnvironmentError: There is no such environment, or no consent to import it.
+        """
+        with make() if make is not None else self.make_rows(trust=trust) as rows:
+            yield from self.play_in(rows)
+
+    def play_in(self, rows: VecEnv) -> Iterator[Moment]:
+        """As ``play``, in rows that have been made for it and stay open."""
+        forms = answer_forms(rows.action_space())
+        obs = rows.reset()
+        if _sum_of(obs) != self.start:
+            raise _differs(-1)
+        yield Moment(-1, (), obs)
+        for number, (commands, wanted) in enumerate(self.steps):
+            chosen = _chosen(commands, obs, forms, number)
+            try:
+                obs = rows.act(chosen)
+            except EntityEnvError as error:
+                raise RecordingError(
+                    f"the replay asks for what cannot be done at step {number}: {error}"
+                ) from error
+            if _sum_of(obs) != wanted:
+                raise _differs(number)
+            yield Moment(number, commands, obs)
+
+    def make_rows(self, *, trust: bool = False) -> VecEnv:
+        """The rows as they were when it was recorded."""
+        if not trust and not is_registered(self.env):
+            raise UnknownEnvironmentError(
+                f"the replay names {self.env!r}, which nobody has registered",
+                expected="consent to import it: trust=True, or --trust",
+            )
+        factory = resolve(self.env)
+        check_settings(factory, self.settings)
+        if self.rows == 0:
+            create, settings = alone(factory), dict(self.settings)
+            return _Alone(create(**settings), self.seed)
+        return make_rows(factory, self.settings, self.rows, self.seed)
+
+
+def make_rows(factory: Factory, settings: Mapping[str, Any], rows: int, seed: int) -> VecEnv:
+    """The rows of an environment by what it is: compiled, a game with seats, or single ones."""
+    make: Any = factory
+    if has_seats(factory) and not is_rows(factory):
+        return SeatRows(lambda: make(**settings), rows, seed=seed)
+    if is_rows(factory):
+        made: VecEnv = make(rows, seed=seed, **settings)
+        return made
+    create: Any = alone(factory)
+    return ListEnv(lambda: create(**settings), rows, seed=seed)
+
+
+class RecordReplay(VecWrapper):
+    """Rows whose games are written down as a replay; they are seeded when they are made.
+
+    Args:
+        rows: The rows, not yet reset.
+        path: The file to write; it must not exist yet.
+        env: The short name or dotted path by which the environment is found again.
+        settings: Its settings, as JSON values.
+        seed: With which the rows have been made.
+
+    Raises:
+        RecordingError: The file exists, or cannot be written.
+        SettingError: Settings that JSON does not hold.
+    """
+
+    def __init__(
+        self,
+        rows: VecEnv,
+        path: str | Path,
+        env: str,
+        settings: Mapping[str, Any] | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(rows)
+        head = _head(env, settings, seed, len(rows))
+        self._writer = _Writer(Path(path), head, rows.action_space())
+        self._shown: VecObs | None = None
+
+    def _reset(self, seed: int | None) -> VecObs:
+        if seed is not None or self._shown is not None:
+            raise RecordingError(
+                "rows whose replay is written are reset once",
+                expected="reset() without a seed, as the rows have been given theirs",
+                received=f"reset({'' if seed is None else seed})",
+            )
+        self._shown = super()._reset(None)
+        self._writer.begin(self._shown)
+        return self._shown
+
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
+        assert self._shown is not None
+        before, self._shown = self._shown, super()._act(chosen)
+        self._writer.step(before, chosen, self._shown)
+        return self._shown
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        raise RecordingError("a replay cannot jump: its rows go back to no saved state")
+
+    def _close(self) -> None:
+        self._writer.close()
+        super()._close()
+
+
+class RecordFrames:
+    """Writes the episodes of one environment that is played by frames, as the player does.
+
+    Args:
+        path: The file to write; it must not exist yet.
+        env: The short name or dotted path of the environment.
+        settings: Its settings, as JSON values.
+        seed: With which the environment has been seeded.
+        action_space: What can be done.
+
+    Raises:
+        RecordingError: The file exists, or cannot be written.
+        SettingError: Settings that JSON does not hold.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        env: str,
+        settings: Mapping[str, Any],
+        seed: int,
+        action_space: Mapping[ActionName, ActionSpace],
+    ) -> None:
+        self._writer = _Writer(Path(path), _head(env, settings, seed, 0), action_space)
+        self._is_begun = False
+
+    def begin(self, obs: VecObs) -> None:
+        """Note what an episode begins with, a batch of one frame."""
+        if not self._is_begun:
+            self._writer.begin(obs)
+            self._is_begun = True
+            return
+        self._writer.end_step(obs)
+
+    def act(
+        self, chosen: Mapping[ActionName, npt.NDArray[Any]], obs: VecObs, *, done: bool
+    ) -> None:
+        """Note what was chosen, as in ``Decision``, and what is seen after it."""
+        self._writer.command(0, {name: own.tolist() for name, own in chosen.items() if len(own)})
+        # An episode that is over is followed by the first frame of the next one in the same step,
+        # as it is in rows; the last one of all has none.
+        if not done:
+            self._writer.end_step(obs)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()
+
+
+class _Writer:
+    """Writes lines, whole steps at a time."""
+
+    def __init__(
+        self, path: Path, head: dict[str, Any], action_space: Mapping[ActionName, ActionSpace]
+    ) -> None:
+        self._head, self._forms = head, answer_forms(action_space)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("xb", buffering=0)
+        except FileExistsError:
+            raise RecordingError(
+                f"there is a file {path} already", hint="name another one, or remove it"
+            ) from None
+        except OSError as error:
+            raise RecordingError(f"the replay {path} cannot be written: {error}") from error
+        self._step = 0
+        self._lines: list[str] = []
+
+    def begin(self, obs: VecObs) -> None:
+        """Write the first line."""
+        self._lines.append(_line({**self._head, "start": _sum_of(obs)}))
+        self._flush()
+
+    def command(self, row: int, actions: Mapping[ActionName, list[Any]]) -> None:
+        """Keep what a row has decided until its step is over."""
+        self._lines.append(_line({"step": self._step, "row": row, "actions": actions}))
+
+    def end_step(self, obs: VecObs) -> None:
+        """Write the commands of a step, and the sum over what is seen after it."""
+        self._lines.append(_line({"step": self._step, "seen": _sum_of(obs)}))
+        self._flush()
+        self._step += 1
+
+    def step(self, before: VecObs, chosen: Mapping[ActionName, ActionBuffer], obs: VecObs) -> None:
+        """Write a step of rows."""
+        actors = {name: before.action_masks[name].actors.size1() for name in self._forms}
+        ends = {name: np.cumsum(own).tolist() for name, own in actors.items()}
+        values = {name: flat_answers(chosen[name], form) for name, form in self._forms.items()}
+        for i, row in enumerate(before.rows.tolist()):
+            own = {
+                name: values[name][ends[name][i] - int(actors[name][i]) : ends[name][i]].tolist()
+                for name in self._forms
+            }
+            self.command(row, {name: given for name, given in own.items() if given})
+        self.end_step(obs)
+
+    def close(self) -> None:
+        """Write what is left: the commands of a step whose end nobody saw are no step."""
+        self._file.close()
+
+    def _flush(self) -> None:
+        # One call for a whole step: the file has no buffer of its own that a kill could lose.
+        self._file.write("".join(self._lines).encode())
+        self._lines.clear()
+
+
+class _Alone(VecEnv):
+    """One environment, seeded as such, as a row: what ``RecordFrames`` wrote."""
+
+    def __init__(self, env: Environment, seed: int) -> None:
+        self._env = env
+        seed_environment(env, seed)
+        self._reader = FrameReader(env.obs_space(), env.action_space())
+
+    def obs_space(self) -> ObsSpace:
+        return self._reader.obs_space
+
+    def action_space(self) -> dict[ActionName, ActionSpace]:
+        return dict(self._reader.action_space)
+
+    def __len__(self) -> int:
+        return 1
+
+    def _reset(self, seed: int | None) -> VecObs:
+        return self._see(begin_episode(self._env.reset))
+
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
+        forms = answer_forms(self._reader.action_space)
+        flat = {name: flat_answers(chosen[name], form) for name, form in forms.items()}
+        observation = self._env.act(typed_actions(self._frame, flat, self._reader.action_space))
+        if self._reader.read(observation).done:
+            observation = begin_episode(self._env.reset)
+        return self._see(observation)
+
+    def _see(self, observation: Observation) -> VecObs:
+        self._frame = self._reader.read(observation)
+        return batch_frames([self._frame], self._reader.obs_space, self._reader.action_space)
+
+    def _get_state(self) -> list[Any]:
+        return [self._env.get_state()]
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        return self._see(self._env.set_state(state[0]))
+
+    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
+        return [self._env.render(**kwargs)]
+
+    def _close(self) -> None:
+        self._env.close()
+
+
+def _head(env: str, settings: Mapping[str, Any] | None, seed: int, rows: int) -> dict[str, Any]:
+    own = {} if settings is None else dict(settings)
+    try:
+        json.dumps(own, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise SettingError(
+            f"a replay holds settings as JSON: {error}", received=shorten(own)
+        ) from error
+    facts = {"env": str(env), "settings": own, "seed": check_seed(seed), "rows": rows}
+    return {"format": _FORMAT, "version": _VERSION, **facts}
+
+
+def _line(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, separators=(",", ":")) + "\n"
+
+
+def _sum_of(obs: VecObs) -> int:
+    """A sum (CRC-32) over who is asked, what is seen, and what everybody got."""
+    total = 0
+    parts: list[Any] = [obs.rows, obs.reward, obs.done]
+    for name in sorted(obs.features):
+        own = obs.features[name]
+        parts += [own.size1(), own.as_array()]
+    if obs.global_features is not None:
+        parts.append(obs.global_features)
+    for part in parts:
+        total = zlib.crc32(np.ascontiguousarray(part).tobytes(), total)
+    return total
+
+
+def _steps(lines: list[bytes], where: str) -> list[tuple[tuple[Command, ...], int]]:
+    steps: list[tuple[tuple[Command, ...], int]] = []
+    commands: list[Command] = []
+    for number, line in enumerate(lines[1:], 2):
+        own = _parse(line, where, number)
+        if own.get("step") != len(steps) or type(own.get("step")) is not int:
+            raise _damaged(where, number, f"step {len(steps)}", own.get("step"))
+        if set(own) == {"step", "seen"} and type(own["seen"]) is int:
+            steps.append((tuple(commands), own["seen"]))
+            commands = []
+            continue
+        row, actions = own.get("row"), own.get("actions")
+        is_command = type(row) is int and isinstance(actions, dict)
+        if not is_command or not all(isinstance(a, list) for a in actions.values()):  # type: ignore[union-attr]
+            raise _damaged(where, number, '"row" with "actions", or "seen"', own)
+        commands.append(Command(len(steps), row, actions))  # type: ignore[arg-type]
+    return steps
+
+
+def _parse(line: bytes, where: str, number: int) -> dict[str, Any]:
+    try:
+        own = parse_json(line, _MOST_VALUES)
+    except ValueError as error:
+        raise RecordingError(f"{where} is damaged at line {number}: {error}") from error
+    if not isinstance(own, dict):
+        raise _damaged(where, number, "a JSON object", own)
+    return own
+
+
+def _damaged(where: str, line: int, expected: object, received: object) -> RecordingError:
+    return RecordingError(
+        f"{where} is damaged at line {line}", expected=expected, received=shorten(received)
+    )
+
+
+def _differs(step: int) -> RecordingError:
+    when = "at the beginning" if step < 0 else f"from step {step} on"
+    return RecordingError(
+        f"the replay does not play the same game again: it differs {when}",
+        hint="it was damaged, or the rules or the settings of the environment have changed since",
+    )
+
+
+def _chosen(
+    commands: tuple[Command, ...], obs: VecObs, forms: Mapping[ActionName, AnswerForm], step: int
+) -> dict[ActionName, ActionBuffer]:
+    """The actions of a step as rows take them."""
+    rows = obs.rows.tolist()
+    if [command.row for command in commands] != rows:
+        raise RecordingError(
+            f"the replay lets other rows act at step {step} than those that are asked",
+            expected=shorten(rows),
+            received=shorten([command.row for command in commands]),
+        )
+    chosen = {}
+    for name, form in forms.items():
+        lengths = obs.action_masks[name].actors.size1()
+        parts = [command.actions.get(name, []) for command in commands]
+        try:
+            values = np.array([v for own in parts for v in own], np.float64)
+            fits = form.is_real or bool((values == np.floor(values)).all())
+            fits = fits and values.size == int(lengths.sum()) * form.width
+            fits = fits and [len(own) for own in parts] == lengths.tolist()
+        except (TypeError, ValueError, OverflowError):
+            fits = False
+        if not fits or any(set(command.actions) - set(forms) for command in commands):
+            raise RecordingError(
+                f"the replay holds answers that do not fit at step {step}: action {name!r}",
+                expected=f"one for each of {shorten(lengths.tolist())} actors",
+                received=shorten(parts),
+            )
+        chosen[name] = form.buffer(values, lengths)
+    return chosen

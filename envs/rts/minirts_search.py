@@ -1,0 +1,319 @@
+"""Monte-Carlo tree search for Mini-RTS, compiled: the games of ``MiniRtsRows`` are looked ahead in.
+
+    rows = MiniRtsRows(16, opponent="simple")
+    search, obs = MiniRtsSearch(rows, visits=100, trees=8, threads=2), rows.reset()
+    obs = rows.act(search(obs))
+
+One visit copies the game, walks down a tree whose edges are strategic actions, each lasting until
+the player is asked again, and plays on from the new leaf. The other player is modelled by a
+built-in one. All of it sees the whole game, which a learner in the fog does not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import namedtuple
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
+from entity_env.batching.vec_obs import VecObs
+from entity_env.errors import nearest, shorten
+from entity_env.rows.compiled import random_int
+from entity_env.rows.jit import kernel
+from entity_env.rows.random_numbers import seeded_streams
+
+from ..errors import EnvConfigError, check_whole
+from .fast_layout import (
+    OVER,
+    TICK,
+    WINNER,
+    FastWorld,
+    called,
+    world_of,
+)
+from .minirts import ACTIONS
+from .minirts_env import OPPONENTS
+from .minirts_fast import KINDS, act_scripted, advantage, is_possible, order, play_tick
+from .minirts_rows import MiniRtsRows
+
+__all__ = ["MiniRtsSearch"]
+
+_ACTIONS = len(ACTIONS)
+_PLAYERS = ("random", "simple", "hit_n_run")
+
+
+@called
+def _value(w: Any, player: int) -> float:
+    """1 for a win and 0 for a defeat or a draw; of a game that goes on the share of material."""
+    if w.numbers[OVER]:
+        return 1.0 if w.numbers[WINNER] == player else 0.0
+    return 0.5 + 0.5 * advantage(w, player)
+
+
+@called
+def _until_asked(
+    w: Any, player: int, other: int, skip: int, other_skip: int, random: Any, tree: int
+) -> None:
+    """Let the tick pass in which the player has just acted, and those before its next turn."""
+    while True:
+        if w.numbers[TICK] % other_skip == 0:
+            act_scripted(w, 1 - player, other, random, tree)
+        play_tick(w, KINDS)
+        if w.numbers[OVER] or w.numbers[TICK] % skip == 0:
+            return
+
+
+@called
+def _choices(w: Any, player: int, sees_all: bool) -> int:
+    """The sum of 2^action of those that would tell any unit anything."""
+    found = 0
+    for action in range(_ACTIONS):
+        if is_possible(w, player, action, sees_all):
+            found |= 1 << action
+    return found
+
+
+@called
+def _pick(t: Any, tree: int, node: int, exploration: float, random: Any) -> int:
+    """UCB1: an action that has not been tried, drawn evenly, else what looks best."""
+    untried, count = 0, 0.0
+    for action in range(_ACTIONS):
+        if (t.choices[tree, node] >> action) & 1:
+            count += t.visits[tree, node, action]
+            untried += t.visits[tree, node, action] == 0
+    if untried:
+        nth = random_int(random, tree, 1, untried)
+        for action in range(_ACTIONS):
+            if (t.choices[tree, node] >> action) & 1 and t.visits[tree, node, action] == 0:
+                nth -= 1
+                if nth == 0:
+                    return action
+    best, most = 0, -1.0
+    for action in range(_ACTIONS):
+        if (t.choices[tree, node] >> action) & 1:
+            visits = t.visits[tree, node, action]
+            bound = t.total[tree, node, action] / visits
+            bound += exploration * math.sqrt(math.log(count) / visits)
+            if bound > most:
+                best, most = action, bound
+    return best
+
+
+@called
+def _visit(
+    w: Any, t: Any, tree: int, player: int, how: Any, exploration: float, random: Any
+) -> None:
+    """Walk down one tree from the state in ``w``, add a leaf, and note how its game ends."""
+    sees_all, other, own = how[0] == 1, how[1], how[2]
+    skip, other_skip, horizon = how[3], how[4], how[5]
+    node, depth, value = 0, 0, 0.0
+    while True:
+        action = _pick(t, tree, node, exploration, random)
+        t.path[tree, depth, 0], t.path[tree, depth, 1] = node, action
+        depth += 1
+        order(w, player, 1 << action, sees_all)
+        _until_asked(w, player, other, skip, other_skip, random, tree)
+        if w.numbers[OVER]:
+            break
+        after = t.after[tree, node, action]
+        if after == 0:
+            after = t.nodes[tree]
+            t.nodes[tree] += 1
+            t.after[tree, node, action] = after
+            t.choices[tree, after] = _choices(w, player, sees_all)
+            last = w.numbers[TICK] + horizon
+            while not w.numbers[OVER] and w.numbers[TICK] < last:
+                act_scripted(w, player, own, random, tree)
+                _until_asked(w, player, other, skip, other_skip, random, tree)
+            break
+        node = after
+    value = _value(w, player)
+    for k in range(depth):
+        t.visits[tree, t.path[tree, k, 0], t.path[tree, k, 1]] += 1.0
+        t.total[tree, t.path[tree, k, 0], t.path[tree, k, 1]] += value
+
+
+@called
+def _copy(given: Any, own: Any) -> None:
+    # Element by element: an assignment of arrays would make one in between, in case they overlap.
+    for i in range(len(given)):
+        own[i] = given[i]
+
+
+@called
+def _copy_table(given: Any, own: Any) -> None:
+    for i in range(given.shape[0]):
+        for j in range(given.shape[1]):
+            own[i, j] = given[i, j]
+
+
+def _grow(
+    numbers: Any,
+    units: Any,
+    places: Any,
+    lists: Any,
+    flights: Any,
+    s: Any,
+    t: Any,
+    random: Any,
+    first: int,
+    last: int,
+    player: int,
+    visits: int,
+    exploration: float,
+    how: Any,
+) -> None:
+    """Grow trees of one game, all from the state in the first five arrays."""
+    for tree in range(first, last):
+        w = world_of(s, tree)
+        t.nodes[tree] = 1
+        for node in range(visits + 1):
+            for action in range(_ACTIONS):
+                t.after[tree, node, action] = 0
+                t.visits[tree, node, action] = t.total[tree, node, action] = 0.0
+        for visit in range(visits):
+            _copy(numbers, w.numbers)
+            _copy_table(units, w.units)
+            _copy_table(places, w.places)
+            _copy_table(lists, w.lists)
+            _copy_table(flights, w.flights)
+            if visit == 0:
+                t.choices[tree, 0] = _choices(w, player, how[0] == 1)
+            _visit(w, t, tree, player, how, exploration, random)
+
+
+_grow_trees: Any = kernel(_grow)
+_Trees = namedtuple("_Trees", ("nodes", "choices", "after", "visits", "total", "path"))
+
+
+class MiniRtsSearch:
+    """Plays the rows of a ``MiniRtsRows`` by Monte-Carlo tree search.
+
+    Args:
+        rows: The rows that it plays, which it looks into.
+        visits: How often each tree is walked through for a decision.
+        trees: So many trees are grown for each decision, and their counts are added up (root
+            parallelization); the action with the most visits is taken.
+        threads: How many threads share the trees.
+        opponent: Who is thought to play the other side: ``random``, ``simple``, ``hit_n_run``;
+            None: whoever does.
+        playout: Who plays this side from a leaf on: one of the same.
+        horizon: After so many ticks of a playout its value is the share of material; None: games
+            are played to their end.
+        exploration: The constant of UCB1.
+        seed: Of what is drawn.
+
+    Attributes:
+        seconds: Spent in all decisions so far.
+        decisions: How many there have been.
+
+    Raises:
+        EnvConfigError: Numbers or players that there are not.
+
+    Source:
+        Chaslot, Winands and van den Herik, "Parallel Monte-Carlo tree search", 2008, for several
+        trees; Auer, Cesa-Bianchi and Fischer, "Finite-time analysis of the multiarmed bandit
+        problem", 2002, for UCB1.
+    """
+
+    def __init__(
+        self,
+        rows: MiniRtsRows,
+        visits: int = 100,
+        trees: int = 8,
+        threads: int = 1,
+        opponent: str | None = None,
+        playout: str = "random",
+        horizon: int | None = None,
+        exploration: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(rows, MiniRtsRows):
+            raise EnvConfigError(
+                "the search looks into compiled rows of Mini-RTS",
+                expected="a MiniRtsRows",
+                received=shorten(rows),
+            )
+        self._rows = rows
+        self._visits = check_whole("visits", visits, 1, 100_000)
+        self._trees = check_whole("trees", trees, 1, 10_000)
+        threads = min(check_whole("threads", threads, 1, 1024), trees)
+        self._opponent = None if opponent is None else _player("opponent", opponent)
+        self._playout = _player("playout", playout)
+        self._horizon = 2**30 if horizon is None else check_whole("horizon", horizon, 0, 2**30)
+        self._exploration = float(exploration)
+        if not (math.isfinite(self._exploration) and self._exploration >= 0):
+            raise EnvConfigError(
+                "invalid exploration", expected="a number >= 0", received=shorten(exploration)
+            )
+        fields = rows.world_arrays()
+        made = (np.zeros((trees, *own.shape[1:]), own.dtype) for own in fields)
+        self._scratch = FastWorld(*made)
+        nodes = visits + 1
+        self._grown = _Trees(
+            nodes=np.zeros(trees, np.int64),
+            choices=np.zeros((trees, nodes), np.int64),
+            after=np.zeros((trees, nodes, _ACTIONS), np.int64),
+            visits=np.zeros((trees, nodes, _ACTIONS)),
+            total=np.zeros((trees, nodes, _ACTIONS)),
+            path=np.zeros((trees, nodes + 1, 2), np.int64),
+        )
+        self._random = seeded_streams(seed, trees)
+        self._parts = list(pairwise(trees * i // threads for i in range(threads + 1)))
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self.seconds, self.decisions = 0.0, 0
+
+    def counts(self, game: int) -> npt.NDArray[np.float64]:
+        """How often each strategic action of a game's learner was looked into. Shape: (9,)."""
+        settings = self._rows.settings
+        fields = self._rows.world_arrays()
+        opponent = self._rows.opponent_of(game) if self._opponent is None else self._opponent
+        how = np.array(
+            (
+                not settings.fog,
+                opponent,
+                self._playout,
+                *settings.skips,
+                self._horizon,
+            ),
+            np.int64,
+        )
+        state = [own[game] for own in fields]
+
+        def grow(part: tuple[int, int]) -> None:
+            own = self._scratch, self._grown, self._random, *part, 0
+            _grow_trees(*state, *own, self._visits, self._exploration, how)
+
+        started = time.perf_counter()
+        if self._pool is None:
+            grow(self._parts[0])
+        else:
+            list(self._pool.map(grow, self._parts))
+        self.seconds += time.perf_counter() - started
+        self.decisions += 1
+        total: npt.NDArray[np.float64] = self._grown.visits[:, 0].sum(axis=0)
+        return total
+
+    def __call__(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
+        """The action of each row that is asked: a policy over the rows."""
+        chosen = [int(np.argmax(self.counts(row))) for row in obs.rows.tolist()]
+        flat = np.array(chosen, np.int64).reshape(-1, 1)
+        return {"Order": RaggedBufferI64.from_flattened(flat, np.ones(len(flat), np.int64))}
+
+
+def _player(what: str, name: Any) -> int:
+    if name not in _PLAYERS:
+        raise EnvConfigError(
+            f"{what}: there is no such built-in player",
+            expected=f"one of {', '.join(_PLAYERS)}",
+            received=shorten(name),
+            hint=nearest(name, _PLAYERS),
+        )
+    return OPPONENTS.index(name)

@@ -1,0 +1,1 @@
+"""What people see of the real-time strategy games: pictures, and maps in characters."""
