@@ -25,6 +25,8 @@ ALLOWED_IN = {
     "entity_env/drawing/": {"PIL"},
     "entity_env/rows/": {"numba"},
     "entity_env/interop/": {"gymnasium", "pettingzoo", "stable_baselines3"},
+    # Games and networks keep their compiled kernels by the same rules.
+    "ragged_net/compiled/kernels/jit.py": {"entity_env.storage.kernel_cache"},
 }
 # Packages that only one file may import, and nothing else in any package.
 ONLY_IN = {

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit as _njit
 
-from entity_env.rows.garbage import uncollected
+from entity_env.storage.kernel_cache import folder_digest, keep_compiled
 
 __all__ = ["compiled", "kernel", "with_arrays"]
 
@@ -56,68 +53,12 @@ def kernel(function: Callable[..., Any], text: str = "") -> Any:
         made: Any = njit(cache=True, nogil=True, _nrt=False)(function)
         if made is function:
             return _wrapping(function)
-        file, folder = made._cache._cache_file, Path(function.__code__.co_filename).parent
-        file._source_stamp = (*file._source_stamp, _sources(folder), _sources(_HERE), text)
-        _seal(file)
-        made._cache.save_overload = _kept_where_it_can(made._cache.save_overload)
-        # The collector would look at all that Numba makes, again and again, and find nothing.
-        made.compile = uncollected(made.compile)
+        folder = Path(function.__code__.co_filename).parent
+        keep_compiled(made, folder_digest(folder), folder_digest(_HERE), text)
     except (AttributeError, RuntimeError, OSError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True, _nrt=False)(function)
     return made
-
-
-@functools.cache
-def _sources(folder: Path) -> str:
-    """A digest of the Python files in a folder."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _seal(file: Any) -> None:
-    """Let what Numba keeps have a digest: whatever is damaged was never kept, and is written anew.
-
-    Machine code with a wrong byte would crash, and a file that a full disk left empty would be an
-    error in each process.
-    """
-
-    def sealed(save: Callable[..., None]) -> Callable[..., None]:
-        def saved(*arguments: Any) -> None:
-            content = file._dump(arguments[-1])
-            save(*arguments[:-1], (_digest(content), content))
-
-        return saved
-
-    def opened(load: Callable[..., Any], nothing: Callable[[], Any]) -> Callable[..., Any]:
-        def loaded(*arguments: Any) -> Any:
-            with contextlib.suppress(Exception):  # of pickle's and the disk's there is any kind
-                digest, content = load(*arguments)
-                if digest == _digest(content):
-                    return pickle.loads(content)
-            return nothing()
-
-        return loaded
-
-    file._save_index, file._load_index = sealed(file._save_index), opened(file._load_index, dict)
-    file._save_data, file._load_data = sealed(file._save_data), opened(file._load_data, type(None))
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
-
-
-def _kept_where_it_can(save: Callable[..., None]) -> Callable[..., None]:
-    """On a full disk the result is compiled anew in each process."""
-
-    @functools.wraps(save)
-    def saved(*args: Any) -> None:
-        with contextlib.suppress(OSError):
-            save(*args)
-
-    return saved
 
 
 def _wrapping(function: Callable[..., Any]) -> Any:

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import gc
-import hashlib
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from numba import njit
 
+from entity_env.storage.kernel_cache import folder_digest, keep_compiled
+
 __all__ = ["is_cached", "is_kept", "kernel"]
-
-
-def _sources() -> str:
-    """A digest of all kernels."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-_SOURCES = _sources()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -35,73 +21,10 @@ def kernel(function: Callable[..., Any]) -> Any:
     """
     try:
         compiled = njit(cache=True, nogil=True, no_cfunc_wrapper=True)(function)
-        file = compiled._cache._cache_file
-        file._source_stamp = (*file._source_stamp, _SOURCES)
-        _seal(file)
-        compiled._cache.save_overload = _kept_where_it_can(compiled._cache.save_overload)
-        compiled.compile = _uncollected(compiled.compile)
+        keep_compiled(compiled, folder_digest(Path(__file__).parent))
     except (AttributeError, RuntimeError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True)(function)
-    return compiled
-
-
-def _seal(file: Any) -> None:
-    """Let what Numba keeps have a digest: whatever is damaged was never kept, and is written anew.
-
-    Machine code with a wrong byte would crash, and a file that a full disk left empty would be an
-    error in each process.
-    """
-
-    def sealed(save: Callable[..., None]) -> Callable[..., None]:
-        def saved(*arguments: Any) -> None:
-            content = file._dump(arguments[-1])
-            save(*arguments[:-1], (_digest(content), content))
-
-        return saved
-
-    def opened(load: Callable[..., Any], nothing: Callable[[], Any]) -> Callable[..., Any]:
-        def loaded(*arguments: Any) -> Any:
-            with contextlib.suppress(Exception):  # of pickle's and the disk's there is any kind
-                digest, content = load(*arguments)
-                if digest == _digest(content):
-                    return pickle.loads(content)
-            return nothing()
-
-        return loaded
-
-    file._save_index, file._load_index = sealed(file._save_index), opened(file._load_index, dict)
-    file._save_data, file._load_data = sealed(file._save_data), opened(file._load_data, type(None))
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
-
-
-def _kept_where_it_can(save: Callable[..., None]) -> Callable[..., None]:
-    """On a full disk the result is compiled anew in each process."""
-
-    @functools.wraps(save)
-    def saved(*args: Any) -> None:
-        with contextlib.suppress(OSError):
-            save(*args)
-
-    return saved
-
-
-def _uncollected(compile_kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Without the garbage collector, which would look at all that Numba makes, and find nothing."""
-
-    @functools.wraps(compile_kernel)
-    def compiled(*args: Any) -> Any:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            return compile_kernel(*args)
-        finally:
-            if collects:
-                gc.enable()
-
     return compiled
 
 
