@@ -77,7 +77,7 @@ class SelfPlayConfig:
 
     def __post_init__(self) -> None:
         """Check the values against each other."""
-        if self.mode in ("mirror", "population") and self.opponents:
+        if self.plays_itself and self.opponents:
             raise ConfigError(
                 f"selfplay.opponents is set, and selfplay.mode={self.mode} has no opponents",
                 expected="selfplay=pool, selfplay=stages or selfplay=fixed",
@@ -95,6 +95,11 @@ class SelfPlayConfig:
     def policies(self) -> int:
         """How many networks learn."""
         return self.size if self.mode == "population" else 1
+
+    @property
+    def plays_itself(self) -> bool:
+        """Whether what learns plays all seats of all games."""
+        return self.mode in ("mirror", "population")
 
     @property
     def shapes_rewards(self) -> bool:
