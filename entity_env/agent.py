@@ -163,15 +163,14 @@ class RandomAgent(SpacedAgent):
     def seed(self, seed: int) -> None:
         """Draw anew."""
         self._rng = np.random.default_rng(seed)
-        self._policy = random_policy(self._rng)
 
     def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
         """Evenly among all that is allowed."""
-        return self._policy(obs)
+        return random_policy(self._rng)(obs)
 
     def decide(self, obs: VecObs) -> Decision:
         """Evenly among all that is allowed; says no probabilities."""
-        answers = self._policy(obs)
+        answers = random_policy(self._rng)(obs)
         return Decision(
             {name: flat_answers(answers[name], form) for name, form in self._forms.items()}
         )

@@ -404,6 +404,7 @@ _AT_LEAST: dict[str, float] = {
     "checkpoint.keep": 1,
     "selfplay.every": 1,
     "selfplay.keep": 1,
+    "selfplay.rating_games": 2,
     "selfplay.at_once": 1,
     "selfplay.size": 2,
     "selfplay.quality_step": 0,

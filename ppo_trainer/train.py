@@ -29,6 +29,7 @@ from ppo_trainer.machine.malloc import keep_freed_memory
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.evaluation import Evaluation, load_scripted
 from ppo_trainer.players.population_rows import PopulationRows
+from ppo_trainer.players.ratings import open_ratings
 from ppo_trainer.reporting.logger import RunLogger, check_wandb
 from ppo_trainer.reporting.policies import of_policies
 from ppo_trainer.reporting.progress import RunProgress
@@ -108,6 +109,7 @@ def train(
         open_session(config, game, vec_env, device) as (session, obs),
         session.explained_errors(),
         RunLogger(session.run, config, session.state.update, session.recent) as log,
+        open_ratings(session) as ratings,
         RunProgress(
             session.state.steps, session.final_steps(), log.recent, config.shown_metrics
         ) as progress,
@@ -127,7 +129,7 @@ def train(
             evaluates = config.eval.every and state.update % config.eval.every == 0
             if evaluates:
                 metrics |= interrupt.attempt(evaluate_now, session) or {}
-            metrics |= clock.take()
+            metrics |= ratings.after_update() | clock.take()
             log.write(state.update, state.steps, metrics)
             progress.show(state.steps, metrics)
             session.note(metrics)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -80,7 +81,7 @@ class MaskedEnvironment(Environment):
         for own in each:
             if callable(attach := getattr(own, "attach", None)):
                 # An agent that looks ahead in the game itself must know who has left it.
-                attach(self._game, lambda: self._table.inside)
+                attach(self._game, functools.partial(_inside, self._table))
         self._shuffle = shuffle_seats
         self._learner = self._number_of(seat)
         self._players: dict[int, _Opponent] = {}
@@ -236,24 +237,26 @@ def who_is_who(env: Environment) -> str:
     return ", ".join(f"{seat}: {player}" for seat, player in env.players.items())
 
 
+def _inside(table: Table) -> Collection[int]:
+    """Who is in the game; no lambda, for a copy of the environment asks its own table."""
+    return table.inside
+
+
 class _Opponent:
     """Plays other seats, from checked frames.
 
+    It holds no function that knows the agent: a copy of the environment plays with its own agents.
+
     Args:
-        act: From what a seat that is asked sees, as it is and checked, to its actions.
-        agent: What is behind it, if anything is.
+        agent: What is behind it.
         name: What it is called.
+        spaces: What it sees and can do.
     """
 
     def __init__(
-        self,
-        act: Callable[[Observation, Frame], Mapping[ActionName, Action]],
-        agent: Any = None,
-        name: str = "",
+        self, agent: Any, name: str, spaces: tuple[ObsSpace, Mapping[ActionName, ActionSpace]]
     ) -> None:
-        self.act = act
-        self._agent = agent
-        self.name = name
+        self._agent, self.name, self._spaces = agent, name, spaces
 
     @classmethod
     def of(cls, given: Opponent, reader: FrameReader, trust: bool) -> _Opponent:
@@ -263,22 +266,24 @@ class _Opponent:
         spaces = reader.obs_space, reader.action_space
         if isinstance(given, str):
             agent = RandomAgent(*spaces, 0) if given == "random" else load_agent(given, 0, trust)
+        can_play = hasattr(agent, "decide") or callable(getattr(agent, "act", None))
+        if not can_play and not callable(agent):
+            raise SettingError(
+                "an opponent cannot play",
+                expected="'random', a run folder, an agent, or a function of an observation",
+                received=shorten(given),
+            )
+        return cls(agent, name, spaces)
+
+    def act(self, observation: Observation, frame: Frame) -> Mapping[ActionName, Action]:
+        """From what a seat that is asked sees, as it is and checked, to its actions."""
+        agent = self._agent
         if hasattr(agent, "decide"):
-
-            def act(_: Observation, frame: Frame) -> Mapping[ActionName, Action]:
-                chosen = agent.decide(batch_frames([frame], *spaces)).chosen
-                return typed_actions(frame, chosen, spaces[1])
-
-            return cls(act, agent, name)
-        if callable(getattr(agent, "act", None)):
-            return cls(lambda observation, _: agent.act(observation), agent, name)
-        if callable(agent):
-            return cls(lambda observation, _: agent(observation), agent, name)
-        raise SettingError(
-            "an opponent cannot play",
-            expected="'random', a run folder, an agent, or a function of an observation",
-            received=shorten(given),
-        )
+            chosen = agent.decide(batch_frames([frame], *self._spaces)).chosen
+            return typed_actions(frame, chosen, self._spaces[1])
+        act = agent.act if callable(getattr(agent, "act", None)) else agent
+        taken: Mapping[ActionName, Action] = act(observation)
+        return taken
 
     def seed(self, seed: int) -> None:
         """Restart what it draws, where it can."""

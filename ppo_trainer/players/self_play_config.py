@@ -32,7 +32,7 @@ class SelfPlayConfig:
         past: Of ``pool``, the part of the games that are not against the current policy.
         choose: Of ``pool``, how an opponent is drawn: ``uniform``, ``recent`` (each earlier version
             half as often as the next later one), or ``quality``: more often the harder they are.
-        every: Of ``pool``, the updates between two versions that are kept.
+        every: The updates between two versions that a ``pool`` keeps, or ``ratings`` rate.
         keep: Of ``pool``, how many versions are kept, at most; the oldest one leaves first.
         at_once: Of ``pool``, how many opponents begin games in one update, each drawn as ``choose``
             says. Each network that plays costs a pass of its own in every step, however few its
@@ -45,6 +45,9 @@ class SelfPlayConfig:
         size: Of ``population``, the number of policies.
         shared_embeddings: Of ``population``, whether all policies read entities by one embedding,
             which all of them train; else nothing is shared.
+        ratings: Whether a process of its own, at the lowest priority, rates a version every
+            ``every`` updates against random play, the scripted player and the versions before.
+        rating_games: Games of a version against each of them.
         team_spirit: The part of a seat's reward that is the mean of its team's, at the beginning.
         team_spirit_end: The same at the end, towards which it changes evenly; null keeps it.
         zero_sum: Whether the mean reward of the enemies is taken from each reward.
@@ -58,13 +61,15 @@ class SelfPlayConfig:
     choose: Literal["uniform", "recent", "quality"] = "uniform"
     every: int = 20
     keep: int = 8
-    at_once: int = 2
+    at_once: int = 1
     quality_step: float = 0.01
     until_win: float = 0.8
     until_steps: int = 0
     until_episodes: int = 0
     size: int = 2
     shared_embeddings: bool = False
+    ratings: bool = False
+    rating_games: int = 20
     team_spirit: float = 0.0
     team_spirit_end: float | None = None
     zero_sum: bool = False
@@ -72,7 +77,7 @@ class SelfPlayConfig:
 
     def __post_init__(self) -> None:
         """Check the values against each other."""
-        if self.mode in ("mirror", "population") and self.opponents:
+        if self.plays_itself and self.opponents:
             raise ConfigError(
                 f"selfplay.opponents is set, and selfplay.mode={self.mode} has no opponents",
                 expected="selfplay=pool, selfplay=stages or selfplay=fixed",
@@ -90,6 +95,11 @@ class SelfPlayConfig:
     def policies(self) -> int:
         """How many networks learn."""
         return self.size if self.mode == "population" else 1
+
+    @property
+    def plays_itself(self) -> bool:
+        """Whether what learns plays all seats of all games."""
+        return self.mode in ("mirror", "population")
 
     @property
     def shapes_rewards(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from entity_env.storage.files import write_file
 from ppo_trainer.reporting.logger import read_metrics
+from ppo_trainer.reporting.ratings_file import RatedPlayer, read_ratings
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes, is_per_episode
 from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics
 from ppo_trainer.runs.folder import RunFolder, writing
@@ -72,12 +73,14 @@ def draw_curve(run: RunFolder) -> Path | None:
     config = run.read_config()
     records = read_metrics(run)
     known = panels(records, config.rollout.num_envs, config.shown_metrics)
-    if not known:
+    rated = read_ratings(run)
+    if not known and not rated:
         return None
     shown = [panel for panel in known if not panel.is_constant]
     rest = [f"{p.label} {p.points[0][1]:.4g}" for p in known if p.is_constant]
-    columns = 2 if len(shown) == 4 else min(3, max(1, len(shown)))
-    rows = -(-len(shown) // columns)
+    count = len(shown) + bool(rated)
+    columns = 2 if count == 4 else min(3, max(1, count))
+    rows = -(-count // columns)
     figure = Figure(figsize=(4.2 * columns, 2.9 * rows + 0.7), layout="constrained", dpi=110)
     FigureCanvasAgg(figure)
     note = f"\nalways the same: {', '.join(rest)}" if rest else ""
@@ -88,6 +91,8 @@ def draw_curve(run: RunFolder) -> Path | None:
         _draw(axes, panel, index // columns == rows - 1)
         for steps in stages:
             axes.axvline(steps, linestyle="--", linewidth=0.8, color="#666666")
+    if rated:
+        _draw_ratings(figure.add_subplot(rows, columns, count), rated)
     picture = BytesIO()
     figure.savefig(picture, format="png")
     with writing(run.curve_file):
@@ -151,6 +156,35 @@ def _draw(axes: Any, panel: Panel, is_lowest: bool) -> None:
         axes.set_xlabel("steps", fontsize=9)
     if panel.name == "win":
         axes.set_ylim(-0.03, 1.03)
+
+
+def _draw_ratings(axes: Any, rated: Sequence[RatedPlayer]) -> None:
+    """Versions by their steps, with 95% of what is possible; reference players as lines."""
+    versions = sorted(
+        (own.steps, own.rating, own.deviation) for own in rated if own.steps is not None
+    )
+    if versions:
+        steps, ratings, deviations = zip(*versions, strict=True)
+        bars = [1.96 * own for own in deviations]
+        axes.errorbar(steps, ratings, yerr=bars, fmt="o-", markersize=3, capsize=2, color="#1f5fa8")
+    for own in rated:
+        if own.steps is None:
+            axes.axhline(own.rating, linestyle=":", linewidth=1.0, color="#d55e00")
+            axes.annotate(
+                own.player,
+                (1.0, own.rating),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="bottom",
+                fontsize=8,
+                color="#d55e00",
+            )
+    axes.set_title("rating, 95%", fontsize=10)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+    axes.xaxis.set_major_formatter(lambda steps, _: _short(steps))
+    axes.set_xlabel("steps", fontsize=9)
 
 
 def _short(steps: float) -> str:

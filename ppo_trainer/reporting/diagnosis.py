@@ -23,7 +23,13 @@ _FEWEST_EPISODES = 30
 _MOST_LINES = 3
 
 
-def diagnose(records: Records, evaluations: Sequence[Evaluation] = (), rows: int = 50) -> list[str]:
+def diagnose(
+    records: Records,
+    evaluations: Sequence[Evaluation] = (),
+    rows: int = 50,
+    *,
+    plays_itself: bool = False,
+) -> list[str]:
     """Up to three lines about a run; none where it has learned.
 
     Args:
@@ -31,6 +37,8 @@ def diagnose(records: Records, evaluations: Sequence[Evaluation] = (), rows: int
         evaluations: The players of its evaluation, if there was one.
         rows: The environments that played side by side. Before each of them has ended an episode
             or two, those that ended are the short ones, which tell of nothing.
+        plays_itself: Whether what learns plays every seat. Then one seat's win is the other's loss,
+            whatever was learned.
 
     Returns:
         What the numbers suggest, the most likely first, and what to try. Of a run that is better
@@ -43,6 +51,8 @@ def diagnose(records: Records, evaluations: Sequence[Evaluation] = (), rows: int
             "no episode has ended: train longer, or end episodes with a limit, such as "
             "entity_env.wrappers.TimeLimit"
         ]
+    if plays_itself:
+        return _of_self_play(records, evaluations)
     rising = _rising(records, rows)
     verdict = _no_better(records, evaluations, rows)
     if verdict is None:
@@ -56,12 +66,30 @@ def diagnose(records: Records, evaluations: Sequence[Evaluation] = (), rows: int
     return [verdict, *suggestions][:_MOST_LINES]
 
 
+def _of_self_play(records: Records, evaluations: Sequence[Evaluation]) -> list[str]:
+    """Only games against others tell how good it is."""
+    if not _is_measured(evaluations):
+        return [
+            "it plays every seat itself: its rewards say nothing of how well it plays; what does: "
+            "python -m ppo_trainer.evaluate <run> --against random"
+        ]
+    verdict = _no_better(records, evaluations, rows=0)
+    return [verdict, *_entropy(records), *_explained(records)][:_MOST_LINES] if verdict else []
+
+
+def _is_measured(evaluations: Sequence[Evaluation]) -> bool:
+    """Whether the agent and random play have played enough to be compared."""
+    chance = [e for e in evaluations if e.player == "random play"]
+    agents = [e for e in evaluations if e.player.startswith("agent")]
+    return bool(chance and agents and chance[0].episodes >= _FEWEST_EPISODES)
+
+
 def _no_better(records: Records, evaluations: Sequence[Evaluation], rows: int) -> str | None:
     """That the run plays no better than at random; None where it plays better."""
-    chance = next((e for e in evaluations if e.player == "random play"), None)
-    agents = [e for e in evaluations if e.player.startswith("agent")]
-    if chance is None or not agents or chance.episodes < _FEWEST_EPISODES:
+    if not _is_measured(evaluations):
         return _no_better_than_at_first(_fifths(records, rows))
+    chance = next(e for e in evaluations if e.player == "random play")
+    agents = [e for e in evaluations if e.player.startswith("agent")]
     for name in ("win", "episodic_reward"):
         if any(_better(agent, chance, name) for agent in agents):
             return None

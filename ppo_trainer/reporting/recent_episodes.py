@@ -19,7 +19,16 @@ PER_EPISODE = ("win", "episodic_reward", "episodic_length")
 _LEAST = 100
 """Episodes, where there are fewer than 50 rows."""
 _OF_UPDATES = ("update", "steps", "episodes", "episodes_truncated", "entities_per_frame")
-_OF_UPDATES_BY_GROUP = ("loss/", "optim/", "policy/", "value/", "time/", "eval/", "selfplay/")
+_OF_UPDATES_BY_GROUP = (
+    "loss/",
+    "optim/",
+    "policy/",
+    "value/",
+    "time/",
+    "eval/",
+    "selfplay/",
+    "rating/",
+)
 
 _OF_A_POLICY = re.compile(r"policy_\d+/")  # of a population
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,14 +28,12 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.learner.optimizers import Optimizers
 from ppo_trainer.machine.seeding import Generators
+from ppo_trainer.play.evaluated import Evaluation
 from ppo_trainer.runs.checkpoint_files import SavedFiles, write_checkpoint
 from ppo_trainer.runs.folder import RunFolder, named_policy
 from ppo_trainer.runs.saved_network import MODEL, check_forms, network_for
 from ppo_trainer.runs.tensor_file import TensorForm
 from ragged_net import RaggedNet
-
-if TYPE_CHECKING:  # evaluations play against opponents, which are loaded from checkpoints
-    from ppo_trainer.play.evaluation import Evaluation
 
 __all__ = [
     "TrainState",

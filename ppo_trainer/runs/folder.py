@@ -82,6 +82,16 @@ class RunFolder:
         return self.path / "snapshots"
 
     @property
+    def rated(self) -> Path:
+        """One folder for each version that is being rated."""
+        return self.path / "rated"
+
+    @property
+    def ratings_file(self) -> Path:
+        """One JSON object for each version and reference player that has a rating."""
+        return self.path / "ratings.jsonl"
+
+    @property
     def best(self) -> Path:
         """The best network, where ``checkpoint.best`` says what is good."""
         return self.path / "best"

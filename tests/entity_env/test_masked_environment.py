@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from ragged_envs.tic_tac_toe import LINES, TicTacToe
@@ -9,6 +11,7 @@ from support.seat_games import Played, Secrets, asked, told
 
 from entity_env import ListEnv, MaskedEnvironment, SelectEntityAction, check_env, errors, make
 from entity_env.actions import CategoricalAction
+from entity_env.agent import RandomAgent
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 GO = {"Go": CategoricalAction(["card"], np.array([1]), ["left", "right"])}
@@ -175,3 +178,21 @@ def test_it_is_a_sound_environment():
 def test_mistakes_are_named(given, error, words):
     with pytest.raises(error, match=words):
         MaskedEnvironment(**{"game": lambda: Secrets(3), **given})
+
+
+def test_copies_play_with_agents_of_their_own():
+    """``check_env`` copies an environment that it is given, and seeds each copy."""
+    spaces = TicTacToe().obs_space(), TicTacToe().action_space()
+    for opponent in ("random", RandomAgent(*spaces, seed=3)):
+        assert check_env(MaskedEnvironment(TicTacToe, opponent)).episodes >= 3
+    env = MaskedEnvironment(TicTacToe, RandomAgent(*spaces, seed=3))
+    first, second = copy.deepcopy(env), copy.deepcopy(env)
+
+    def opening(env, seed):
+        env.seed(seed)
+        return [env.reset().features["Cell"] for _ in range(20)]
+
+    alone = opening(first, 1)
+    opening(second, 2)  # draws nothing from the first one's agent
+    for ours, again in zip(alone, opening(first, 1), strict=True):
+        np.testing.assert_array_equal(ours, again)

@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from ragged_envs.minesweeper import MineSweeper
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Secrets
@@ -21,13 +22,15 @@ from ppo_trainer.config import (
     SelfPlayConfig,
     config_from_dict,
 )
+from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError, UntrustedRunError
 from ppo_trainer.players.choosing import after_win, probabilities
 from ppo_trainer.players.opponents import opponent_labels
+from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.settings.overrides import recipe
-from ragged_net import NetConfig
+from ragged_net import NetConfig, RaggedNet
 
 MODES = {
     "pool": SelfPlayConfig(
@@ -116,9 +119,11 @@ def test_versions_are_bounded_and_can_be_played_with(tmp_path):
     assert agent.act(TicTacToe().reset()["X"])["Mark"].actees
     last = records(run)[-1]
     assert last["selfplay/versions"] == 2.0
-    assert 0.0 <= last["win_vs_past"] <= 1.0
+    # In each update one of them begins games, now this one and now another.
+    lines = records(run)
+    assert any(0.0 <= line.get("win_vs_past", -1.0) <= 1.0 for line in lines)
     # Half of the games have two learners, whose wins and losses cancel out.
-    assert last["win_vs_random"] != last["win"]
+    assert any(line.get("win_vs_random", line["win"]) != line["win"] for line in lines)
 
 
 def test_a_version_is_the_network_as_it_was(tmp_path):
@@ -266,3 +271,24 @@ def test_scripts_that_a_stranger_names_as_opponents_are_not_imported(tmp_path):
     (run / "config.yaml").write_text(text.replace("- random", "- my_secret_module.play"))
     with pytest.raises(UntrustedRunError, match=r"selfplay\.opponents=.*my_secret_module"):
         resume(run, env=TicTacToe, total_timesteps=128)
+
+
+def test_few_of_a_pool_begin_games_in_an_update_and_each_as_often_as_it_should(tmp_path):
+    names = ("random", "ragged_envs.tic_tac_toe_script.play_perfectly")
+    for at_once in (1, 3):
+        own = SelfPlayConfig(mode="pool", past=0.5, opponents=names, at_once=at_once)
+        settings = config(tmp_path, own, env={"_target_": "tic_tac_toe"})
+        rows = TicTacToe()
+        net = RaggedNet(rows.obs_space(), rows.action_space(), settings.net)
+        players = SelfPlay.of(settings, Game(TicTacToe, {}), net, torch.device("cpu"))
+        drawn, most = [], 0
+        for _ in range(400):
+            players.before_update(0.0)
+            met = [players.draw(game).opponent for game in range(20)]
+            most = max(most, len(set(met) - {None}))
+            drawn += met
+        # 8,000 games: half of them against the learner itself, a quarter against each. With one at
+        # once there are 400 draws between the two: a deviation of 2.5% of half of the games.
+        assert drawn.count(None) / len(drawn) == pytest.approx(0.5, abs=0.02)
+        assert drawn.count("random") / len(drawn) == pytest.approx(0.25, abs=0.05)
+        assert most == min(at_once, 2)

@@ -1,0 +1,145 @@
+"""Ratings while a run trains: versions are put down, another process rates them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+
+from entity_env.workers.interpreter import start_python
+from entity_env.workers.pickles import pickled
+from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.players.rating_process import RatingTask, version_steps
+from ppo_trainer.reporting.ratings_file import read_ratings
+from ppo_trainer.reporting.screen import complain
+from ppo_trainer.runs.checkpoint import save_network
+from ppo_trainer.runs.session import Session
+
+__all__ = ["RunRatings", "open_ratings"]
+
+_START = "from ppo_trainer.players.rating_process import main; main()"
+_LAST_WAIT = 20.0
+"""Seconds that the end of a run waits for the ratings of its last version."""
+
+
+class RunRatings:
+    """What the training knows of its ratings; an error of theirs is shown and stops nothing.
+
+    Args:
+        session: The run.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._run = session, session.run
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = self._run.path / "ratings.log"
+        self._seen = 0.0
+        if session.config.selfplay.ratings:
+            self._start()
+
+    def after_update(self) -> dict[str, float]:
+        """Put down a version where it is time; what is known meanwhile, as numbers to log."""
+        if self._process is None:
+            return {}
+        own = self._session
+        if own.updates % own.config.selfplay.every == 0:
+            self._put_down()
+        if self._process.poll() is not None:
+            self._complain()
+            return {}
+        return self._known()
+
+    def close(self, *, finished: bool) -> None:
+        """End the process, of a run that is over once it has rated the last version."""
+        if self._process is None:
+            return
+        if finished:
+            self._put_down()
+            end = time.monotonic() + _LAST_WAIT
+            while time.monotonic() < end and self._process.poll() is None and self._is_waiting():
+                time.sleep(0.1)
+            if self._process.poll() is not None:
+                self._complain()
+                return
+        self._process.kill()
+        self._process.communicate()
+
+    def _start(self) -> None:
+        own = self._session
+        task = RatingTask(
+            self._run.path.absolute(), own.game, own.config, own.net.obs_space, own.net.action_space
+        )
+        content = pickled("the game to be rated", task)
+        with contextlib.ExitStack() as stack:
+            log = stack.enter_context(open(self._log, "wb"))
+            self._process = start_python(
+                _START, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log
+            )
+        with contextlib.suppress(OSError):  # it has died, which the next update will see
+            assert self._process.stdin is not None
+            self._process.stdin.write(content)
+            self._process.stdin.flush()
+
+    def _put_down(self) -> None:
+        for number, learner in enumerate(self._session.learners):
+            name = f"step_{self._session.steps:012d}" + (f"_policy_{number}" if number else "")
+            if not (self._run.rated / name).exists():
+                facts = {"steps": self._session.steps}
+                save_network(self._run.rated / name, learner.state.net.state_dict(), facts)
+
+    def _is_waiting(self) -> bool:
+        with contextlib.suppress(RunFolderError):
+            rated = {own.player for own in read_ratings(self._run)}
+            return any(own.name not in rated for own in self._run.rated.glob("step_*"))
+        return False
+
+    def _known(self) -> dict[str, float]:
+        with contextlib.suppress(OSError, RunFolderError):
+            changed = os.stat(self._run.ratings_file).st_mtime
+            if changed == self._seen:
+                return {}
+            self._seen = changed
+            versions = [own for own in read_ratings(self._run) if own.steps is not None]
+            newest = max(versions, key=lambda own: version_steps(own.player), default=None)
+            if newest is not None:
+                return {
+                    "rating/newest": newest.rating,
+                    "rating/deviation": newest.deviation,
+                    "rating/steps": float(version_steps(newest.player)),
+                }
+        return {}
+
+    def _complain(self) -> None:
+        """Say once what ended the process."""
+        assert self._process is not None
+        status = self._process.returncode
+        self._process.communicate()
+        self._process = None
+        text = self._log.read_text(errors="replace").strip() if self._log.is_file() else ""
+        last = "\n".join(text.splitlines()[-6:])
+        complain(
+            f"the ratings have failed (exit status {status}); the training goes on without them. "
+            f"{self._log} holds:\n{last}"
+        )
+
+
+@contextlib.contextmanager
+def open_ratings(session: Session) -> Iterator[RunRatings]:
+    """The ratings of a run, whose process ends with the block.
+
+    Raises:
+        ConfigError: The game is for one player.
+    """
+    if session.config.selfplay.ratings and not session.game.has_seats:
+        raise ConfigError(
+            f"selfplay.ratings is set, and {session.game.name} is no game of several players",
+            expected="selfplay.ratings=false, or a game with seats",
+        )
+    ratings, finished = RunRatings(session), False
+    try:
+        yield ratings
+        finished = session.steps >= session.config.total_timesteps
+    finally:
+        ratings.close(finished=finished)
