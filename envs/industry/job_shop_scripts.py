@@ -55,7 +55,7 @@ class Rule:
     def __call__(self, observation: Observation) -> dict[str, Action]:
         """Start the ready job with the smallest number."""
         seen: Any = observation
-        features = np.array(seen.features["Job"], np.float64).reshape(-1, len(JOB))
+        features = np.array(seen.features["Job"], np.float64)
         machines = np.array([len(seen.features["Machine"])])
         jobs = columns(features, machines, np.zeros(len(features), np.int64))
         numbers = np.where(jobs["ready"] > 0, self.priority(jobs), np.inf)
@@ -150,7 +150,7 @@ def columns(features: npt.NDArray[Any], machines: npt.NDArray[Any], shop: Any) -
         The columns by name; ``work left`` in mean durations, where there are due dates; ``mean
         ready``, the mean duration of the next operations that are ready in the same shop.
     """
-    jobs = dict(zip(JOB, np.asarray(features, np.float64).T, strict=True))
+    jobs = dict(zip(JOB, np.asarray(features, np.float64).T, strict=False))
     # With due dates ``work`` is in parts of as many mean durations as there are machines.
     jobs["work left"] = jobs["work"] * np.asarray(machines, np.float64)[shop]
     ready = np.bincount(shop, jobs["ready"], len(machines))
