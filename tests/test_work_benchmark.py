@@ -7,7 +7,7 @@ from ragged_envs.industry.job_shop_rows import JobShopRows
 from ragged_envs.industry.job_shop_scripts import DYNAMIC, RULES
 from ragged_envs.industry.warehouse import Warehouse
 
-from benchmarks.work.dynamic import by_rule
+from benchmarks.work.rules import by_rule
 from entity_env import Observation, SelectEntityActionMask
 
 
