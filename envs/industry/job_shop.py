@@ -504,7 +504,7 @@ class JobShop(Environment):
 
     def _urgency(self, job: int, duration: int, end: int) -> float:
         slack = max(0, self.due[job] - end) / self.unit
-        return self.weight[job] * self.unit / duration * math.exp(-slack / 2)
+        return float(self.weight[job] * self.unit / duration * math.exp(-slack / 2))
 
     def _metrics(self) -> dict[str, float]:
         makespan = float(max(self.job_free))

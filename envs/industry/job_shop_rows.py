@@ -404,7 +404,8 @@ def _centre_work(g: Any, game: int, machine: int) -> float:
     work = 0
     for one in range(begin, end):
         work += g.machine_work[game, one]
-    return work / (end - begin)
+    share: float = work / (end - begin)
+    return share
 
 
 @compiled
@@ -432,7 +433,8 @@ def _machine_of(g: Any, game: int, job: int) -> int:
         return machine
     begin, end = _centre(g, game, machine)
     earliest = max(g.job_free[game, job], g.now[game])
-    best, least = begin, _NEVER
+    best: int = begin
+    least = _NEVER
     for one in range(begin, end):
         time = max(g.machine_free[game, one], earliest) + _setup(g, game, job, one)
         if time < least:
