@@ -178,7 +178,7 @@ class JobShop(Environment):
     def get_state(self) -> dict[str, Any]:
         """The instance and its schedule."""
         check_started(self.steps)
-        names = ("release", "due", "weight", "op", "job_free", "machine_free", "here", "now")
+        names = ["release", "due", "weight", "op", "job_free", "machine_free", "here", "now"]
         names += _TROUBLES
         return {
             "durations": self.durations,

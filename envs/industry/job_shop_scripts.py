@@ -119,13 +119,15 @@ def slack_per_operation(jobs: Jobs) -> F64:
 def critical_ratio(jobs: Jobs) -> F64:
     """The least time until it is due, over the work that is left."""
     work = np.maximum(jobs["work left"], 1e-9)
-    return (jobs["slack"] + work) / work
+    ratio: F64 = (jobs["slack"] + work) / work
+    return ratio
 
 
 @Rule
 def weighted_shortest_processing_time(jobs: Jobs) -> F64:
     """The shortest next operation for its weight."""
-    return jobs["duration"] / np.maximum(jobs["weight"], 1e-9)
+    weighted: F64 = jobs["duration"] / np.maximum(jobs["weight"], 1e-9)
+    return weighted
 
 
 @Rule
@@ -135,7 +137,9 @@ def apparent_tardiness_cost(jobs: Jobs) -> F64:
     The slack is counted in twice the mean duration of the operations that are ready.
     """
     scale = np.maximum(2 * jobs["mean ready"], 1e-9)
-    return -jobs["weight"] / jobs["duration"] * np.exp(-np.maximum(jobs["slack"], 0.0) / scale)
+    patience = np.exp(-np.maximum(jobs["slack"], 0.0) / scale)
+    cost: F64 = -jobs["weight"] / jobs["duration"] * patience
+    return cost
 
 
 def columns(features: npt.NDArray[Any], machines: npt.NDArray[Any], shop: Any) -> dict[str, F64]:
