@@ -19,7 +19,8 @@ def checked_relations(relations: Any) -> tuple[tuple[str, ...], ...]:
     Raises:
         NetConfigError: They are something else.
     """
-    found = []
+    found: list[tuple[str, ...]] = []
+    own: Any
     for own in relations if _is_list(relations) else [None]:
         types = [part.partition(".")[0] for part in own if isinstance(part, str)] if own else []
         if not _is_list(own) or len(types) < len(own) or not all(map(_is_dotted, own)):

@@ -7,19 +7,17 @@ weight. The difference to the best rule is that of the means.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import yaml
 from ragged_envs.industry.job_shop_rows import JobShopRows
-from ragged_envs.industry.job_shop_scripts import DYNAMIC, RULES, Rule, columns
+from ragged_envs.industry.job_shop_scripts import DYNAMIC, RULES
 
 from benchmarks.work.play import first_episodes, load_runs, spread, values_of
-from entity_env import VecObs
-from entity_env.batching.ragged import RaggedBufferI64
+from benchmarks.work.rules import by_rule
 
-__all__ = ["add_arguments", "by_rule", "run"]
+__all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,22 +51,3 @@ def run(given: argparse.Namespace) -> None:
         print(
             f"{own.run.path.name}, greedy | {spread(found)} | {less:.1f}% less than the best rule"
         )
-
-
-def by_rule(rule: Rule) -> Callable[[VecObs], dict[str, RaggedBufferI64]]:
-    """A rule that dispatches in all rows at once."""
-
-    def policy(obs: VecObs) -> dict[str, RaggedBufferI64]:
-        features = obs.features["Job"]
-        counts = np.asarray(features.size1(), np.int64)
-        shop = np.repeat(np.arange(len(counts)), counts)
-        jobs = columns(features.as_array(), np.asarray(obs.features["Machine"].size1()), shop)
-        numbers = np.where(jobs["ready"] > 0, rule.priority(jobs), np.inf)
-        begins = np.cumsum(counts) - counts
-        least = np.repeat(np.minimum.reduceat(numbers, begins), counts)
-        places = np.arange(len(shop)) - begins[shop]
-        first = np.minimum.reduceat(np.where(numbers == least, places, len(shop)), begins)
-        ones = np.ones(len(counts), np.int64)
-        return {"Dispatch": RaggedBufferI64.from_flattened(first.reshape(-1, 1), ones)}
-
-    return policy

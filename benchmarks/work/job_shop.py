@@ -7,18 +7,17 @@ and sampled networks.
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from ragged_envs.industry.job_shop import JobShop
 from ragged_envs.industry.job_shop_rows import JobShopRows
 from ragged_envs.industry.job_shop_scripts import RULES
 from ragged_envs.industry.taillard import TAILLARD
 
-from benchmarks.work.play import F64, MOST_ROWS, load_runs, spread, values_of
+from benchmarks.work.play import F64, MOST_ROWS, first_episodes, load_runs, spread, values_of
+from benchmarks.work.rules import by_rule
 from ppo_trainer.runs.load_run import LoadedRun
 
 __all__ = ["add_arguments", "run"]
@@ -61,15 +60,9 @@ def _by_size(sizes: Sequence[str] | None) -> dict[str, list[str]]:
     return groups if not sizes else {size: groups[size] for size in sizes}
 
 
-def _rule(rule: str, names: Sequence[str]) -> list[float]:
-    gaps = []
-    for name in names:
-        env = JobShop(instance=name)
-        seen = env.reset()
-        while not seen.done:
-            seen = env.act(RULES[rule](seen))
-        gaps.append(seen.metrics.get("gap", math.nan))
-    return gaps
+def _rule(rule: str, names: Sequence[str]) -> F64:
+    rows = JobShopRows(len(names), instance=list(names))
+    return first_episodes(by_rule(RULES[rule]), rows, "gap")
 
 
 def _solve(own: LoadedRun, names: Sequence[str], samples: int) -> F64:

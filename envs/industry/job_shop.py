@@ -21,10 +21,10 @@ from .job_shop_instances import Instance
 from .job_shop_rules import (
     ACTION_SPACE,
     BREAKDOWNS,
-    OBS_SPACE,
     SHORTEST_LONGEST,
     WEIGHTS,
     JobShopSettings,
+    obs_space_of,
 )
 
 __all__ = ["JobShop"]
@@ -90,6 +90,8 @@ class JobShop(Environment):
         families: Of jobs, where there are set-ups.
         flexible: So many neighbouring machines form a work centre: an operation is done on the one
             of them on which it ends first.
+        labels: Show the numbers of machines, for ``net.relations``: ``machine`` and ``next
+            machine`` of a job (-1 for none), ``number`` of a machine.
         copies: Of many rows, so many neighbours get the same instance; alone it changes nothing.
 
     Raises:
@@ -109,13 +111,14 @@ class JobShop(Environment):
         setups: float = 0.0,
         families: int = 3,
         flexible: int = 1,
+        labels: bool = False,
         copies: int = 1,
     ) -> None:
         check_whole("copies", copies, 1)
         self.settings = JobShopSettings.check(
             jobs, machines, instance, arrivals=arrivals, load=load, tightness=tightness,
             breakdowns=breakdowns, repair=repair, setups=setups, families=families,
-            flexible=flexible,
+            flexible=flexible, labels=labels,
         )  # fmt: skip
         self.turn, self.steps, self.over = 0, -1, False
         self.bars: list[Bar] = []
@@ -128,7 +131,7 @@ class JobShop(Environment):
 
     def obs_space(self) -> ObsSpace:
         """Jobs, machines, and the clock that dispatches."""
-        return OBS_SPACE
+        return obs_space_of(self.settings.labels)
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
         """Dispatch."""
@@ -175,7 +178,7 @@ class JobShop(Environment):
     def get_state(self) -> dict[str, Any]:
         """The instance and its schedule."""
         check_started(self.steps)
-        names = ("release", "due", "weight", "op", "job_free", "machine_free", "here", "now")
+        names = ["release", "due", "weight", "op", "job_free", "machine_free", "here", "now"]
         names += _TROUBLES
         return {
             "durations": self.durations,
@@ -411,8 +414,11 @@ class JobShop(Environment):
                     own / first,
                     queue / max(jobs, 1),
                     (max(0, free - self.now) + own) / left,
+                    *([float(number)] if self.settings.labels else []),
                 ]
-                for free, own, queue in zip(self.machine_free, work, queues, strict=True)
+                for number, (free, own, queue) in enumerate(
+                    zip(self.machine_free, work, queues, strict=True)
+                )
             ],
             "Clock": [
                 [
@@ -462,7 +468,7 @@ class JobShop(Environment):
         setup = self._setup(job, machine)
         own, start = works[job], max(self.start_of(job) - now, 0)
         done = sum(self.durations[job][:op])
-        after = [0.0, 0.0, 0.0]
+        after, following = [0.0, 0.0, 0.0], -1
         if op + 1 < len(self.machines[job]):
             following = self.machines[job][op + 1]
             after = [
@@ -493,11 +499,12 @@ class JobShop(Environment):
             (done + own) / first,
             setup / unit,
             self._urgency(job, duration + setup, now + start + own) if has_due else 0.0,
+            *([float(machine), float(following)] if self.settings.labels else []),
         ]
 
     def _urgency(self, job: int, duration: int, end: int) -> float:
         slack = max(0, self.due[job] - end) / self.unit
-        return self.weight[job] * self.unit / duration * math.exp(-slack / 2)
+        return float(self.weight[job] * self.unit / duration * math.exp(-slack / 2))
 
     def _metrics(self) -> dict[str, float]:
         makespan = float(max(self.job_free))

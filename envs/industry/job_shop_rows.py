@@ -25,10 +25,10 @@ from .job_shop import JobShop
 from .job_shop_rules import (
     ACTION_SPACE,
     BREAKDOWNS,
-    OBS_SPACE,
     SHORTEST_LONGEST,
     WEIGHTS,
     JobShopSettings,
+    obs_space_of,
 )
 
 __all__ = ["JobShopRows"]
@@ -121,7 +121,7 @@ def _game(settings: JobShopSettings) -> CompiledGame:
     jobs, machines, most = settings.jobs[1], settings.machines[1], settings.most_operations
     families, breaks = settings.families, BREAKDOWNS if settings.breakdowns else 1
     return CompiledGame(
-        obs_space=OBS_SPACE,
+        obs_space=obs_space_of(settings.labels),
         action_space=ACTION_SPACE,
         state={
             "jobs": Field(least=1, most=jobs),
@@ -172,6 +172,7 @@ def _game(settings: JobShopSettings) -> CompiledGame:
             "repair": settings.repair,
             "setups": settings.setups,
             "flexible": settings.flexible,
+            "labels": settings.labels,
             "loosest": settings.tightness[1],
             "tightest": settings.tightness[0],
             "least_jobs": settings.jobs[0],
@@ -276,6 +277,7 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     out[6] = (done + duration) / own
     out[7] = max(0, g.machine_free[game, machine] - now) / unit
     out[8] = out[10] = out[11] = 0.0
+    following = -1
     if op + 1 < g.ops[game, job]:
         following = g.route[game, job, op + 1]
         begin, end = _centre(g, game, following)
@@ -297,6 +299,8 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     if g.arrivals:
         slack = max(0.0, out[14])
         out[19] = g.weight[game, job] * unit / (duration + setup) * math.exp(-slack / 2)
+    if g.labels:
+        out[20], out[21] = machine, following
 
 
 def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float32]) -> None:
@@ -307,6 +311,8 @@ def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float3
     out[1] = work / _first(g, game)
     out[2] = _centre_queue(g, game, machine) / max(g.num_here[game], 1)
     out[3] = (wait + work) / g.left[game]
+    if g.labels:
+        out[4] = machine
 
 
 def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
@@ -398,7 +404,8 @@ def _centre_work(g: Any, game: int, machine: int) -> float:
     work = 0
     for one in range(begin, end):
         work += g.machine_work[game, one]
-    return work / (end - begin)
+    share: float = work / (end - begin)
+    return share
 
 
 @compiled
@@ -426,7 +433,8 @@ def _machine_of(g: Any, game: int, job: int) -> int:
         return machine
     begin, end = _centre(g, game, machine)
     earliest = max(g.job_free[game, job], g.now[game])
-    best, least = begin, _NEVER
+    best: int = begin
+    least = _NEVER
     for one in range(begin, end):
         time = max(g.machine_free[game, one], earliest) + _setup(g, game, job, one)
         if time < least:

@@ -20,10 +20,11 @@ __all__ = [
     "ACTION_SPACE",
     "BREAKDOWNS",
     "JOB",
-    "OBS_SPACE",
+    "LABELS",
     "SHORTEST_LONGEST",
     "WEIGHTS",
     "JobShopSettings",
+    "obs_space_of",
 ]
 
 JOB = (
@@ -35,13 +36,22 @@ JOB = (
 
 Times are in mean durations of an operation, ``work`` in parts of the first bound; see ``JobShop``.
 """
-OBS_SPACE = ObsSpace(
-    entities={
-        "Job": Entity(JOB),
-        "Machine": Entity(["wait", "work", "queue", "path"]),
-        "Clock": Entity(["left", "jobs", "ready", "machines"]),
-    }
-)
+LABELS = ("machine", "next machine")
+"""With ``labels`` these follow, and the number of a machine."""
+_MACHINE = ("wait", "work", "queue", "path")
+
+
+def obs_space_of(labels: bool) -> ObsSpace:
+    """What is seen of a job shop, with or without the numbers of machines."""
+    return ObsSpace(
+        entities={
+            "Job": Entity([*JOB, *(LABELS if labels else ())]),
+            "Machine": Entity([*_MACHINE, *(["number"] if labels else [])]),
+            "Clock": Entity(["left", "jobs", "ready", "machines"]),
+        }
+    )
+
+
 ACTION_SPACE: dict[ActionName, ActionSpace] = {"Dispatch": SelectEntityActionSpace()}
 
 SHORTEST_LONGEST = (1, 99)
@@ -68,6 +78,7 @@ class JobShopSettings:
         setups: How long a set-up takes on average, in mean durations; 0: there are none.
         families: Of jobs, between which machines are set up.
         flexible: So many neighbouring machines do the same.
+        labels: Whether the numbers of machines are seen.
     """
 
     jobs: tuple[int, int]
@@ -81,6 +92,7 @@ class JobShopSettings:
     setups: float
     families: int
     flexible: int
+    labels: bool
 
     @property
     def most_operations(self) -> int:
@@ -118,6 +130,7 @@ class JobShopSettings:
             setups=_from_0("setups", given["setups"], 1000.0),
             families=check_whole("families", given["families"], 1, 1000) if given["setups"] else 1,
             flexible=check_whole("flexible", given["flexible"], 1, MOST_MACHINES),
+            labels=check_flag("labels", given["labels"]),
         )
 
 

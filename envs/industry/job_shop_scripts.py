@@ -55,7 +55,7 @@ class Rule:
     def __call__(self, observation: Observation) -> dict[str, Action]:
         """Start the ready job with the smallest number."""
         seen: Any = observation
-        features = np.array(seen.features["Job"], np.float64).reshape(-1, len(JOB))
+        features = np.array(seen.features["Job"], np.float64)
         machines = np.array([len(seen.features["Machine"])])
         jobs = columns(features, machines, np.zeros(len(features), np.int64))
         numbers = np.where(jobs["ready"] > 0, self.priority(jobs), np.inf)
@@ -119,13 +119,15 @@ def slack_per_operation(jobs: Jobs) -> F64:
 def critical_ratio(jobs: Jobs) -> F64:
     """The least time until it is due, over the work that is left."""
     work = np.maximum(jobs["work left"], 1e-9)
-    return (jobs["slack"] + work) / work
+    ratio: F64 = (jobs["slack"] + work) / work
+    return ratio
 
 
 @Rule
 def weighted_shortest_processing_time(jobs: Jobs) -> F64:
     """The shortest next operation for its weight."""
-    return jobs["duration"] / np.maximum(jobs["weight"], 1e-9)
+    weighted: F64 = jobs["duration"] / np.maximum(jobs["weight"], 1e-9)
+    return weighted
 
 
 @Rule
@@ -135,7 +137,9 @@ def apparent_tardiness_cost(jobs: Jobs) -> F64:
     The slack is counted in twice the mean duration of the operations that are ready.
     """
     scale = np.maximum(2 * jobs["mean ready"], 1e-9)
-    return -jobs["weight"] / jobs["duration"] * np.exp(-np.maximum(jobs["slack"], 0.0) / scale)
+    patience = np.exp(-np.maximum(jobs["slack"], 0.0) / scale)
+    cost: F64 = -jobs["weight"] / jobs["duration"] * patience
+    return cost
 
 
 def columns(features: npt.NDArray[Any], machines: npt.NDArray[Any], shop: Any) -> dict[str, F64]:
@@ -150,7 +154,7 @@ def columns(features: npt.NDArray[Any], machines: npt.NDArray[Any], shop: Any) -
         The columns by name; ``work left`` in mean durations, where there are due dates; ``mean
         ready``, the mean duration of the next operations that are ready in the same shop.
     """
-    jobs = dict(zip(JOB, np.asarray(features, np.float64).T, strict=True))
+    jobs = dict(zip(JOB, np.asarray(features, np.float64).T, strict=False))
     # With due dates ``work`` is in parts of as many mean durations as there are machines.
     jobs["work left"] = jobs["work"] * np.asarray(machines, np.float64)[shop]
     ready = np.bincount(shop, jobs["ready"], len(machines))

@@ -174,9 +174,11 @@ def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if origin is Sequence:  # a single one needs no brackets
-        parts = [value] if isinstance(value, choices[0]) else value
+        is_nested = get_origin(choices[0]) is Sequence
+        parts = [value] if not is_nested and isinstance(value, choices[0]) else value
         if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
-            raise _wrong_type(path, f"a list of {choices[0].__name__}", value)
+            kind = "list" if is_nested else choices[0].__name__
+            raise _wrong_type(path, f"a list of {kind}", value)
         return tuple(_value(choices[0], part, path) for part in parts)
     expected = Mapping if origin is not None else hint
     if not isinstance(value, expected) or (isinstance(value, bool) and hint is not bool):

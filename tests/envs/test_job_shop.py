@@ -106,7 +106,7 @@ def test_what_delays_the_end_costs_what_it_delays():
         {},
         {"arrivals": True, "load": 1.2},
         {"instance": ["ta01", read_table(TABLE, "")]},
-        {"flexible": 2},
+        {"flexible": 2, "labels": True},
         {"setups": 0.5, "families": 4},
         {"breakdowns": 0.2, "repair": 2},
         {"arrivals": True, "flexible": 3, "setups": 1, "breakdowns": 0.1, "load": 1.2},

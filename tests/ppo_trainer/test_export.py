@@ -61,6 +61,7 @@ CONFIGS = {
     "popart": {"value_norm": "popart"},
     "waves": {"relative_position": RelativePosition(XY)},
     "bias": {"relative_position": RelativePosition(XY, kind="mlp", heading={"Robot": "way"})},
+    "relations": {"relations": [["Mine.x", "Robot.y"]]},
 }
 CONFIGS["lstm and waves"] = {**CONFIGS["lstm"], **CONFIGS["waves"]}
 CONFIGS["gru and bias"] = {**CONFIGS["gru"], **CONFIGS["bias"]}

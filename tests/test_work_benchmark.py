@@ -1,0 +1,60 @@
+"""Players of the tables of real work: rules in all rows at once, and the assignment of robots."""
+
+import numpy as np
+import pytest
+from ragged_envs.industry.job_shop import JobShop
+from ragged_envs.industry.job_shop_rows import JobShopRows
+from ragged_envs.industry.job_shop_scripts import DYNAMIC, RULES
+from ragged_envs.industry.warehouse import Warehouse
+
+from benchmarks.work.rules import by_rule
+from entity_env import Observation, SelectEntityActionMask
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_a_rule_dispatches_in_all_rows_as_it_does_in_one(name):
+    settings = {"arrivals": True, "jobs": (3, 8), "machines": (2, 4), "setups": 0.5}
+    rows = JobShopRows(4, seed=2, **settings)
+    obs, policy = rows.reset(), by_rule(RULES[name])
+    alone = [JobShop(**settings) for _ in range(4)]
+    for _ in range(40):
+        seen = [env.set_state(rows.as_alone(row)) for row, env in enumerate(alone)]
+        actions = policy(obs)
+        for row, env in enumerate(alone):
+            chosen = env.here[int(actions["Dispatch"][row].as_array()[0, 0])]
+            assert RULES[name](seen[row])["Dispatch"].actees == [("Job", chosen)]
+        obs = rows.act(actions)
+
+
+def test_robots_are_assigned_at_the_least_total_cost():
+    """Two robots, items A and B on the ways of both. The asked robot is nearer to A, 2 against 3.
+
+    The other one is at A: 0, and 2 from B. A for the asked one costs 2 + 2, B 3 + 0: it takes B.
+    """
+    pytest.importorskip("scipy")
+    from benchmarks.work.warehouse import hungarian
+
+    env = Warehouse(robots=2)
+    seen = env.reset()
+    item = seen.features["Item"][0]
+    ids = {**seen.ids, "Robot": [("Robot", 0), ("Robot", 1)], "Item": [("Item", 0), ("Item", 1)]}
+    # Positions are in tens of cells, ways in twenties: 4 tens are 2 on the scale of ways.
+    robots = [[0, 0, 1, 0, 1, 1, 0], [9, 0, 0, 0, 1, 1, 0]]
+    items = [[9, 0, 2.0, *item[3:]], [9, 4, 3.0, *item[3:]]]
+    assert len(seen.features["Robot"][0]) == 7
+    features = {**seen.features, "Robot": robots, "Item": items}
+    mask = SelectEntityActionMask(actor_ids=[("Robot", 0)], actee_ids=[("Item", 0), ("Item", 1)])
+    seen = Observation(features=features, ids=ids, actions={"Task": mask})
+    assert hungarian(seen)["Task"].actees == [("Item", 1)]
+    robots[1][4] = 0  # the other one has no room
+    assert hungarian(seen)["Task"].actees == [("Item", 0)]
+
+
+def test_streams_are_the_same_for_every_player():
+    settings = {"arrivals": True, "jobs": 6, "machines": 3}
+    one, other = (JobShopRows(5, seed=9, **settings) for _ in range(2))
+    one.reset()
+    other.reset()
+    states = [[rows.as_alone(row) for row in range(5)] for rows in (one, other)]
+    assert states[0] == states[1]
+    assert len({tuple(np.ravel(state["durations"])) for state in states[0]}) == 5
