@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit as _njit
 
 from entity_env.rows.garbage import uncollected
+from entity_env.rows.whole_kernel import as_one_program, with_fewer_versions
 
 __all__ = ["compiled", "kernel", "with_arrays"]
 
@@ -28,12 +29,37 @@ def compiled(function: Callable[..., Any]) -> Any:
     As a call with the arrays of a game as arguments it would cost half as much again. With
     ``NUMBA_DISABLE_JIT=1`` the function stays what it is.
     """
-    return njit(nogil=True, forceinline=True)(function)
+    return _part_of_kernels(function, nogil=True, forceinline=True)
 
 
 def with_arrays(function: Callable[..., Any]) -> Any:
     """Compile a function that kernels call, and that may make arrays of its own."""
-    return njit(nogil=True, _nrt=True)(function)
+    return _part_of_kernels(function, nogil=True, _nrt=True)
+
+
+def called(function: Callable[..., Any]) -> Any:
+    """Compile a function of a large game that its kernel calls, where ``compiled`` would copy it.
+
+    It is called from compiled code only.
+    """
+    return _part(function, nogil=True, _nrt=False)
+
+
+def _part_of_kernels(function: Callable[..., Any], **options: Any) -> Any:
+    """A function for Python to call, which has another form for kernels.
+
+    What Python needs to call a function takes long to compile.
+    """
+    made = njit(**options)(function)
+    if made is not function:
+        part = _part(function, **options)
+        made.get_call_template, made.get_overload = part.get_call_template, part.get_overload
+    return made
+
+
+def _part(function: Callable[..., Any], **options: Any) -> Any:
+    made = njit(**options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return made if made is function else with_fewer_versions(made)
 
 
 def kernel(function: Callable[..., Any], text: str = "") -> Any:
@@ -53,7 +79,7 @@ def kernel(function: Callable[..., Any], text: str = "") -> Any:
         text: The function itself, where it stands in no file.
     """
     try:
-        made: Any = njit(cache=True, nogil=True, _nrt=False)(function)
+        made: Any = njit(cache=True, nogil=True, _nrt=False, no_cfunc_wrapper=True)(function)
         if made is function:
             return _wrapping(function)
         file, folder = made._cache._cache_file, Path(function.__code__.co_filename).parent
@@ -61,7 +87,7 @@ def kernel(function: Callable[..., Any], text: str = "") -> Any:
         _seal(file)
         made._cache.save_overload = _kept_where_it_can(made._cache.save_overload)
         # The collector would look at all that Numba makes, again and again, and find nothing.
-        made.compile = uncollected(made.compile)
+        made.compile = uncollected(_as_one_program(made.compile, function.__qualname__))
     except (AttributeError, RuntimeError, OSError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True, _nrt=False)(function)
@@ -118,6 +144,15 @@ def _kept_where_it_can(save: Callable[..., None]) -> Callable[..., None]:
             save(*args)
 
     return saved
+
+
+def _as_one_program(compile_kernel: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(compile_kernel)
+    def compiled(*args: Any) -> Any:
+        with as_one_program(name):
+            return compile_kernel(*args)
+
+    return compiled
 
 
 def _wrapping(function: Callable[..., Any]) -> Any:
