@@ -1,4 +1,4 @@
-"""What a kernel calls is put together and optimised once; whoever calls it gets the same."""
+"""What a kernel calls becomes no machine code of its own; whoever calls it gets the same."""
 
 from __future__ import annotations
 
@@ -69,11 +69,12 @@ def told(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.setattr("numba.config.CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
     finished = []
-    optimize = _PartLibrary.__bases__[0]._optimize_final_module
+    library = _PartLibrary.__bases__[0]
+    finish = library._finalize_final_module
     patch.setattr(
-        _PartLibrary.__bases__[0],
-        "_optimize_final_module",
-        lambda self: finished.append(self.name) or optimize(self),
+        library,
+        "_finalize_final_module",
+        lambda self: finished.append(self.name) or finish(self),
     )
     listener, out = _Compiled(), np.zeros(3)
     with event.install_listener("numba:compile", listener):
@@ -87,7 +88,7 @@ def test_a_kernel_computes_what_its_functions_say(told):
     assert told[2].tolist() == [21.0, 20.0, -1.0]
 
 
-def test_only_the_kernel_is_optimised(told):
+def test_only_the_kernel_becomes_machine_code(told):
     assert told[1] == ["_all_of_them"]
 
 
