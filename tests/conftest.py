@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +28,20 @@ def _own_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Runs are signed with a key of the tests, also in the processes that they start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_bytecode() -> Iterator[None]:
+    """Where Python is told to keep no bytecode, processes that tests start still share some.
+
+    Each worker of a vectorised environment would compile all modules again, for a second or two.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            kept = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
+            patch.setenv("PYTHONPYCACHEPREFIX", str(kept))
         yield
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from numba import njit as _njit
 
 from entity_env.rows.compiled import Field
+from entity_env.rows.jit import called
 
 from .rules import CROWD_TICKS, MOST_BULLETS, PLAN_ROOM, Rules
 
@@ -78,14 +79,6 @@ SPARE = 16
 
 FastWorld = namedtuple("FastWorld", ("numbers", "units", "places", "lists", "flights"))
 """The arrays of one game."""
-
-
-def called(function: Any) -> Any:
-    """Compile a function of the engine that is called, where ``compiled`` would copy its text.
-
-    Only compiled code calls it: what Python would need for that takes long to compile.
-    """
-    return njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
 def copied(function: Any) -> Any:
