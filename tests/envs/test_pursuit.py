@@ -1,4 +1,4 @@
-"""Pursuit: catching, leaving and coming back by hand, what is seen, and the script of both teams."""
+"""Pursuit: catching, leaving and coming back by hand, what is seen, and the script."""
 
 from __future__ import annotations
 
