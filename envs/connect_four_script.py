@@ -52,7 +52,8 @@ class Minimax:
         values = move_values(discs, self.depth)
         best = np.flatnonzero(values == values.max())
         x = int(best[self._rng.integers(len(best))])
-        return {"Drop": SelectEntityAction(["me"], [("Column", x)])}
+        ids: Any = observation.ids
+        return {"Drop": SelectEntityAction(list(ids["Player"]), [("Column", x)])}
 
 
 def minimax_depth_4(observation: Observation) -> dict[str, Action]:
