@@ -13,6 +13,7 @@ import argparse
 import tempfile
 import time
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ from ppo_trainer import recipe, train
 from ppo_trainer.play.evaluation import network_policy
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.opponents import make_opponent
+
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 PLAYERS = 4
 SCRIPT = "ragged_envs.photosynthesis_script.grow_greedily"
@@ -52,7 +55,7 @@ class Seated:
         return name
 
 
-def wins(policy: VecPolicy, against: str, games: int, seed: int) -> npt.NDArray:
+def wins(policy: VecPolicy, against: str, games: int, seed: int) -> Floats:
     """The part of the victory in each of so many games. Shape: (games,)."""
     inner = PhotosynthesisRows(games * PLAYERS, seed, PLAYERS)
     spaces = inner.obs_space(), inner.action_space()
@@ -68,7 +71,7 @@ def wins(policy: VecPolicy, against: str, games: int, seed: int) -> npt.NDArray:
     return found
 
 
-def show(player: str, against: str, found: npt.NDArray) -> None:
+def show(player: str, against: str, found: Floats) -> None:
     """A line of the table."""
     reach = 1.96 * found.std(ddof=1) / len(found) ** 0.5
     print(f"  {player:8s} against three {against:8s} {found.mean():.3f} +- {reach:.3f}", flush=True)

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,8 @@ from ppo_trainer import recipe, train
 from ppo_trainer.play.evaluation import network_policy
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.opponents import make_opponent
+
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 SPIRITS: dict[str, tuple[str, ...]] = {
     "0": (),
@@ -66,7 +69,7 @@ class Fixed:
         return name
 
 
-def catches(game: Pursuit, policy: VecPolicy, side: int, games: int, seed: int) -> npt.NDArray:
+def catches(game: Pursuit, policy: VecPolicy, side: int, games: int, seed: int) -> Floats:
     """What hunters catch in each of so many games; the policy plays one side. Shape: (games,)."""
     spaces = game.obs_space(), game.action_space()
     seats = len(game.seats())
@@ -85,7 +88,7 @@ def catches(game: Pursuit, policy: VecPolicy, side: int, games: int, seed: int) 
     return caught
 
 
-def interval(values: npt.NDArray) -> tuple[float, float]:
+def interval(values: Floats) -> tuple[float, float]:
     """The mean, and how far the interval of 95% reaches from it."""
     count = len(values)
     factor = STUDENT[count - 1] if count <= len(STUDENT) else 1.96

@@ -282,7 +282,8 @@ def _on_board(g: Any, game: int, player: int) -> int:
 def _standing(g: Any, game: int, player: int) -> int:
     """The score, and behind it the pieces on the board, as one number."""
     score: int = g.points[game, player] + g.light[game, player] // 3
-    return score * (_BOARD + 1) + _on_board(g, game, player)
+    standing: int = score * (_BOARD + 1) + _on_board(g, game, player)
+    return standing
 
 
 def _reset(g: Any, game: int) -> None:

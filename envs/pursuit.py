@@ -13,7 +13,12 @@ from operator import index as whole
 from typing import Any
 
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
+from entity_env.seats.multi_player import (
+    MultiPlayerEnvironment,
+    Seat,
+    SeatActions,
+    SeatObservations,
+)
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -285,7 +290,7 @@ class Pursuit(MultiPlayerEnvironment):
         caught = f"caught {sum(self.catches):.0f}"
         return "\n".join([f"step {max(self.steps, 0)} of {self.max_steps}, {caught}", *rows])
 
-    def _shown(self, rewards: Mapping[int, float]) -> dict[str, Observation]:
+    def _shown(self, rewards: Mapping[int, float]) -> dict[Seat, Observation]:
         return {
             self._seats[i]: self.observe(i, rewards.get(i, 0.0))
             for i, place in enumerate(self.places)
@@ -323,7 +328,7 @@ class Pursuit(MultiPlayerEnvironment):
         """A tile that no hunter sees, if there is one, else any that no hunter stands on."""
         tiles = [(x, y) for x in range(self.board_size) for y in range(self.board_size)]
         free = [tile for tile in tiles if tile not in self.walls]
-        hunters: list[Any] = self.places[: self.hunters]
+        hunters = [place for place in self.places[: self.hunters] if place is not None]
 
         def away(tile: Tile) -> int:
             return min(max(abs(tile[0] - x), abs(tile[1] - y)) for x, y in hunters)
