@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -77,4 +79,5 @@ class BalancedPlayer:
     def __call__(self, observation: Observation) -> dict[str, Action]:
         """What to do."""
         chosen = self._rng.choice(len(ACTIONS), p=equilibrium(bets_seen(observation)))
-        return {"Bet": CategoricalAction(["me"], np.array([chosen]), ACTIONS)}
+        ids: Any = observation.ids
+        return {"Bet": CategoricalAction(list(ids["Player"]), np.array([chosen]), ACTIONS)}

@@ -62,4 +62,5 @@ def play_by_strength(observation: Observation) -> dict[str, Action]:
         chosen = FOLD
     else:
         chosen = CALL
-    return {"Bet": CategoricalAction(["me"], np.array([chosen]), ACTIONS)}
+    ids: Any = observation.ids
+    return {"Bet": CategoricalAction(list(ids["Player"]), np.array([chosen]), ACTIONS)}

@@ -39,7 +39,7 @@ from .photosynthesis_rules import (
     shares,
 )
 
-__all__ = ["OBS_SPACE", "REWARDS", "Photosynthesis"]
+__all__ = ["ACTION_SPACE", "OBS_SPACE", "PLACES", "REWARDS", "Photosynthesis"]
 
 REWARDS = ("rank", "first")
 _ANGLES = range(len(DIRECTIONS))
@@ -67,8 +67,8 @@ OBS_SPACE = ObsSpace(
         "Pile": Entity(["soil", "left", "next"]),
     },
 )
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Choose": SelectEntityActionSpace()}
-_PLACES = [(q + r / 2, r * 3**0.5 / 2) for q, r in SPACES]
+ACTION_SPACE: dict[ActionName, ActionSpace] = {"Choose": SelectEntityActionSpace()}
+PLACES = [(q + r / 2, r * 3**0.5 / 2) for q, r in SPACES]
 """Where a space is on a plane, with neighbours at distance 1."""
 
 
@@ -136,7 +136,7 @@ class Photosynthesis(MultiPlayerEnvironment):
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
         """``Choose``."""
-        return _ACTION_SPACE
+        return ACTION_SPACE
 
     def seats(self) -> Sequence[str]:
         """The players, in the order of the first round."""
@@ -187,7 +187,7 @@ class Photosynthesis(MultiPlayerEnvironment):
                 "Piece": [self._piece(i, player) for i in pieces],
                 "Space": [
                     [
-                        *_PLACES[i],
+                        *PLACES[i],
                         SOIL[i],
                         i in game.activated,
                         i == game.target,
@@ -296,7 +296,7 @@ class Photosynthesis(MultiPlayerEnvironment):
         game = self.game
         size, owner = game.size[space], game.owner[space]
         return [
-            *_PLACES[space],
+            *PLACES[space],
             SOIL[space],
             owner == player,
             (owner - player) % game.players,

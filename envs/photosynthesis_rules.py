@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 __all__ = [
+    "AVAILABLE",
+    "BEFORE",
     "COLLECT_PRICE",
     "DIRECTIONS",
     "KINDS",
@@ -17,6 +19,7 @@ __all__ = [
     "Choice",
     "Game",
     "distance",
+    "shares",
     "space_at",
 ]
 
@@ -25,7 +28,7 @@ SEED, SMALL, MEDIUM, LARGE = range(4)
 EMPTY = -1
 PRICES = ((1, 1, 2, 2), (2, 2, 3, 3), (3, 3, 4), (4, 5))
 """Of each kind on a player's board, from the slot that is emptied first."""
-_AVAILABLE = (2, 4, 1, 0)
+AVAILABLE = (2, 4, 1, 0)
 COLLECT_PRICE = 4
 MOST_LIGHT = 20
 TOKENS = (
@@ -56,7 +59,7 @@ SOIL = tuple(4 - _length(q, r) for q, r in SPACES)
 """The leaves of each space: one for the outermost, four for the centre."""
 _NUMBER = {space: i for i, space in enumerate(SPACES)}
 _DISTANCES = tuple(tuple(_length(q - a, r - b) for a, b in SPACES) for q, r in SPACES)
-_BEFORE = tuple(
+BEFORE = tuple(
     tuple(
         tuple(
             (_NUMBER[q - k * dq, r - k * dr], k)
@@ -110,7 +113,7 @@ class Game:
         self.size = [EMPTY] * len(SPACES)
         self.owner = [-1] * len(SPACES)
         self.activated: set[int] = set()
-        self.available = [list(_AVAILABLE) for _ in range(players)]
+        self.available = [list(AVAILABLE) for _ in range(players)]
         self.left = [[len(slots) for slots in PRICES] for _ in range(players)]
         self.light = [0] * players
         self.points = [0] * players
@@ -135,7 +138,7 @@ class Game:
 
     def is_shaded(self, space: int, size: int, angle: int) -> bool:
         """Whether a tree of this size would be shaded there: by one as tall that reaches it."""
-        return any(self.size[other] >= max(k, size) for other, k in _BEFORE[angle][space])
+        return any(self.size[other] >= max(k, size) for other, k in BEFORE[angle][space])
 
     def price(self, player: int, kind: int) -> int | None:
         """What the next piece of a kind costs; None where none is left."""

@@ -290,8 +290,8 @@ class SnakeArena(MultiPlayerEnvironment):
 
     def _free_tiles(self) -> list[Tile]:
         taken = {tile for snake in self.snakes for tile in snake} | set(self.food)
-        tiles = itertools.product(range(self.board_size), repeat=2)
-        return [tile for tile in tiles if tile not in taken]
+        size = range(self.board_size)
+        return [(x, y) for x in size for y in size if (x, y) not in taken]
 
     def _lay_food(self) -> None:
         free = self._free_tiles()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 
 import pytest
@@ -32,6 +33,27 @@ def test_the_notebook_without_environments_tells_sets_apart(tmp_path, monkeypatc
     assert min(found) > 0.9, text  # chance is one in three
     kinds = [key for c in notebook.cells for o in c.get("outputs", []) for key in o.get("data", {})]
     assert "image/png" in kinds
+
+
+@pytest.mark.slow
+def test_the_notebook_of_self_play_reaches_a_second_stage(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    source = (REPOSITORY / "notebooks" / "03_self_play.ipynb").read_text()
+    assert "STEPS = 300_000" in source
+    short = tmp_path / "short.ipynb"
+    short.write_text(source.replace("STEPS = 300_000", "STEPS = 24_000"))
+    notebook = run_notebook(short, tmp_path)
+    text = printed(notebook)
+    lines = (tmp_path / "runs" / "stages" / "metrics.jsonl").read_text().splitlines()
+    stages = [json.loads(line)["selfplay/stage"] for line in lines]
+    assert stages[0] == 0
+    assert stages[-1] >= 1
+    score = re.search(r"^stages .*\)\s+([\d.]+)\s+120$", text, re.MULTILINE)
+    assert score is not None, text
+    # Against random play and minimax of depth 4 together; a random player gets less than 0.3.
+    assert float(score.group(1)) > 0.3
+    kinds = [key for c in notebook.cells for o in c.get("outputs", []) for key in o.get("data", {})]
+    assert kinds.count("image/png") == 2
 
 
 @pytest.mark.learning

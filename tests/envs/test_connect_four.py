@@ -9,9 +9,12 @@ import pytest
 from ragged_envs.connect_four import ConnectFour
 from ragged_envs.connect_four_rows import ConnectFourRows
 from ragged_envs.connect_four_script import Minimax, minimax_depth_4, move_values
+from ragged_envs.kuhn_poker import BalancedPlayer, KuhnPoker
+from ragged_envs.leduc_poker import LeducPoker, play_by_strength
 
 from entity_env import MaskedEnvironment, SeatRows, SelectEntityAction, check_env, errors, make
 from entity_env.player.episodes import play_scripted, random_policy
+from entity_env.player.scripted_agent import ScriptedAgent
 
 
 def drop(game, *columns):
@@ -194,3 +197,19 @@ def test_it_is_an_environment_like_any_other():
     assert check_env(lambda: MaskedEnvironment(ConnectFour)).notes == ()
     # Compiled rows that name a game of several players are played alone as one of its seats.
     assert isinstance(make("connect_four"), MaskedEnvironment)
+
+
+def test_scripts_play_rows_whose_ids_are_types_and_places():
+    """Opponents of self-play see rows, where the player is called ("Player", 0), not "me"."""
+    for game, script, action in (
+        (ConnectFour, Minimax(2), "Drop"),
+        (KuhnPoker, BalancedPlayer(), "Bet"),
+        (LeducPoker, play_by_strength, "Bet"),
+    ):
+        rows = SeatRows(game, 4)
+        agent = ScriptedAgent(script, rows.obs_space(), rows.action_space())
+        obs = rows.reset()
+        for _ in range(6):
+            chosen = agent.act_rows(obs)
+            assert chosen[action].size0() == len(obs.rows)
+            obs = rows.act(chosen)

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from ragged_envs.photosynthesis import Photosynthesis
+from ragged_envs.photosynthesis_rows import PhotosynthesisRows
 from ragged_envs.photosynthesis_rules import (
     DIRECTIONS,
     PRICES,
@@ -20,8 +21,8 @@ from ragged_envs.photosynthesis_rules import (
 )
 from ragged_envs.photosynthesis_script import grow_greedily
 
-from entity_env import MaskedEnvironment, check_env, errors
-from entity_env.player.episodes import play_scripted
+from entity_env import MaskedEnvironment, SeatRows, check_env, errors, make
+from entity_env.player.episodes import play_scripted, random_policy
 
 CENTRE = space_at(0, 0)
 
@@ -289,3 +290,35 @@ def test_the_greedy_player_beats_random_ones():
         return MaskedEnvironment(Photosynthesis, players=2, rounds=9)
 
     assert play_scripted(create, grow_greedily, 6, 0)["win"].mean() > 0.8
+
+
+@pytest.mark.parametrize(("players", "reward"), [(2, "first"), (3, "rank"), (4, "rank")])
+def test_compiled_games_are_the_same_games(players, reward):
+    rows = 3 * players
+    ours = SeatRows(lambda: Photosynthesis(players, 18, reward), rows)
+    theirs = PhotosynthesisRows(rows, 0, players, 18, reward)
+    policy, ended = random_policy(3), 0
+    here, there = ours.reset(), theirs.reset()
+    for step in range(80 * players):
+        for name in ("rows", "reward", "done", "global_features"):
+            assert np.array_equal(getattr(here, name), getattr(there, name)), (name, step)
+        for name, buffer in here.features.items():
+            assert np.array_equal(buffer.as_array(), there.features[name].as_array()), (name, step)
+        # The compiled game masks what the readable one leaves out.
+        left, right = here.action_masks["Choose"], there.action_masks["Choose"]
+        for frame in range(len(here.rows)):
+            allowed = right.mask[frame].as_array().ravel()
+            offered = right.actees[frame].as_array().ravel()
+            assert set(left.actees[frame].as_array().ravel()) == set(offered[allowed]), step
+        for name, column in here.metrics.items():
+            assert np.allclose(column, there.metrics[name], equal_nan=True, rtol=1e-6), step
+        ended += int(here.done.sum())
+        actions = policy(here)
+        here, there = ours.act(actions), theirs.act(actions)
+    assert ended >= rows
+
+
+def test_settings_of_compiled_games_are_checked_and_alone_it_is_a_seat():
+    with pytest.raises(errors.EntityEnvError, match="players"):
+        PhotosynthesisRows(10, players=5)
+    assert isinstance(make("photosynthesis", players=3), MaskedEnvironment)

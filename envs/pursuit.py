@@ -1,0 +1,338 @@
+"""Pursuit: hunters catch runners among walls, see only what is near, and runners come back.
+
+game = Pursuit(hunters=3, runners=3)
+seats = game.reset()
+seats = game.act({seat: chase_or_flee(seen) for seat, seen in seats.items()})  # pursuit_script
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from operator import index as whole
+from typing import Any
+
+from entity_env.observation import CategoricalActionMask, Observation
+from entity_env.seats.multi_player import (
+    MultiPlayerEnvironment,
+    Seat,
+    SeatActions,
+    SeatObservations,
+)
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Continuous,
+    Discrete,
+    Entity,
+    ObsSpace,
+)
+
+from .checks import check_running, check_started, read_choices, reading_state, refuse_state
+from .errors import EnvConfigError, check_whole
+from .multi_snake_views import Tile
+
+__all__ = ["MOVES", "OBS_SPACE", "STEPS", "Pursuit"]
+
+MOVES = ("Stay", "Right", "Left", "Up", "Down")
+STEPS = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
+"""The way (x, y) of each move."""
+
+# Next to a player a tile more or less is everything.
+_WAY = Entity([Continuous("x", mean=0.0, std=2.0), Continuous("y", mean=0.0, std=2.0)])
+OBS_SPACE = ObsSpace(
+    entities={
+        "Me": Entity(["x", "y", Discrete("hunts", 2), "steps_left"]),
+        "Hunter": _WAY,
+        "Runner": _WAY,
+        "Wall": _WAY,
+    }
+)
+_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Move": CategoricalActionSpace(MOVES)}
+_MOST_LAYOUTS = 1000
+
+
+class Pursuit(MultiPlayerEnvironment):
+    """A team of hunters catches a team of runners; who is caught comes back somewhere else.
+
+    Entities:
+        ``Me`` [x, y, hunts, steps_left], who looks, with the id "me": its tile, whether it is a
+        hunter, and the steps until the end. Of the others only what is at most ``sight`` tiles away
+        in x and in y, as the way (x, y) to it: ``Hunter``, ``Runner``, ``Wall``.
+    Actions:
+        ``Move``: Stay, Right, Left, Up or Down; walls and the edge of the board are masked. All
+        move at once, and may stand on one tile. A runner is caught that is on the tile of a hunter
+        afterwards, or has changed places with one.
+    Reward:
+        1.0 for each runner that is caught, shared by the hunters who caught it; -1.0 for the
+        runner.
+    End:
+        A runner is out when it is caught, and comes in again ``rejoin`` steps later, out of the
+        sight of all hunters where there is such a tile. All are out after ``max_steps``. The last
+        observation of a hunter has the metrics ``catches``, its own, and ``team_catches``; that of
+        a runner has ``win``, 1.0 if the time is up and 0.0 if it was caught.
+    Randomness:
+        Walls, between which all tiles can be reached; where all begin, and where runners come back.
+    Source:
+        After the pursuit problem of Benda, Jagannathan and Dodhiawala, 1986.
+
+    Args:
+        hunters: At least 1, at most 20.
+        runners: At least 1, at most 20.
+        board_size: Tiles from left to right and from bottom to top, 4 to 100.
+        walls: How many tiles are walls.
+        sight: How far all see, at least 1.
+        rejoin: Steps that a runner is out.
+        max_steps: Steps of a game, at most 10^6.
+
+    Raises:
+        EnvConfigError: A parameter of the wrong type or range, or more walls than leave half of the
+            board free.
+    """
+
+    def __init__(
+        self,
+        hunters: int = 3,
+        runners: int = 3,
+        board_size: int = 9,
+        walls: int = 12,
+        sight: int = 3,
+        rejoin: int = 4,
+        max_steps: int = 50,
+    ) -> None:
+        self.hunters = check_whole("hunters", hunters, 1, 20)
+        self.runners = check_whole("runners", runners, 1, 20)
+        self.board_size = check_whole("board_size", board_size, 4, 100)
+        self.count_walls = check_whole("walls", walls, 0)
+        self.sight = check_whole("sight", sight, 1)
+        self.rejoin = check_whole("rejoin", rejoin, 1)
+        self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000)
+        if walls + hunters + runners > board_size**2 // 2:
+            raise EnvConfigError(
+                f"{walls} walls and {hunters + runners} players are too much for this board",
+                expected=f"at most {board_size**2 // 2} tiles",
+                received=walls + hunters + runners,
+            )
+        self._seats = [f"hunter {i}" for i in range(hunters)]
+        self._seats += [f"runner {i}" for i in range(runners)]
+        self.walls: set[Tile] = set()
+        self.places: list[Tile | None] = []  # of hunters, then of runners; None: is out
+        self.back_at = [0] * runners  # the step in which a runner that is out comes back
+        self.catches = [0.0] * hunters
+        self.steps = -1  # before the first reset
+
+    def obs_space(self) -> ObsSpace:
+        """Who looks, others and walls."""
+        return OBS_SPACE
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """``Move``."""
+        return _ACTION_SPACE
+
+    def seats(self) -> Sequence[str]:
+        """The hunters, then the runners."""
+        return self._seats
+
+    def teams(self) -> Mapping[str, Collection[str]]:
+        """Hunters and runners."""
+        return {"hunters": self._seats[: self.hunters], "runners": self._seats[self.hunters :]}
+
+    def reset(self) -> SeatObservations:
+        """Lay out walls and players, all on tiles of their own."""
+        for _ in range(_MOST_LAYOUTS):
+            drawn = self.rng.permutation(self.board_size**2).tolist()
+            tiles = [(tile % self.board_size, tile // self.board_size) for tile in drawn]
+            self.walls = set(tiles[: self.count_walls])
+            if self._is_connected(tiles[self.count_walls :]):
+                break
+        else:
+            self.walls = set()  # such a board has hardly any connected layout
+        self.places = list(tiles[self.count_walls :][: len(self._seats)])
+        self.back_at = [0] * self.runners
+        self.catches = [0.0] * self.hunters
+        self.steps = 0
+        return self._shown({})
+
+    def act(self, actions: SeatActions) -> SeatObservations:
+        """Move all who are in the game."""
+        check_running(self.steps, self.is_done)
+        moves = {
+            i: read_choices(
+                actions.get(self._seats[i], {}), "Move", ["me"], MOVES, [self._ways(place)]
+            )[0]
+            for i, place in enumerate(self.places)
+            if place is not None
+        }
+        before = list(self.places)
+        self.steps += 1
+        for i, move in moves.items():
+            x, y = before[i]  # type: ignore[misc]
+            self.places[i] = x + STEPS[move][0], y + STEPS[move][1]
+        rewards: dict[int, float] = dict.fromkeys(moves, 0.0)
+        caught = []
+        for runner in range(self.hunters, len(self._seats)):
+            if runner not in moves:
+                continue
+            own = self.places[runner]
+            catching = [
+                i
+                for i in range(self.hunters)
+                if self.places[i] == own or (self.places[i], before[i]) == (before[runner], own)
+            ]
+            for i in catching:
+                rewards[i] += 1 / len(catching)
+                self.catches[i] += 1 / len(catching)
+            if catching:
+                rewards[runner] = -1.0
+                caught.append(runner)
+        for runner in caught:
+            self.places[runner] = None
+            self.back_at[runner - self.hunters] = self.steps + self.rejoin
+        if not self.is_done:
+            for runner, step in enumerate(self.back_at):
+                if self.places[self.hunters + runner] is None and step <= self.steps:
+                    self.places[self.hunters + runner] = self._hidden_tile()
+        told = {runner: self._end(runner, rewards[runner]) for runner in caught}
+        if self.is_done:
+            left = [i for i, place in enumerate(self.places) if place is not None]
+            told |= {i: self._end(i, rewards[i]) for i in left}
+            self.places = [None] * len(self._seats)
+            return {self._seats[i]: told[i] for i in sorted(told)}
+        return self._shown(rewards) | {self._seats[i]: told[i] for i in told}
+
+    @property
+    def is_done(self) -> bool:
+        """The time is up."""
+        return self.steps >= self.max_steps
+
+    def observe(self, player: int, reward: float = 0.0) -> Observation:
+        """What a player who is in the game sees now, after a step that paid ``reward``."""
+        check_started(self.steps)
+        place: Any = self.places[player]
+        from_x, from_y = place
+
+        def near(tiles: Any) -> list[list[int]]:
+            ways = ([x - from_x, y - from_y] for x, y in tiles)
+            return [way for way in ways if max(map(abs, way)) <= self.sight]
+
+        others = [
+            near(
+                self.places[i]
+                for i in range(*numbers)
+                if i != player and self.places[i] is not None
+            )
+            for numbers in ((0, self.hunters), (self.hunters, len(self._seats)))
+        ]
+        left = self.max_steps - self.steps
+        return Observation(
+            features={
+                "Me": [[from_x, from_y, int(player < self.hunters), left]],
+                "Hunter": others[0],
+                "Runner": others[1],
+                "Wall": near(sorted(self.walls)),
+            },
+            ids={"Me": ["me"]},
+            actions={"Move": CategoricalActionMask(actor_ids=["me"], mask=[self._ways(place)])},
+            reward=reward,
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        """Walls, places (None: is out), when runners come back, catches, the step."""
+        check_started(self.steps)
+        return {
+            "walls": [list(tile) for tile in sorted(self.walls)],
+            "places": [None if place is None else list(place) for place in self.places],
+            "back_at": list(self.back_at),
+            "catches": list(self.catches),
+            "steps": self.steps,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
+        """Go to a state of such a game; else StateError."""
+        with reading_state("Pursuit", state):
+            walls = [(whole(x), whole(y)) for x, y in state["walls"]]
+            places = [
+                None if place is None else (whole(place[0]), whole(place[1]))
+                for place in state["places"]
+            ]
+            back_at = [whole(step) for step in state["back_at"]]
+            catches = [float(own) for own in state["catches"]]
+            steps = whole(state["steps"])
+        there = [place for place in places if place is not None]
+        over = steps >= self.max_steps
+        problems = {
+            "another number of players": len(places) != len(self._seats)
+            or len(back_at) != self.runners
+            or len(catches) != self.hunters,
+            "something off the board": not all(map(self._is_on, (*walls, *there))),
+            "somebody in a wall": not set(walls).isdisjoint(there),
+            "a hunter who is out": not over and None in places[: self.hunters],
+            "somebody in a game that is over": over and bool(there),
+            "catches that cannot be": not all(
+                0 <= own <= self.max_steps * self.runners for own in catches
+            ),
+            "a step that there is not": not 0 <= steps <= self.max_steps,
+        }
+        refuse_state("Pursuit", state, problems)
+        self.walls, self.places, self.back_at = set(walls), list(places), back_at
+        self.catches, self.steps = catches, steps
+        return self._shown({})
+
+    def render_text(self) -> str:
+        """The board with y up: H for hunters, r for runners, # for walls."""
+        signs = dict.fromkeys(self.walls, "#")
+        for i, place in enumerate(self.places):
+            if place is not None:
+                signs[place] = "H" if i < self.hunters else "r"
+        size = range(self.board_size)
+        rows = [" ".join(signs.get((x, y), ".") for x in size) for y in reversed(size)]
+        caught = f"caught {sum(self.catches):.0f}"
+        return "\n".join([f"step {max(self.steps, 0)} of {self.max_steps}, {caught}", *rows])
+
+    def _shown(self, rewards: Mapping[int, float]) -> dict[Seat, Observation]:
+        return {
+            self._seats[i]: self.observe(i, rewards.get(i, 0.0))
+            for i, place in enumerate(self.places)
+            if place is not None
+        }
+
+    def _end(self, player: int, reward: float) -> Observation:
+        """The last observation of who is out."""
+        if player < self.hunters:
+            metrics = {"catches": self.catches[player], "team_catches": sum(self.catches)}
+        else:
+            metrics = {"win": float(reward == 0.0)}
+        return Observation(features={}, reward=reward, done=True, metrics=metrics)
+
+    def _ways(self, place: Tile) -> tuple[bool, ...]:
+        x, y = place
+        tiles = [(x + dx, y + dy) for dx, dy in STEPS]
+        return tuple(self._is_on(tile) and tile not in self.walls for tile in tiles)
+
+    def _is_on(self, tile: Tile) -> bool:
+        return 0 <= tile[0] < self.board_size and 0 <= tile[1] < self.board_size
+
+    def _is_connected(self, free: list[Tile]) -> bool:
+        reached, waiting = {free[0]}, [free[0]]
+        while waiting:
+            x, y = waiting.pop()
+            for dx, dy in STEPS:
+                near = x + dx, y + dy
+                if near not in reached and self._is_on(near) and near not in self.walls:
+                    reached.add(near)
+                    waiting.append(near)
+        return len(reached) == len(free)
+
+    def _hidden_tile(self) -> Tile:
+        """A tile that no hunter sees, if there is one, else any that no hunter stands on."""
+        tiles = [(x, y) for x in range(self.board_size) for y in range(self.board_size)]
+        free = [tile for tile in tiles if tile not in self.walls]
+        hunters = [place for place in self.places[: self.hunters] if place is not None]
+
+        def away(tile: Tile) -> int:
+            return min(max(abs(tile[0] - x), abs(tile[1] - y)) for x, y in hunters)
+
+        fits = [tile for tile in free if away(tile) > self.sight]
+        fits = fits or [tile for tile in free if away(tile) > 0]
+        return fits[int(self.rng.integers(len(fits)))]
