@@ -19,11 +19,13 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from ..errors import EnvConfigError, check_flag, check_whole
 from .minirts import MiniRts, hit_n_run, order, simple
+from .minirts_units import UNIT_ACTIONS, observe_units, tell_units
 from .minirts_view import ACTION_SPACE, OBS_SPACE, observe
 from .world import World
 
 __all__ = ["OPPONENTS", "MiniRtsDuel", "MiniRtsEnv", "MiniRtsSettings"]
 
+INTERFACES = ("strategic", "units")
 OPPONENTS = ("random", "simple", "hit_n_run", "mixed")
 LESS_HELP = 0.99
 """By what the most ticks of help are multiplied after each game."""
@@ -41,6 +43,7 @@ class MiniRtsSettings:
         max_tick: When a game ends without a winner.
         fog: Whether the learner sees only what its units see.
         curriculum: The built-in player plays the learner's side for so many ticks at most at first.
+        interface: ``strategic``, or ``units``: the learner tells each unit what to do.
 
     Raises:
         EnvConfigError: Settings that there are not.
@@ -52,9 +55,17 @@ class MiniRtsSettings:
     max_tick: int = 30_000
     fog: bool = True
     curriculum: int = 0
+    interface: str = "strategic"
 
     def __post_init__(self) -> None:
         """Check them."""
+        if self.interface not in INTERFACES:
+            raise EnvConfigError(
+                "there is no such interface",
+                expected=f"one of {', '.join(INTERFACES)}",
+                received=shorten(self.interface),
+                hint=nearest(self.interface, INTERFACES),
+            )
         if self.opponent not in OPPONENTS:
             raise EnvConfigError(
                 "there is no such opponent",
@@ -84,7 +95,9 @@ class MiniRtsEnv(Environment):
         a share. Global: money and tick.
     Actions:
         ``Order``: one of nine strategic actions; the mask leaves those that would tell any unit
-        anything, and to idle.
+        anything, and to idle. With ``interface=units`` every own unit that may act has a
+        ``Command``: none, attack, gather, build something, or move two cells in one of eight
+        directions; and who may attack a ``Target`` among enemies and remembered buildings.
     Reward:
         1 for a win, -1 for a defeat, at the end.
     End:
@@ -113,8 +126,8 @@ class MiniRtsEnv(Environment):
         return OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Order``."""
-        return ACTION_SPACE
+        """``Order``, or ``Command`` and ``Target``."""
+        return ACTION_SPACE if self.settings.interface == "strategic" else UNIT_ACTIONS
 
     def seed(self, seed: int) -> None:
         """Seed the game's own stream as well."""
@@ -139,18 +152,31 @@ class MiniRtsEnv(Environment):
                 self._tick()
             self._until_asked()
             if not world.is_over:
-                return observe(world, 0, 0.0, self.settings.fog)
+                return self._observe(0.0)
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Order something, and let ``frame_skip`` ticks pass."""
-        world, own = self.world, actions["Order"]
+        world = self.world
         if world is None or world.is_over:
             raise ResetNeededError("no game is running", hint="call reset() first")
-        order(world, 0, {int(own.index)}, not self.settings.fog)  # type: ignore[union-attr]
+        given: Any = actions
+        if self.settings.interface == "strategic":
+            order(world, 0, {int(given["Order"].index)}, not self.settings.fog)
+        else:
+            aimed: dict[Any, Any] = {}
+            if "Target" in given:
+                aimed = dict(zip(given["Target"].actors, given["Target"].actees, strict=True))
+            told = zip(*_commands(given), strict=True)
+            tell_units(world, 0, {uid: (int(i), aimed.get(uid, -1)) for uid, i in told})
         self._tick()
         self._until_asked()
         reward = {0: 1.0, 1: -1.0}.get(world.winner, 0.0) if world.is_over else 0.0
-        return observe(world, 0, reward, self.settings.fog)
+        return self._observe(reward)
+
+    def _observe(self, reward: float) -> Observation:
+        assert self.world is not None
+        shows = observe if self.settings.interface == "strategic" else observe_units
+        return shows(self.world, 0, reward, self.settings.fog)
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """The whole map from player 0's side, without fog; shape (H, W, 3)."""
@@ -252,6 +278,13 @@ def _settings(given: dict[str, Any]) -> MiniRtsSettings:
                 f"there is no setting {name!r}", options=names, hint=nearest(name, names)
             )
     return MiniRtsSettings(**given)
+
+
+def _commands(actions: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Who is told something, and what."""
+    if "Command" not in actions:
+        return (), ()
+    return actions["Command"].actors, actions["Command"].indices
 
 
 def _act_scripted(world: World, player: int, who: str) -> None:
