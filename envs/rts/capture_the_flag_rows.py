@@ -59,6 +59,7 @@ from .fast_layout import (
     X,
     Y,
     called,
+    fill,
     world_fields,
     world_of,
 )
@@ -230,23 +231,23 @@ def _enemy_count(g: Any, game: int) -> int:
 
 
 def _own(g: Any, game: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, 0, OWN, i, :5]
+    fill(out, g.view[game, 0, OWN, i], 0)
 
 
 def _enemy(g: Any, game: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, 0, ENEMY, i, :4]
+    fill(out, g.view[game, 0, ENEMY, i], 0)
 
 
 def _base(g: Any, game: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, 0, BASES, i, :3]
+    fill(out, g.view[game, 0, BASES, i], 0)
 
 
 def _flag(g: Any, game: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, 0, FLAGS, i, :3]
+    fill(out, g.view[game, 0, FLAGS, i], 0)
 
 
 def _orders(g: Any, game: int, out: Any) -> None:
-    out[:] = g.allowed[game, 0]
+    fill(out, g.allowed[game, 0], 0)
 
 
 def _globals(g: Any, game: int, out: Any) -> None:
@@ -263,23 +264,23 @@ def _seat_enemy_count(g: Any, game: int, seat: int) -> int:
 
 
 def _seat_own(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, seat, OWN, i, :5]
+    fill(out, g.view[game, seat, OWN, i], 0)
 
 
 def _seat_enemy(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, seat, ENEMY, i, :4]
+    fill(out, g.view[game, seat, ENEMY, i], 0)
 
 
 def _seat_base(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, seat, BASES, i, :3]
+    fill(out, g.view[game, seat, BASES, i], 0)
 
 
 def _seat_flag(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, seat, FLAGS, i, :3]
+    fill(out, g.view[game, seat, FLAGS, i], 0)
 
 
 def _seat_orders(g: Any, game: int, seat: int, out: Any) -> None:
-    out[:] = g.allowed[game, seat]
+    fill(out, g.allowed[game, seat], 0)
 
 
 def _seat_globals(g: Any, game: int, seat: int, out: Any) -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "FastWorld",
     "called",
     "copied",
+    "fill",
     "world_fields",
     "world_of",
 ]
@@ -103,6 +104,13 @@ def world_fields(rules: Rules) -> dict[str, Field]:
         "lists": Field((QUEUE_ROOM + MOST_BULLETS, 5)),
         "flights": Field((QUEUE_ROOM + MOST_BULLETS, 2), "float64"),
     }
+
+
+@called
+def fill(out: Any, values: Any, first: int) -> None:
+    """Copy values into ``out`` from a place on, as many as fit: kernels cannot assign slices."""
+    for k in range(first, len(out)):
+        out[k] = values[k - first]
 
 
 @called

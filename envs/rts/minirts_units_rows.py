@@ -25,6 +25,7 @@ from .fast_layout import (
     X,
     Y,
     called,
+    fill,
     world_of,
 )
 from .fast_space import can_pass, is_ground, single
@@ -191,7 +192,7 @@ def _may_attack(g: Any, game: int, i: int) -> bool:
 
 
 def _choices(g: Any, game: int, i: int, out: Any) -> None:
-    out[:] = g.may[game, i]
+    fill(out, g.may[game, i], 0)
 
 
 def units_game(

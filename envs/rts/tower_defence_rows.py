@@ -39,6 +39,7 @@ from .fast_layout import (
     Y,
     called,
     copied,
+    fill,
     world_fields,
     world_of,
 )
@@ -302,7 +303,7 @@ def _towers(g: Any, game: int) -> int:
 
 
 def _may_build(g: Any, game: int, i: int, out: Any) -> None:
-    out[1:] = g.is_free[game]
+    fill(out, g.is_free[game], 1)
 
 
 def _globals(g: Any, game: int, out: Any) -> None:
