@@ -65,7 +65,9 @@ PLACE_COLUMNS = 8
     COMMANDS_OF,
     BUILDS_OF,
     IS_BUILDING,
-) = range(13)
+    IS_RESOURCE,
+    IS_STORE,
+) = range(15)
 
 # What an immediate command does.
 DO_MOVE, DO_STRIKE, DO_SHOOT, DO_HIT, DO_GATHERING, DO_HARVEST, DO_DELIVER, DO_PAY, DO_CREATE = (

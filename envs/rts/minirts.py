@@ -11,7 +11,7 @@ __all__ = ["ACTIONS", "MINI_RTS", "MiniRts", "hit_n_run", "order", "possible", "
 
 MINI_RTS = Rules(
     kinds=(
-        UnitKind("Resource", hp=1000, defence=1000, is_building=True),
+        UnitKind("Resource", hp=1000, defence=1000, is_building=True, is_resource=True),
         UnitKind(
             "Worker",
             cost=50,
@@ -70,6 +70,7 @@ MINI_RTS = Rules(
             commands=(BUILD,),
             builds=("Worker",),
             is_building=True,
+            is_store=True,
         ),
     ),
     resource=200,

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.rts import fuzz
 from entity_env import GlobalCategoricalAction, SelectEntityAction, check_env
 from envs.errors import EnvConfigError
 from envs.rts.capture_the_flag import CaptureTheFlagDuel, CaptureTheFlagEnv
 from envs.rts.king_of_the_hill import KingOfTheHill, KingOfTheHillDuel, KingOfTheHillEnv
 from envs.rts.minirts_env import MiniRtsEnv
 from envs.rts.minirts_units import COMMANDS, TO_ATTACK, TO_BUILD, TO_MOVE, legal, tell_units
+from envs.rts.rules import GATHER
 from envs.rts.tower_defence_env import TowerDefenceEnv
-from envs.rts.world import World
+from envs.rts.world import Command, World
 
 
 @pytest.mark.parametrize(
@@ -162,3 +164,19 @@ def test_who_is_alone_on_the_hill_scores_and_wins():
     world.play_tick()
     assert world.is_over
     assert world.winner == 0
+
+
+def test_only_resources_are_gathered_from_and_only_for_the_own_base():
+    world = World(MiniRtsEnv().game, 3)
+    base = world.first(0, "Base")
+    worker = world.create(0, "Worker", base.x, base.y - 1 if base.y > 6 else base.y + 1)
+    worker = worker or world.create(0, "Worker", 9.5, 9.5)
+    own, enemy = world.first(0, "Resource"), world.first(1, "Base")
+    for target, store in ((enemy, base), (own, enemy), (own, worker)):
+        told = Command(GATHER, target=target.uid, base=store.uid)
+        assert not world.send(0, worker.uid, told)
+    assert world.send(0, worker.uid, Command(GATHER, target=own.uid, base=base.uid))
+
+
+def test_random_commands_leave_nothing_that_cannot_be():
+    fuzz(1)
