@@ -12,7 +12,7 @@ from entity_env.spaces import SelectEntityActionSpace as Select
 
 from .minirts_view import observe
 from .rules import ATTACK, BUILD, GATHER, MOVE
-from .world import GOING, Command, Unit, World, single
+from .world import GOING, NOWHERE, Command, Unit, World, single
 
 __all__ = ["COMMANDS", "UNIT_ACTIONS", "Told", "legal", "observe_units", "tell_units"]
 
@@ -125,8 +125,9 @@ def tell_units(world: World, player: int, told: Mapping[int, tuple[int, int]]) -
             command = Command(MOVE, unit.x + FAR * dx, unit.y + FAR * dy)
         elif what >= TO_BUILD:
             builds = world.rules.number[BUILT[what - TO_BUILD]]
-            place = () if world.kind(unit).is_building else beside(world, unit)
-            command = Command(BUILD, *(place or ()), builds=builds)
+            place = None if world.kind(unit).is_building else beside(world, unit)
+            x, y = place or (NOWHERE, NOWHERE)
+            command = Command(BUILD, x, y, builds=builds)
         elif what == TO_GATHER:
             base, resource = world.first(player, "Base"), world.first(player, "Resource")
             if base is not None and resource is not None:
