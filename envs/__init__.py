@@ -39,7 +39,7 @@ register("pick_matching_balls", "ragged_envs.pick_matching_balls.PickMatchingBal
 register("repeat_after_k", "ragged_envs.repeat_after_k.RepeatAfterK")
 register("rock_paper_scissors", "ragged_envs.rock_paper_scissors.RockPaperScissors")
 register("tic_tac_toe", "ragged_envs.tic_tac_toe.TicTacToe")
-register("tower_defence", "ragged_envs.rts.tower_defence_env.TowerDefenceEnv")
+register("tower_defence", "ragged_envs.rts.tower_defence_rows.TowerDefenceRows")
 register("tower_defence_python", "ragged_envs.rts.tower_defence_env.TowerDefenceEnv")
 register("treasure_hunt", "ragged_envs.treasure_hunt.TreasureHunt")
 register("vehicle_routing", "ragged_envs.industry.vehicle_routing_rows.VehicleRoutingRows")
