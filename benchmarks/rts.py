@@ -4,6 +4,7 @@ python -m benchmarks.rts outcomes          # win rates beside those of the origi
 python -m benchmarks.rts outcomes --games 500
 python -m benchmarks.rts speed             # ticks per second of one core, against readable Python
 python -m benchmarks.rts agree --games 20  # whole games, unit by unit, compiled and in Python
+python -m benchmarks.rts fuzz --games 50   # 2,000 random commands in each, and what must stay true
 """
 
 from __future__ import annotations
@@ -16,12 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from entity_env import GlobalCategoricalAction
+from entity_env.play import random_policy
 from entity_env.rows.random_numbers import seeded_streams
 from envs.rts import fast_layout as at
 from envs.rts import minirts_fast as fast
 from envs.rts.minirts import MINI_RTS, MiniRts, hit_n_run, order, simple
+from envs.rts.minirts_env import MiniRtsDuel
+from envs.rts.minirts_rows import MiniRtsDuelRows
+from envs.rts.minirts_view import observe
 from envs.rts.tower_defence import TowerDefence, build_tower
-from envs.rts.world import World
+from envs.rts.world import Command, World
 
 R, S, H = fast.RANDOM, fast.SIMPLE, fast.HIT_N_RUN
 # Name, who plays, frame skip, whether both seats are played, wins of the first, and games.
@@ -108,6 +114,98 @@ def speed(games: int) -> None:
     fastest, readable = float(np.median(rates)), float(np.median(slow))
     print(f"SIMPLE - SIMPLE, skip 1: {fastest:,.0f} ticks/s compiled, {readable:,.0f} in Python, ")
     print(f"{fastest / readable:.0f}x (from {min(rates):,.0f} to {max(rates):,.0f})")
+    _speed_of_rows()
+
+
+def _speed_of_rows() -> None:
+    """Environment steps per second of both seats at skip 50, and copies of states."""
+    rows, policy = MiniRtsDuelRows(128, seed=1), random_policy(seed=1)
+    obs, slow, draw = rows.reset(), MiniRtsDuel(), np.random.default_rng(1)
+    slow.seed(1)
+    seats = slow.reset()
+    compiled, readable, steps = 0.0, 0.0, 40
+    for _ in range(steps):
+        chosen, began = policy(obs), time.process_time()
+        obs = rows.act(chosen)
+        compiled += time.process_time() - began
+        orders = {
+            seat: {"Order": GlobalCategoricalAction(int(draw.choice(_allowed(own))), "")}
+            for seat, own in seats.items()
+        }
+        began = time.process_time()
+        seats = slow.act(orders)
+        if any(own.done for own in seats.values()):
+            seats = slow.reset()
+        readable += time.process_time() - began
+    fast_rate, slow_rate = 128 * steps / compiled, 2 * steps / readable
+    print(f"both seats, skip 50: {fast_rate:,.0f} steps/s compiled, {slow_rate:,.0f} in Python, ")
+    print(f"{fast_rate / slow_rate:.0f}x")
+    fields, games = rows._fields, list(range(64))
+    size = sum(own[0].nbytes for own in fields.values())
+    began, copies = time.process_time(), 0
+    while time.process_time() - began < 1:
+        rows.copy_games(games)
+        copies += len(games)
+    print(f"copies of a state of {size:,} bytes: {copies / (time.process_time() - began):,.0f}/s")
+
+
+def _allowed(own: Any) -> Any:
+    return np.flatnonzero(np.ravel(own.actions["Order"].mask))
+
+
+def fuzz(games: int) -> None:
+    """Random commands to random units: only what rules allow may change."""
+    draw, taken, sent = np.random.default_rng(0), 0, 0
+    for seed in range(games):
+        world = World(MiniRts(), seed)
+        world.resource, before = [600, 600], 10**9  # so that there are units
+        for _ in range(250):
+            if world.is_over:
+                break
+            for _ in range(8):
+                player, (x, y) = int(draw.integers(2)), draw.uniform(-1, 21, 2).tolist()
+                # Mostly units that there are, and some that never were or have died.
+                known = [*world.units, *world.units, -1, world.created]
+                uids = [known[k] for k in draw.integers(0, len(known), 3)]
+                kind, builds = int(draw.integers(0, 6)), int(draw.integers(-1, 8))
+                place = (x, y) if draw.random() < 0.7 else (-1.0, -1.0)
+                uid, target, base = uids
+                command = Command(kind, *place, target, base, builds)
+                taken += world.send(player, uid, command)
+                sent += 1
+            world.play_tick()
+            before = check_invariants(world, before)
+    print(f"{sent:,} commands, {taken:,} taken, nothing that the rules do not allow")
+
+
+def check_invariants(world: World, before: int) -> int:
+    """Raise unless a state of Mini-RTS can be; returns all that can still become money.
+
+    Args:
+        world: A game.
+        before: What this returned one tick earlier.
+    """
+    units, size = list(world.units.values()), world.rules.size
+    for i, unit in enumerate(units):
+        if not 0 < unit.hp <= world.kind(unit).hp:
+            raise AssertionError(f"hit points: {unit}")
+        if not (-0.5 < unit.x < size - 0.5 and -0.5 < unit.y < size - 0.5):
+            raise AssertionError(f"outside of the map: {unit}")
+        for other in units[:i]:
+            if (other.x - unit.x) ** 2 + (other.y - unit.y) ** 2 < 0.25:
+                raise AssertionError(f"two bodies in one place: {unit}, {other}")
+    if min(world.resource) < 0:
+        raise AssertionError(f"debts: {world.resource}")
+    for player in range(2):
+        shown = observe(world, player, 0.0, fog=True).features or {}
+        for row in shown.get("Enemy") or []:
+            if not world.sees(player, row[1], row[2]):
+                raise AssertionError(f"player {player} sees through fog: {row}")
+    left = sum(unit.hp for unit in units if world.kind(unit).name == "Resource")
+    left += sum(world.resource) + 5 * len(units)  # a load on the way of each unit at most
+    if left > before + 5 * len(units) + 500:  # a building that fails is paid back
+        raise AssertionError(f"money from nowhere: {before} to {left}")
+    return left
 
 
 def agree(games: int) -> None:
@@ -147,15 +245,16 @@ def agree(games: int) -> None:
 
 
 def main() -> None:
-    """Run one of the three."""
+    """Run one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("outcomes", "speed", "agree"))
+    parser.add_argument("what", choices=("outcomes", "speed", "agree", "fuzz"))
     parser.add_argument("--games", type=int, default=None)
     given = parser.parse_args()
     what, games = {
         "outcomes": (outcomes, 2000),
         "speed": (speed, 400),
         "agree": (agree, 200),
+        "fuzz": (fuzz, 50),
     }[given.what]
     what(given.games or games)
 

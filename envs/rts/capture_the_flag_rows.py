@@ -59,6 +59,7 @@ from .fast_layout import (
     X,
     Y,
     called,
+    fill,
     world_fields,
     world_of,
 )
@@ -172,7 +173,7 @@ def _reset(g: Any, game: int) -> None:
         if not w.numbers[OVER]:
             break
     g.won[game], g.ticks[game] = 0, 0
-    _note_view(w, g.view[game, 0], g.counts[game, 0], g.allowed[game, 0], 0, g.fog)
+    _note_view(w, g.looks[game, 0], g.counts[game, 0], g.allowed[game, 0], 0, g.fog)
 
 
 def _step(g: Any, game: int, chosen: Any) -> tuple[float, bool]:
@@ -183,7 +184,7 @@ def _step(g: Any, game: int, chosen: Any) -> tuple[float, bool]:
         _tick(w, g.random, game, g.opponent, g.opponent_skip)
         if w.numbers[OVER] or w.numbers[TICK] % g.frame_skip == 0:
             break
-    _note_view(w, g.view[game, 0], g.counts[game, 0], g.allowed[game, 0], 0, g.fog)
+    _note_view(w, g.looks[game, 0], g.counts[game, 0], g.allowed[game, 0], 0, g.fog)
     over = w.numbers[OVER] == 1
     g.won[game], g.ticks[game] = over and w.numbers[WINNER] == 0, w.numbers[TICK]
     return _reward(w, g.marks[game, 0], 0), over
@@ -195,7 +196,7 @@ def _duel_reset(g: Any, game: int) -> None:
     g.ticks[game] = 0
     for seat in range(2):
         g.win[game, seat] = 0
-        _note_view(w, g.view[game, seat], g.counts[game, seat], g.allowed[game, seat], seat, g.fog)
+        _note_view(w, g.looks[game, seat], g.counts[game, seat], g.allowed[game, seat], seat, g.fog)
 
 
 def _duel_step(g: Any, game: int, seat: int, chosen: Any) -> None:
@@ -214,7 +215,7 @@ def _duel_resolve(g: Any, game: int, reward: Any) -> bool:
             break
     over = w.numbers[OVER] == 1
     for seat in range(2):
-        _note_view(w, g.view[game, seat], g.counts[game, seat], g.allowed[game, seat], seat, g.fog)
+        _note_view(w, g.looks[game, seat], g.counts[game, seat], g.allowed[game, seat], seat, g.fog)
         g.win[game, seat] = over and w.numbers[WINNER] == seat
         reward[seat] = _reward(w, g.marks[game, seat], seat)
     g.ticks[game] = w.numbers[TICK]
@@ -230,23 +231,23 @@ def _enemy_count(g: Any, game: int) -> int:
 
 
 def _own(g: Any, game: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, 0, OWN, i, :5]
+    fill(out, g.looks[game, 0, OWN, i], 0)
 
 
 def _enemy(g: Any, game: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, 0, ENEMY, i, :4]
+    fill(out, g.looks[game, 0, ENEMY, i], 0)
 
 
 def _base(g: Any, game: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, 0, BASES, i, :3]
+    fill(out, g.looks[game, 0, BASES, i], 0)
 
 
 def _flag(g: Any, game: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, 0, FLAGS, i, :3]
+    fill(out, g.looks[game, 0, FLAGS, i], 0)
 
 
 def _orders(g: Any, game: int, out: Any) -> None:
-    out[:] = g.allowed[game, 0]
+    fill(out, g.allowed[game, 0], 0)
 
 
 def _globals(g: Any, game: int, out: Any) -> None:
@@ -263,23 +264,23 @@ def _seat_enemy_count(g: Any, game: int, seat: int) -> int:
 
 
 def _seat_own(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, seat, OWN, i, :5]
+    fill(out, g.looks[game, seat, OWN, i], 0)
 
 
 def _seat_enemy(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, seat, ENEMY, i, :4]
+    fill(out, g.looks[game, seat, ENEMY, i], 0)
 
 
 def _seat_base(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, seat, BASES, i, :3]
+    fill(out, g.looks[game, seat, BASES, i], 0)
 
 
 def _seat_flag(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    out[:] = g.view[game, seat, FLAGS, i, :3]
+    fill(out, g.looks[game, seat, FLAGS, i], 0)
 
 
 def _seat_orders(g: Any, game: int, seat: int, out: Any) -> None:
-    out[:] = g.allowed[game, seat]
+    fill(out, g.allowed[game, seat], 0)
 
 
 def _seat_globals(g: Any, game: int, seat: int, out: Any) -> None:
@@ -289,7 +290,7 @@ def _seat_globals(g: Any, game: int, seat: int, out: Any) -> None:
 
 def _fields() -> dict[str, Field]:
     return world_fields(CAPTURE_THE_FLAG) | {
-        "view": Field((2, 4, _MOST, _WIDTH), "float32"),
+        "looks": Field((2, 4, _MOST, _WIDTH), "float32"),
         "counts": Field((2, 4), "int32", 0, _MOST),
         "allowed": Field((2, len(ACTIONS)), "bool"),
         "chosen": Field((2,), "int32", 0, len(ACTIONS) - 1),

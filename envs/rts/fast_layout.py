@@ -16,6 +16,7 @@ __all__ = [
     "FastWorld",
     "called",
     "copied",
+    "fill",
     "world_fields",
     "world_of",
 ]
@@ -65,7 +66,9 @@ PLACE_COLUMNS = 8
     COMMANDS_OF,
     BUILDS_OF,
     IS_BUILDING,
-) = range(13)
+    IS_RESOURCE,
+    IS_STORE,
+) = range(15)
 
 # What an immediate command does.
 DO_MOVE, DO_STRIKE, DO_SHOOT, DO_HIT, DO_GATHERING, DO_HARVEST, DO_DELIVER, DO_PAY, DO_CREATE = (
@@ -96,6 +99,13 @@ def world_fields(rules: Rules) -> dict[str, Field]:
         "lists": Field((QUEUE_ROOM + MOST_BULLETS, 5)),
         "flights": Field((QUEUE_ROOM + MOST_BULLETS, 2), "float64"),
     }
+
+
+@called
+def fill(out: Any, values: Any, first: int) -> None:
+    """Copy values into ``out`` from a place on, as many as fit: kernels cannot assign slices."""
+    for k in range(first, len(out)):
+        out[k] = values[k - first]
 
 
 @called

@@ -45,6 +45,8 @@ from .fast_layout import (
     GRID,
     HP,
     IS_BUILDING,
+    IS_RESOURCE,
+    IS_STORE,
     KIND,
     LEADS_TO,
     MAX_HP,
@@ -246,8 +248,11 @@ def send(
         return False
     if command == ATTACK and (not is_alive(w, target) or player_of(w, target) == player):
         return False
-    if command == GATHER and not (is_alive(w, target) and is_alive(w, base)):
-        return False
+    if command == GATHER:
+        if not (is_alive(w, target) and is_alive(w, base)) or player_of(w, base) != player:
+            return False
+        if kinds[u[target, KIND], IS_RESOURCE] == 0 or kinds[u[base, KIND], IS_STORE] == 0:
+            return False
     if command == BUILD:
         mine = 0 <= builds < len(kinds) and (int(kinds[u[i, KIND], BUILDS_OF]) >> builds) & 1 == 1
         if not mine or not (has_place if kinds[u[i, KIND], SPEED] > 0 else x < 0):

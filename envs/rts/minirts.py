@@ -20,7 +20,7 @@ __all__ = [
 
 MINI_RTS = Rules(
     kinds=(
-        UnitKind("Resource", hp=1000, defence=1000, is_building=True),
+        UnitKind("Resource", hp=1000, defence=1000, is_building=True, is_resource=True),
         UnitKind(
             "Worker",
             cost=50,
@@ -79,6 +79,7 @@ MINI_RTS = Rules(
             commands=(BUILD,),
             builds=("Worker",),
             is_building=True,
+            is_store=True,
         ),
     ),
     resource=200,

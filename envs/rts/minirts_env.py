@@ -18,6 +18,7 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from ..errors import EnvConfigError, check_flag, check_whole
 from .minirts import MiniRts, advantage, hit_n_run, order, simple
+from .minirts_units import UNIT_ACTIONS, observe_units, tell_units
 from .minirts_view import ACTION_SPACE, OBS_SPACE, observe
 from .view.map_text import write_world
 from .view.picture import draw_world
@@ -25,6 +26,7 @@ from .world import World
 
 __all__ = ["OPPONENTS", "MiniRtsDuel", "MiniRtsEnv", "MiniRtsSettings"]
 
+INTERFACES = ("strategic", "units")
 OPPONENTS = ("random", "simple", "hit_n_run", "mixed")
 LESS_HELP = 0.99
 """By what the most ticks of help are multiplied after each game."""
@@ -46,6 +48,7 @@ class MiniRtsSettings:
             defeat in a crowd of workers in which nobody can move.
         shaping: So much of each change of ``minirts.advantage`` is added to rewards; it counts as 0
             after the end, so that all additions of a game sum up to what it began with.
+        interface: ``strategic``, or ``units``: the learner tells each unit what to do.
 
     Raises:
         EnvConfigError: Settings that there are not.
@@ -59,9 +62,17 @@ class MiniRtsSettings:
     curriculum: int = 0
     draw: float = 0.0
     shaping: float = 0.0
+    interface: str = "strategic"
 
     def __post_init__(self) -> None:
         """Check them."""
+        if self.interface not in INTERFACES:
+            raise EnvConfigError(
+                "there is no such interface",
+                expected=f"one of {', '.join(INTERFACES)}",
+                received=shorten(self.interface),
+                hint=nearest(self.interface, INTERFACES),
+            )
         if self.opponent not in OPPONENTS:
             raise EnvConfigError(
                 "there is no such opponent",
@@ -98,7 +109,9 @@ class MiniRtsEnv(Environment):
         a share. Global: money and tick.
     Actions:
         ``Order``: one of nine strategic actions; the mask leaves those that would tell any unit
-        anything, and to idle.
+        anything, and to idle. With ``interface=units`` every own unit that may act has a
+        ``Command``: none, attack, gather, build something, or move two cells in one of eight
+        directions; and who may attack a ``Target`` among enemies and remembered buildings.
     Reward:
         1 for a win, -1 for a defeat, ``draw`` for neither, at the end; and shaping, if any.
     End:
@@ -128,8 +141,8 @@ class MiniRtsEnv(Environment):
         return OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Order``."""
-        return ACTION_SPACE
+        """``Order``, or ``Command`` and ``Target``."""
+        return ACTION_SPACE if self.settings.interface == "strategic" else UNIT_ACTIONS
 
     def seed(self, seed: int) -> None:
         """Seed the game's own stream as well."""
@@ -155,14 +168,22 @@ class MiniRtsEnv(Environment):
             self._until_asked()
             if not world.is_over:
                 self._ahead = advantage(world, 0)
-                return observe(world, 0, 0.0, self.settings.fog)
+                return self._observe(0.0)
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Order something, and let ``frame_skip`` ticks pass."""
-        world, own = self.world, actions["Order"]
+        world = self.world
         if world is None or world.is_over:
             raise ResetNeededError("no game is running", hint="call reset() first")
-        order(world, 0, {int(own.index)}, not self.settings.fog)  # type: ignore[union-attr]
+        given: Any = actions
+        if self.settings.interface == "strategic":
+            order(world, 0, {int(given["Order"].index)}, not self.settings.fog)
+        else:
+            aimed: dict[Any, Any] = {}
+            if "Target" in given:
+                aimed = dict(zip(given["Target"].actors, given["Target"].actees, strict=True))
+            told = zip(*_commands(given), strict=True)
+            tell_units(world, 0, {uid: (int(i), aimed.get(uid, -1)) for uid, i in told})
         self._tick()
         self._until_asked()
         ahead = 0.0 if world.is_over else advantage(world, 0)
@@ -170,7 +191,12 @@ class MiniRtsEnv(Environment):
         self._ahead = ahead
         if world.is_over:
             reward += {0: 1.0, 1: -1.0}.get(world.winner, self.settings.draw)
-        return observe(world, 0, reward, self.settings.fog)
+        return self._observe(reward)
+
+    def _observe(self, reward: float) -> Observation:
+        assert self.world is not None
+        shows = observe if self.settings.interface == "strategic" else observe_units
+        return shows(self.world, 0, reward, self.settings.fog)
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """The whole map, what player 0 does not see darkened; shape (H, W, 3)."""
@@ -297,6 +323,13 @@ def _settings(given: dict[str, Any]) -> MiniRtsSettings:
                 f"there is no setting {name!r}", options=names, hint=nearest(name, names)
             )
     return MiniRtsSettings(**given)
+
+
+def _commands(actions: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Who is told something, and what."""
+    if "Command" not in actions:
+        return (), ()
+    return actions["Command"].actors, actions["Command"].indices
 
 
 def _act_scripted(world: World, player: int, who: str) -> None:

@@ -31,6 +31,7 @@ from .fast_layout import (
     X,
     Y,
     called,
+    copied,
     world_fields,
     world_of,
 )
@@ -51,7 +52,14 @@ from .minirts_fast import (
 )
 from .minirts_view import ACTION_SPACE, OBS_SPACE
 
-__all__ = ["MiniRtsDuelRows", "MiniRtsRows"]
+__all__ = [
+    "MiniRtsDuelRows",
+    "MiniRtsRows",
+    "begin_game",
+    "globals_of",
+    "note_lists",
+    "play_on",
+]
 
 OWN, ENEMY, SOURCES, REMEMBERED = range(4)
 _MIXED = OPPONENTS.index("mixed")
@@ -61,6 +69,14 @@ _MOST = MINI_RTS.most_units
 @called
 def _note_view(w: Any, lists: Any, counts: Any, allowed: Any, player: int, fog: bool) -> None:
     """Note which units a player sees, in four lists, and what it can order."""
+    note_lists(w, lists, counts, player, fog)
+    for action in range(9):
+        allowed[action] = (not w.numbers[OVER]) and is_possible(w, player, action, not fog)
+
+
+@called
+def note_lists(w: Any, lists: Any, counts: Any, player: int, fog: bool) -> None:
+    """Note which units a player sees, in four lists."""
     u, n = w.units, w.numbers
     counts[:] = 0
     for side in range(2):
@@ -75,8 +91,6 @@ def _note_view(w: Any, lists: Any, counts: Any, allowed: Any, player: int, fog: 
             if seen or u[i, SEEN] or (u[i, KIND] == HOME):
                 lists[to, counts[to]] = i if seen else i + 1000
                 counts[to] += 1
-    for action in range(9):
-        allowed[action] = (not n[OVER]) and is_possible(w, player, action, not fog)
 
 
 @called
@@ -109,7 +123,9 @@ def _play_on(w: Any, random: Any, game: int, mine: int, other: int, skip: int, s
             return
 
 
-def _reset(g: Any, game: int) -> None:
+@copied
+def begin_game(g: Any, game: int) -> None:
+    """Begin a game; with a curriculum the built-in player plays its beginning."""
     w = world_of(g, game)
     if not g.begun[game]:
         g.begun[game], g.help[game] = True, g.curriculum
@@ -127,14 +143,27 @@ def _reset(g: Any, game: int) -> None:
             break
     g.win[game], g.ticks[game] = 0, 0
     g.ahead[game] = advantage(w, 0)
+
+
+def _reset(g: Any, game: int) -> None:
+    begin_game(g, game)
+    w = world_of(g, game)
     _note_view(w, g.shown[game], g.counts[game], g.allowed[game], 0, g.fog)
 
 
 def _step(g: Any, game: int, chosen: Any) -> tuple[float, bool]:
     w = world_of(g, game)
     order(w, 0, 1 << chosen[0], not g.fog)
-    _play_on(w, g.random, game, LEARNER, g.opponent[game], g.frame_skip, g.opponent_skip)
+    reward, over = play_on(g, game)
     _note_view(w, g.shown[game], g.counts[game], g.allowed[game], 0, g.fog)
+    return reward, over
+
+
+@copied
+def play_on(g: Any, game: int) -> tuple[float, bool]:
+    """Play until the learner is asked again; its reward, and whether the game is over."""
+    w = world_of(g, game)
+    _play_on(w, g.random, game, LEARNER, g.opponent[game], g.frame_skip, g.opponent_skip)
     over, winner = w.numbers[OVER] == 1, w.numbers[WINNER]
     g.win[game], g.ticks[game] = winner == 0, w.numbers[TICK]
     ahead = 0.0 if over else advantage(w, 0)
@@ -182,8 +211,45 @@ def _orders(g: Any, game: int, out: Any) -> None:
         out[action] = g.allowed[game, action]
 
 
-def _globals(g: Any, game: int, out: Any) -> None:
+def globals_of(g: Any, game: int, out: Any) -> None:
+    """Money and tick."""
     out[0], out[1] = g.numbers[game, MONEY], g.numbers[game, TICK]
+
+
+ENTITIES = {
+    "Own": Entities(_own, _own_count, _MOST),
+    "Enemy": Entities(_enemy, _enemy_count, _MOST),
+    "Resource": Entities(_source, _source_count, 2),
+    "Remembered": Entities(_remembered, _remembered_count, _MOST),
+}
+
+
+def state_of() -> dict[str, Field]:
+    """The fields of a game against a built-in player."""
+    return world_fields(MINI_RTS) | {
+        "shown": Field((4, _MOST), "int32", 0, 1999),
+        "counts": Field((4,), "int32", 0, _MOST),
+        "begun": Field((), "bool"),
+        "help": Field((), "float64"),
+        "opponent": Field((), "int32", 0, 3),
+        "ahead": Field((), "float64"),
+        "win": Field((), "float64"),
+        "ticks": Field((), "float64"),
+    }
+
+
+def settings_of(own: MiniRtsSettings) -> dict[str, float]:
+    """The numbers of the settings."""
+    return {
+        "frame_skip": own.skips[0],
+        "opponent_skip": own.skips[1],
+        "max_tick": own.max_tick,
+        "fog": own.fog,
+        "curriculum": own.curriculum,
+        "draw": float(own.draw),
+        "shaping": float(own.shaping),
+        "who": OPPONENTS.index(own.opponent),
+    }
 
 
 class MiniRtsRows(CompiledRows):
@@ -203,46 +269,23 @@ class MiniRtsRows(CompiledRows):
 
     def __init__(self, num_envs: int, seed: int = 0, *, threads: int = 1, **settings: Any) -> None:
         own: MiniRtsSettings = MiniRtsEnv(**settings).settings
-        view = {
-            "shown": Field((4, _MOST), "int32", 0, 1999),
-            "counts": Field((4,), "int32", 0, _MOST),
-            "allowed": Field((len(ACTIONS),), "bool"),
-        }
-        game = CompiledGame(
-            obs_space=OBS_SPACE,
-            action_space=ACTION_SPACE,
-            state=world_fields(MINI_RTS)
-            | view
-            | {
-                "begun": Field((), "bool"),
-                "help": Field((), "float64"),
-                "opponent": Field((), "int32", 0, 3),
-                "ahead": Field((), "float64"),
-                "win": Field((), "float64"),
-                "ticks": Field((), "float64"),
-            },
-            settings={
-                "frame_skip": own.skips[0],
-                "opponent_skip": own.skips[1],
-                "max_tick": own.max_tick,
-                "fog": own.fog,
-                "curriculum": own.curriculum,
-                "draw": float(own.draw),
-                "shaping": float(own.shaping),
-                "who": OPPONENTS.index(own.opponent),
-            },
-            reset=_reset,
-            step=_step,
-            entities={
-                "Own": Entities(_own, _own_count, _MOST),
-                "Enemy": Entities(_enemy, _enemy_count, _MOST),
-                "Resource": Entities(_source, _source_count, 2),
-                "Remembered": Entities(_remembered, _remembered_count, _MOST),
-            },
-            actions={"Order": Actors(mask=_orders)},
-            global_features=_globals,
-            metrics={"win": "win", "ticks": "ticks"},
-        )
+        if own.interface == "units":
+            from .minirts_units_rows import units_game  # which takes the rest from here
+
+            game = units_game(state_of(), settings_of(own), ENTITIES)
+        else:
+            game = CompiledGame(
+                obs_space=OBS_SPACE,
+                action_space=ACTION_SPACE,
+                state=state_of() | {"allowed": Field((len(ACTIONS),), "bool")},
+                settings=settings_of(own),
+                reset=_reset,
+                step=_step,
+                entities=ENTITIES,
+                actions={"Order": Actors(mask=_orders)},
+                global_features=globals_of,
+                metrics={"win": "win", "ticks": "ticks"},
+            )
         super().__init__(game, num_envs, seed, threads=threads)
         self.settings = own
 

@@ -50,6 +50,8 @@ class UnitKind:
         commands: What it may be told to do.
         builds: The kinds that it can build.
         is_building: Whether it finishes one command before it takes another.
+        is_resource: Whether loads are gathered from it.
+        is_store: Whether its player's loads are brought to it.
     """
 
     name: str
@@ -66,6 +68,8 @@ class UnitKind:
     commands: tuple[int, ...] = ()
     builds: tuple[str, ...] = ()
     is_building: bool = False
+    is_resource: bool = False
+    is_store: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ class Rules:
 
         The columns are cost, hp, defence, speed, attack, range, vision, ticks of attack, gather
         and build, the sum of 2^command of allowed commands, the sum of 2^kind of what it builds,
-        and whether it is a building.
+        whether it is a building, a resource, and a store.
         """
         return np.array(
             [
@@ -135,6 +139,8 @@ class Rules:
                     sum(1 << command for command in set(kind.commands)),
                     sum(1 << self.number[name] for name in set(kind.builds)),
                     kind.is_building,
+                    kind.is_resource,
+                    kind.is_store,
                 )
                 for kind in self.kinds
             ],

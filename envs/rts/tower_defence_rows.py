@@ -25,6 +25,7 @@ from .fast_layout import (
     DAMAGED_BY,
     HP,
     KIND,
+    MAX_HP,
     MAX_TICK,
     MONEY,
     OVER,
@@ -39,6 +40,7 @@ from .fast_layout import (
     Y,
     called,
     copied,
+    fill,
     world_fields,
     world_of,
 )
@@ -280,7 +282,7 @@ def _cell(g: Any, game: int, i: int, out: Any) -> None:
 def _attacker(g: Any, game: int, i: int, out: Any) -> None:
     slot = g.shown[game, 0, i]
     out[0], out[1] = g.places[game, slot, X], g.places[game, slot, Y]
-    out[2] = g.units[game, slot, HP] / TOWER_DEFENCE.kinds[ATTACKER].hp
+    out[2] = g.units[game, slot, HP] / KINDS[ATTACKER, MAX_HP]
 
 
 def _tower(g: Any, game: int, i: int, out: Any) -> None:
@@ -302,7 +304,7 @@ def _towers(g: Any, game: int) -> int:
 
 
 def _may_build(g: Any, game: int, i: int, out: Any) -> None:
-    out[1:] = g.is_free[game]
+    fill(out, g.is_free[game], 1)
 
 
 def _globals(g: Any, game: int, out: Any) -> None:

@@ -296,13 +296,18 @@ class World:
         if command.kind == ATTACK:
             return target is not None and target.player != unit.player
         if command.kind == GATHER:
-            return target is not None and command.base in self.units
+            base = self.units.get(command.base)
+            fits = target is not None and self.kind(target).is_resource
+            return fits and base is not None and self._stores(base, unit.player)
         if command.kind == BUILD:
             known = 0 <= command.builds < len(self.rules.kinds)
             mine = known and self.rules.kinds[command.builds].name in self.kind(unit).builds
             # What stands still cannot go anywhere to build there.
             return mine and (has_place if self.kind(unit).speed else command.x < 0)
         return True
+
+    def _stores(self, base: Unit, player: int) -> bool:
+        return base.player == player and self.kind(base).is_store
 
     def play_tick(self) -> None:
         """Let a tick pass, after players have sent what they want.

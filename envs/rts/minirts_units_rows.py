@@ -1,0 +1,218 @@
+"""Mini-RTS by commands to each unit, compiled: ``minirts_units.py`` for all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from entity_env.rows.compiled import Actors, CompiledGame, Entities, Field
+
+from .fast_layout import (
+    ALIVE,
+    BUILDS,
+    BUILDS_OF,
+    COMMAND,
+    COMMANDS_OF,
+    COST,
+    IS_BUILDING,
+    KIND,
+    MONEY,
+    OVER,
+    PHASE,
+    SIZE,
+    SLOTS,
+    TAIL,
+    X,
+    Y,
+    called,
+    fill,
+    world_of,
+)
+from .fast_space import can_pass, is_ground, single
+from .fast_world import GOING, allows, first_of, send
+from .minirts import MINI_RTS
+from .minirts_fast import BARRACKS, HOME, KINDS, MELEE, RANGE, RESOURCE, WORKER
+from .minirts_rows import (
+    ENEMY,
+    OWN,
+    REMEMBERED,
+    SOURCES,
+    begin_game,
+    globals_of,
+    note_lists,
+    play_on,
+)
+from .minirts_units import (
+    BESIDE,
+    COMMANDS,
+    FAR,
+    NONE,
+    TO_ATTACK,
+    TO_BUILD,
+    TO_GATHER,
+    TO_MOVE,
+    UNIT_ACTIONS,
+)
+from .minirts_view import OBS_SPACE
+from .rules import ATTACK, BUILD, GATHER, MOVE
+
+__all__ = ["units_game"]
+
+_CHOICES, _BUILT = len(COMMANDS), TO_MOVE - TO_BUILD
+
+
+@called
+def _built(k: int) -> int:
+    """The kind of the k-th thing that can be built."""
+    return WORKER if k == 0 else BARRACKS if k == 1 else MELEE if k == 2 else RANGE
+
+
+@called
+def _way(k: int) -> tuple[int, int]:
+    """One of eight directions: along the axes first."""
+    dx, dy = 0, 0
+    if k < 4:
+        if k < 2:
+            dx = -1 if k == 0 else 1
+        else:
+            dy = -1 if k == 2 else 1
+    else:
+        dx = -1 if k % 2 == 0 else 1
+        dy = -1 if k < 6 else 1
+    return dx, dy
+
+
+@called
+def _beside(w: Any, i: int) -> int:
+    """The first of four points beside a worker where it can build, or -1."""
+    last = w.numbers[SIZE] - 1
+    for k in range(4):
+        dx, dy = _way(k)
+        x, y = single(w.places[i, X] + BESIDE * dx), single(w.places[i, Y] + BESIDE * dy)
+        if 0 <= x <= last and 0 <= y <= last and can_pass(w, x, y, -1):
+            return k
+    return -1
+
+
+@called
+def _note_legal(w: Any, shown: Any, counts: Any, may: Any, player: int) -> None:
+    """What each unit in the list of own ones may be told; see ``minirts_units.legal``."""
+    n, u, p = w.numbers, w.units, w.places
+    money, last = n[MONEY + player], n[SIZE] - 1
+    can_gather = first_of(w, player, RESOURCE) >= 0 and first_of(w, player, HOME) >= 0
+    can_attack = counts[ENEMY] + counts[REMEMBERED] > 0
+    for i in range(player * n[SLOTS], player * n[SLOTS] + n[TAIL + player]):
+        if u[i, ALIVE] and u[i, COMMAND] == BUILD and u[i, PHASE] == GOING:
+            money -= int(KINDS[u[i, BUILDS], COST])
+    for at in range(counts[OWN]):
+        i = shown[OWN, at]
+        kind = u[i, KIND]
+        stands = KINDS[kind, IS_BUILDING] > 0
+        for k in range(_CHOICES):
+            may[at, k] = False
+        if n[OVER] or KINDS[kind, COMMANDS_OF] == 0 or (stands and u[i, COMMAND] != 0):
+            continue
+        may[at, NONE] = True
+        may[at, TO_ATTACK] = can_attack and allows(w, KINDS, i, ATTACK)
+        may[at, TO_GATHER] = can_gather and allows(w, KINDS, i, GATHER)
+        most = 0
+        if allows(w, KINDS, i, BUILD) and (stands or _beside(w, i) >= 0):
+            for k in range(_BUILT):
+                cost = int(KINDS[_built(k), COST])
+                if (int(KINDS[kind, BUILDS_OF]) >> _built(k)) & 1 == 1 and cost <= money:
+                    may[at, TO_BUILD + k] = True
+                    most = max(most, cost)
+        money -= most
+        if allows(w, KINDS, i, MOVE):
+            for k in range(8):
+                dx, dy = _way(k)
+                x, y = p[i, X] + FAR * dx, p[i, Y] + FAR * dy
+                inside = 0 <= x <= last and 0 <= y <= last
+                may[at, TO_MOVE + k] = inside and is_ground(w, x, y)
+
+
+@called
+def _tell(w: Any, player: int, i: int, what: int, target: int) -> None:
+    """Tell a unit one of ``COMMANDS``."""
+    p = w.places
+    if what == TO_ATTACK:
+        send(w, KINDS, player, i, ATTACK, -1.0, -1.0, target, -1, -1)
+    elif what == TO_GATHER:
+        resource, base = first_of(w, player, RESOURCE), first_of(w, player, HOME)
+        send(w, KINDS, player, i, GATHER, -1.0, -1.0, resource, base, -1)
+    elif what >= TO_MOVE:
+        dx, dy = _way(what - TO_MOVE)
+        send(w, KINDS, player, i, MOVE, p[i, X] + FAR * dx, p[i, Y] + FAR * dy, -1, -1, -1)
+    elif what >= TO_BUILD:
+        x, y = -1.0, -1.0
+        if KINDS[w.units[i, KIND], IS_BUILDING] == 0:
+            dx, dy = _way(_beside(w, i))
+            x, y = single(p[i, X] + BESIDE * dx), single(p[i, Y] + BESIDE * dy)
+        send(w, KINDS, player, i, BUILD, x, y, -1, -1, _built(what - TO_BUILD))
+
+
+def _reset(g: Any, game: int) -> None:
+    begin_game(g, game)
+    w = world_of(g, game)
+    note_lists(w, g.shown[game], g.counts[game], 0, g.fog)
+    _note_legal(w, g.shown[game], g.counts[game], g.may[game], 0)
+
+
+def _step(g: Any, game: int, commands: Any, aimed: Any) -> tuple[float, bool]:
+    w = world_of(g, game)
+    shown, enemies = g.shown[game], g.counts[game, ENEMY]
+    first = g.counts[game, OWN]  # the number of the first enemy among all entities
+    known = first + enemies + g.counts[game, SOURCES]
+    actor, attacker = 0, 0
+    for at in range(g.counts[game, OWN]):
+        if not g.may[game, at, NONE]:
+            continue
+        target = -1
+        if g.may[game, at, TO_ATTACK]:
+            k = aimed[attacker]
+            if k < first + enemies:
+                target = shown[ENEMY, k - first]
+            else:
+                target = shown[REMEMBERED, k - known] % 1000
+            attacker += 1
+        _tell(w, 0, shown[OWN, at], commands[actor], target)
+        actor += 1
+    reward, over = play_on(g, game)
+    note_lists(w, g.shown[game], g.counts[game], 0, g.fog)
+    _note_legal(w, g.shown[game], g.counts[game], g.may[game], 0)
+    return reward, over
+
+
+def _may_act(g: Any, game: int, i: int) -> bool:
+    return g.may[game, i, NONE]
+
+
+def _may_attack(g: Any, game: int, i: int) -> bool:
+    return g.may[game, i, TO_ATTACK]
+
+
+def _choices(g: Any, game: int, i: int, out: Any) -> None:
+    fill(out, g.may[game, i], 0)
+
+
+def units_game(
+    state: Mapping[str, Field],
+    settings: Mapping[str, float],
+    entities: Mapping[str, Entities],
+) -> CompiledGame:
+    """The game for the kit."""
+    return CompiledGame(
+        obs_space=OBS_SPACE,
+        action_space=UNIT_ACTIONS,
+        state={**state, "may": Field((MINI_RTS.most_units, _CHOICES), "bool")},
+        settings=settings,
+        reset=_reset,
+        step=_step,
+        entities=entities,
+        actions={
+            "Command": Actors("Own", when=_may_act, mask=_choices),
+            "Target": Actors("Own", when=_may_attack, targets=("Enemy", "Remembered")),
+        },
+        global_features=globals_of,
+        metrics={"win": "win", "ticks": "ticks"},
+    )
