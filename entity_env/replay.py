@@ -17,9 +17,7 @@ from entity_env.spaces import ActionName, ActionSpace
 __all__ = ["main", "show"]
 
 
-def show(
-    path: str, *, row: int | None = None, commands: bool = False, trust: bool = False
-) -> None:
+def show(path: str, *, row: int | None = None, commands: bool = False, trust: bool = False) -> None:
     """Play a replay again, and print what happened.
 
     Args:

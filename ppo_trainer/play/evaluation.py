@@ -266,7 +266,7 @@ def _play(
     budget: PlayBudget,
 ) -> dict[str, npt.NDArray[np.float64]]:
     rows, max_steps = config.rollout.num_envs, config.eval.max_steps
-    if game.is_native:
+    if game.is_native or game.replays is not None:
 
         def fresh_rows(count: int, seed: int) -> VecEnv:
             if isinstance(policy, NetworkPolicy):

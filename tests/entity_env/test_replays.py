@@ -10,6 +10,7 @@ import pytest
 from entity_env import ListEnv, SeatRows
 from entity_env.errors import RecordingError, SettingError, UnknownEnvironmentError
 from entity_env.player.episodes import random_policy
+from entity_env.player.runner import main as player
 from entity_env.recording import RecordReplay, Replay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
@@ -167,3 +168,24 @@ def test_the_command_line(tmp_path, capsys):
 def test_rows_of_other_kinds():
     assert isinstance(make_rows(resolve("minesweeper_python"), {}, 2, 0), ListEnv)
     assert isinstance(make_rows(resolve("tic_tac_toe"), {}, 2, 0), SeatRows)
+
+
+def test_a_game_that_somebody_types_is_recorded(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "mine.replay"
+    monkeypatch.setattr("builtins.input", lambda _: "")  # Enter takes what is proposed
+    arguments = ["minesweeper", "width=4", "height=4", "nmines=2", "--seed", "3", "--episodes", "3"]
+    assert player([*arguments, "--replay", str(path)]) == 0
+    assert "3 episodes" in capsys.readouterr().out
+    replay = Replay.read(path)
+    assert (replay.rows, replay.seed, replay.settings) == (
+        0,
+        3,
+        {"width": 4, "height": 4, "nmines": 2},
+    )
+    moments = list(replay.play())
+    assert sum(bool(moment.obs.done[0]) for moment in moments) == 3
+    assert moments[-1].obs.done[0]
+    # All steps but the beginnings of the second and the third episode are decisions.
+    assert len(list(replay.commands())) == len(replay.steps) - 2
+    assert player([*arguments, "--replay", str(path)]) == 1
+    assert "already" in capsys.readouterr().err
