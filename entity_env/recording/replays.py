@@ -207,7 +207,7 @@ class Replay:
                 expected="consent to import it: trust=True, or --trust",
             )
         factory = resolve(self.env)
-        check_settings(factory, self.settings)
+        check_settings(factory, dict(self.settings))
         if self.rows == 0:
             create, settings = alone(factory), dict(self.settings)
             return _Alone(create(**settings), self.seed)
