@@ -5,6 +5,8 @@ python -m benchmarks.rts outcomes --games 500
 python -m benchmarks.rts speed             # ticks per second of one core, against readable Python
 python -m benchmarks.rts agree --games 20  # whole games, unit by unit, compiled and in Python
 python -m benchmarks.rts fuzz --games 50   # 2,000 random commands in each, and what must stay true
+python -m benchmarks.rts search --games 50 # Monte-Carlo tree search against the built-in players
+python -m benchmarks.rts search --visits 20 --trees 4 --playout hit_n_run --horizon 500
 """
 
 from __future__ import annotations
@@ -18,13 +20,15 @@ from typing import Any
 import numpy as np
 
 from entity_env import GlobalCategoricalAction
+from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.play import random_policy
 from entity_env.rows.random_numbers import seeded_streams
 from envs.rts import fast_layout as at
 from envs.rts import minirts_fast as fast
 from envs.rts.minirts import MINI_RTS, MiniRts, hit_n_run, order, simple
 from envs.rts.minirts_env import MiniRtsDuel
-from envs.rts.minirts_rows import MiniRtsDuelRows
+from envs.rts.minirts_rows import MiniRtsDuelRows, MiniRtsRows
+from envs.rts.minirts_search import MiniRtsSearch
 from envs.rts.minirts_view import observe
 from envs.rts.tower_defence import TowerDefence, build_tower
 from envs.rts.world import Command, World
@@ -244,12 +248,60 @@ def agree(games: int) -> None:
     print(dict(told))
 
 
+def search(
+    games: int, visits: int, trees: int, threads: int, playout: str, horizon: int | None
+) -> None:
+    """Win rates of Monte-Carlo tree search, and how long a move takes."""
+    print(f"{trees} trees of {visits} visits, playouts by {playout}, horizon {horizon}, skip 50")
+    for opponent, paper in (("simple", 0.732), ("hit_n_run", 0.627)):
+        rows = MiniRtsRows(games, seed=1, opponent=opponent)
+        how = MiniRtsSearch(rows, visits, trees, threads, None, playout, horizon, seed=1)
+        how.counts(0)  # compiles
+        how.seconds, how.decisions = 0.0, 0
+        began = time.process_time()
+        wins = _searched_games(rows, how)
+        cpu = time.process_time() - began
+        rate = float(wins.mean())
+        near, _ = spread(rate, games)
+        print(
+            f"{opponent:10} {rate:6.1%} +- {near:.1%} of {games} games (paper {paper:.1%}); "
+            f"{1000 * cpu / how.decisions:.1f} ms of CPU, "
+            f"{1000 * how.seconds / how.decisions:.1f} ms of time a move",
+            flush=True,
+        )
+
+
+def _searched_games(rows: MiniRtsRows, how: MiniRtsSearch) -> Any:
+    """Whether the search wins the first game of each row. Shape: (R,)."""
+    obs, plays, wins = rows.reset(), np.ones(len(rows), bool), np.zeros(len(rows))
+    lengths = np.ones(len(rows), np.int64)
+    while plays.any():
+        # Rows whose game is over idle in the next one, which is not counted.
+        orders = [int(np.argmax(how.counts(row))) if plays[row] else 0 for row in range(len(rows))]
+        flat = np.array(orders, np.int64)[:, None]
+        obs = rows.act({"Order": RaggedBufferI64.from_flattened(flat, lengths)})
+        ended = obs.done & plays
+        if ended.any():
+            wins[ended] = obs.metrics["win"][ended]
+            plays &= ~ended
+    return wins
+
+
 def main() -> None:
     """Run one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("outcomes", "speed", "agree", "fuzz"))
+    parser.add_argument("what", choices=("outcomes", "speed", "agree", "fuzz", "search"))
     parser.add_argument("--games", type=int, default=None)
+    parser.add_argument("--visits", type=int, default=100)
+    parser.add_argument("--trees", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--playout", default="random")
+    parser.add_argument("--horizon", type=int, default=None)
     given = parser.parse_args()
+    if given.what == "search":
+        how = given.visits, given.trees, given.threads, given.playout, given.horizon
+        search(given.games or 100, *how)
+        return
     what, games = {
         "outcomes": (outcomes, 2000),
         "speed": (speed, 400),

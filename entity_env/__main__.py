@@ -6,7 +6,8 @@ from entity_env.command_line import version_text
 
 COMMANDS = """\
 python -m entity_env.check my_pkg.my_env.MyEnv    check an environment for mistakes
-python -m entity_env.runner my_pkg.my_env.MyEnv   play it in the terminal"""
+python -m entity_env.runner my_pkg.my_env.MyEnv   play it in the terminal
+python -m entity_env.replay games.replay          play recorded games again"""
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--version"]:

@@ -47,6 +47,8 @@ class RolloutConfig:
             where some steps take much longer than others. Which rows these are depends on time, and
             so does the run. Needs worker processes.
         batch_size: How many rows act together then; 0 for half of them.
+        replays: The folder that gets a replay of all games of the training, a line for each
+            decision; null: none is written. Not of worker processes.
     """
 
     num_envs: int = 128
@@ -54,6 +56,7 @@ class RolloutConfig:
     processes: int = 0
     asynchronous: bool = False
     batch_size: int = 0
+    replays: str | None = None
 
 
 @names_its_settings

@@ -6,6 +6,8 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 from entity_env import (
@@ -20,6 +22,7 @@ from entity_env import (
     VecEnv,
 )
 from entity_env.errors import shorten
+from entity_env.recording import RecordReplay
 from entity_env.registry import (
     Factory,
     alone,
@@ -64,11 +67,14 @@ class Game:
         factory: The class or function behind the target.
         settings: Its arguments.
         shown: What is to be seen of it; None for everything.
+        replays: The folder that gets a replay of all rows that are made in this process; None: none
+            are written.
     """
 
     factory: Factory
     settings: Mapping[str, Any]
     shown: ObsSpace | None = None
+    replays: Path | None = None
 
     def __call__(self) -> Environment:
         """One environment, to watch or to play with a script."""
@@ -122,9 +128,10 @@ class Game:
     def rows(self, num_envs: int, seed: int) -> VecEnv:
         """Rows in this process."""
         if has_seats(self.factory):
-            return self.seen(SeatRows(self.one, num_envs, seed=seed))
+            made = SeatRows(self.one, num_envs, seed=seed)
+            return self.seen(self._recorded(made, seed))
         if not self.is_native:
-            return ListEnv(self.alone, num_envs, seed=seed)
+            return self._recorded(ListEnv(self.alone, num_envs, seed=seed), seed)
         make: Callable[..., Any] = self.factory
         rows = make(num_envs, seed=seed, **self.settings)
         if not isinstance(rows, VecEnv) or len(rows) != num_envs:
@@ -133,7 +140,17 @@ class Game:
                 expected=f"a VecEnv of {num_envs} rows",
                 received=f"{len(rows)} rows" if isinstance(rows, VecEnv) else shorten(rows),
             )
-        return self.seen(rows)
+        return self.seen(self._recorded(rows, seed))
+
+    def _recorded(self, rows: VecEnv, seed: int) -> VecEnv:
+        """Rows whose replay is written, where one is wanted."""
+        if self.replays is None:
+            return rows
+        names = (f"{number:04d}.replay" for number in count())
+        path = next(path for name in names if not (path := self.replays / name).exists())
+        factory: Any = self.factory
+        target = f"{factory.__module__}.{factory.__qualname__}"
+        return RecordReplay(rows, path, target, self.settings, seed)
 
     @property
     def one(self) -> Callable[[], Any]:
@@ -237,6 +254,10 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
     if rollout.processes and game.is_native:
         # In workers they would be other rows with other random numbers, and slower.
         say(f"rollout.processes is not used: {game.name} plays all rows in this process")
+    if rollout.replays is not None:
+        game = replace(game, replays=Path(rollout.replays))
+        if rollout.processes and not game.is_native:
+            say("rollout.replays is not used: worker processes play the rows")
     if not rollout.processes or game.is_native:
         return game.rows(rollout.num_envs, seed)
     rows: VecEnv

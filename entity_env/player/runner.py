@@ -21,8 +21,13 @@ import numpy as np
 from entity_env.agent import Proposer, RandomAgent, fit_environment, load_agent
 from entity_env.batching.frame import RESERVED_METRICS, Frame
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.vec_obs import batch_frames
-from entity_env.command_line import environment_from_words, game_from_words, version_text
+from entity_env.batching.vec_obs import VecObs, batch_frames
+from entity_env.command_line import (
+    environment_from_words,
+    game_from_words,
+    parse_setting,
+    version_text,
+)
 from entity_env.drawing import entity_table
 from entity_env.environment import (
     Environment,
@@ -42,6 +47,7 @@ from entity_env.kinds.table import kind_of, typed_actions
 from entity_env.metrics import EpisodeTracker
 from entity_env.player.seat_runner import SeatGame, named_seats
 from entity_env.player.terminal import Asker, QuitError, ask
+from entity_env.recording.replays import RecordFrames
 from entity_env.rows.vec_env import check_count
 from entity_env.seats.masked import who_is_who
 from entity_env.seats.multi_player import MultiPlayerEnvironment
@@ -57,6 +63,7 @@ def play_in_terminal(
     episodes: int | None = None,
     auto: bool = False,
     trust: bool = False,
+    replay: tuple[str, str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Play episodes with whoever types, until they have had enough.
 
@@ -68,6 +75,8 @@ def play_in_terminal(
         episodes: Ends after so many; None asks after each, or with ``auto`` plays one.
         auto: Take every proposal without asking.
         trust: The consent to import code that the agent's folder names, if it needs any.
+        replay: The file that gets a replay, and the name and the settings by which the environment
+            is found again; None: none is written.
 
     Raises:
         EntityEnvError: The environment made a mistake, or the agent does not fit it.
@@ -82,13 +91,18 @@ def play_in_terminal(
             expected="an instance of a subclass of entity_env.Environment",
             received=shorten(env),
         )
+    game = None
     try:
         game = _Game(env, agent, seed, auto, trust)
+        if replay is not None:
+            game.write_replay(*replay, seed)
         game.introduce(seed)
         game.play(1 if auto and episodes is None else episodes)
     except (QuitError, KeyboardInterrupt):
         print("\nThank you for playing.")
     finally:
+        if game is not None and game.replay is not None:
+            game.replay.close()
         env.close()
 
 
@@ -170,6 +184,11 @@ class _Game:
         self.reader = FrameReader(env.obs_space(), spaces[1])
         self.asker = Asker(self.reader.obs_space, self.reader.action_space, auto=auto)
         self.returns: list[float] = []
+        self.replay: RecordFrames | None = None
+
+    def write_replay(self, path: str, name: str, settings: Mapping[str, Any], seed: int) -> None:
+        """Write a replay of all that is played from now on."""
+        self.replay = RecordFrames(path, name, settings, seed, self.reader.action_space)
 
     def introduce(self, seed: int) -> None:
         """What the game is about, and how to play it."""
@@ -197,6 +216,8 @@ class _Game:
         if callable(reset := getattr(self.agent, "reset", None)):
             reset()  # an agent that remembers
         tracker.begin(frame.metrics)
+        if self.replay is not None:
+            self.replay.begin(self._batch(frame))
         while True:
             head = f"episode {number}, step {tracker.length}"
             if tracker.length:
@@ -207,17 +228,20 @@ class _Game:
             print(self._state(frame))
             if frame.done:
                 break
-            decision = self.agent.decide(
-                batch_frames([frame], self.reader.obs_space, self.reader.action_space)
-            )
+            decision = self.agent.decide(self._batch(frame))
             chosen = self.asker.choose(frame, decision)
             actions = typed_actions(frame, chosen, self.reader.action_space)
             frame = self._frame("act", self.env.act, actions)
+            if self.replay is not None:
+                self.replay.act(chosen, self._batch(frame))
             tracker.add(frame.reward, frame.metrics)
         how = "cut off by a limit" if frame.truncated else "over"
         print(f"\nepisode {number} is {how} after {_plural(tracker.length, 'step')}")
         print(_summary(tracker.summary()))
         return tracker.reward
+
+    def _batch(self, frame: Frame) -> VecObs:
+        return batch_frames([frame], self.reader.obs_space, self.reader.action_space)
 
     def _state(self, frame: Frame) -> str:
         """The environment's own text, if it has one, and the entities."""
@@ -285,6 +309,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=None, help="the same games again")
     parser.add_argument("--episodes", type=int, default=None, help="end after so many")
+    parser.add_argument(
+        "--replay", metavar="FILE", help="write a replay, for python -m entity_env.replay"
+    )
     parser.add_argument("--auto", action="store_true", help="let the agent play, ask nothing")
     parser.add_argument(
         "--trust", action="store_true", help="import code that an old run names, whoever made it"
@@ -295,7 +322,17 @@ def main(arguments: list[str] | None = None) -> int:
         how = {name: getattr(given, name) for name in ("seed", "episodes", "auto", "trust")}
         if given.seats is None:
             create_env = environment_from_words(given.env, given.settings)
-            play_in_terminal(create_env, given.agent, **how)
+            replay = given.replay and (
+                given.replay,
+                given.env,
+                dict(map(parse_setting, given.settings)),
+            )
+            play_in_terminal(create_env, given.agent, **how, replay=replay)
+        elif given.replay is not None:
+            raise SettingError(
+                "no replay is written of games with several people",
+                received="--replay with --seats",
+            )
         else:
             create_game: Any = game_from_words(given.env, given.settings)
             play_seats_in_terminal(create_game, given.seats, given.agent, **how)

@@ -5,5 +5,16 @@ from __future__ import annotations
 from entity_env.recording.recorder import RecordEpisodes
 from entity_env.recording.recording import Recording
 from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
+from entity_env.recording.replays import Command, Moment, RecordReplay, Replay
 
-__all__ = ["RecordEpisodes", "RecordedBatch", "RecordedEpisode", "RecordedStep", "Recording"]
+__all__ = [
+    "Command",
+    "Moment",
+    "RecordEpisodes",
+    "RecordReplay",
+    "RecordedBatch",
+    "RecordedEpisode",
+    "RecordedStep",
+    "Recording",
+    "Replay",
+]

@@ -46,6 +46,7 @@ from entity_env.registry import (
     has_seats,
     is_registered,
     is_rows,
+    registered_packages,
     resolve,
 )
 from entity_env.rows.list_env import ListEnv
@@ -181,9 +182,13 @@ class Replay:
             raise _differs(-1)
         yield Moment(-1, (), obs)
         for number, (commands, wanted) in enumerate(self.steps):
-            chosen = _chosen(commands, obs, forms, number)
             try:
-                obs = rows.act(chosen)
+                if isinstance(rows, _Alone) and not commands:  # another episode begins
+                    obs = rows.reset()
+                else:
+                    obs = rows.act(_chosen(commands, obs, forms, number))
+            except RecordingError:
+                raise
             except EntityEnvError as error:
                 raise RecordingError(
                     f"the replay asks for what cannot be done at step {number}: {error}"
@@ -194,13 +199,15 @@ class Replay:
 
     def make_rows(self, *, trust: bool = False) -> VecEnv:
         """The rows as they were when it was recorded."""
-        if not trust and not is_registered(self.env):
+        # A package that registers environments is imported for them anyway.
+        known = is_registered(self.env) or self.env.split(".")[0] in registered_packages()
+        if not trust and not known:
             raise UnknownEnvironmentError(
                 f"the replay names {self.env!r}, which nobody has registered",
                 expected="consent to import it: trust=True, or --trust",
             )
         factory = resolve(self.env)
-        check_settings(factory, self.settings)
+        check_settings(factory, dict(self.settings))
         if self.rows == 0:
             create, settings = alone(factory), dict(self.settings)
             return _Alone(create(**settings), self.seed)
@@ -299,22 +306,17 @@ class RecordFrames:
         self._is_begun = False
 
     def begin(self, obs: VecObs) -> None:
-        """Note what an episode begins with, a batch of one frame."""
+        """Note what an episode begins with, a batch of one frame: a step without a decision."""
         if not self._is_begun:
             self._writer.begin(obs)
             self._is_begun = True
             return
         self._writer.end_step(obs)
 
-    def act(
-        self, chosen: Mapping[ActionName, npt.NDArray[Any]], obs: VecObs, *, done: bool
-    ) -> None:
+    def act(self, chosen: Mapping[ActionName, npt.NDArray[Any]], obs: VecObs) -> None:
         """Note what was chosen, as in ``Decision``, and what is seen after it."""
         self._writer.command(0, {name: own.tolist() for name, own in chosen.items() if len(own)})
-        # An episode that is over is followed by the first frame of the next one in the same step,
-        # as it is in rows; the last one of all has none.
-        if not done:
-            self._writer.end_step(obs)
+        self._writer.end_step(obs)
 
     def close(self) -> None:
         """Close the file."""
@@ -401,10 +403,7 @@ class _Alone(VecEnv):
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         forms = answer_forms(self._reader.action_space)
         flat = {name: flat_answers(chosen[name], form) for name, form in forms.items()}
-        observation = self._env.act(typed_actions(self._frame, flat, self._reader.action_space))
-        if self._reader.read(observation).done:
-            observation = begin_episode(self._env.reset)
-        return self._see(observation)
+        return self._see(self._env.act(typed_actions(self._frame, flat, self._reader.action_space)))
 
     def _see(self, observation: Observation) -> VecObs:
         self._frame = self._reader.read(observation)

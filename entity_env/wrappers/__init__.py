@@ -1,11 +1,11 @@
 """Wrappers: environments and rows that change what passes through them.
 
 Around a single ``Environment``: ``TimeLimit``, ``FeatureFilter``, ``RewardScale``, ``FrameSkip``,
-``EpisodeStatistics``, ``Validate``; ``Wrapper`` is their base. Around a ``VecEnv``:
-the same names with ``Vec`` in front of them; ``VecWrapper`` is their base. ``ConcatVecEnv`` joins
-the rows of several. Around a game of several players: ``SeatTimeLimit``, ``SeatValidate``;
-``SeatWrapper`` is their base. All that goes around rows goes around the rows of its seats, too, but
-``VecFrameSkip``.
+``EpisodeStatistics``, ``Validate``, ``Curriculum``; ``Wrapper`` is their base. Around a ``VecEnv``:
+the same names with ``Vec`` in front of them, but the last; ``VecWrapper`` is their base.
+``ConcatVecEnv`` joins the rows of several. Around a game of several players: ``SeatTimeLimit``,
+``SeatValidate``; ``SeatWrapper`` is their base. All that goes around rows goes around the rows of
+its seats, too, but ``VecFrameSkip``.
 
 Rows act together and reset themselves, and nothing outside can hold back or reset a single one.
 ``VecTimeLimit`` and ``VecFrameSkip`` therefore go inside: ``VecEnv.wrap_each`` puts the wrapper
@@ -16,6 +16,7 @@ environments, say so.
 from __future__ import annotations
 
 from entity_env.wrappers.concat_vec_env import ConcatVecEnv
+from entity_env.wrappers.curriculum import Curriculum
 from entity_env.wrappers.episode_statistics import EpisodeStatistics, VecEpisodeStatistics
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.frame_skip import FrameSkip, VecFrameSkip
@@ -33,6 +34,7 @@ from entity_env.wrappers.wrapper import Wrapper
 
 __all__ = [
     "ConcatVecEnv",
+    "Curriculum",
     "EpisodeStatistics",
     "FeatureFilter",
     "FrameSkip",

@@ -13,7 +13,12 @@ from entity_env.actions import Action
 from entity_env.environment import Environment
 from entity_env.errors import ResetNeededError, nearest, shorten
 from entity_env.observation import Observation
-from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
+from entity_env.seats.multi_player import (
+    MultiPlayerEnvironment,
+    Seat,
+    SeatActions,
+    SeatObservations,
+)
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from ..errors import EnvConfigError, check_flag, check_whole
@@ -306,7 +311,7 @@ class MiniRtsDuel(MultiPlayerEnvironment):
         world = self.world
         assert world is not None
         won = world.winner if world.is_over else -1
-        told = {}
+        told: dict[Seat, Observation] = {}
         for p in (0, 1):
             reward = 0.0 if won < 0 else 1.0 if won == p else -1.0
             told[p] = observe(world, p, reward, self.settings.fog)

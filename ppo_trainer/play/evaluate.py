@@ -44,6 +44,7 @@ def evaluate_run(
     seconds: float = 0.0,
     trust: bool = False,
     against: Sequence[str] = (),
+    replays: str | Path | None = None,
 ) -> list[Evaluation]:
     """Evaluate a run's newest checkpoint.
 
@@ -61,11 +62,12 @@ def evaluate_run(
             was made by somebody else.
         against: Opponents by name: ``random``, run folders, scripts. The agent plays against each
             of them, from every side the same number of games, and nothing else is evaluated.
+        replays: The folder that gets replays of all these games; see ``entity_env.replay``.
     """
     own = {f"env.{name}": value for name, value in (settings or {}).items()}
     changes = own | _changes(seed, scripted, greedy, seconds)
     loaded = load_policy(path, env, trust=trust, scripted=True, changes=changes)
-    return _play(loaded, episodes, greedy, against)
+    return _play(loaded.writing_replays(replays), episodes, greedy, against)
 
 
 def _changes(
@@ -136,6 +138,11 @@ def main(arguments: list[str] | None = None) -> None:
         help="in a game of several players: play against random, another run, or a script such as "
         "my_module.my_player; may be given several times",
     )
+    parser.add_argument(
+        "--replays",
+        metavar="DIR",
+        help="write replays of the games, for python -m entity_env.replay",
+    )
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after so long")
     parser.add_argument("--json", action="store_true", help="results for programs, on stdout")
     add_trust(parser)
@@ -148,6 +155,7 @@ def main(arguments: list[str] | None = None) -> None:
         if options.metric:
             changes["shown_metrics"] = options.metric
         loaded = load_policy(options.run, trust=options.trust, scripted=True, changes=changes)
+        loaded = loaded.writing_replays(options.replays)
         results = _play(loaded, options.episodes, options.greedy, options.against)
     if options.json:
         deliver(json.dumps(_facts(loaded, options.episodes, results), indent=1))

@@ -204,7 +204,7 @@ def _play(
         with game.rows(game.whole(1), seed=0) as example:
             chance = RandomAgent(example.obs_space(), example.action_space(), seed)
         return play_sides(policy, game, config, episodes, chance, seed=seed, budget=budget)
-    if game.is_native:
+    if game.is_native or game.replays is not None:
 
         def fresh_rows(count: int, seed: int) -> VecEnv:
             if isinstance(policy, NetworkPolicy):

@@ -197,6 +197,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("players", nargs="+", help="run folders, random, scripted, scripts")
     parser.add_argument("--games", type=int, default=200, help="of each pair")
     parser.add_argument("--greedy", action="store_true", help="networks do not draw")
+    parser.add_argument(
+        "--replays",
+        metavar="DIR",
+        help="write replays of the games, for python -m entity_env.replay",
+    )
     parser.add_argument("--out", type=Path, default=Path(), help="the folder for the results")
     add_trust(parser)
     options = parser.parse_args(arguments)
@@ -209,6 +214,7 @@ def main(arguments: list[str] | None = None) -> None:
         )
     loaded = load_policy(runs[0], trust=options.trust, scripted=True)
     use_threads(loaded.config, loaded.device)
+    loaded = loaded.writing_replays(options.replays)
     league = play_league(loaded, options.players, options.games, greedy=options.greedy)
     options.out.mkdir(parents=True, exist_ok=True)
     write_file(options.out / "league.json", json.dumps(league.facts(), indent=1).encode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,13 @@ class LoadedRun(LoadedNet):
     def game(self) -> Game:
         """The game, which shows what the network knows."""
         return self.fitted.game
+
+    def writing_replays(self, folder: str | Path | None) -> LoadedRun:
+        """The same, whose rows write replays into a folder; None: as it is."""
+        if folder is None:
+            return self
+        game = replace(self.game, replays=Path(folder).expanduser())
+        return replace(self, fitted=replace(self.fitted, game=game))
 
 
 def load_policy(

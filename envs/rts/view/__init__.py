@@ -1,1 +1,8 @@
 """What people see of the real-time strategy games: pictures, and maps in characters."""
+
+from __future__ import annotations
+
+from .map_text import write_world
+from .picture import draw_world
+
+__all__ = ["draw_world", "write_world"]

@@ -1,0 +1,89 @@
+"""Play a replay again: ``python -m entity_env.replay games.replay [--row 3] [--commands]``.
+
+Says whether it is still the same game, step by step; see ``entity_env.recording.replays``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from entity_env.command_line import version_text
+from entity_env.errors import EntityEnvError, SettingError
+from entity_env.recording.replays import Command, Replay
+from entity_env.spaces import ActionName, ActionSpace
+
+__all__ = ["main", "show"]
+
+
+def show(path: str, *, row: int | None = None, commands: bool = False, trust: bool = False) -> None:
+    """Play a replay again, and print what happened.
+
+    Args:
+        path: The file.
+        row: Only what this row decided, and how its episodes ended; None: all rows.
+        commands: Print every decision.
+        trust: The consent to import an environment that nobody has registered.
+
+    Raises:
+        EntityEnvError: It cannot be read, or does not play the same game.
+    """
+    replay = Replay.read(path)
+    settings = "".join(f" {name}={value}" for name, value in replay.settings.items())
+    rows = "alone" if replay.rows == 0 else f"{replay.rows} rows"
+    print(f"{replay.env}{settings}, seed {replay.seed}, {rows}, {len(replay.steps):,} steps")
+    if row is not None and not 0 <= row < max(replay.rows, 1):
+        raise SettingError(
+            "there is no such row", expected=f"0 to {max(replay.rows, 1) - 1}", received=row
+        )
+    with replay.make_rows(trust=trust) as played:
+        space = played.action_space()
+        for moment in replay.play_in(played):
+            for command in moment.commands if commands else ():
+                if row is None or command.row == row:
+                    print(_line(command, space))
+            for ended in moment.obs.done.nonzero()[0].tolist() if moment.step >= 0 else ():
+                if row is None or ended == row:
+                    numbers = {name: own[ended] for name, own in moment.obs.metrics.items()}
+                    print(f"step {moment.step}, row {ended}: the end{_text(numbers)}")
+    print("the same games as were recorded")
+
+
+def _text(numbers: dict[str, Any]) -> str:
+    return "".join(f", {name} {value:.4g}" for name, value in numbers.items() if value == value)
+
+
+def _line(command: Command, space: dict[ActionName, ActionSpace]) -> str:
+    """One decision, by the names of its choices."""
+    texts = []
+    for name, chosen in command.actions.items():
+        labels = getattr(space[name], "index_to_label", None)
+        own = chosen if labels is None else [labels[i] for i in chosen]
+        texts.append(f"{name} {', '.join(map(str, own))}")
+    return f"step {command.step}, row {command.row}: {'; '.join(texts) or 'nothing'}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m entity_env.replay", description=__doc__)
+    parser.add_argument("--version", action="version", version=version_text())
+    parser.add_argument("path", help="the replay")
+    parser.add_argument("--row", type=int, default=None, help="only this row")
+    parser.add_argument("--commands", action="store_true", help="print every decision")
+    parser.add_argument(
+        "--trust", action="store_true", help="import the code that the replay names"
+    )
+    given = parser.parse_args(arguments)
+    try:
+        show(given.path, row=given.row, commands=given.commands, trust=given.trust)
+    except EntityEnvError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+        sys.stderr.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Games that a script begins: the learner takes over later at first, and sooner and sooner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from entity_env.actions import Action
+from entity_env.arguments import named_arguments
+from entity_env.environment import MOST_RESETS, Environment, never_begins
+from entity_env.errors import SettingError, shorten
+from entity_env.observation import Observation
+from entity_env.rows.vec_env import check_count
+from entity_env.spaces import ActionName
+from entity_env.wrappers.wrapper import Wrapper
+
+__all__ = ["Curriculum"]
+
+
+@named_arguments(SettingError)
+class Curriculum(Wrapper):
+    """Lets a script play the first k steps of each episode in the learner's place.
+
+    k is drawn evenly from 0 to ``most``, and ``most`` is multiplied by ``factor`` after each
+    episode: games are easier at first and begin in many situations, and end up as they are. What is
+    earned in those steps is nobody's reward. An episode that is over before the learner's turn is
+    none, and another one is begun.
+
+    Args:
+        env: The environment, or one seat of a game (``MaskedEnvironment``).
+        script: A function from an observation to actions.
+        most: The most steps that it plays at first.
+        factor: By what that is multiplied after each episode, from 0 to 1.
+
+    Raises:
+        SettingError: A script that cannot be called, or numbers out of range.
+
+    Source:
+        Tian et al. 2017, "ELF: An Extensive, Lightweight and Flexible Research Platform for
+        Real-time Strategy Games", section 4.2.2.
+    """
+
+    def __init__(
+        self,
+        env: Environment,
+        script: Callable[[Observation], Mapping[ActionName, Action]],
+        most: int = 20,
+        factor: float = 0.99,
+    ) -> None:
+        super().__init__(env)
+        if not callable(script):
+            raise SettingError(
+                "the script of a Curriculum cannot be called",
+                expected="a function from an observation to actions",
+                received=shorten(script),
+            )
+        is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
+        if not (is_number and 0 <= factor <= 1):
+            raise SettingError(
+                "invalid factor of Curriculum",
+                expected="a number from 0 to 1",
+                received=shorten(factor),
+            )
+        self._script, self._factor = script, float(factor)
+        self._most = float(check_count("most of Curriculum", most, error=SettingError))
+
+    @property
+    def most(self) -> float:
+        """The most steps that the script plays in the next episode; k is a whole number."""
+        return self._most
+
+    def reset(self) -> Observation:
+        """Begin an episode, and let the script play its beginning."""
+        for _ in range(MOST_RESETS):
+            observation = self.env.reset()
+            steps = int(self.rng.integers(int(self._most) + 1))
+            self._most *= self._factor
+            for _ in range(steps):
+                if observation.done:
+                    break
+                observation = self.env.act(self._script(observation))
+            if not observation.done:
+                observation.reward = 0.0
+                return observation
+        raise never_begins()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play one step."""
+        return self.env.act(actions)
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"most": self._most}
+
+    def _set_own_state(self, own: Mapping[str, Any]) -> None:
+        self._most = float(own["most"])

@@ -1,0 +1,191 @@
+"""Replays: the same games again, and what damaged ones say."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from entity_env import ListEnv, SeatRows
+from entity_env.errors import RecordingError, SettingError, UnknownEnvironmentError
+from entity_env.player.episodes import random_policy
+from entity_env.player.runner import main as player
+from entity_env.recording import RecordReplay, Replay
+from entity_env.recording.replays import make_rows
+from entity_env.registry import resolve
+from entity_env.replay import main
+
+
+def record(path, env, rows, settings, steps, seed=5):
+    """Rows of an environment played at random, and what was seen."""
+    seen = []
+    made = make_rows(resolve(env), settings, rows, seed)
+    policy = random_policy(seed=1)
+    with RecordReplay(made, path, env, settings, seed) as played:
+        obs = played.reset()
+        for _ in range(steps):
+            seen.append(obs)
+            obs = played.act(policy(obs))
+        seen.append(obs)
+    return seen
+
+
+GAMES = {
+    "compiled": ("minesweeper", 3, {"width": 4, "height": 4}),
+    "single": ("minesweeper_python", 2, {"width": 4, "height": 4}),
+    "seats": ("tic_tac_toe", 4, {}),
+    "selecting": ("multi_armed_bandit", 2, {}),
+    "continuous": ("support.continuous_envs.Aim", 2, {}),
+}
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_the_same_games_are_played_again(tmp_path, name):
+    env, rows, settings = GAMES[name]
+    path = tmp_path / "games.replay"
+    seen = record(path, env, rows, settings, steps=25)
+    moments = list(Replay.read(path).play(trust=True))
+    assert len(moments) == len(seen) == 26
+    for moment, obs in zip(moments, seen, strict=True):
+        assert moment.obs.rows.tolist() == obs.rows.tolist()
+        assert np.array_equal(moment.obs.reward, obs.reward)
+        for entity, own in obs.features.items():
+            assert np.array_equal(moment.obs.features[entity].as_array(), own.as_array())
+    # A line for the settings, one for each decision, and one for each step.
+    decisions = sum(obs.num_frames for obs in seen[:-1])
+    assert len(path.read_text().splitlines()) == 1 + decisions + 25
+    assert len(list(Replay.read(path).commands())) == decisions
+
+
+def test_a_kill_loses_the_step_in_hand_at_most(tmp_path):
+    path = tmp_path / "games.replay"
+    record(path, "minesweeper", 2, {}, steps=8)
+    data = path.read_bytes()
+    last = data.rstrip(b"\n").rfind(b"\n") + 1  # where the sum of the last step begins
+    for end in range(len(data) - 1, last - 5, -1):  # cut anywhere: within it, or just before
+        path.write_bytes(data[:end])
+        assert len(Replay.read(path).steps) == 7
+        assert len(list(Replay.read(path).play())) == 8
+    path.write_bytes(data)
+    assert len(Replay.read(path).steps) == 8
+
+
+def test_it_is_written_while_it_is_played(tmp_path):
+    path = tmp_path / "games.replay"
+    rows = make_rows(resolve("minesweeper"), {}, 2, 0)
+    played = RecordReplay(rows, path, "minesweeper", {}, 0)
+    policy, obs = random_policy(0), played.reset()
+    for step in range(3):
+        obs = played.act(policy(obs))
+        assert len(Replay.read(path).steps) == step + 1  # not closed, and already there
+    played.close()
+
+
+def test_another_game_is_noticed(tmp_path):
+    path = tmp_path / "games.replay"
+    record(path, "minesweeper", 1, {"width": 4}, steps=6)
+    lines = path.read_text().splitlines()
+    head = json.loads(lines[0])
+    path.write_text("\n".join([json.dumps({**head, "seed": 6}), *lines[1:]]) + "\n")
+    with pytest.raises(RecordingError, match="differs at the beginning"):
+        list(Replay.read(path).play())
+    last = json.loads(lines[-1])
+    path.write_text("\n".join([*lines[:-1], json.dumps({**last, "seen": 1})]) + "\n")
+    with pytest.raises(RecordingError, match="differs from step 5 on"):
+        list(Replay.read(path).play())
+
+
+def change(lines, at, **values):
+    own = json.loads(lines[at])
+    return [*lines[:at], json.dumps({**own, **values}), *lines[at + 1 :]]
+
+
+DAMAGES = {
+    "is empty": lambda lines: [],
+    "is no replay": lambda lines: ['{"a": 1}', *lines[1:]],
+    "has another version": lambda lines: change(lines, 0, version=2),
+    "damaged at line 1": lambda lines: change(lines, 0, rows="two"),
+    "damaged at line 2": lambda lines: [lines[0], "{", *lines[2:]],
+    "expected: step 0": lambda lines: change(lines, 1, step=3),
+    "a JSON object": lambda lines: [lines[0], "[1]", *lines[2:]],
+    '"row" with': lambda lines: change(lines, 1, row="first"),
+    "other rows act at step 0": lambda lines: change(lines, 1, row=1),
+    "do not fit at step 0": lambda lines: change(lines, 1, actions={"Put": [0]}),
+    "cannot be done at step 0": lambda lines: change(lines, 1, actions={"Mark": [10**6]}),
+}
+
+
+@pytest.mark.parametrize("message", DAMAGES)
+def test_damage_is_named(tmp_path, message, capsys):
+    path = tmp_path / "games.replay"
+    record(path, "tic_tac_toe", 2, {}, steps=4)
+    lines = path.read_text().splitlines()
+    path.write_text("".join(f"{line}\n" for line in DAMAGES[message](lines)))
+    with pytest.raises(RecordingError, match=message):
+        list(Replay.read(path).play())
+    assert main([str(path)]) == 1
+    assert "RecordingError" in capsys.readouterr().err
+
+
+def test_what_cannot_be_recorded(tmp_path):
+    path = tmp_path / "games.replay"
+    rows = make_rows(resolve("minesweeper"), {}, 1, 0)
+    with pytest.raises(SettingError, match="settings as JSON"):
+        RecordReplay(rows, path, "minesweeper", {"width": object()}, 0)
+    with RecordReplay(rows, path, "minesweeper", {}, 0) as played:
+        played.reset()
+        with pytest.raises(RecordingError, match="reset once"):
+            played.reset(3)
+    with pytest.raises(RecordingError, match="already"):
+        RecordReplay(make_rows(resolve("minesweeper"), {}, 1, 0), path, "minesweeper")
+    with pytest.raises(RecordingError, match="cannot be read"):
+        Replay.read(tmp_path / "nothing")
+
+
+def test_strangers_code_is_not_imported(tmp_path):
+    path = tmp_path / "games.replay"
+    record(path, "minesweeper", 1, {}, steps=1)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(change(lines, 0, env="no_such.module.Env")) + "\n")
+    with pytest.raises(UnknownEnvironmentError, match="nobody has registered"):
+        list(Replay.read(path).play())
+
+
+def test_the_command_line(tmp_path, capsys):
+    path = tmp_path / "games.replay"
+    record(path, "tic_tac_toe", 2, {}, steps=12)
+    assert main([str(path), "--commands"]) == 0
+    out = capsys.readouterr().out
+    assert "tic_tac_toe, seed 5, 2 rows, 12 steps" in out
+    assert out.count("Mark ") == 12
+    assert ": the end" in out
+    assert out.endswith("the same games as were recorded\n")
+    assert main([str(path), "--row", "7"]) == 1
+    assert "0 to 1" in capsys.readouterr().err
+
+
+def test_rows_of_other_kinds():
+    assert isinstance(make_rows(resolve("minesweeper_python"), {}, 2, 0), ListEnv)
+    assert isinstance(make_rows(resolve("tic_tac_toe"), {}, 2, 0), SeatRows)
+
+
+def test_a_game_that_somebody_types_is_recorded(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "mine.replay"
+    monkeypatch.setattr("builtins.input", lambda _: "")  # Enter takes what is proposed
+    arguments = ["minesweeper", "width=4", "height=4", "nmines=2", "--seed", "3", "--episodes", "3"]
+    assert player([*arguments, "--replay", str(path)]) == 0
+    assert "3 episodes" in capsys.readouterr().out
+    replay = Replay.read(path)
+    assert (replay.rows, replay.seed, replay.settings) == (
+        0,
+        3,
+        {"width": 4, "height": 4, "nmines": 2},
+    )
+    moments = list(replay.play())
+    assert sum(bool(moment.obs.done[0]) for moment in moments) == 3
+    assert moments[-1].obs.done[0]
+    # All steps but the beginnings of the second and the third episode are decisions.
+    assert len(list(replay.commands())) == len(replay.steps) - 2
+    assert player([*arguments, "--replay", str(path)]) == 1
+    assert "already" in capsys.readouterr().err

@@ -1,0 +1,91 @@
+"""Trainings, evaluations and leagues leave replays that play the same games again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.trainer_runs import small_config
+
+from entity_env.recording import Replay
+from ppo_trainer import train
+from ppo_trainer.play.evaluate import evaluate_run, main
+from ppo_trainer.players.league import main as league
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A network that has hardly begun to learn, and the replays of its training."""
+    folder = tmp_path_factory.mktemp("replays")
+    config = small_config(
+        run_dir=str(folder), env={"_target_": "minesweeper", "width": 4}, total_timesteps=96
+    )
+    replays = folder / "training"
+    rollout = replace(config.rollout, replays=str(replays))
+    return train(replace(config, rollout=rollout)).run, replays, config
+
+
+def test_a_training_can_be_played_again(run):
+    _, replays, config = run
+    (path,) = replays.iterdir()
+    replay = Replay.read(path)
+    assert replay.rows == config.rollout.num_envs
+    assert replay.settings == {"width": 4}
+    assert len(list(replay.commands())) == 96  # each frame that was trained on
+    assert len(list(replay.play())) == 1 + 96 // config.rollout.num_envs
+
+
+@pytest.mark.parametrize("settings", [{}, {"_target_": "minesweeper_python"}])
+def test_an_evaluation_can_be_played_again(run, tmp_path, settings):
+    folder, _, _ = run
+    (greedy,) = evaluate_run(
+        folder, episodes=6, greedy=True, settings=settings, replays=tmp_path / "games"
+    )
+    paths = sorted((tmp_path / "games").iterdir())
+    assert [path.name for path in paths] == ["0000.replay"]
+    rewards = [
+        reward
+        for moment in Replay.read(paths[0]).play()
+        for reward in moment.obs.metrics.get("episodic_reward", [])
+        if reward == reward
+    ]
+    # Rows whose share is played go on meanwhile: the first episodes are those that count.
+    counted = greedy.metrics["episodic_reward"]
+    assert len(rewards) >= len(counted) == 6
+    assert set(np.round(counted, 4)) <= set(np.round(rewards, 4))
+
+
+def test_the_command_lines_write_them(run, tmp_path, capsys, monkeypatch):
+    folder, _, _ = run
+    arguments = [str(folder), "--episodes", "2", "--greedy", "--replays", str(tmp_path / "games")]
+    main(arguments)
+    main(arguments)  # another file each time
+    assert len(list((tmp_path / "games").iterdir())) == 2
+
+
+def test_a_league_can_be_played_again(tmp_path, capsys):
+    pytest.importorskip("openskill")
+    config = small_config(
+        run_dir=str(tmp_path), env={"_target_": "tic_tac_toe"}, total_timesteps=96
+    )
+    folder = train(config).run
+    league(
+        [
+            str(folder),
+            "random",
+            "--games",
+            "4",
+            "--out",
+            str(tmp_path / "out"),
+            "--replays",
+            str(tmp_path / "games"),
+        ]
+    )
+    capsys.readouterr()
+    games = sum(
+        int(moment.obs.done.reshape(-1, 2).all(axis=1).sum())
+        for path in (tmp_path / "games").iterdir()
+        for moment in Replay.read(path).play()
+    )
+    assert games >= 4
