@@ -34,8 +34,6 @@ ONLY_IN = {
     "cloudpickle": "entity_env/workers/pickles.py",
     "entity_env.batching.ragged_numpy": "entity_env/batching/ragged.py",
 }
-# The stand-in for ragged_buffer may consist of several files.
-STAND_IN = ("entity_env/batching/ragged_numpy.py", "entity_env/batching/ragged_numpy_flat.py")
 
 
 def name_of(path):
@@ -65,7 +63,7 @@ def forbidden(file, source):
     for name in imported(source):
         special = [package for package in ONLY_IN if within(name, [package])]
         if special:
-            if file != ONLY_IN[special[0]] and file not in STAND_IN:
+            if file != ONLY_IN[special[0]]:
                 found.append(name)
         elif name.startswith(".") and file.startswith("envs/"):
             continue  # whatever the folder is called
