@@ -15,7 +15,7 @@ __all__ = [
     "SPACES",
     "TOKENS",
     "Choice",
-    "Game",
+    "ForestGame",
     "distance",
     "space_at",
 ]
@@ -84,7 +84,7 @@ def distance(one: int, other: int) -> int:
     return _DISTANCES[one][other]
 
 
-class Game:
+class ForestGame:
     """One game: a board, its players, and whose turn it is.
 
     Args:

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.actor_columns import Given, Layout, picked
+from entity_env.batching.actor_columns import Given, RowLayout, picked
 from entity_env.batching.features import is_listed
-from entity_env.batching.frame import Actors, Frame, entity_name
+from entity_env.batching.frame import Frame, FrameActors, entity_name
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
 from entity_env.kinds.answers import INDEX, AnswerForm
@@ -131,11 +131,11 @@ class Kind(ABC):
         return INDEX
 
     @abstractmethod
-    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """The actors that a mask of one frame names; None where nobody can act."""
 
     @abstractmethod
-    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+    def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
         """The same for many frames at once.
 
         Raises:
