@@ -255,7 +255,8 @@ def _frames(which: Any, count: int) -> Ints:
     outside = indices[(indices < 0) | (indices >= count)]
     if len(outside):
         raise IndexError(f"frame {outside[0]} of a ragged buffer with {count}")
-    return indices.astype(np.int64)
+    frames: Ints = indices.astype(np.int64)
+    return frames
 
 
 def _plain(value: Any) -> str:
