@@ -29,7 +29,7 @@ from entity_env import (
     ObsSpace,
 )
 from entity_env.batching.feature_columns import Outcome
-from entity_env.batching.row_reader import RowReader, Rows
+from entity_env.batching.row_reader import ReadRows, RowReader
 from entity_env.environment import seed_environment
 from entity_env.player.episodes import random_policy
 
@@ -120,7 +120,7 @@ def _made(turn: int) -> Observation:
 class _FrameByFrame(RowReader):
     """The baseline."""
 
-    def read(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Rows:
+    def read(self, observations: Sequence[Observation], where: Callable[[int], str]) -> ReadRows:
         return self._read_each(observations, where)
 
     def outcome(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Outcome:

@@ -11,11 +11,11 @@ from entity_env.errors import DAMAGES, StateError, shorten
 
 from .minesweeper_rules import MineSweeperSettings, Span, Tile
 
-__all__ = ["Position", "check_state"]
+__all__ = ["BoardState", "check_state"]
 
 
 @dataclass(frozen=True)
-class Position:
+class BoardState:
     """A moment of a game.
 
     Args:
@@ -33,7 +33,7 @@ class Position:
     steps: int
 
 
-def check_state(state: Mapping[str, Any], settings: MineSweeperSettings) -> Position:
+def check_state(state: Mapping[str, Any], settings: MineSweeperSettings) -> BoardState:
     """A saved state as a position, or StateError where no such game can come to it.
 
     Args:
@@ -77,7 +77,7 @@ def check_state(state: Mapping[str, Any], settings: MineSweeperSettings) -> Posi
                 f"cooldown 0 to {period}",
                 received=shorten(state),
             )
-    return Position((width, height), mines, robots, cooldowns, steps)
+    return BoardState((width, height), mines, robots, cooldowns, steps)
 
 
 def _within(size: tuple[int, int], settings: MineSweeperSettings) -> bool:

@@ -35,7 +35,7 @@ from .photosynthesis_rules import (
     SPACES,
     TOKENS,
     Choice,
-    Game,
+    ForestGame,
     shares,
 )
 
@@ -126,7 +126,7 @@ class Photosynthesis(MultiPlayerEnvironment):
                 hint=nearest(reward, REWARDS),
             )
         self.reward = reward
-        self.game = Game(self.players, self.rounds)
+        self.game = ForestGame(self.players, self.rounds)
         self.steps = -1
         self._seats = [f"player {i}" for i in range(self.players)]
 
@@ -144,7 +144,7 @@ class Photosynthesis(MultiPlayerEnvironment):
 
     def reset(self) -> SeatObservations:
         """An empty board."""
-        self.game = Game(self.players, self.rounds)
+        self.game = ForestGame(self.players, self.rounds)
         self.steps = 0
         return self._shown()
 
@@ -243,7 +243,7 @@ class Photosynthesis(MultiPlayerEnvironment):
 
     def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
         """Go to a state of such a game; else StateError."""
-        game = Game(self.players, self.rounds)
+        game = ForestGame(self.players, self.rounds)
         with reading_state("Photosynthesis", state):
             for name in ("size", "owner", "light", "points", "taken"):
                 setattr(game, name, [whole(number) for number in state[name]])
@@ -333,7 +333,7 @@ def _id_of(choice: Choice) -> EntityID:
     return ("Space" if what in ("start", "plant") else "Piece", *SPACES[where])
 
 
-def _problems(game: Game, steps: int) -> dict[str, bool]:
+def _problems(game: ForestGame, steps: int) -> dict[str, bool]:
     """What is wrong with a state."""
     players, spaces = range(game.players), range(len(SPACES))
     each: list[Any] = [game.available, game.left, game.light, game.points]

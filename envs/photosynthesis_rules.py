@@ -17,7 +17,7 @@ __all__ = [
     "SPACES",
     "TOKENS",
     "Choice",
-    "Game",
+    "ForestGame",
     "distance",
     "shares",
     "space_at",
@@ -87,7 +87,7 @@ def distance(one: int, other: int) -> int:
     return _DISTANCES[one][other]
 
 
-class Game:
+class ForestGame:
     """One game: a board, its players, and whose turn it is.
 
     Args:

@@ -49,7 +49,7 @@ from ragged_net.model.layout import Layout
 from ragged_net.ragged import RaggedTensor
 
 __all__ = [
-    "Flags",
+    "FaultFlags",
     "check_actions",
     "check_features",
     "check_given",
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 
-class Flags:
+class FaultFlags:
     """Tensors that must be False throughout, each with the error that it stands for."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Flags:
 
 
 def check_features(
-    batch: EntityBatch, space: ObsSpace, device: torch.device, flags: Flags | None
+    batch: EntityBatch, space: ObsSpace, device: torch.device, flags: FaultFlags | None
 ) -> None:
     """Check entity types, feature widths and the device; flag features out of range.
 
@@ -107,7 +107,7 @@ def _check_features(
     values: Tensor,
     rows: RaggedTensor | None,
     features: tuple[Feature, ...],
-    flags: Flags | None,
+    flags: FaultFlags | None,
     look: Callable[..., bool] | None,
 ) -> None:
     """Check features, and flag their numbers unless a compiled ``look`` finds nothing wrong.
@@ -223,7 +223,7 @@ def flag_actions(
     pairs: Mapping[str, Pairs],
     given: Mapping[str, Tensor] | None,
     bounds: Mapping[str, tuple[Tensor, Tensor]],
-    flags: Flags,
+    flags: FaultFlags,
 ) -> None:
     """Flag indices that leave their frame, hidden actors, actors without a choice, bad choices."""
     for name, action in batch.actions.items():
@@ -246,7 +246,7 @@ def flag_actions(
         flags.add(choices == 0, _mask_error(name, choices))
 
 
-def _flag_numbers(name: str, numbers: Tensor, low: Tensor, high: Tensor, flags: Flags) -> None:
+def _flag_numbers(name: str, numbers: Tensor, low: Tensor, high: Tensor, flags: FaultFlags) -> None:
     bad = ~((numbers >= low) & (numbers <= high) & numbers.isfinite())  # NaN is out of bounds, too
 
     def error() -> RaggedNetError:
@@ -282,7 +282,7 @@ def _are_sound(
 
 
 def _flag_rows(
-    where: str, indices: RaggedTensor, layout: Layout, hidden: Tensor | None, flags: Flags
+    where: str, indices: RaggedTensor, layout: Layout, hidden: Tensor | None, flags: FaultFlags
 ) -> None:
     frames = indices.frame_ids()
     lengths = layout.offsets[1:] - layout.offsets[:-1]
@@ -310,7 +310,7 @@ def _flag_rows(
     )
 
 
-def _flag_repeated(where: str, indices: RaggedTensor, layout: Layout, flags: Flags) -> None:
+def _flag_repeated(where: str, indices: RaggedTensor, layout: Layout, flags: FaultFlags) -> None:
     if layout.num_rows == 0:  # then all of them point outside
         return
     rows = layout.flat_rows(indices).clamp(0, layout.num_rows - 1)
@@ -327,7 +327,7 @@ def _flag_repeated(where: str, indices: RaggedTensor, layout: Layout, flags: Fla
     )
 
 
-def _flag_choices(name: str, choices: Tensor, mask: Tensor, flags: Flags) -> None:
+def _flag_choices(name: str, choices: Tensor, mask: Tensor, flags: FaultFlags) -> None:
     inside = (choices >= 0) & (choices < mask.shape[1])
     allowed = mask.gather(1, choices.clamp(0, mask.shape[1] - 1)[:, None]).squeeze(1)
     bad = ~(inside & allowed)

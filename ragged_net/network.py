@@ -20,7 +20,7 @@ from entity_env.spaces import (
 from ragged_net.actors import Actors, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.check import (
-    Flags,
+    FaultFlags,
     check_actions,
     check_features,
     check_given,
@@ -281,7 +281,7 @@ class RaggedNet(nn.Module):
                     expected=batch.device,
                     received=generator.device,
                 )
-        flags = None if draw.trusted else Flags()
+        flags = None if draw.trusted else FaultFlags()
         layout, hidden = self._arrange(batch, flags)
         pairs = {
             name: Pairs.of(actors)
@@ -339,7 +339,7 @@ class RaggedNet(nn.Module):
             memory: (B, W) float32, for a network with a memory: the state before each frame.
         """
         with BatchReading(batch):
-            flags = Flags()
+            flags = FaultFlags()
             layout, hidden = self._arrange(batch, flags)
             flags.check()
             layout, hidden = self._summarized(batch, layout, hidden)
@@ -419,7 +419,7 @@ class RaggedNet(nn.Module):
             FeatureValueError: A feature that is not finite; all statistics are then untouched.
         """
         with BatchReading(batch):
-            flags = Flags()
+            flags = FaultFlags()
             check_features(batch, self.obs_space, self._device, flags)
             flags.check()
             seen = self._all_seen(batch)
@@ -470,7 +470,9 @@ class RaggedNet(nn.Module):
         weight = getattr(self.encoder.mix.linear, "weight", None)
         return weight if isinstance(weight, Tensor) else next(self.parameters())
 
-    def _arrange(self, batch: EntityBatch, flags: Flags | None) -> tuple[Layout, Tensor | None]:
+    def _arrange(
+        self, batch: EntityBatch, flags: FaultFlags | None
+    ) -> tuple[Layout, Tensor | None]:
         """Check the features; return the flat order, and which of its rows (N,) are hidden."""
         weight = self._weight
         if weight.dtype != torch.float32:

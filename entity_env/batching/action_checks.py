@@ -20,7 +20,7 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.kinds.answers import AnswerForm
-from entity_env.kinds.table import answer_forms
+from entity_env.kinds.table import kind_of
 from entity_env.spaces import ActionName, ActionSpace
 
 __all__ = ["check_actions"]
@@ -74,8 +74,14 @@ def _all_checked(
             )
     environments = obs.rows if numbers is None else numbers
     return {
-        name: _checked(name, actions.get(name), obs.action_masks[name], form, environments)
-        for name, form in answer_forms(action_space).items()
+        name: _checked(
+            name,
+            actions.get(name),
+            obs.action_masks[name],
+            kind_of(space).form(space),
+            environments,
+        )
+        for name, space in action_space.items()
     }
 
 

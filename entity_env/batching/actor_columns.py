@@ -18,13 +18,13 @@ from entity_env.batching.feature_tables import ARRAYS, Bools, Ints, UnusualError
 from entity_env.batching.features import LISTS, every
 from entity_env.spaces import ActionName, EntityName
 
-__all__ = ["Given", "Layout", "picked"]
+__all__ = ["Given", "RowLayout", "picked"]
 
 Given = Sequence[Mapping[ActionName, Any]]
 """What each frame gives as its action masks."""
 
 
-class Layout:
+class RowLayout:
     """Where the entities of each frame stand.
 
     Args:

@@ -17,14 +17,14 @@ from entity_env.errors import shorten
 from entity_env.observation import EntityID
 from entity_env.spaces import ActionName, EntityName
 
-__all__ = ["RESERVED_METRICS", "Actors", "Frame", "entity_name"]
+__all__ = ["RESERVED_METRICS", "Frame", "FrameActors", "entity_name"]
 
 RESERVED_METRICS = ("episodic_reward", "episodic_length")
 """Metrics of every episode, which an environment cannot set."""
 
 
 @dataclass(frozen=True, slots=True)
-class Actors:
+class FrameActors:
     """Who can take an action in a frame; each kind of action adds what it knows.
 
     Args:
@@ -54,7 +54,7 @@ class Frame:
     global_features: npt.NDArray[np.float32]
     visible: Mapping[EntityName, npt.NDArray[np.bool_]]
     ids: Sequence[EntityID]
-    actions: Mapping[ActionName, Actors]
+    actions: Mapping[ActionName, FrameActors]
     reward: float
     done: bool
     truncated: bool

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.features import check_values, feature_rows, is_listed, numbers
-from entity_env.batching.frame import Actors, Frame
+from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.grids import cell_ids, grid_rows, with_ids, with_mask, with_silent_cells
 from entity_env.batching.masks import ONCE_ONLY, MaskReader, bool_array
 from entity_env.batching.step_results import read_end, read_metrics, read_reward
@@ -181,7 +181,7 @@ class FrameReader:
         visible: Mapping[EntityName, npt.NDArray[np.bool_]],
         ids: list[EntityID],
         index_of: dict[EntityID, int],
-    ) -> dict[ActionName, Actors]:
+    ) -> dict[ActionName, FrameActors]:
         given = _mapping("actions", observation.actions)
         counts = {name: len(rows) for name, rows in features.items()}
         reader = MaskReader(

@@ -1,9 +1,9 @@
 """The ragged-buffer types: lists of frames, each with its own number of rows.
 
 They come from the package ``ragged_buffer`` where that is installed, else from its NumPy stand-in
-(``ragged_numpy``), which has the same methods. Nothing else imports either of them. The package
-panics (with a ``BaseException``) at an index that does not exist: use ``frame`` and
-``lengths``, which check first.
+(``ragged_numpy``), which has those methods that the library calls. Nothing else imports either of
+them. The package panics (with a ``BaseException``) at an index that does not exist: use ``frame``
+and ``lengths``, which check first.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from entity_env.actions import Action
-from entity_env.batching.actor_columns import Layout
+from entity_env.batching.actor_columns import RowLayout
 from entity_env.batching.feature_columns import (
     Ids,
     Outcome,
@@ -46,11 +46,11 @@ from entity_env.spaces import (
     ObsSpace,
 )
 
-__all__ = ["RowReader", "Rows", "ended_rows"]
+__all__ = ["ReadRows", "RowReader", "ended_rows"]
 
 
 @dataclass(slots=True)
-class Rows:
+class ReadRows:
     """The checked observations of R rows.
 
     Args:
@@ -103,7 +103,7 @@ class RowReader:
         self._types = frozenset(self.obs_space.entities)
         self._actions = frozenset(self.action_space)
 
-    def read(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Rows:
+    def read(self, observations: Sequence[Observation], where: Callable[[int], str]) -> ReadRows:
         """The checked rows.
 
         Args:
@@ -124,11 +124,11 @@ class RowReader:
         except Exception:
             return _outcome(self._frames(observations, where))
 
-    def _read(self, observations: Sequence[Observation]) -> Rows:
+    def _read(self, observations: Sequence[Observation]) -> ReadRows:
         parts = _Parts.of(observations, self.obs_space, self._types)
         grids = self._reader.grids
         shown = with_silent_cells(parts.visible, parts.lengths, grids) if grids else parts.visible
-        layout = Layout(parts.lengths, shown, parts.ids)
+        layout = RowLayout(parts.lengths, shown, parts.ids)
         outcome = parts.outcome
         given: list[Any] = [observation.actions for observation in observations]
         if outcome.done.any():  # nobody can take actions of a finished episode
@@ -153,12 +153,14 @@ class RowReader:
             },
         )
         ids = list(chain.from_iterable(parts.ids.frames))
-        return Rows(obs, outcome, ids, layout.first)
+        return ReadRows(obs, outcome, ids, layout.first)
 
-    def _read_each(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Rows:
+    def _read_each(
+        self, observations: Sequence[Observation], where: Callable[[int], str]
+    ) -> ReadRows:
         frames = self._frames(observations, where)
         totals = np.array([len(frame.ids) for frame in frames], np.int64)
-        return Rows(
+        return ReadRows(
             obs=batch_frames(frames, self.obs_space, self.action_space),
             outcome=_outcome(frames),
             ids=list(chain.from_iterable(frame.ids for frame in frames)),

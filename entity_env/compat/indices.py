@@ -24,7 +24,7 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.kinds.select_entity import SelectActors
+from entity_env.kinds.select_entity import FrameSelectActors
 from entity_env.kinds.table import typed_actions
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -99,7 +99,7 @@ def action_index_to_actions(
                 received=index,
             )
         own, who = buffer[np.array([index])].materialize(), frame.actions.get(name)
-        if isinstance(who, SelectActors):
+        if isinstance(who, FrameSelectActors):
             count = np.array([len(who.actees)])
             own = entity_indices(
                 name, own, RaggedBufferI64.from_flattened(who.actees[:, None], count)

@@ -15,7 +15,7 @@ from entity_env.batching.frame import Frame
 from entity_env.drawing.canvas import Canvas, Color, Shape
 from entity_env.drawing.chosen import Chosen
 from entity_env.drawing.plane import Spread, View
-from entity_env.drawing.table_text import Block, entity_blocks, feature_text, id_text
+from entity_env.drawing.table_text import TextBlock, entity_blocks, feature_text, id_text
 from entity_env.observation import EntityID
 from entity_env.spaces import EntityName, ObsSpace, feature_name
 
@@ -293,7 +293,7 @@ class Panel:
                     self._add_table(block)
         self._write()
 
-    def _add_heading(self, block: Block, color: Color, shape: Shape) -> None:
+    def _add_heading(self, block: TextBlock, color: Color, shape: Shape) -> None:
         self._markers[len(self._lines)] = color, shape
         self._add_pair(self._indent, block.name, f"{block.count:,}", _INK)
 
@@ -304,7 +304,7 @@ class Panel:
         name = self.canvas.shortened(name, self._size, room)
         self._lines.append([_Word(x, name, color), _Word(right, value, _INK, ends=True)])
 
-    def _add_table(self, block: Block) -> None:
+    def _add_table(self, block: TextBlock) -> None:
         """Ids to the left, features in columns beside them, as many as there is room for."""
         names = [_short_label(block.name, *label) for label in block.labels]
         right = self._indent + max(map(self._measure, names))

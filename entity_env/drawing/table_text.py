@@ -12,7 +12,7 @@ from entity_env.observation import EntityID
 from entity_env.spaces import Discrete, EntityName, Feature, ObsSpace, feature_name
 
 __all__ = [
-    "Block",
+    "TextBlock",
     "entity_blocks",
     "entity_name",
     "entity_table",
@@ -25,7 +25,7 @@ _LONGEST_ID = 40
 
 
 @dataclass(frozen=True)
-class Block:
+class TextBlock:
     """The entities of one type as text.
 
     Args:
@@ -45,7 +45,7 @@ class Block:
     hidden: Sequence[bool]
 
 
-def entity_blocks(frame: Frame, obs_space: ObsSpace, limit: int = 50) -> list[Block]:
+def entity_blocks(frame: Frame, obs_space: ObsSpace, limit: int = 50) -> list[TextBlock]:
     """A block for each entity type of the space; at most ``limit`` entities of each are shown."""
     blocks, start = [], 0
     for name, entity in obs_space.entities.items():
@@ -53,7 +53,7 @@ def entity_blocks(frame: Frame, obs_space: ObsSpace, limit: int = 50) -> list[Bl
         shown = range(min(len(rows), limit))
         visible = frame.visible.get(name, np.ones(len(rows), np.bool_))
         blocks.append(
-            Block(
+            TextBlock(
                 name=name,
                 count=len(rows),
                 header=entity.names,

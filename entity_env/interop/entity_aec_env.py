@@ -18,18 +18,15 @@ from pettingzoo import AECEnv
 
 from entity_env.arguments import named_arguments
 from entity_env.errors import ResetNeededError, SeatError, SettingError
-from entity_env.interop.padded_seats import AgentOutcome, PaddedSeats
-from entity_env.interop.padded_spaces import Room, check_render_mode
-from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.interop.padded_seats import AgentOutcome
+from entity_env.interop.pettingzoo_agents import PaddedObs, SeatAgents
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
 
 __all__ = ["EntityAECEnv"]
 
-PaddedObs = dict[str, npt.NDArray[Any]]
-
 
 @named_arguments(SettingError)
-class EntityAECEnv(AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
+class EntityAECEnv(SeatAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
     """A ``MultiPlayerEnvironment`` whose seats are agents that act in turn.
 
     Where the game asks several seats at once, their agents choose one after the other, and see
@@ -47,45 +44,10 @@ class EntityAECEnv(AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: igno
         SettingError: Bad sizes; no game of several players.
     """
 
-    def __init__(
-        self,
-        game: MultiPlayerEnvironment,
-        max_entities: Room,
-        max_actors: Room | None = None,
-        *,
-        strict: bool = False,
-        render_mode: str | None = None,
-    ) -> None:
-        super().__init__()
-        self._seats = PaddedSeats(game, max_entities, max_actors, strict=strict)
-        self.game = game
-        self.render_mode = check_render_mode(render_mode)
-        self.metadata = {
-            "name": f"{type(game).__name__.lower()}_v0",
-            "render_modes": ["rgb_array"],
-            "is_parallelizable": True,
-        }
-        self.agents: list[str] = []
-        self._chosen: dict[str, Any] = {}
-        self._closed = False
-
-    @property
-    def possible_agents(self) -> list[str]:
-        """All seats, and the further lives that any of them has had so far."""
-        return list(self._seats.born)
-
-    def observation_space(self, agent: str) -> Any:
-        """The same for all agents; an object of its own for each."""
-        return self._seats.space(agent, 0)
-
-    def action_space(self, agent: str) -> Any:
-        """The same for all agents; an object of its own for each."""
-        return self._seats.space(agent, 1)
-
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Start a game; with a seed, restart its random numbers first. There are no options."""
         self._seats.reset(seed)
-        self._chosen = {}
+        self._chosen: dict[str, Any] = {}
         self.agents = []
         self.rewards: dict[str, float] = {}
         self._cumulative_rewards: dict[str, float] = {}
@@ -122,16 +84,6 @@ class EntityAECEnv(AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: igno
             self._go_on()
         self._accumulate_rewards()
         self._select()
-
-    def render(self) -> npt.NDArray[np.uint8] | None:
-        """The game's picture, with the render mode ``rgb_array``."""
-        return self.game.render() if self.render_mode == "rgb_array" else None
-
-    def close(self) -> None:
-        """Close the game; a second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            self.game.close()
 
     def _go_on(self) -> None:
         """Play until somebody is asked, or is out."""

@@ -16,17 +16,14 @@ from pettingzoo import ParallelEnv
 
 from entity_env.arguments import named_arguments
 from entity_env.errors import SettingError
-from entity_env.interop.padded_seats import AgentOutcome, PaddedSeats
-from entity_env.interop.padded_spaces import Room, check_render_mode
-from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.interop.padded_seats import AgentOutcome
+from entity_env.interop.pettingzoo_agents import PaddedObs, SeatAgents
 
 __all__ = ["EntityParallelEnv"]
 
-PaddedObs = dict[str, npt.NDArray[Any]]
-
 
 @named_arguments(SettingError)
-class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
+class EntityParallelEnv(SeatAgents, ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
     """A ``MultiPlayerEnvironment`` whose seats are agents that act at once.
 
     Observations, actions and masks of each agent are those of ``EntityGymnasiumEnv``. Agents are
@@ -45,39 +42,6 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # 
     Raises:
         SettingError: Bad sizes; no game of several players.
     """
-
-    def __init__(
-        self,
-        game: MultiPlayerEnvironment,
-        max_entities: Room,
-        max_actors: Room | None = None,
-        *,
-        strict: bool = False,
-        render_mode: str | None = None,
-    ) -> None:
-        self._seats = PaddedSeats(game, max_entities, max_actors, strict=strict)
-        self.game = game
-        self.render_mode = check_render_mode(render_mode)
-        self.metadata = {
-            "name": f"{type(game).__name__.lower()}_v0",
-            "render_modes": ["rgb_array"],
-            "is_parallelizable": True,
-        }
-        self.agents: list[str] = []
-        self._closed = False
-
-    @property
-    def possible_agents(self) -> list[str]:
-        """All seats, and the further lives that any of them has had so far."""
-        return list(self._seats.born)
-
-    def observation_space(self, agent: str) -> Any:
-        """The same for all agents; an object of its own for each."""
-        return self._seats.space(agent, 0)
-
-    def action_space(self, agent: str) -> Any:
-        """The same for all agents; an object of its own for each."""
-        return self._seats.space(agent, 1)
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -111,16 +75,6 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # 
             {agent: own.truncated for agent, own in each.items()},
             infos,
         )
-
-    def render(self) -> npt.NDArray[np.uint8] | None:
-        """The game's picture, with the render mode ``rgb_array``."""
-        return self.game.render() if self.render_mode == "rgb_array" else None
-
-    def close(self) -> None:
-        """Close the game; a second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            self.game.close()
 
     def _shown(
         self, agents: list[str], outcomes: Mapping[str, AgentOutcome]

@@ -28,7 +28,7 @@ from entity_env.errors import (
 )
 from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import TranslatedEnv, make_or_take
-from entity_env.interop.translation import MASK, Translation
+from entity_env.interop.translation import MASK, SpaceTranslation
 from entity_env.observation import Observation
 
 __all__ = ["GymnasiumEnv"]
@@ -82,7 +82,7 @@ class GymnasiumEnv(TranslatedEnv):
         **kwargs: Any,
     ) -> None:
         made = make_or_take(env, kwargs, "Gymnasium", "CartPole-v1", _by_id, (gymnasium.Env,))
-        translation = Translation(
+        translation = SpaceTranslation(
             made.observation_space, made.action_space, ignore, entities, _known_columns(made)
         )
         super().__init__(made, translation)

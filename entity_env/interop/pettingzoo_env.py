@@ -31,7 +31,7 @@ from entity_env.interop.choices import ChoiceWriter
 from entity_env.interop.pettingzoo_seats import KINDS, take_seat
 from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import TranslatedEnv, make_or_take
-from entity_env.interop.translation import Translation, split_mask
+from entity_env.interop.translation import SpaceTranslation, split_mask
 from entity_env.kinds.continuous import bounds_of, random_numbers
 from entity_env.observation import Observation
 from entity_env.spaces import GlobalCategoricalActionSpace, GlobalContinuousActionSpace
@@ -101,7 +101,7 @@ class PettingZooEnv(TranslatedEnv):
             )
         self._seat = take_seat(made, self.agent, self._move)
         observes, acts = made.observation_space(self.agent), made.action_space(self.agent)
-        super().__init__(made, Translation(observes, acts, ignore, entities))
+        super().__init__(made, SpaceTranslation(observes, acts, ignore, entities))
 
     def _begin(self, seed: int | None) -> Observation:
         turn = self._seat.reset(seed)

@@ -21,7 +21,7 @@ from entity_env.interop.pettingzoo_env import by_name
 from entity_env.interop.pettingzoo_seats import KINDS
 from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import make_or_take
-from entity_env.interop.translation import Translation
+from entity_env.interop.translation import SpaceTranslation
 from entity_env.observation import Observation
 from entity_env.seats.multi_player import (
     MultiPlayerEnvironment,
@@ -77,7 +77,9 @@ class PettingZooGame(MultiPlayerEnvironment):
         self._agents = list(self.env.possible_agents)
         if not self._agents:
             raise SettingError("the environment has no agents")
-        self._translation = Translation(*_common_spaces(self.env, self._agents), ignore, entities)
+        self._translation = SpaceTranslation(
+            *_common_spaces(self.env, self._agents), ignore, entities
+        )
         self._seed: int | None = None
         self._in: dict[Any, Observation] = {}  # who is in the game, and what each saw last
         self._owed: dict[Any, float] = {}

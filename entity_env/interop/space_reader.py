@@ -34,7 +34,7 @@ from gymnasium import spaces
 from entity_env.errors import ObservationError, SettingError, SpaceError, nearest, shorten
 from entity_env.interop.names import named_parts, names_of
 from entity_env.interop.rows import Rows
-from entity_env.interop.tables import Table, is_table, table_of
+from entity_env.interop.tables import RowTable, is_table, table_of
 from entity_env.spaces import Discrete, Entity, EntityName, Feature, ObsSpace
 
 __all__ = ["ObservationReader"]
@@ -200,7 +200,7 @@ class _Rows:
 
     path: Path
     name: str
-    table: Table
+    table: RowTable
 
     def types(self) -> dict[EntityName, list[Feature]]:
         return {self.name: self.table.features}
@@ -222,7 +222,7 @@ class _Asked:
 
     base: str
     ignore: frozenset[str]
-    tables: Mapping[str, Mapping[EntityName, Table]]
+    tables: Mapping[str, Mapping[EntityName, RowTable]]
     unread: Sequence[str]
 
 
@@ -277,10 +277,10 @@ def _tables(
     ignore: Collection[str],
     wanted: Mapping[EntityName, Rows],
     columns: Sequence[str] | None,
-) -> dict[str, dict[EntityName, Table]]:
+) -> dict[str, dict[EntityName, RowTable]]:
     """The tables that become entities, by the name of the part that they are."""
     tables = [n for n, space in every.items() if is_table(space) and not _within(n, ignore)]
-    found: dict[str, dict[EntityName, Table]] = {}
+    found: dict[str, dict[EntityName, RowTable]] = {}
     for entity, rows in wanted.items():
         part = rows.part or (entity if entity in every or len(tables) != 1 else tables[0])
         if part not in tables:

@@ -14,13 +14,13 @@ from entity_env.errors import SettingError, SpaceError, nearest, shorten
 from entity_env.interop.rows import Rows
 from entity_env.spaces import Discrete, EntityName, Feature
 
-__all__ = ["Table", "is_table", "table_of"]
+__all__ = ["RowTable", "is_table", "table_of"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Table:
+class RowTable:
     """How the rows of a table become entities.
 
     Args:
@@ -66,8 +66,11 @@ def is_table(space: spaces.Space[Any]) -> bool:
 
 
 def table_of(
-    space: spaces.Space[Any], entity: EntityName, asked: Rows, columns: Sequence[str] | None
-) -> Table:
+    space: spaces.Space[Any],
+    entity: EntityName,
+    asked: Rows,
+    columns: Sequence[str] | None,
+) -> RowTable:
     """The table that a user asked for.
 
     Args:
@@ -105,7 +108,7 @@ def table_of(
             expected=f"rows=(first, end) with an end of at most {space.shape[0]}",
             received=asked.rows,
         )
-    return Table(
+    return RowTable(
         features, np.array(kept, np.int64), width, starts, rows, presence, bool(asked.zeros_absent)
     )
 

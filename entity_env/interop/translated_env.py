@@ -12,7 +12,7 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.environment import Environment
 from entity_env.errors import ResetNeededError, SettingError, shorten
-from entity_env.interop.translation import Translation
+from entity_env.interop.translation import SpaceTranslation
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
@@ -20,7 +20,7 @@ __all__ = ["TranslatedEnv", "make_or_take"]
 
 
 class TranslatedEnv(Environment):
-    """Plays an environment of another package, through a ``Translation``.
+    """Plays an environment of another package, through a ``SpaceTranslation``.
 
     Args:
         env: The environment; it has ``render_mode``, ``render`` and ``close``.
@@ -30,7 +30,7 @@ class TranslatedEnv(Environment):
     code_settings: ClassVar = ("env",)
     """Settings that name code, which is imported: of a stranger's run they need consent."""
 
-    def __init__(self, env: Any, translation: Translation) -> None:
+    def __init__(self, env: Any, translation: SpaceTranslation) -> None:
         self.env = env
         self._translation = translation
         self._seed: int | None = None

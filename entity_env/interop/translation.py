@@ -15,13 +15,13 @@ from entity_env.interop.space_reader import ObservationReader
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName
 
-__all__ = ["MASK", "Translation", "split_mask"]
+__all__ = ["MASK", "SpaceTranslation", "split_mask"]
 
 MASK = "action_mask"
 """Where an observation or an info has its mask."""
 
 
-class Translation:
+class SpaceTranslation:
     """Speaks for one player whose spaces are Gymnasium's.
 
     Args:

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from entity_env.actions import CategoricalAction, GlobalCategoricalAction
 from entity_env.arguments import fill
-from entity_env.batching.actor_columns import Given, Layout
+from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.feature_tables import ARRAYS, Bools, UnusualError, boolean_table
 from entity_env.batching.features import every
-from entity_env.batching.frame import Actors, Frame
+from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader, bool_array
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
 from entity_env.errors import (
@@ -32,15 +32,15 @@ from entity_env.observation import CategoricalActionMask, GlobalCategoricalActio
 from entity_env.spaces import CategoricalActionSpace, GlobalCategoricalActionSpace
 
 __all__ = [
-    "CategoricalActors",
     "CategoricalKind",
+    "FrameCategoricalActors",
     "GlobalCategoricalKind",
     "VecCategoricalActionMask",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class CategoricalActors(Actors):
+class FrameCategoricalActors(FrameActors):
     """Who picks a choice: ``actors`` (A,) int64 entity indices, ``mask`` (A, C) bool."""
 
     mask: Bools
@@ -112,7 +112,7 @@ class CategoricalKind(Kind):
     nobody: Any = CategoricalActionMask(actor_types=())
     keys = ("labels",)
 
-    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """The actors and their choices, (A, C)."""
         actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
         return self._read(reader, name, mask.mask, actors, len(space))
@@ -120,15 +120,15 @@ class CategoricalKind(Kind):
     @staticmethod
     def _read(
         reader: MaskReader, name: str, mask: Any, actors: list[int], choices: int
-    ) -> CategoricalActors | None:
+    ) -> FrameCategoricalActors | None:
         allowed = reader.allowed(name, mask, actors, choices, "choices")
         if not actors:
             return None
         if allowed is None:
             allowed = np.ones((len(actors), choices), dtype=np.bool_)
-        return CategoricalActors(np.array(actors, dtype=np.int64), allowed)
+        return FrameCategoricalActors(np.array(actors, dtype=np.int64), allowed)
 
-    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+    def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
         """The masks of all rows."""
         masks = self.given_masks(given, name)
         actors, lengths = layout.entities(
@@ -136,7 +136,7 @@ class CategoricalKind(Kind):
         )
         return _vec(actors, lengths, [mask.mask for mask in masks], len(space))
 
-    def pack(self, parts: Sequence[CategoricalActors | None], space: Any) -> Any:
+    def pack(self, parts: Sequence[FrameCategoricalActors | None], space: Any) -> Any:
         """The actors of many frames as one batch."""
         own = [part for part in parts if part is not None]
         masks = [np.zeros((0, len(space)), np.bool_), *(part.mask for part in own)]
@@ -202,12 +202,12 @@ class GlobalCategoricalKind(CategoricalKind):
     nobody = GlobalCategoricalActionMask()
     is_global = True
 
-    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """The player and its choices, (1, C)."""
         given = None if mask.mask is None else _of_one(name, mask.mask, len(space))
         return self._read(reader, name, given, [len(reader.ids)], len(space))
 
-    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+    def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
         """The masks of all rows."""
         masks = self.given_masks(given, name)
         actors, lengths = layout.players(masks, self.nobody)

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import ContinuousAction, GlobalContinuousAction
-from entity_env.batching.actor_columns import Given, Layout
-from entity_env.batching.frame import Actors, Frame
+from entity_env.batching.actor_columns import Given, RowLayout
+from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64
 from entity_env.errors import ActionIndexError, ActionShapeError, shorten
@@ -149,12 +149,12 @@ class ContinuousKind(Kind):
         """K real numbers."""
         return AnswerForm(True, len(space))
 
-    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """The actors."""
         actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
-        return Actors(np.array(actors, np.int64)) if actors else None
+        return FrameActors(np.array(actors, np.int64)) if actors else None
 
-    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+    def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
         """The masks of all rows."""
         masks = self.given_masks(given, name)
         actors, lengths = layout.entities(
@@ -162,7 +162,7 @@ class ContinuousKind(Kind):
         )
         return self.build(space, RaggedBufferI64.from_flattened(actors[:, None], lengths))
 
-    def pack(self, parts: Sequence[Actors | None], space: Any) -> Any:
+    def pack(self, parts: Sequence[FrameActors | None], space: Any) -> Any:
         """The actors of many frames as one batch."""
         return self.build(space, joined(_NOBODY if own is None else own.actors for own in parts))
 
@@ -225,11 +225,11 @@ class GlobalContinuousKind(ContinuousKind):
     nobody = GlobalContinuousActionMask()
     is_global = True
 
-    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """The player."""
-        return Actors(np.array([len(reader.ids)], np.int64))
+        return FrameActors(np.array([len(reader.ids)], np.int64))
 
-    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+    def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
         """The masks of all rows."""
         actors, lengths = layout.players(self.given_masks(given, name), self.nobody)
         return self.build(space, RaggedBufferI64.from_flattened(actors[:, None], lengths))

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.actor_columns import Given, Layout, picked
+from entity_env.batching.actor_columns import Given, RowLayout, picked
 from entity_env.batching.features import is_listed
-from entity_env.batching.frame import Actors, Frame, entity_name
+from entity_env.batching.frame import Frame, FrameActors, entity_name
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
 from entity_env.kinds.answers import INDEX, AnswerForm
@@ -72,7 +72,7 @@ class Asked:
         actors: The ids of the actors of all frames; empty where the player acts. Shape: (A,).
         lengths: The number of actors of each frame. Shape: (B,).
         ids: The ids of the entities of all frames.
-        first: Where those of each frame begin. Shape: (B,).
+        first: Where the entities of each actor's frame begin among ``ids``. Shape: (A,).
     """
 
     actors: Sequence[EntityID]
@@ -84,16 +84,23 @@ class Asked:
     def of(
         cls, actors: Ints, lengths: Ints, ids: Sequence[EntityID], first: Ints, is_global: bool
     ) -> Asked:
-        """The actors, given by their indices (A,) within their frames."""
-        asked = cls([], lengths, ids, first)
+        """The actors, given by their indices (A,) within their frames.
+
+        Args:
+            actors: These indices.
+            lengths: The number of actors of each frame. Shape: (B,).
+            ids: The ids of the entities of all frames.
+            first: Where those of each frame begin. Shape: (B,).
+            is_global: Whether the player acts, who has no id.
+        """
+        asked = cls([], lengths, ids, first.repeat(lengths))
         if not is_global:
             asked.actors = asked.ids_of(actors)
         return asked
 
     def ids_of(self, entities: Ints) -> list[EntityID]:
         """The ids of entities, one for each actor, given by their indices (A,) within frames."""
-        flat = entities + self.first.repeat(self.lengths)
-        return list(map(self.ids.__getitem__, flat.tolist()))
+        return list(map(self.ids.__getitem__, (entities + self.first).tolist()))
 
     def parts(self, frames: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int, int]]:
         """For each frame its part of ``frames``, and where its actors begin and end."""
@@ -131,11 +138,11 @@ class Kind(ABC):
         return INDEX
 
     @abstractmethod
-    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """The actors that a mask of one frame names; None where nobody can act."""
 
     @abstractmethod
-    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+    def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
         """The same for many frames at once.
 
         Raises:

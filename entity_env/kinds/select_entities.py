@@ -138,7 +138,7 @@ class SelectEntitiesKind(SelectEntityKind):
         asked: Asked,
     ) -> None:
         """Add the sets."""
-        flat = (values + asked.first.repeat(asked.lengths)[:, None]).tolist()
+        flat = (values + asked.first[:, None]).tolist()
         sets = [
             [asked.ids[one] for one, index in zip(own, row, strict=True) if index != -1]
             for own, row in zip(flat, values.tolist(), strict=True)

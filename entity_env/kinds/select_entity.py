@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from entity_env.actions import SelectEntityAction, has_id
 from entity_env.arguments import fill
-from entity_env.batching.actor_columns import Given, Layout
+from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.feature_tables import Bools, UnusualError, are_given, booleans
 from entity_env.batching.features import every, is_masked
-from entity_env.batching.frame import Actors, Frame
+from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
 from entity_env.errors import (
@@ -37,11 +37,11 @@ from entity_env.kinds.kind import (
 from entity_env.observation import EntityID, SelectEntityActionMask
 from entity_env.spaces import SelectEntityActionSpace
 
-__all__ = ["SelectActors", "SelectEntityKind", "VecSelectEntityActionMask"]
+__all__ = ["FrameSelectActors", "SelectEntityKind", "VecSelectEntityActionMask"]
 
 
 @dataclass(frozen=True, slots=True)
-class SelectActors(Actors):
+class FrameSelectActors(FrameActors):
     """Who selects whom: ``actors`` (A,) and ``actees`` (E,) int64 entity indices.
 
     ``mask`` is (A, E) bool, or None where every actor can select every actee.
@@ -154,18 +154,18 @@ class SelectEntityKind(Kind):
     nobody = SelectEntityActionMask(actor_types=(), actee_types=())
     selects = True
 
-    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> Actors | None:
+    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """The actors, the actees and the pairs of them that are allowed."""
         actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
         actees = reader.entities(name, "actee", mask.actee_ids, mask.actee_types)
         if not actors or not actees:
             return None
         allowed = reader.allowed(name, mask.mask, actors, len(actees), "actees")
-        return SelectActors(
+        return FrameSelectActors(
             np.array(actors, dtype=np.int64), np.array(actees, dtype=np.int64), allowed
         )
 
-    def read_rows(self, given: Given, name: str, space: Any, layout: Layout) -> Any:
+    def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
         """The masks of all rows."""
         masks = self.given_masks(given, name)
         actors, lengths = layout.entities(
@@ -193,7 +193,7 @@ class SelectEntityKind(Kind):
             RaggedBufferI64.from_flattened(actees[:, None], actee_lengths),
         )
 
-    def pack(self, parts: Sequence[SelectActors | None], space: Any) -> Any:
+    def pack(self, parts: Sequence[FrameSelectActors | None], space: Any) -> Any:
         """The actors and actees of many frames as one batch."""
         own = [_NONE if part is None else part for part in parts]
         mask = None
@@ -264,7 +264,7 @@ class SelectEntityKind(Kind):
         return name_of(answer), answer
 
 
-def check_selected(name: str, actor: int, actee: Any, who: SelectActors, frame: Frame) -> None:
+def check_selected(name: str, actor: int, actee: Any, who: FrameSelectActors, frame: Frame) -> None:
     """Check that an actor, given by its place, can select an entity, given by its id."""
     options, allowed = who.options(frame, actor)
     if not has_id(allowed, actee):
@@ -296,4 +296,4 @@ def _pairs(masks: Sequence[Any], actors: Ints, actees: Ints) -> Bools | None:
     return allowed
 
 
-_NONE = SelectActors(np.zeros(0, np.int64), np.zeros(0, np.int64), None)
+_NONE = FrameSelectActors(np.zeros(0, np.int64), np.zeros(0, np.int64), None)

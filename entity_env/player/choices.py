@@ -12,7 +12,7 @@ from entity_env.batching.frame import Frame
 from entity_env.drawing.table_text import entity_name, id_text
 from entity_env.errors import ActionIndexError, MaskedActionError, nearest, shorten
 from entity_env.kinds.continuous import bounds_of, numbers_error, range_text
-from entity_env.kinds.select_entity import SelectActors
+from entity_env.kinds.select_entity import FrameSelectActors
 from entity_env.observation import EntityID
 from entity_env.spaces import (
     CONTINUOUS_ACTIONS,
@@ -96,7 +96,7 @@ def questions(
             for row, actor in enumerate(actors.actors.tolist())
         ]
     others, at_most = list[Choice](), getattr(space, "at_most", 0)
-    if isinstance(actors, SelectActors):
+    if isinstance(actors, FrameSelectActors):
         choices, others = _actees(frame, obs_space, actors)
     else:
         choices = _labels(space, actors.mask)  # type: ignore[attr-defined]
@@ -225,7 +225,7 @@ def _labels(space: ActionSpace, mask: npt.NDArray[np.bool_]) -> list[list[Choice
 
 
 def _actees(
-    frame: Frame, obs_space: ObsSpace, actors: SelectActors
+    frame: Frame, obs_space: ObsSpace, actors: FrameSelectActors
 ) -> tuple[list[list[Choice]], list[Choice]]:
     """For each actor the entities it may be about, and the entities that nobody can select."""
     entities = [

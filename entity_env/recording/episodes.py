@@ -16,7 +16,7 @@ from entity_env.recording.records import (
     per_frame,
     select_frames,
 )
-from entity_env.recording.steps import StepFormat, Steps
+from entity_env.recording.steps import RecordedSteps, StepFormat
 
 __all__ = ["EpisodeCutter"]
 
@@ -38,7 +38,7 @@ class EpisodeCutter:
         self._last: VecObs | None = None
         self._waits = False  # whether rows wait while others are asked
 
-    def cut(self, steps: Steps) -> list[RecordedEpisode]:
+    def cut(self, steps: RecordedSteps) -> list[RecordedEpisode]:
         """The episodes that end in the steps that follow those before."""
         if self._waits or not self._form.asks_all(steps):
             return self._cut_apart(steps)
@@ -69,7 +69,7 @@ class EpisodeCutter:
             self._episode(row, {}, self._shown(row)) for row, own in enumerate(self._parts) if own
         ]
 
-    def _cut_apart(self, steps: Steps) -> list[RecordedEpisode]:
+    def _cut_apart(self, steps: RecordedSteps) -> list[RecordedEpisode]:
         """As ``cut``, where rows wait: their decisions may have been made in earlier steps."""
         self._waits = True
         batch, outcomes = self._form.batch([steps]), self._form.outcomes([steps])

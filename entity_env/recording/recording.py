@@ -29,7 +29,7 @@ from entity_env.recording.records import (
     cat_batches,
 )
 from entity_env.recording.shuffle import shuffled
-from entity_env.recording.steps import StepFormat, Steps
+from entity_env.recording.steps import RecordedSteps, StepFormat
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import open_file
 
@@ -162,9 +162,9 @@ class Recording:
             ]
             return cat_batches(self._form, batches)
 
-    def _later(self, steps: Steps, number: int) -> list[Steps]:
+    def _later(self, steps: RecordedSteps, number: int) -> list[RecordedSteps]:
         """The steps of the next chunks, as far as decisions of this one wait for their outcome."""
-        later: list[Steps] = []
+        later: list[RecordedSteps] = []
         outcomes = self._form.outcomes([steps])
         rows = self._chunks[number].rows
         for chunk in self._chunks[number + 1 :]:
@@ -175,7 +175,7 @@ class Recording:
                 outcomes = outcomes.complete(self._form.outcomes([later[-1]]))
         return later
 
-    def _load(self, chunk: Chunk) -> Steps:
+    def _load(self, chunk: Chunk) -> RecordedSteps:
         with open_file(self.path) as file:
             payload = read_payload(file, chunk)
         arrays = unpack_arrays(payload, chunk.arrays)

@@ -18,7 +18,7 @@ from entity_env.recording.records import RecordedBatch, per_frame
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.workers.obs_format import ObsFormat
 
-__all__ = ["Columns", "StepFormat", "Steps"]
+__all__ = ["Columns", "RecordedSteps", "StepFormat"]
 
 Columns: TypeAlias = list[Array | None]
 """The flat arrays of one step; None where an observation leaves one out."""
@@ -28,7 +28,7 @@ _DONE, _TRUNCATED, _METRIC_NAMES, _FINAL = -4, -3, -2, -1
 
 
 @dataclass(frozen=True)
-class Steps:
+class RecordedSteps:
     """T steps of R rows.
 
     Args:
@@ -81,7 +81,7 @@ class StepFormat(ObsFormat):
 
     def unpack_steps(
         self, arrays: Sequence[Array], num_steps: int, num_rows: int, noted: tuple[bool, bool]
-    ) -> Steps:
+    ) -> RecordedSteps:
         """What ``pack_steps`` was given.
 
         Args:
@@ -103,13 +103,15 @@ class StepFormat(ObsFormat):
             arrays = arrays[1 + width :]
         for columns in tables[0]:
             self._check(columns, num_rows)
-        return Steps(tables[0], tables[1], *noted)
+        return RecordedSteps(tables[0], tables[1], *noted)
 
     def observation(self, columns: Columns) -> VecObs:
         """The observation whose columns these are."""
         return self.join([(columns, 0)])
 
-    def batch(self, parts: Sequence[Steps], later: Sequence[Steps] = ()) -> RecordedBatch:
+    def batch(
+        self, parts: Sequence[RecordedSteps], later: Sequence[RecordedSteps] = ()
+    ) -> RecordedBatch:
         """All frames of several parts, step by step, without metrics and final observations.
 
         Args:
@@ -133,11 +135,11 @@ class StepFormat(ObsFormat):
             reward, done, truncated = outcomes.reward, outcomes.done, outcomes.truncated
         return RecordedBatch(obs, actions, log_probs, logits, reward, done, truncated)
 
-    def asks_all(self, steps: Steps) -> bool:
+    def asks_all(self, steps: RecordedSteps) -> bool:
         """Whether all rows decide in each of the steps."""
         return all(columns[self._rows_at] is None for columns in steps.observations[:-1])
 
-    def outcomes(self, parts: Sequence[Steps]) -> Outcomes:
+    def outcomes(self, parts: Sequence[RecordedSteps]) -> Outcomes:
         """What the decisions have led to, where rows wait."""
         shown = [columns for part in parts for columns in part.observations[:-1]]
         results = [columns for part in parts for columns in part.observations[1:]]
@@ -153,7 +155,7 @@ class StepFormat(ObsFormat):
         return Outcomes.of(asked, reward, done, truncated)
 
     def decided(
-        self, obs: VecObs, decisions: Sequence[Columns], kinds: Steps
+        self, obs: VecObs, decisions: Sequence[Columns], kinds: RecordedSteps
     ) -> tuple[dict[str, ActionBuffer], Any, Any]:
         """Choices, log-probabilities and logits (None where there are none) that answer ``obs``."""
         columns = iter([_joined(column) for column in zip(*decisions, strict=True)])

@@ -34,7 +34,7 @@ from entity_env.observation import Observation
 from entity_env.registry import path_of, registered
 from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Field
 from entity_env.rows.game_frames import FrameWriter, Written
-from entity_env.rows.game_kernel import RESET, SHOW, STEP, WRONG_COUNT, Plan, game_kernel
+from entity_env.rows.game_kernel import RESET, SHOW, STEP, WRONG_COUNT, KernelPlan, game_kernel
 from entity_env.rows.jit import compiled
 from entity_env.rows.random_numbers import random_float, random_int, seeded_streams
 from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
@@ -118,7 +118,7 @@ class CompiledRows(VecEnv):
         self._fields["random"] = self._streams(seed, games)
         self._fields["steps"] = np.zeros(games, np.int32)
         self._returns, self._taken = np.zeros(rows, np.float64), np.zeros(rows, np.int32)
-        self._plan = Plan.of(game)
+        self._plan = KernelPlan.of(game)
         self._writer = FrameWriter(game, self._plan, rows)
         cuts = [games * i // threads for i in range(threads + 1)]
         self._parts = [_Part(self, first, last) for first, last in pairwise(cuts)]

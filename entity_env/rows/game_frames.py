@@ -13,7 +13,7 @@ from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, Ragged
 from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
 from entity_env.errors import ActionShapeError
 from entity_env.rows.compiled_game import CompiledGame
-from entity_env.rows.game_kernel import Plan
+from entity_env.rows.game_kernel import KernelPlan
 from entity_env.rows.jit import kernel
 from entity_env.spaces import ActionName, SelectEntityActionSpace
 
@@ -67,7 +67,7 @@ class FrameWriter:
         rows: The number of rows R.
     """
 
-    def __init__(self, game: CompiledGame, plan: Plan, rows: int) -> None:
+    def __init__(self, game: CompiledGame, plan: KernelPlan, rows: int) -> None:
         self._game, self._plan = game, plan
         self._metrics, self._has_values = plan.metrics, game.global_features is not None
         self._types = [(name, k) for k, name in enumerate(game.obs_space.entities)]

@@ -21,7 +21,7 @@ from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Functi
 from entity_env.rows.jit import compiled, kernel, with_arrays
 from entity_env.spaces import ActionName, SelectEntityActionSpace
 
-__all__ = ["RESET", "SHOW", "STEP", "Plan", "game_kernel", "kernel_text"]
+__all__ = ["RESET", "SHOW", "STEP", "KernelPlan", "game_kernel", "kernel_text"]
 
 STEP, RESET, SHOW = range(3)
 """What a call of the kernel does: play a step, begin all episodes, or only observe."""
@@ -31,7 +31,7 @@ WRONG_COUNT, WRONG_REWARD = 1, 2
 
 
 @dataclass(frozen=True)
-class Plan:
+class KernelPlan:
     """Which lists a frame has, and where.
 
     Each list has a row in ``lengths`` and a buffer of the same number; masks of categorical
@@ -59,7 +59,7 @@ class Plan:
         return self.lists + len(self.masks)
 
     @classmethod
-    def of(cls, game: CompiledGame) -> Plan:
+    def of(cls, game: CompiledGame) -> KernelPlan:
         """The lists of a game's frames."""
         lists = len(game.entities)
         actors, actees, pairs = dict[str, int](), dict[str, int](), dict[str, int]()
@@ -132,11 +132,11 @@ def kernel_text(game: CompiledGame) -> str:
         settings: The game's, then ``max_steps``; read.
         returns, taken: Of running episodes: rewards, float64, and decisions, int32. Shape: (R,).
         reward, done, truncated: As in ``VecObs``. Shape: (R,).
-        metrics: Those of ``Plan``, NaN where no episode ended. Shape: (M, R).
+        metrics: Those of ``KernelPlan``, NaN where no episode ended. Shape: (M, R).
         chosen: The choices of all actors for each action, int64, (A, 1); read.
         shown: A copy of ``lengths``, to be given away.
         asked, rows: Whether a row must decide, and the rows that do. Shape: (R,), bool and int64.
-        lengths: How long the lists of each frame are, see ``Plan``; first those of the frames
+        lengths: How long the lists of each frame are, see ``KernelPlan``; first those of the frames
             that ``chosen`` answers. Shape: (L, R), int64.
         frames: The lists, one frame after the other.
         last_lengths, last: The same for the entities of truncated rows, (K, R).
@@ -144,7 +144,7 @@ def kernel_text(game: CompiledGame) -> str:
             cut off, and frames there are, then the length of each list in all frames and of each
             in ``last``. Shape: (7 + L + K,), int64.
     """
-    plan = Plan.of(game)
+    plan = KernelPlan.of(game)
     types = range(len(game.entities))
     lines = [
         "def play(mode, fields, settings, returns, taken, reward, done, truncated, metrics, "
@@ -164,7 +164,7 @@ def kernel_text(game: CompiledGame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _step_lines(game: CompiledGame, plan: Plan) -> list[str]:
+def _step_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
     """Play a step in all games, and note what it led to."""
     actions = range(len(plan.actors))
     who = "game" if game.seats is None else "game, seat"
@@ -219,7 +219,7 @@ def _step_lines(game: CompiledGame, plan: Plan) -> list[str]:
     ]
 
 
-def _end_lines(game: CompiledGame, plan: Plan) -> list[str]:
+def _end_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
     """Note the last entities of what was cut off, and begin anew what is done."""
     types = range(len(game.entities))
     return [
@@ -241,7 +241,7 @@ def _end_lines(game: CompiledGame, plan: Plan) -> list[str]:
     ]
 
 
-def _show_lines(game: CompiledGame, plan: Plan) -> list[str]:
+def _show_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
     """Write the frames of all rows that must decide."""
     types, others = range(len(game.entities)), range(len(game.entities), plan.lists)
     asks = f"asks(g, {_who(game)})" if game.asks else "True"
@@ -261,7 +261,7 @@ def _show_lines(game: CompiledGame, plan: Plan) -> list[str]:
     ]
 
 
-def _entity_lines(game: CompiledGame, plan: Plan, buffers: str) -> list[str]:
+def _entity_lines(game: CompiledGame, plan: KernelPlan, buffers: str) -> list[str]:
     """The entities and global features of one row."""
     who, lines = _who(game), list[str]()
     for k, name in enumerate(game.obs_space.entities):
@@ -291,7 +291,7 @@ def _entity_lines(game: CompiledGame, plan: Plan, buffers: str) -> list[str]:
     return lines
 
 
-def _action_lines(game: CompiledGame, plan: Plan) -> list[str]:
+def _action_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
     """The actors of each action in one row, and what they may choose."""
     types = list(game.obs_space.entities)
     base = {name: " + ".join(["0", *(f"n{i}" for i in range(k))]) for k, name in enumerate(types)}
@@ -321,7 +321,7 @@ def _action_lines(game: CompiledGame, plan: Plan) -> list[str]:
 
 
 def _select_lines(
-    game: CompiledGame, plan: Plan, name: ActionName, j: int, base: Mapping[str, str]
+    game: CompiledGame, plan: KernelPlan, name: ActionName, j: int, base: Mapping[str, str]
 ) -> list[str]:
     """A frame without actors has no actees, and one without actees no actors."""
     row, to, types = plan.actors[name], plan.actees[name], list(base)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.batching.row_reader import RowReader, Rows, ended_rows
+from entity_env.batching.row_reader import ReadRows, RowReader, ended_rows
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, begin_episode
 from entity_env.errors import DAMAGES, EntityEnvError, ObservationError, SettingError
@@ -55,7 +55,7 @@ class ListEnv(VecEnv):
         on_row: Callable[[int, int], None] | None = None,
     ) -> None:
         check_count("number of environments", num_envs)
-        self._rows: Rows = None  # type: ignore[assignment]  # what the next actions answer
+        self._rows: ReadRows = None  # type: ignore[assignment]  # what the next actions answer
         self._envs = RowEnvironments(first_row, on_row)
         self._episodes = EpisodeTrackers(num_envs)
         try:
@@ -157,7 +157,7 @@ class ListEnv(VecEnv):
         self._check_unfinished(self._rows, what)
         return replace(self._rows.obs, reward=np.zeros(len(observations), np.float32))
 
-    def _check_unfinished(self, rows: Rows, what: str) -> None:
+    def _check_unfinished(self, rows: ReadRows, what: str) -> None:
         for row in np.flatnonzero(rows.obs.done).tolist():
             raise ObservationError(
                 f"{what} returned an observation that is done",

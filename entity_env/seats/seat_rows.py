@@ -13,7 +13,7 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.arguments import named_arguments
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.batching.row_reader import RowReader, Rows
+from entity_env.batching.row_reader import ReadRows, RowReader
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import check_seed, environment_failed
 from entity_env.errors import (
@@ -105,7 +105,7 @@ class SeatRows(VecEnv):
         self._check_alike(self._tables)
         self._reader = RowReader(**self._spaces(self._tables[0]))
         self._episodes = [EpisodeTracker() for _ in range(num_envs)]
-        self._rows: Rows = None  # type: ignore[assignment]  # what the next actions answer
+        self._rows: ReadRows = None  # type: ignore[assignment]  # what the next actions answer
         self._asked = np.zeros(0, np.int64)
         self._idle = np.zeros(games, np.int64)
 
@@ -175,7 +175,7 @@ class SeatRows(VecEnv):
             final=final,
         )
 
-    def _ask(self, seen: list[_Seen], now: Rows, over: list[int]) -> VecObs:
+    def _ask(self, seen: list[_Seen], now: ReadRows, over: list[int]) -> VecObs:
         """Start the games that are over anew, and make one batch of those who are asked."""
         asks = _asks(now)
         if over:
@@ -199,7 +199,7 @@ class SeatRows(VecEnv):
         obs = self._ask(began, now, [])
         return replace(obs, done=nothing, truncated=nothing)
 
-    def _begin_episodes(self, began: list[_Seen], now: Rows) -> None:
+    def _begin_episodes(self, began: list[_Seen], now: ReadRows) -> None:
         """Begin the episodes of seats whose game has begun; those of a restored one go on."""
         for own, metrics in zip(began, now.outcome.metrics, strict=True):
             if own.what == "reset":
@@ -226,7 +226,7 @@ class SeatRows(VecEnv):
         first = game * len(self._seats)
         return [_Seen(first + seat, observation, what) for seat, observation in told.items()]
 
-    def _read(self, seen: list[_Seen]) -> Rows:
+    def _read(self, seen: list[_Seen]) -> ReadRows:
         def where(i: int) -> str:
             game, seat = divmod(seen[i].row, len(self._seats))
             return f"{self._where(game)}, seat {self._seats[seat]!r}, {seen[i].what}"
@@ -362,7 +362,7 @@ def _no_game(made: object) -> ObservationError:
     )
 
 
-def _asks(rows: Rows) -> list[bool]:
+def _asks(rows: ReadRows) -> list[bool]:
     """Whether each observation has something to choose, and is not the last one."""
     asks = np.zeros(len(rows.obs), np.bool_)
     for mask in rows.obs.action_masks.values():

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from entity_env.batching.vec_obs import VecObs, VecSelectEntityActionMask
 from entity_env.wrappers.selection import Selection
 
-__all__ = ["Bools", "EntityOrder", "Ints", "Pairs", "rows_of"]
+__all__ = ["ActorActeePairs", "Bools", "EntityOrder", "Ints", "rows_of"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -66,7 +66,7 @@ class EntityOrder:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class ActorActeePairs:
     """All pairs of a select-entity action, row by row and actor by actor.
 
     Args:
@@ -80,7 +80,7 @@ class Pairs:
     allowed: Bools
 
     @classmethod
-    def of(cls, mask: VecSelectEntityActionMask) -> Pairs:
+    def of(cls, mask: VecSelectEntityActionMask) -> ActorActeePairs:
         """The pairs of one mask."""
         rows, actees = rows_of(mask.actors), mask.actees.size1()
         counts = actees[rows]

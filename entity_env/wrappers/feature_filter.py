@@ -15,8 +15,8 @@ from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
-from entity_env.kinds.categorical import CategoricalActors
-from entity_env.kinds.select_entity import SelectActors
+from entity_env.kinds.categorical import FrameCategoricalActors
+from entity_env.kinds.select_entity import FrameSelectActors
 from entity_env.observation import (
     ActionMask,
     CategoricalActionMask,
@@ -155,17 +155,17 @@ class _Part:
         if isinstance(given, GlobalCategoricalActionMask):
             return GlobalCategoricalActionMask(read.mask[0])
         acts = self._stays[read.actors]
-        if isinstance(read, SelectActors):
+        if isinstance(read, FrameSelectActors):
             return self._select(given, read, acts)
         if not acts.any():
             return None
         ids, types = self._named(given.actor_ids, given.actor_types, read.actors, acts)
-        if isinstance(read, CategoricalActors):
+        if isinstance(read, FrameCategoricalActors):
             return CategoricalActionMask(actor_ids=ids, actor_types=types, mask=read.mask[acts])
         return ContinuousActionMask(ids, types)
 
     def _select(
-        self, given: Any, read: SelectActors, acts: npt.NDArray[np.bool_]
+        self, given: Any, read: FrameSelectActors, acts: npt.NDArray[np.bool_]
     ) -> SelectEntityActionMask | None:
         selectable, mask = self._stays[read.actees], read.mask
         if mask is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from entity_env.actions import Action, same_ids
 from entity_env.arguments import named_arguments
-from entity_env.batching.frame import Actors, Frame
+from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.step_results import read_metrics, read_reward
 from entity_env.environment import Environment
@@ -101,7 +101,7 @@ class VecFrameSkip(VecWrapper):
         env.wrap_each(partial(FrameSkip, skip=self.skip))
 
 
-def _is_repeatable(kind: Kind, frame: Frame, who: Actors | None, action: Any) -> bool:
+def _is_repeatable(kind: Kind, frame: Frame, who: FrameActors | None, action: Any) -> bool:
     """Whether the actors of ``action`` are asked again and may do the same."""
     if action is None or not isinstance(action, kind.action):
         return action is who is None

@@ -28,7 +28,7 @@ from entity_env.kinds.answers import AnswerForm
 from entity_env.kinds.select_entities import VecSelectEntitiesActionMask
 from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName, ObsSpace
-from entity_env.wrappers.entity_order import Bools, EntityOrder, Ints, Pairs, rows_of
+from entity_env.wrappers.entity_order import ActorActeePairs, Bools, EntityOrder, Ints, rows_of
 from entity_env.wrappers.selection import Selection
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
@@ -153,7 +153,7 @@ def _answer(mask: VecActionMask, order: EntityOrder) -> _Answer:
 
 
 def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answer:
-    rows, lengths, pairs = rows_of(mask.actors), mask.actors.size1(), Pairs.of(mask)
+    rows, lengths, pairs = rows_of(mask.actors), mask.actors.size1(), ActorActeePairs.of(mask)
     actee_rows, entities = rows_of(mask.actees), mask.actees.as_array()[:, 0]
     acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
     selectable, actees = order.renumbered(entities, actee_rows)

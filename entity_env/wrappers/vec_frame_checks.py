@@ -36,7 +36,7 @@ from entity_env.spaces import (
     Grid,
     ObsSpace,
 )
-from entity_env.wrappers.entity_order import Bools, Ints, Pairs, rows_of
+from entity_env.wrappers.entity_order import ActorActeePairs, Bools, Ints, rows_of
 
 __all__ = ["check_array", "check_frames"]
 
@@ -233,7 +233,7 @@ def _check_pairs(name: str, mask: VecSelectEntityActionMask) -> None:
     what = f"the mask of action {name!r}"
     _check_buffer(what, mask.mask, RaggedBufferBool, len(actors), 1)
     _check_lengths(what, mask.mask, actors * actees)
-    pairs = Pairs.of(mask)
+    pairs = ActorActeePairs.of(mask)
     usable = np.bincount(pairs.actor[pairs.allowed], minlength=int(actors.sum())) > 0
     _check_choices(name, mask.actors, usable, False)
 

@@ -18,7 +18,7 @@ from ppo_trainer.reporting.recent_episodes import RecentEpisodes, is_per_episode
 from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics
 from ppo_trainer.runs.folder import RunFolder, writing
 
-__all__ = ["Panel", "boundaries", "draw_curve", "panels"]
+__all__ = ["CurvePanel", "boundaries", "draw_curve", "panels"]
 
 _EPISODES = {
     "win": "win rate",
@@ -39,7 +39,7 @@ Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Panel:
+class CurvePanel:
     """What one panel shows.
 
     Args:
@@ -102,7 +102,7 @@ def draw_curve(run: RunFolder) -> Path | None:
 
 def panels(
     records: Sequence[Mapping[str, Any]], rows: int, wanted: Sequence[str] | None = None
-) -> list[Panel]:
+) -> list[CurvePanel]:
     """What there is to show, in order: a panel for each metric that some record has.
 
     Args:
@@ -120,7 +120,7 @@ def panels(
         points = _points(records, means if is_per_episode(name) else records, name)
         if points:
             evaluated = _points(records, records, f"eval/{name}")
-            every.append(Panel(name, label, points, evaluated))
+            every.append(CurvePanel(name, label, points, evaluated))
     return every
 
 
@@ -140,7 +140,7 @@ def _points(
     ]
 
 
-def _draw(axes: Any, panel: Panel, is_lowest: bool) -> None:
+def _draw(axes: Any, panel: CurvePanel, is_lowest: bool) -> None:
     mark = "." if len(panel.points) < 3 else ""
     axes.plot(*zip(*panel.points, strict=True), linewidth=1.4, color="#1f5fa8", marker=mark)
     if panel.evaluated:

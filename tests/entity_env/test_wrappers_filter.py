@@ -33,7 +33,7 @@ from entity_env import (
 )
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.errors import EntityEnvError, FeatureShapeError, FeatureValueError, SpaceError
-from entity_env.kinds.categorical import CategoricalActors
+from entity_env.kinds.categorical import FrameCategoricalActors
 from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter, VecValidate, subspace
@@ -268,7 +268,7 @@ def whole_choice(observation, part, shown, own):
         chosen[name] = []
         for a, actor in enumerate(who.actors.tolist()):
             new = len(place) if actor == len(index) else place.get(index[actor])
-            if isinstance(who, CategoricalActors):
+            if isinstance(who, FrameCategoricalActors):
                 first = who.mask[a].tolist().index(True)
                 chosen[name].append(answers.get(new, first))
             elif new in answers:

@@ -14,7 +14,7 @@ from ragged_envs.photosynthesis_rules import (
     SOIL,
     SPACES,
     TOKENS,
-    Game,
+    ForestGame,
     distance,
     shares,
     space_at,
@@ -29,7 +29,7 @@ CENTRE = space_at(0, 0)
 
 def at_work(light=20, players=2):
     """The first round, player 0's turn, with a board that is empty."""
-    game = Game(players)
+    game = ForestGame(players)
     game.round, game.light = 0, [light] * players
     return game
 
@@ -49,7 +49,7 @@ def test_the_board():
 
 
 def test_players_set_up_on_the_edge_in_turns():
-    game = Game(3)
+    game = ForestGame(3)
     order = []
     for _ in range(6):
         order.append(game.player)
@@ -242,7 +242,7 @@ def test_ranks_and_scores_are_paid():
 @pytest.mark.parametrize("players", [2, 4])
 def test_whole_games_keep_their_pieces(players):
     rng = np.random.default_rng(players)
-    game = Game(players)
+    game = ForestGame(players)
     whole = (6, 8, 4, 2)
     while not game.is_over:
         game.play(game.legal()[rng.integers(len(game.legal()))])
