@@ -49,8 +49,8 @@ class MiniRtsSettings:
         max_tick: When a game ends without a winner.
         fog: Whether the learner sees only what its units see.
         curriculum: The built-in player plays the learner's side for so many ticks at most at first.
-        draw: The reward of a game that nobody wins. With 0 a player can learn to be safe from
-            defeat in a crowd of workers in which nobody can move.
+        draw: The reward of a game that nobody wins. With 0 an untrained player can
+            learn that not to lose is enough.
         shaping: So much of each change of ``minirts.advantage`` is added to rewards; it counts as 0
             after the end, so that all additions of a game sum up to what it began with.
         interface: ``strategic``, or ``units``: the learner tells each unit what to do.
