@@ -7,6 +7,8 @@ import json
 import numpy as np
 import pytest
 
+pytest.importorskip("numba")  # the games that are played
+
 from entity_env import ListEnv, SeatRows
 from entity_env.errors import RecordingError, SettingError, UnknownEnvironmentError
 from entity_env.player.episodes import random_policy
