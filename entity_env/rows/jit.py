@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numba import njit as _njit
 
-from entity_env.rows.whole_kernel import as_one_program, with_fewer_versions
 from entity_env.storage.kernel_cache import folder_digest, keep_compiled
 
-__all__ = ["compiled", "kernel", "with_arrays"]
+__all__ = ["called", "compiled", "kernel", "with_arrays"]
 
 
 njit: Any = _njit  # its declaration leaves out an option
@@ -26,37 +25,20 @@ def compiled(function: Callable[..., Any]) -> Any:
     As a call with the arrays of a game as arguments it would cost half as much again. With
     ``NUMBA_DISABLE_JIT=1`` the function stays what it is.
     """
-    return _part_of_kernels(function, nogil=True, forceinline=True)
+    return njit(nogil=True, forceinline=True)(function)
 
 
 def with_arrays(function: Callable[..., Any]) -> Any:
     """Compile a function that kernels call, and that may make arrays of its own."""
-    return _part_of_kernels(function, nogil=True, _nrt=True)
+    return njit(nogil=True, _nrt=True)(function)
 
 
 def called(function: Callable[..., Any]) -> Any:
     """Compile a function of a large game that its kernel calls, where ``compiled`` would copy it.
 
-    It is called from compiled code only.
+    It is called from compiled code only: what Python needs for a call takes long to compile.
     """
-    return _part(function, nogil=True, _nrt=False)
-
-
-def _part_of_kernels(function: Callable[..., Any], **options: Any) -> Any:
-    """A function for Python to call, which has another form for kernels.
-
-    What Python needs to call a function takes long to compile.
-    """
-    made = njit(**options)(function)
-    if made is not function:
-        part = _part(function, **options)
-        made.get_call_template, made.get_overload = part.get_call_template, part.get_overload
-    return made
-
-
-def _part(function: Callable[..., Any], **options: Any) -> Any:
-    made = njit(**options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
-    return made if made is function else with_fewer_versions(made)
+    return njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
 def kernel(function: Callable[..., Any], text: str = "") -> Any:
@@ -81,20 +63,10 @@ def kernel(function: Callable[..., Any], text: str = "") -> Any:
             return _wrapping(function)
         folder = Path(function.__code__.co_filename).parent
         keep_compiled(made, folder_digest(folder), folder_digest(_HERE), text)
-        made.compile = _as_one_program(made.compile, function.__qualname__)
     except (AttributeError, RuntimeError, OSError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
         return njit(nogil=True, _nrt=False)(function)
     return made
-
-
-def _as_one_program(compile_kernel: Callable[..., Any], name: str) -> Callable[..., Any]:
-    @functools.wraps(compile_kernel)
-    def compiled(*args: Any) -> Any:
-        with as_one_program(name):
-            return compile_kernel(*args)
-
-    return compiled
 
 
 def _wrapping(function: Callable[..., Any]) -> Any:
