@@ -245,7 +245,7 @@ def test_one_look_finds_what_the_flags_find(rows, indices, choices, bits, with_g
     if with_given:
         chosen = torch.tensor((choices + [0] * 4)[: len(indices)], dtype=torch.int64)
     layout = Layout(ragged([[0] * n for n in rows]).offsets, {}, None, sum(rows))
-    flags = check.Flags()
+    flags = check.FaultFlags()
     check._flag_rows("actors", actors, layout, None, flags)
     if chosen is not None:
         check._flag_choices("Move", chosen, mask, flags)
