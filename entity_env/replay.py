@@ -11,7 +11,7 @@ from typing import Any
 
 from entity_env.command_line import version_text
 from entity_env.errors import EntityEnvError, SettingError
-from entity_env.recording.replays import Command, Replay
+from entity_env.recording.replays import RecordedCommand, Replay
 from entity_env.spaces import ActionName, ActionSpace
 
 __all__ = ["main", "show"]
@@ -54,7 +54,7 @@ def _text(numbers: dict[str, Any]) -> str:
     return "".join(f", {name} {value:.4g}" for name, value in numbers.items() if value == value)
 
 
-def _line(command: Command, space: dict[ActionName, ActionSpace]) -> str:
+def _line(command: RecordedCommand, space: dict[ActionName, ActionSpace]) -> str:
     """One decision, by the names of its choices."""
     texts = []
     for name, chosen in command.actions.items():

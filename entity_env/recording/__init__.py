@@ -5,14 +5,14 @@ from __future__ import annotations
 from entity_env.recording.recorder import RecordEpisodes
 from entity_env.recording.recording import Recording
 from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
-from entity_env.recording.replays import Command, Moment, RecordReplay, Replay
+from entity_env.recording.replays import Moment, RecordedCommand, RecordReplay, Replay
 
 __all__ = [
-    "Command",
     "Moment",
     "RecordEpisodes",
     "RecordReplay",
     "RecordedBatch",
+    "RecordedCommand",
     "RecordedEpisode",
     "RecordedStep",
     "Recording",

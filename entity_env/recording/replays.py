@@ -57,7 +57,7 @@ from entity_env.storage.bounded_json import parse_json
 from entity_env.storage.files import UnfitFileError, read_file
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
-__all__ = ["Command", "Moment", "RecordFrames", "RecordReplay", "Replay", "make_rows"]
+__all__ = ["Moment", "RecordFrames", "RecordReplay", "RecordedCommand", "Replay", "make_rows"]
 
 _FORMAT, _VERSION = "replay of ragged-rl", 1
 _MOST_BYTES = 1 << 30
@@ -65,7 +65,7 @@ _MOST_VALUES = 1 << 20  # of one line
 
 
 @dataclass(frozen=True)
-class Command:
+class RecordedCommand:
     """What one row decided at one step.
 
     Args:
@@ -91,7 +91,7 @@ class Moment:
     """
 
     step: int
-    commands: tuple[Command, ...]
+    commands: tuple[RecordedCommand, ...]
     obs: VecObs
 
 
@@ -113,7 +113,7 @@ class Replay:
     seed: int
     rows: int
     start: int
-    steps: tuple[tuple[tuple[Command, ...], int], ...] = field(repr=False)
+    steps: tuple[tuple[tuple[RecordedCommand, ...], int], ...] = field(repr=False)
 
     @classmethod
     def read(cls, path: str | Path) -> Replay:
@@ -151,7 +151,7 @@ class Replay:
             raise _damaged(where, 1, "seed and rows >= 0", head)
         return cls(**known, steps=tuple(steps))
 
-    def commands(self) -> Iterator[Command]:
+    def commands(self) -> Iterator[RecordedCommand]:
         """All decisions, in their order."""
         for commands, _ in self.steps:
             yield from commands
@@ -452,9 +452,9 @@ def _sum_of(obs: VecObs) -> int:
     return total
 
 
-def _steps(lines: list[bytes], where: str) -> list[tuple[tuple[Command, ...], int]]:
-    steps: list[tuple[tuple[Command, ...], int]] = []
-    commands: list[Command] = []
+def _steps(lines: list[bytes], where: str) -> list[tuple[tuple[RecordedCommand, ...], int]]:
+    steps: list[tuple[tuple[RecordedCommand, ...], int]] = []
+    commands: list[RecordedCommand] = []
     for number, line in enumerate(lines[1:], 2):
         own = _parse(line, where, number)
         if own.get("step") != len(steps) or type(own.get("step")) is not int:
@@ -467,7 +467,7 @@ def _steps(lines: list[bytes], where: str) -> list[tuple[tuple[Command, ...], in
         is_command = type(row) is int and isinstance(actions, dict)
         if not is_command or not all(isinstance(a, list) for a in actions.values()):  # type: ignore[union-attr]
             raise _damaged(where, number, '"row" with "actions", or "seen"', own)
-        commands.append(Command(len(steps), row, actions))  # type: ignore[arg-type]
+        commands.append(RecordedCommand(len(steps), row, actions))  # type: ignore[arg-type]
     return steps
 
 
@@ -496,7 +496,10 @@ def _differs(step: int) -> RecordingError:
 
 
 def _chosen(
-    commands: tuple[Command, ...], obs: VecObs, forms: Mapping[ActionName, AnswerForm], step: int
+    commands: tuple[RecordedCommand, ...],
+    obs: VecObs,
+    forms: Mapping[ActionName, AnswerForm],
+    step: int,
 ) -> dict[ActionName, ActionBuffer]:
     """The actions of a step as rows take them."""
     rows = obs.rows.tolist()

@@ -14,7 +14,7 @@ from .minirts_view import observe
 from .rules import ATTACK, BUILD, GATHER, MOVE
 from .world import GOING, NOWHERE, Command, Unit, World, single
 
-__all__ = ["COMMANDS", "UNIT_ACTIONS", "Told", "legal", "observe_units", "tell_units"]
+__all__ = ["COMMANDS", "UNIT_ACTIONS", "LegalCommands", "legal", "observe_units", "tell_units"]
 
 BUILT = ("Worker", "Barracks", "Melee", "Range")
 WAYS = ((-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1))
@@ -35,7 +35,7 @@ UNIT_ACTIONS: Mapping[ActionName, ActionSpace] = {
 
 
 @dataclass(frozen=True)
-class Told:
+class LegalCommands:
     """What one unit may be told.
 
     Args:
@@ -55,7 +55,7 @@ def targets(world: World, player: int, fog: bool) -> list[Unit]:
     return seen + known
 
 
-def legal(world: World, player: int, fog: bool) -> list[Told]:
+def legal(world: World, player: int, fog: bool) -> list[LegalCommands]:
     """Every unit that may be told something, and what: all that the engine will then do.
 
     Money counts once: a unit may build what is left when all before it build what costs them most,
@@ -84,7 +84,7 @@ def legal(world: World, player: int, fog: bool) -> list[Told]:
         if MOVE in kind.commands:
             for i in range(len(WAYS)):
                 mask[TO_MOVE + i] = is_way(world, unit, i)
-        told.append(Told(unit, mask))
+        told.append(LegalCommands(unit, mask))
         costs = [kinds[number[name]].cost for i, name in enumerate(BUILT) if mask[TO_BUILD + i]]
         money -= max(costs, default=0)
     return told

@@ -32,7 +32,7 @@ from .fast_space import can_pass, is_ground, single
 from .fast_world import GOING, allows, first_of, send
 from .minirts import MINI_RTS
 from .minirts_fast import BARRACKS, HOME, KINDS, MELEE, RANGE, RESOURCE, WORKER
-from .minirts_rows import (
+from .minirts_kernel import (
     ENEMY,
     OWN,
     REMEMBERED,
