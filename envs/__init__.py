@@ -9,8 +9,8 @@ from entity_env.registry import register
 
 __all__: list[str] = []
 
-register("capture_the_flag", "ragged_envs.rts.capture_the_flag.CaptureTheFlagEnv")
-register("capture_the_flag_duel", "ragged_envs.rts.capture_the_flag.CaptureTheFlagDuel")
+register("capture_the_flag", "ragged_envs.rts.capture_the_flag_rows.CaptureTheFlagRows")
+register("capture_the_flag_duel", "ragged_envs.rts.capture_the_flag_rows.CaptureTheFlagDuelRows")
 register("capture_the_flag_python", "ragged_envs.rts.capture_the_flag.CaptureTheFlagEnv")
 register("cherry_pick", "ragged_envs.cherry_pick.CherryPick")
 register("connect_four", "ragged_envs.connect_four_rows.ConnectFourRows")
