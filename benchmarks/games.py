@@ -3,13 +3,16 @@
 python -m benchmarks.games tic_tac_toe --seeds 1 2 3
 python -m benchmarks.games connect_four
 python -m benchmarks.games connect_four --run runs/<run>     measures a run that is there
+python -m benchmarks.games connect_four --run runs/<run> --search 200 --episodes 100
 python -m benchmarks.games kuhn_poker leduc_poker
 python -m benchmarks.games photosynthesis
 python -m benchmarks.games kuhn_poker total_timesteps=100_000 ppo.entropy_coef=0.3
 
-What follows the names are settings of the training. Games against opponents are played from all
-seats, drawn for each game. Intervals are of 95%. The exploitability of poker is exact: that of the
-network, and that of the average of all networks in the second half of the training so far.
+What follows the names are settings of the training. With ``--search`` the network of a run guides
+so many visits of a tree for each move, and plays against the script alone. Games against opponents
+are played from all seats, drawn for each game. Intervals are of 95%. The exploitability of poker is
+exact: that of the network, and that of the average of all networks in the second half of the
+training so far.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ from entity_env.player.episodes import play_episodes, play_scripted, random_poli
 from ppo_trainer import recipe, train
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.play.agent import load_agent
 from ppo_trainer.play.evaluation import Evaluation, network_policy
+from ppo_trainer.players.search import SearchAgent
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import RaggedNet
 
@@ -153,6 +158,21 @@ def board(
     _show("random", "random", play_episodes(create, random_policy(seed), episodes, seed, rows=rows))
 
 
+def searched(name: str, seed: int, run: str, visits: int, episodes: int) -> None:
+    """Print what a search gets that a run guides, beside one that plays out at random."""
+    game, opponents, _ = BOARDS[name]
+    for shown, guide in (("guided", load_agent(run, trust=True)), ("random", None)):
+        agent = SearchAgent(game, visits, guide=guide, seed=seed)
+        begun = time.process_time()
+        # The script is the one that is asked here: what it wins, the search loses.
+        metrics = play_scripted(
+            functools.partial(MaskedEnvironment, game, agent), SCRIPTS[name](), episodes, seed
+        )
+        against = list(opponents)[-1]
+        _show(shown, against, {"win": 1 - metrics["win"]})
+        print(f"  {agent.visits_per_second:.0f} visits/s, {time.process_time() - begun:.0f} CPU-s")
+
+
 def _show(player: str, against: str, metrics: dict[str, npt.NDArray[np.float64]]) -> None:
     """A line of the table: the mean win, a draw counting half, and the shares of each end."""
     played = Evaluation(player, metrics)
@@ -184,14 +204,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--run", help="measure this run instead of training")
     parser.add_argument("--episodes", type=int, help="games against each opponent")
+    parser.add_argument("--search", type=int, metavar="VISITS", help="with --run: search, guided")
     given = parser.parse_intermixed_args()
     settings = [name for name in given.names if "=" in name]
+    if given.search and not (given.run and set(given.names) <= set(BOARDS)):
+        parser.error(f"--search needs --run, and one of {', '.join(BOARDS)}")
     torch.set_num_threads(1)
     for name in (name for name in given.names if "=" not in name):
         if name not in (*BOARDS, *POKER):
             parser.error(f"there is no game {name!r}; there are {', '.join((*BOARDS, *POKER))}")
         for seed in given.seeds:
-            if name in POKER:
+            if given.search:
+                searched(name, seed, given.run, given.search, given.episodes or 100)
+            elif name in POKER:
                 poker(name, seed, settings)
             else:
                 board(name, seed, settings, given.run, given.episodes)

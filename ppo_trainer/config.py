@@ -84,7 +84,8 @@ class PPOConfig:
         least_deviation: Advantages that deviate less are not scaled up to deviation 1. Where
             rewards are rare, this keeps rollouts without any from training on amplified noise.
         entropy_coef: Weight of the entropy bonus.
-        entropy_schedule: How the weight goes to 0 over the run, if it does.
+        entropy_end: Where a schedule ends: play against oneself circles when the bonus vanishes.
+        entropy_schedule: How the weight goes to ``entropy_end`` over the run, if it does.
         value_coef: Weight of the value loss.
         clip_value: Clip the change of the value by clip_coef, too.
         max_grad_norm: Longer gradients are scaled down to this norm.
@@ -103,6 +104,7 @@ class PPOConfig:
     normalize_advantages: bool = True
     least_deviation: float = 0.0
     entropy_coef: float = 0.01
+    entropy_end: float = 0.0
     entropy_schedule: Schedule = "constant"
     value_coef: float = 0.5
     clip_value: bool = False
@@ -393,6 +395,7 @@ _AT_LEAST: dict[str, float] = {
     "ppo.epochs": 1,
     "ppo.minibatch_size": 1,
     "ppo.microbatch_size": 0,
+    "ppo.entropy_end": 0,
     "ppo.entropy_coef": 0,
     "ppo.value_coef": 0,
     "ppo.target_kl": 0,

@@ -71,7 +71,10 @@ def _solve(own: LoadedRun, names: Sequence[str], samples: int) -> F64:
     found = []
     for first in range(0, len(names), at_once):
         some = list(names[first : first + at_once])
-        rows = JobShopRows(len(some) * samples, seed=1, copies=samples, instance=some)
+        labels = bool(own.config.env.get("labels"))
+        rows = JobShopRows(
+            len(some) * samples, seed=1, copies=samples, instance=some, labels=labels
+        )
         gaps = values_of(own, rows, "gap", greedy=samples == 1)
         found.append(gaps.reshape(len(some), samples).min(1))
     return np.concatenate(found)

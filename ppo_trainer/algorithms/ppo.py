@@ -78,4 +78,5 @@ class PPO:
         return bool(target and float(numbers["policy/kl"]) > target)
 
     def _entropy_coef(self, progress: float) -> float:
-        return scheduled(self.config.entropy_coef, self.config.entropy_schedule, progress)
+        own = self.config
+        return scheduled(own.entropy_coef, own.entropy_schedule, progress, own.entropy_end)

@@ -9,14 +9,14 @@ from ppo_trainer.config import Schedule
 __all__ = ["scheduled"]
 
 
-def scheduled(start: float, schedule: Schedule, progress: float) -> float:
+def scheduled(start: float, schedule: Schedule, progress: float, end: float = 0.0) -> float:
     """The value when ``progress`` (0 to 1) of the run is over.
 
-    ``constant`` stays; ``linear`` and ``cosine`` go to 0 at the end.
+    ``constant`` stays; ``linear`` and ``cosine`` go to ``end``.
     """
     progress = min(max(progress, 0.0), 1.0)
     if schedule == "linear":
-        return start * (1.0 - progress)
+        return end + (start - end) * (1.0 - progress)
     if schedule == "cosine":
-        return start * 0.5 * (1.0 + math.cos(math.pi * progress))
+        return end + (start - end) * 0.5 * (1.0 + math.cos(math.pi * progress))
     return start
