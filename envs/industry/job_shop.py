@@ -48,7 +48,10 @@ class JobShop(Environment):
         ``slack`` to its due date, ``weight`` and ``age`` are 0 without due dates. ``job work``: all
         of it, in parts of the first bound; ``setup``: the part of ``duration`` that its machine
         is set up for; ``urgency``: weight over duration, less the more slack there is (Vepsalainen
-        and Morton 1987), 0 without due dates. Times are in mean durations of an operation.
+        and Morton 1987), 0 without due dates; ``turn``: of jobs that are ready, 1 for the one of
+        those for its machine that the best rule starts first (flow due date over work left; the
+        most urgent with due dates), 1/2 for the second, and so on; 0 for others. Times are in mean
+        durations of an operation.
         Machine: ``wait`` until it is free, ``work`` left to come to it, in parts of the first
         bound, ``queue`` of jobs whose next operation needs it, in parts of the jobs, and ``path``
         as for jobs.
@@ -498,13 +501,33 @@ class JobShop(Environment):
             (now - self.release[job]) / unit if has_due else 0.0,
             (done + own) / first,
             setup / unit,
-            self._urgency(job, duration + setup, now + start + own) if has_due else 0.0,
+            self._urgency(job) if has_due else 0.0,
+            self._turn(job) if start == 0 else 0.0,
             *([float(machine), float(following)] if self.settings.labels else []),
         ]
 
-    def _urgency(self, job: int, duration: int, end: int) -> float:
+    def _urgency(self, job: int) -> float:
+        duration = self.durations[job][self.op[job]] + self._setup(job, self.machine_of(job))
+        end = max(self.start_of(job), self.now) + self._work(job)
         slack = max(0, self.due[job] - end) / self.unit
         return float(self.weight[job] * self.unit / duration * math.exp(-slack / 2))
+
+    def _haste(self, job: int) -> float:
+        """What the best rule goes by: the job with the most goes first."""
+        if self.settings.arrivals:
+            return self._urgency(job)
+        through = self.op[job] + 1
+        return -sum(self.durations[job][:through]) / self._work(job)
+
+    def _turn(self, job: int) -> float:
+        """One over the place of a ready job among those that are ready for its machine."""
+        centre = self._centre(self.machines[job][self.op[job]])
+        rivals = [
+            other
+            for other in self.here
+            if self.machines[other][self.op[other]] in centre and self._can_start(other)
+        ]
+        return 1 / (1 + sorted(rivals, key=self._haste, reverse=True).index(job))
 
     def _metrics(self) -> dict[str, float]:
         makespan = float(max(self.job_free))

@@ -295,12 +295,46 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     out[16] = (now - g.release[game, job]) / unit if g.arrivals else 0.0
     out[17] = (done + own) / first
     out[18] = setup / unit
-    out[19] = 0.0
-    if g.arrivals:
-        slack = max(0.0, out[14])
-        out[19] = g.weight[game, job] * unit / (duration + setup) * math.exp(-slack / 2)
+    out[19] = _urgency(g, game, job) if g.arrivals else 0.0
+    out[20] = _turn(g, game, i) if start == 0 else 0.0
     if g.labels:
-        out[20], out[21] = machine, following
+        out[21], out[22] = machine, following
+
+
+@compiled
+def _urgency(g: Any, game: int, job: int) -> float:
+    """Weight over duration, less the more slack there is."""
+    now, unit = g.now[game], g.unit[game]
+    duration = g.durations[game, job, g.op[game, job]]
+    duration += _setup(g, game, job, _machine_of(g, game, job))
+    end = max(_start_of(g, game, job), now) + g.job_work[game, job]
+    slack = max(0, g.due[game, job] - end) / unit
+    urgency: float = g.weight[game, job] * unit / duration * math.exp(-slack / 2)
+    return urgency
+
+
+@compiled
+def _haste(g: Any, game: int, job: int) -> float:
+    """What the best rule goes by: the job with the most goes first."""
+    if g.arrivals:
+        return _urgency(g, game, job)
+    done = g.job_done[game, job] + g.durations[game, job, g.op[game, job]]
+    return -done / g.job_work[game, job]
+
+
+@compiled
+def _turn(g: Any, game: int, i: int) -> float:
+    """One over the place of the i-th job, which is ready, among those ready for its machine."""
+    job, place = g.here[game, i], 1
+    begin, end = _centre(g, game, g.route[game, job, g.op[game, job]])
+    haste = _haste(g, game, job)
+    for k in range(g.num_here[game]):
+        other = g.here[game, k]
+        is_rival = begin <= g.route[game, other, g.op[game, other]] < end
+        if is_rival and k != i and _start_of(g, game, other) <= g.now[game]:
+            own = _haste(g, game, other)
+            place += own > haste or (own == haste and k < i)
+    return 1.0 / place
 
 
 def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float32]) -> None:

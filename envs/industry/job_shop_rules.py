@@ -30,7 +30,7 @@ __all__ = [
 JOB = (
     "work", "operations", "duration", "ready", "wait", "machine work", "flow", "machine wait",
     "next machine wait", "rank", "next duration", "next machine work", "rivals", "path", "slack",
-    "weight", "age", "job work", "setup", "urgency",
+    "weight", "age", "job work", "setup", "urgency", "turn",
 )  # fmt: skip
 """The features of a job, in their order.
 

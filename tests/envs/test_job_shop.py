@@ -87,6 +87,15 @@ def test_a_schedule_by_hand():
     assert (seen.reward, seen.metrics) == (0, {"makespan": 10, "ratio": 1.0})
 
 
+def test_whose_turn_it_is_by_hand():
+    """All can start; 0 and 1 want M0, 2 is alone at M1.
+
+    Of job 0 3 of 5 are done with its operation, of job 1 2 of 6: 1 goes first by the best rule.
+    """
+    seen = JobShop(instance=TINY).reset()
+    assert [row[JOB.index("turn")] for row in seen.features["Job"]] == [1 / 2, 1, 1]
+
+
 def test_what_delays_the_end_costs_what_it_delays():
     """Job 0 first: M0 0 to 3; job 2 on M1 0 to 4. At 3 job 1 on M0 (3 to 5). At 4 M1 is free: job 0
     (4 to 6). At 5 M0: job 2 (5 to 6). At 6 M1: job 1 (6 to 10). Nothing is lost. Job 2 first: M1 0
