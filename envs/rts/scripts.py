@@ -79,7 +79,7 @@ def _first(
     observation: Observation, orders: Sequence[int], names: Sequence[str]
 ) -> dict[str, Action]:
     """The first of these orders that the mask allows; the last one always is."""
-    mask: Any = observation.actions["Order"]
-    allowed = np.ravel(mask.mask)
+    asked: Any = observation.actions
+    allowed = np.ravel(asked["Order"].mask)
     order = next(order for order in orders if allowed[order])
     return {"Order": GlobalCategoricalAction(order, names[order])}

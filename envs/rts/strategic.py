@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.drawing import draw_observation
 from entity_env.environment import Environment
 from entity_env.errors import ResetNeededError, nearest, shorten
 from entity_env.observation import GlobalCategoricalActionMask, Observation
@@ -23,6 +22,7 @@ from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, S
 from entity_env.spaces import ActionName, ActionSpace, GlobalCategoricalActionSpace, ObsSpace
 
 from ..errors import EnvConfigError, check_flag, check_whole
+from .view.picture import draw_world
 from .world import Command, Game, World
 
 __all__ = ["Settings", "StrategicDuel", "StrategicEnv", "StrategicGame"]
@@ -222,8 +222,8 @@ class StrategicEnv(Environment):
         return self.game.observe(world, 0, reward, self.settings.fog)
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The whole map from player 0's side, without fog; shape (H, W, 3)."""
-        return picture(self.game, self.world, kwargs)
+        """The whole map, what player 0 does not see darkened; shape (H, W, 3)."""
+        return np.asarray(draw_world(self.world, 0 if self.settings.fog else None, **kwargs))
 
     def _tick(self, world: World) -> None:
         if world.tick % self.settings.skips[1] == 0:
@@ -293,8 +293,8 @@ class StrategicDuel(MultiPlayerEnvironment):
         )
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The whole map from player 0's side, without fog; shape (H, W, 3)."""
-        return picture(self.game, self.world, kwargs)
+        """The whole map, what player 0 does not see darkened; shape (H, W, 3)."""
+        return np.asarray(draw_world(self.world, 0 if self.settings.fog else None, **kwargs))
 
     def _observe(self, rewards: list[float]) -> SeatObservations:
         world, fog = self.world, self.settings.fog
@@ -312,13 +312,3 @@ def running(world: World | None) -> World:
     if world is None or world.is_over:
         raise ResetNeededError("no game is running", hint="call reset() first")
     return world
-
-
-def picture(
-    game: StrategicGame, world: World | None, kwargs: Mapping[str, Any]
-) -> npt.NDArray[np.uint8]:
-    """The whole map from player 0's side; shape (H, W, 3)."""
-    if world is None:
-        raise ResetNeededError("no game is running", hint="call reset() first")
-    shown = game.observe(world, 0, 0.0, fog=False)
-    return np.asarray(draw_observation(shown, game.shows, **{"y_axis": "down", **kwargs}))

@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntityAction
-from entity_env.drawing import draw_observation
 from entity_env.environment import Environment
-from entity_env.errors import ResetNeededError
 from entity_env.observation import Observation, SelectEntityActionMask
 from entity_env.spaces import (
     ActionName,
@@ -25,6 +23,7 @@ from entity_env.spaces import (
 from ..errors import check_whole
 from .strategic import running
 from .tower_defence import BASE_HP, TOWER_DEFENCE, TowerDefence, build_tower, possible
+from .view.picture import draw_world
 from .world import World
 
 __all__ = ["ACTION_SPACE", "OBS_SPACE", "TowerDefenceEnv", "observe"]
@@ -113,11 +112,7 @@ class TowerDefenceEnv(Environment):
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """The map; shape (H, W, 3)."""
-        if self.world is None:
-            raise ResetNeededError("no game is running", hint="call reset() first")
-        return np.asarray(
-            draw_observation(observe(self.world, 0.0), OBS_SPACE, **{"y_axis": "down", **kwargs})
-        )
+        return np.asarray(draw_world(self.world, **kwargs))
 
 
 def base_hp(world: World) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.drawing.canvas import Canvas, Color, Shape
+from entity_env.errors import ResetNeededError
 
 from ..rules import ATTACK, BUILD, GATHER, MOVE
 from ..world import Unit, World
@@ -17,7 +18,7 @@ __all__ = ["draw_world"]
 
 PLAYERS: tuple[Color, Color] = ((33, 88, 190), (200, 45, 40))
 SEEN, FOG, WALL, LINE = (247, 246, 240), (205, 207, 212), (90, 86, 80), (228, 226, 218)
-TEXT, GAUGE = (40, 40, 40), (60, 60, 60)
+TEXT, GAUGE, LOAD = (40, 40, 40), (60, 60, 60), (224, 178, 40)
 ORDERS: dict[int, Color] = {
     MOVE: (120, 120, 120),
     ATTACK: (214, 90, 30),
@@ -28,6 +29,9 @@ OTHER_ORDER: Color = (130, 70, 160)
 SHAPES: dict[str, tuple[Shape, float]] = {
     "Resource": ("diamond", 0.42),
     "Base": ("square", 0.55),
+    "TowerBase": ("square", 0.55),
+    "FlagBase": ("square", 0.55),
+    "Flag": ("diamond", 0.42),
     "Barracks": ("square", 0.45),
     "Tower": ("square", 0.40),
     "Worker": ("circle", 0.24),
@@ -35,7 +39,7 @@ SHAPES: dict[str, tuple[Shape, float]] = {
 USUAL: tuple[Shape, float] = ("circle", 0.34)
 
 
-def draw_world(world: World, player: int | None = None, cell: int = 24, **_: Any) -> Any:
+def draw_world(world: World | None, player: int | None = None, cell: int = 24, **_: Any) -> Any:
     """Draw a game.
 
     Args:
@@ -46,7 +50,12 @@ def draw_world(world: World, player: int | None = None, cell: int = 24, **_: Any
 
     Returns:
         The picture. Shape: (H, W, 3), uint8.
+
+    Raises:
+        ResetNeededError: No game is running.
     """
+    if world is None:
+        raise ResetNeededError("no game is running", hint="call reset() first")
     size, head = world.rules.size, 2 * cell
     canvas = Canvas(size * cell, size * cell + head)
     canvas.box(0, 0, size * cell, head, (255, 255, 255))
@@ -127,11 +136,13 @@ def _draw_unit(
     """The shape and the first letter of a kind in its player's colour, and its hit points."""
     kind, (x, y) = world.kind(unit), place
     shape, radius = SHAPES.get(kind.name, USUAL)
-    color: Color = (224, 178, 40) if kind.name == "Resource" else PLAYERS[unit.player]
+    color: Color = LOAD if kind.name == "Resource" else PLAYERS[unit.player]
     canvas.dot(x, y, radius * cell, color, shape, edge=PLAYERS[unit.player], hollow=hollow)
     letter: Color = color if hollow else (255, 255, 255)
-    letters = {"Base": "H", "Resource": "$"}
+    letters = {"Base": "H", "TowerBase": "H", "FlagBase": "H", "Resource": "$"}
     canvas.text(x, y, letters.get(kind.name, kind.name[0]), radius * 1.25 * cell, letter, "mm")
+    if unit.carries:
+        canvas.dot(x + 0.3 * cell, y - 0.3 * cell, 0.2 * cell, LOAD, "diamond", edge=TEXT)
     share, half = unit.hp / kind.hp, 0.42 * cell
     top = y - (radius + 0.22) * cell
     canvas.box(x - half, top, x + half, top + 0.12 * cell, GAUGE)
@@ -142,10 +153,12 @@ def _draw_unit(
 
 
 def _draw_side(canvas: Canvas, world: World, player: int, cell: int, width: int) -> None:
-    """Money, and how many units there are of each kind."""
+    """Money or points, and how many units there are of each kind."""
     counts = Counter(world.kind(unit).name for unit in world.of(player))
     counts.pop("Resource", None)
-    money = f"{('blue', 'red')[player]}: {world.resource[player]}"
+    has_costs = any(kind.cost for kind in world.rules.kinds)
+    has = f"{world.resource[player]}" if has_costs else f"{world.score[player]} points"
+    money = f"{('blue', 'red')[player]}: {has}"
     army = " ".join(f"{n} {name}" for name, n in counts.items())
     x, anchor = (4, "lm") if player == 0 else (width - 4, "rm")
     canvas.text(x, cell * 0.55, money, cell * 0.55, PLAYERS[player], anchor)
