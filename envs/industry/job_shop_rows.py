@@ -317,9 +317,11 @@ def _urgency(g: Any, game: int, job: int) -> float:
 def _haste(g: Any, game: int, job: int) -> float:
     """What the best rule goes by: the job with the most goes first."""
     if g.arrivals:
-        return _urgency(g, game, job)
-    done = g.job_done[game, job] + g.durations[game, job, g.op[game, job]]
-    return -done / g.job_work[game, job]
+        haste: float = _urgency(g, game, job)
+    else:
+        done = g.job_done[game, job] + g.durations[game, job, g.op[game, job]]
+        haste = -done / g.job_work[game, job]
+    return haste
 
 
 @compiled
