@@ -19,17 +19,21 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.work.play import first_episodes
 from entity_env import GlobalCategoricalAction
 from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.play import random_policy
+from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.rows.random_numbers import seeded_streams
 from envs.rts import fast_layout as at
 from envs.rts import minirts_fast as fast
+from envs.rts.capture_the_flag_rows import CaptureTheFlagRows
 from envs.rts.minirts import MINI_RTS, MiniRts, hit_n_run, order, simple
 from envs.rts.minirts_env import MiniRtsDuel
 from envs.rts.minirts_rows import MiniRtsDuelRows, MiniRtsRows
 from envs.rts.minirts_search import MiniRtsSearch
 from envs.rts.minirts_view import observe
+from envs.rts.scripts import bring_the_flag_home
 from envs.rts.tower_defence import TowerDefence, build_tower
 from envs.rts.world import Command, World
 
@@ -84,6 +88,15 @@ def outcomes(games: int) -> None:
         print(
             f"{name:28} {rate:6.1%} {near:6.1%} {far:6.1%} {draws / played:6.1%} "
             f"{ticks / played:6.0f} {original:9.1%}"
+        )
+    for skip, original in ((50, "48% of 50"), (10, "98% of 50")):
+        rows = CaptureTheFlagRows(max(20, games // 8), 1, frame_skip=skip, opponent_skip=50)
+        script = ScriptedAgent(bring_the_flag_home, rows.obs_space(), rows.action_space())
+        won = first_episodes(script.act_rows, rows, "win")
+        near, far = spread(float(won.mean()), len(won))
+        print(
+            f"{f'CTF by sight, skip {skip} - 50':28} {won.mean():6.1%} {near:6.1%} {far:6.1%}   "
+            f"of {len(won)}, {original}"
         )
     played = max(20, games // 20)
     wins = sum(_defends(seed) for seed in range(played))
