@@ -177,6 +177,10 @@ def test_the_entropy_schedule_follows_the_steps_too(config):
     # Before the updates 0, 24 and 48 of 60 steps are done.
     found = [record["policy/entropy_coef"] for record in metrics(done.run)]
     assert found == pytest.approx([0.5, 0.5 * 36 / 60, 0.5 * 12 / 60])
+    above = replace(ppo, entropy_end=0.1)
+    done = train(replace(config, ppo=above), env=SavedForaging)
+    found = [record["policy/entropy_coef"] for record in metrics(done.run)]
+    assert found == pytest.approx([0.5, 0.1 + 0.4 * 36 / 60, 0.1 + 0.4 * 12 / 60])
 
 
 def test_asking_a_run_for_fewer_steps_than_it_has_changes_nothing(config, capsys):

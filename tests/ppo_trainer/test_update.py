@@ -339,6 +339,16 @@ def test_schedules_by_hand(schedule, progress, expected):
     assert scheduled(4.0, schedule, progress) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [("constant", [4, 4, 4]), ("linear", [4, 2.5, 1]), ("cosine", [4, 2.5, 1])],
+)
+def test_a_schedule_may_end_above_0(schedule, expected):
+    """From 4 to 1: half of the way is 2.5."""
+    found = [scheduled(4.0, schedule, progress, end=1.0) for progress in (0.0, 0.5, 1.0)]
+    assert found == pytest.approx(expected)
+
+
 def test_learning_rates_and_entropy_follow_their_own_schedules():
     config = small_config(
         value_net=SMALL_NET,
