@@ -160,7 +160,7 @@ def board(
 
 def searched(name: str, seed: int, run: str, visits: int, episodes: int) -> None:
     """Print what a search gets that a run guides, beside one that plays out at random."""
-    game, opponents, _ = BOARDS[name]
+    game, (*_, against), _ = BOARDS[name]
     for shown, guide in (("guided", load_agent(run, trust=True)), ("random", None)):
         agent = SearchAgent(game, visits, guide=guide, seed=seed)
         begun = time.process_time()
@@ -168,7 +168,6 @@ def searched(name: str, seed: int, run: str, visits: int, episodes: int) -> None
         metrics = play_scripted(
             functools.partial(MaskedEnvironment, game, agent), SCRIPTS[name](), episodes, seed
         )
-        against = list(opponents)[-1]
         _show(shown, against, {"win": 1 - metrics["win"]})
         print(f"  {agent.visits_per_second:.0f} visits/s, {time.process_time() - begun:.0f} CPU-s")
 
