@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,11 @@ class _Frames:
             return CategoricalActionMask(actor_ids=actors, mask=allowed)
         actees = [ids[i] for i in self.actees[name].of(number)[:, 0].tolist()]
         if allowed is not None:
+            # Whoever reads ``actee_ids`` alone is right, too: what nobody can select is left out.
             allowed = allowed.reshape(len(actors), len(actees))
+            wanted = allowed.any(0)
+            actees = list(compress(actees, wanted))
+            allowed = allowed[:, wanted]
         of_kind: Any = kind_of(space).mask
         selected: ActionMask = of_kind(actor_ids=actors, actee_ids=actees, mask=allowed)
         return selected

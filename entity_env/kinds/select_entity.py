@@ -117,8 +117,9 @@ class VecSelectEntityActionMask(VecMask):
         found[actor[hit]] = True
         if not every(found):
             first = int(np.argmin(found))
-            options = actees[actee[actor == first]].tolist()
-            kind = MaskedActionError if flat[first] in options else ActionIndexError
+            own = actor == first
+            kind = MaskedActionError if flat[first] in actees[actee[own]] else ActionIndexError
+            options = actees[actee[own if allowed is None else own & allowed]].tolist()
             raise kind(
                 f"action {name!r}: entity {flat[first]} cannot be selected",
                 expected=f"the index of an actee that is allowed: among {shorten(options)}",

@@ -322,3 +322,20 @@ def test_settings_of_compiled_games_are_checked_and_alone_it_is_a_seat():
     with pytest.raises(errors.EntityEnvError, match="players"):
         PhotosynthesisRows(10, players=5)
     assert isinstance(make("photosynthesis", players=3), MaskedEnvironment)
+
+
+def test_a_script_sees_only_what_it_can_select():
+    """Compiled rows allow some of all entities of a type by a mask of pairs."""
+    rows = PhotosynthesisRows(4, seed=1, players=4)
+    with rows:
+        obs = rows.reset()
+        assert obs.action_masks["Choose"].mask is not None
+        (options,) = obs.action_masks["Choose"].options()
+        (seen,) = observations_of(obs, rows.obs_space(), rows.action_space())
+        named = seen.id_to_index(rows.obs_space())
+        chosen = seen.actions["Choose"]
+        assert [named[actee] for actee in chosen.actee_ids] == options.tolist()
+        assert np.asarray(chosen.mask).all()
+        agent = ScriptedAgent(grow_greedily, rows.obs_space(), rows.action_space())
+        for _ in range(40):
+            obs = rows.act(agent.act_rows(obs))
