@@ -22,7 +22,9 @@ from ragged_envs.photosynthesis_rules import (
 from ragged_envs.photosynthesis_script import grow_greedily
 
 from entity_env import MaskedEnvironment, SeatRows, check_env, errors, make
+from entity_env.batching.unbatch import observations_of
 from entity_env.player.episodes import play_scripted, random_policy
+from entity_env.player.scripted_agent import ScriptedAgent
 
 CENTRE = space_at(0, 0)
 
