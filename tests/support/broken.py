@@ -376,7 +376,7 @@ ACTIONS = [
     _act("a negative choice", E.ActionIndexError, ("'Move'", "-1", "environment 0"), "Move", lambda: ragged([0, -1, 2, 2], [2, 2])),
     _act("a masked choice", E.MaskedActionError, ("'Move'", "choice 1 is masked", "[0, 2]", "environment 0"), "Move", lambda: ragged([1, 1, 2, 2], [2, 2])),
     _act("a masked global choice", E.MaskedActionError, ("'Mode'", "choice 1 is masked", "[0]", "environment 1"), "Mode", lambda: ragged([0, 1], [1, 1])),
-    _act("an entity that is no actee", E.ActionIndexError, ("'Fire'", "entity 3", "[0, 1, 2]", "environment 1"), "Fire", lambda: ragged([0, 3], [1, 1])),
+    _act("an entity that is no actee", E.ActionIndexError, ("'Fire'", "entity 3", "[0, 1]", "environment 1"), "Fire", lambda: ragged([0, 3], [1, 1])),
     _act("an entity that is not there", E.ActionIndexError, ("'Fire'", "entity 99", "environment 0"), "Fire", lambda: ragged([99, 0], [1, 1])),
     _act("a masked actee", E.MaskedActionError, ("'Fire'", "entity 2", "environment 1"), "Fire", lambda: ragged([0, 2], [1, 1])),
 ]
