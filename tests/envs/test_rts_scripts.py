@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from entity_env import GlobalCategoricalActionMask, Observation
+from entity_env import GlobalCategoricalAction, GlobalCategoricalActionMask, Observation
 from envs.rts.capture_the_flag import CaptureTheFlagDuel, CaptureTheFlagEnv
 from envs.rts.minirts import ACTIONS
 from envs.rts.minirts_env import MiniRtsEnv
@@ -56,7 +56,7 @@ def test_the_flag_comes_home_from_either_seat():
         env.seed(seat)
         told = env.reset()
         while not told[0].done and told[seat].global_features[0] == 0:
-            nothing = {"Order": type(bring_the_flag_home(told[0])["Order"])(0, "Nothing")}
+            nothing = {"Order": GlobalCategoricalAction(0, "Nothing")}
             actions = {0: nothing, 1: nothing}
             actions[seat] = bring_the_flag_home(told[seat])
             told = env.act(actions)
@@ -64,16 +64,13 @@ def test_the_flag_comes_home_from_either_seat():
         assert told[1 - seat].global_features[0] == 0
 
 
-@pytest.mark.parametrize(
-    "env",
-    [CaptureTheFlagEnv(), TowerDefenceEnv(), MiniRtsEnv()],
-    ids=lambda env: type(env).__name__,
-)
-def test_pictures_show_the_map(env):
+@pytest.mark.parametrize("kind", [CaptureTheFlagEnv, TowerDefenceEnv, MiniRtsEnv])
+def test_pictures_show_the_map(kind):
+    env = kind()
     env.seed(1)
     env.reset()
     picture = env.render(cell=8)
     assert (picture.shape, picture.dtype) == ((20 * 8 + 16, 20 * 8, 3), np.uint8)
     # Walls are dark only where there are some: in the maze.
     walls = (picture == (90, 86, 80)).all(2).any()
-    assert walls == isinstance(env, TowerDefenceEnv)
+    assert walls == (kind is TowerDefenceEnv)
