@@ -80,7 +80,8 @@ class SelfPlayConfig:
         if self.plays_itself and self.opponents:
             raise ConfigError(
                 f"selfplay.opponents is set, and selfplay.mode={self.mode} has no opponents",
-                expected="selfplay=pool, selfplay=stages or selfplay=fixed",
+                expected=f"selfplay=pool, selfplay=stages or selfplay=fixed; selfplay={self.mode} "
+                "leaves out the opponents of a recipe",
                 received=list(self.opponents),
             )
         if self.mode == "stages" and not (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -245,7 +246,12 @@ def test_the_command_line_knows_the_modes():
     settings = recipe("tic_tac_toe", "selfplay=pool", "selfplay.choose=quality").selfplay
     assert (settings.mode, settings.past, settings.choose) == ("pool", 0.2, "quality")
     assert recipe("tic_tac_toe").selfplay == SelfPlayConfig()
-    assert recipe("tic_tac_toe", "selfplay=stages").selfplay.opponents == ("random",)
+    for mode in get_args(get_type_hints(SelfPlayConfig)["mode"]):
+        # Also where the recipe has a kind of self-play of its own, with opponents.
+        for game in ("tic_tac_toe", "connect_four", "photosynthesis"):
+            own = recipe(game, f"selfplay={mode}").selfplay
+            assert own.mode == mode
+            assert own.opponents == (("random",) if mode in ("stages", "fixed") else ())
 
 
 def test_how_opponents_are_chosen():
