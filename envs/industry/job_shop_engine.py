@@ -1,0 +1,290 @@
+"""How a compiled job shop goes on: instances, what starts when, breakdowns, lower bounds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from entity_env.rows.compiled import compiled, random_float, random_int
+
+from .job_shop_rules import BREAKDOWNS, SHORTEST_LONGEST, WEIGHTS
+
+__all__ = [
+    "bound_of",
+    "centre_of",
+    "centre_queue",
+    "centre_work",
+    "dispatch",
+    "draw_arrivals",
+    "draw_instance",
+    "draw_troubles",
+    "machine_of",
+    "measure",
+    "move_on",
+    "setup_of",
+    "start_of",
+]
+
+_SHORTEST, _LONGEST = SHORTEST_LONGEST
+_WEIGHTS = np.array([weight for weight, _ in WEIGHTS])
+_SHARES = np.array([share for _, share in WEIGHTS])
+NEVER = 2_000_000_000
+
+
+@compiled
+def draw_instance(g: Any, game: int) -> None:
+    """Durations and routes, all as likely as each other, as Taillard's generator draws them."""
+    g.jobs[game] = random_int(g.random, game, g.least_jobs, g.most_jobs)
+    g.machines[game] = machines = random_int(g.random, game, g.least_machines, g.most_machines)
+    for job in range(g.jobs[game]):
+        g.ops[game, job] = machines
+        for op in range(machines):
+            g.durations[game, job, op] = random_int(g.random, game, _SHORTEST, _LONGEST)
+            g.route[game, job, op] = op
+        for op in range(machines):
+            other = random_int(g.random, game, op, machines - 1)
+            kept = g.route[game, job, op]
+            g.route[game, job, op] = g.route[game, job, other]
+            g.route[game, job, other] = kept
+
+
+@compiled
+def draw_arrivals(g: Any, game: int) -> None:
+    """When jobs arrive, by a Poisson process, when they are due, and what they weigh."""
+    time = 0.0
+    for job in range(g.jobs[game]):
+        g.release[game, job] = g.job_free[game, job] = int(time)
+        time += -math.log(1 - random_float(g.random, game)) * g.unit[game] / g.load
+        room = g.tightest + (g.loosest - g.tightest) * random_float(g.random, game)
+        g.due[game, job] = g.release[game, job] + int(room * g.job_work[game, job])
+        lot = random_float(g.random, game)
+        g.weight[game, job] = _WEIGHTS[-1]
+        for i in range(len(_WEIGHTS)):
+            if lot < _SHARES[i]:
+                g.weight[game, job] = _WEIGHTS[i]
+                break
+            lot -= _SHARES[i]
+
+
+@compiled
+def draw_troubles(g: Any, game: int) -> None:
+    """Families and set-up times; when machines break down, and for how long."""
+    if g.setups > 0:
+        families = g.setup_times.shape[1]
+        for job in range(g.jobs[game]):
+            g.family[game, job] = random_int(g.random, game, 0, families - 1)
+        for i in range(families):
+            for j in range(families):
+                time = g.setups * g.unit[game] * (0.5 + random_float(g.random, game))
+                g.setup_times[game, i, j] = 0 if i == j else max(1, int(time))
+    if g.breakdowns > 0:
+        down = g.repair * g.unit[game]
+        up = down * (1 - g.breakdowns) / g.breakdowns
+        for machine in range(g.machines[game]):
+            for k in range(g.ups.shape[2]):
+                g.ups[game, machine, k] = 1 + _exponential(g, game, up)
+                g.downs[game, machine, k] = 1 + _exponential(g, game, down)
+            g.next_break[game, machine] = g.ups[game, machine, 0]
+
+
+@compiled
+def _exponential(g: Any, game: int, mean: float) -> int:
+    return int(-math.log(1 - random_float(g.random, game)) * mean)
+
+
+@compiled
+def centre_of(g: Any, game: int, machine: int) -> tuple[int, int]:
+    """The first of the machines that can do the same as this one, and the one after the last."""
+    begin = machine // g.flexible * g.flexible
+    return begin, min(begin + g.flexible, g.machines[game])
+
+
+@compiled
+def centre_work(g: Any, game: int, machine: int) -> float:
+    """What is still to come to a machine: its share of what comes to its work centre."""
+    begin, end = centre_of(g, game, machine)
+    work = 0
+    for one in range(begin, end):
+        work += g.machine_work[game, one]
+    share: float = work / (end - begin)
+    return share
+
+
+@compiled
+def centre_queue(g: Any, game: int, machine: int) -> int:
+    """How many jobs wait for a machine or one that can do the same."""
+    begin, end = centre_of(g, game, machine)
+    queue = 0
+    for one in range(begin, end):
+        queue += g.queue[game, one]
+    return queue
+
+
+@compiled
+def setup_of(g: Any, game: int, job: int, machine: int) -> int:
+    """How long a machine is set up for a job."""
+    last = g.set_for[game, machine]
+    time: int = g.setup_times[game, last, g.family[game, job]] if last >= 0 else 0
+    return time
+
+
+@compiled
+def machine_of(g: Any, game: int, job: int) -> int:
+    """The machine on which the next operation of a job ends first, of equals the first."""
+    machine: int = g.route[game, job, g.op[game, job]]
+    if g.flexible == 1:
+        return machine
+    begin, end = centre_of(g, game, machine)
+    earliest = max(g.job_free[game, job], g.now[game])
+    best: int = begin
+    least = NEVER
+    for one in range(begin, end):
+        time = max(g.machine_free[game, one], earliest) + setup_of(g, game, job, one)
+        if time < least:
+            best, least = one, time
+    return best
+
+
+@compiled
+def start_of(g: Any, game: int, job: int) -> int:
+    """When the next operation of a job can start, or could have."""
+    start: int = max(g.job_free[game, job], g.machine_free[game, machine_of(g, game, job)])
+    return start
+
+
+@compiled
+def dispatch(g: Any, game: int, job: int) -> None:
+    """Start the next operation of a job, now."""
+    op = g.op[game, job]
+    route, duration = g.route[game, job, op], g.durations[game, job, op]
+    machine = machine_of(g, game, job)
+    end = g.now[game] + setup_of(g, game, job, machine) + duration
+    g.set_for[game, machine], g.last_job[game, machine] = g.family[game, job], job
+    g.starts[game, job, op], g.ends[game, job, op] = g.now[game], end
+    g.places[game, job, op] = machine
+    g.job_free[game, job] = g.machine_free[game, machine] = end
+    g.machine_work[game, route] -= duration
+    g.job_work[game, job] -= duration
+    g.job_done[game, job] += duration
+    g.queue[game, route] -= 1
+    g.op[game, job] = op + 1
+    if op + 1 < g.ops[game, job]:
+        g.queue[game, g.route[game, job, op + 1]] += 1
+        return
+    kept = 0
+    for i in range(g.num_here[game]):
+        other = g.here[game, i]
+        g.here[game, kept] = other
+        kept += other != job
+    g.num_here[game] = kept
+
+
+@compiled
+def move_on(g: Any, game: int) -> None:
+    """Time goes on to where something can start; then ``left`` is what is left of the bound."""
+    jobs = g.jobs[game]
+    while True:
+        while g.come[game] < jobs and g.release[game, g.come[game]] <= g.now[game]:
+            job = g.come[game]
+            g.here[game, g.num_here[game]] = job
+            g.num_here[game] += 1
+            g.come[game] += 1
+            for op in range(g.ops[game, job]):
+                g.machine_work[game, g.route[game, job, op]] += g.durations[game, job, op]
+            g.queue[game, g.route[game, job, 0]] += 1
+        _break_down(g, game, False)
+        if g.num_here[game] == 0 and g.come[game] == jobs:
+            _break_down(g, game, True)
+            break
+        earliest = NEVER
+        for i in range(g.num_here[game]):
+            earliest = min(earliest, start_of(g, game, g.here[game, i]))
+        if earliest <= g.now[game]:
+            break
+        if g.come[game] < jobs:
+            earliest = min(earliest, g.release[game, g.come[game]])
+        if g.breakdowns > 0:
+            for machine in range(g.machines[game]):
+                earliest = min(earliest, g.next_break[game, machine])
+        g.now[game] = earliest
+    left = 1
+    for i in range(g.num_here[game]):
+        job = g.here[game, i]
+        wait = max(start_of(g, game, job) - g.now[game], 0)
+        left = max(left, wait + g.job_work[game, job])
+    for machine in range(0, g.machines[game], g.flexible):
+        begin, end = centre_of(g, game, machine)
+        time = 0
+        for one in range(begin, end):
+            time += max(g.machine_free[game, one] - g.now[game], 0) + g.machine_work[game, one]
+        left = max(left, time // (end - begin))
+    g.left[game] = left
+
+
+@compiled
+def _break_down(g: Any, game: int, until_done: bool) -> None:
+    """Machines whose time has come are repaired, and what they work on ends later."""
+    if g.breakdowns <= 0:
+        return
+    for machine in range(g.machines[game]):
+        while True:
+            at, free = g.next_break[game, machine], g.machine_free[game, machine]
+            if at > g.now[game] and not (until_done and at < free):
+                break
+            repair = g.downs[game, machine, g.broken[game, machine] % BREAKDOWNS]
+            g.broken[game, machine] += 1
+            if free > at:
+                job = g.last_job[game, machine]
+                g.ends[game, job, g.op[game, job] - 1] = free + repair
+                g.machine_free[game, machine] = g.job_free[game, job] = free + repair
+            else:
+                g.machine_free[game, machine] = at + repair
+            up = g.ups[game, machine, g.broken[game, machine] % BREAKDOWNS]
+            g.next_break[game, machine] = at + repair + up
+
+
+@compiled
+def bound_of(g: Any, game: int) -> float:
+    """What the makespan, or the weighted tardiness, is at least."""
+    now, bound = g.now[game], 0
+    if g.arrivals:
+        for job in range(g.come[game]):
+            end = g.job_free[game, job]
+            if g.op[game, job] < g.ops[game, job]:
+                end = max(start_of(g, game, job), now) + g.job_work[game, job]
+            bound += g.weight[game, job] * max(0, end - g.due[game, job])
+        return float(bound)
+    for i in range(g.num_here[game]):
+        job = g.here[game, i]
+        bound = max(bound, max(start_of(g, game, job), now) + g.job_work[game, job])
+    for job in range(g.jobs[game]):
+        bound = max(bound, g.job_free[game, job])
+    for machine in range(0, g.machines[game], g.flexible):
+        begin, end = centre_of(g, game, machine)
+        time, work = 0, 0
+        for one in range(begin, end):
+            time += max(g.machine_free[game, one], now)
+            work += g.machine_work[game, one]
+        if work:
+            bound = max(bound, (time + work) // (end - begin))
+    return float(bound)
+
+
+@compiled
+def measure(g: Any, game: int) -> None:
+    """Write what a schedule that is over is told by."""
+    makespan = 0
+    for job in range(g.jobs[game]):
+        makespan = max(makespan, g.job_free[game, job])
+    g.makespan[game] = makespan
+    if g.arrivals:
+        weights = 0
+        for job in range(g.jobs[game]):
+            weights += g.weight[game, job]
+        g.outcome[game] = g.bound[game] / weights
+    else:
+        g.outcome[game] = makespan / g.first[game]
+    if g.best[game]:
+        g.gap[game] = 100 * (makespan / g.best[game] - 1)

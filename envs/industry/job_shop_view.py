@@ -1,0 +1,132 @@
+"""What is seen of a compiled job shop: jobs, machines, the clock, and which jobs can start."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.rows.compiled import compiled
+
+from .job_shop_engine import centre_of, centre_queue, centre_work, machine_of, setup_of, start_of
+
+__all__ = ["clock_features", "job_features", "machine_features", "ready_jobs"]
+
+
+def ready_jobs(g: Any, game: int, clock: int, allowed: npt.NDArray[np.bool_]) -> None:
+    """Allow the jobs that can start now."""
+    for i in range(g.num_here[game]):
+        allowed[i] = start_of(g, game, g.here[game, i]) <= g.now[game]
+
+
+def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
+    """Those of the i-th job that is here."""
+    job, now, unit = g.here[game, i], g.now[game], g.unit[game]
+    op, count, jobs = g.op[game, job], g.machines[game], g.num_here[game]
+    machine, duration = machine_of(g, game, job), g.durations[game, job, op]
+    setup = setup_of(g, game, job, machine)
+    own, done = g.job_work[game, job], g.job_done[game, job]
+    start = max(start_of(g, game, job) - now, 0)
+    longer = 0
+    for other in range(jobs):
+        longer += g.job_work[game, g.here[game, other]] > own
+    first = _first(g, game)
+    out[0] = own / first
+    out[1] = (g.ops[game, job] - op) / count
+    out[2] = (duration + setup) / unit
+    out[3] = start == 0
+    out[4] = start / unit
+    out[5] = centre_work(g, game, machine) / first
+    out[6] = (done + duration) / own
+    out[7] = max(0, g.machine_free[game, machine] - now) / unit
+    out[8] = out[10] = out[11] = 0.0
+    following = -1
+    if op + 1 < g.ops[game, job]:
+        following = g.route[game, job, op + 1]
+        begin, end = centre_of(g, game, following)
+        free = g.machine_free[game, begin]
+        for one in range(begin + 1, end):
+            free = min(free, g.machine_free[game, one])
+        out[8] = max(0, free - now) / unit
+        out[10] = g.durations[game, job, op + 1] / unit
+        out[11] = centre_work(g, game, following) / first
+    out[9] = longer / jobs
+    out[12] = (centre_queue(g, game, machine) - 1) / jobs
+    out[13] = (start + own) / g.left[game]
+    out[14] = (g.due[game, job] - now - start - own) / unit if g.arrivals else 0.0
+    out[15] = g.weight[game, job]
+    out[16] = (now - g.release[game, job]) / unit if g.arrivals else 0.0
+    out[17] = (done + own) / first
+    out[18] = setup / unit
+    out[19] = _urgency(g, game, job) if g.arrivals else 0.0
+    out[20] = _turn(g, game, i) if start == 0 else 0.0
+    if g.labels:
+        out[21], out[22] = machine, following
+
+
+def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float32]) -> None:
+    """Those of a machine."""
+    wait = max(0, g.machine_free[game, machine] - g.now[game])
+    out[0] = wait / g.unit[game]
+    work = centre_work(g, game, machine)
+    out[1] = work / _first(g, game)
+    out[2] = centre_queue(g, game, machine) / max(g.num_here[game], 1)
+    out[3] = (wait + work) / g.left[game]
+    if g.labels:
+        out[4] = machine
+
+
+def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
+    """What is left, and how much of it."""
+    ready = 0
+    for i in range(g.num_here[game]):
+        ready += start_of(g, game, g.here[game, i]) <= g.now[game]
+    out[0] = g.left[game] / _first(g, game)
+    out[1], out[2], out[3] = g.num_here[game] / 10, ready / 10, g.machines[game] / 10
+
+
+@compiled
+def _urgency(g: Any, game: int, job: int) -> float:
+    """Weight over duration, less the more slack there is."""
+    now, unit = g.now[game], g.unit[game]
+    duration = g.durations[game, job, g.op[game, job]]
+    duration += setup_of(g, game, job, machine_of(g, game, job))
+    end = max(start_of(g, game, job), now) + g.job_work[game, job]
+    slack = max(0, g.due[game, job] - end) / unit
+    urgency: float = g.weight[game, job] * unit / duration * math.exp(-slack / 2)
+    return urgency
+
+
+@compiled
+def _haste(g: Any, game: int, job: int) -> float:
+    """What the best rule goes by: the job with the most goes first."""
+    if g.arrivals:
+        haste: float = _urgency(g, game, job)
+    else:
+        done = g.job_done[game, job] + g.durations[game, job, g.op[game, job]]
+        haste = -done / g.job_work[game, job]
+    return haste
+
+
+@compiled
+def _turn(g: Any, game: int, i: int) -> float:
+    """One over the place of the i-th job, which is ready, among those ready for its machine."""
+    job, place = g.here[game, i], 1
+    begin, end = centre_of(g, game, g.route[game, job, g.op[game, job]])
+    haste = _haste(g, game, job)
+    for k in range(g.num_here[game]):
+        other = g.here[game, k]
+        is_rival = begin <= g.route[game, other, g.op[game, other]] < end
+        if is_rival and k != i and start_of(g, game, other) <= g.now[game]:
+            own = _haste(g, game, other)
+            place += own > haste or (own == haste and k < i)
+    return 1.0 / place
+
+
+@compiled
+def _first(g: Any, game: int) -> float:
+    """In parts of which work is shown."""
+    first: float = g.machines[game] * g.unit[game] if g.arrivals else g.first[game]
+    return first
