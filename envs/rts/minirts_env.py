@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from entity_env.actions import Action
 from entity_env.environment import Environment
-from entity_env.errors import ResetNeededError, nearest, shorten
+from entity_env.errors import nearest, shorten
 from entity_env.observation import Observation
 from entity_env.seats.multi_player import (
     MultiPlayerEnvironment,
@@ -25,8 +22,7 @@ from ..errors import EnvConfigError, check_flag, check_whole
 from .minirts import MiniRts, advantage, hit_n_run, order, simple
 from .minirts_units import UNIT_ACTIONS, observe_units, tell_units
 from .minirts_view import ACTION_SPACE, OBS_SPACE, observe
-from .view.map_text import write_world
-from .view.picture import draw_world
+from .one_world import OneWorld
 from .world import World
 
 __all__ = ["OPPONENTS", "MiniRtsDuel", "MiniRtsEnv", "MiniRtsSettings"]
@@ -105,7 +101,7 @@ class MiniRtsSettings:
         return self.frame_skip, self.opponent_skip or self.frame_skip
 
 
-class MiniRtsEnv(Environment):
+class MiniRtsEnv(OneWorld[MiniRts], Environment):
     """Mini-RTS against a built-in player: gather, build an army, destroy the enemy's base.
 
     Entities:
@@ -131,12 +127,9 @@ class MiniRtsEnv(Environment):
         settings: Those of ``MiniRtsSettings``.
     """
 
-    y_axis = "down"
-
     def __init__(self, **settings: Any) -> None:
         self.settings = _settings(settings)
-        self.game = MiniRts()
-        self.world: World | None = None
+        self.game, self.has_fog = MiniRts(), self.settings.fog
         self._most_help = float(self.settings.curriculum)
         self._ahead = 0.0
         self._opponent = self.settings.opponent
@@ -149,18 +142,10 @@ class MiniRtsEnv(Environment):
         """``Order``, or ``Command`` and ``Target``."""
         return ACTION_SPACE if self.settings.interface == "strategic" else UNIT_ACTIONS
 
-    def seed(self, seed: int) -> None:
-        """Seed the game's own stream as well."""
-        super().seed(seed)
-        self.world = None
-
     def reset(self) -> Observation:
         """Begin a game; with a curriculum the built-in player plays its beginning."""
-        if self.world is None:
-            self.world = World(self.game, int(self.rng.integers(2**32)), begun=False)
-        world = self.world
         while True:
-            world.begin(self.settings.max_tick)
+            world = self.begun(self.settings.max_tick)
             self._opponent = self.settings.opponent
             if self._opponent == "mixed":
                 self._opponent = OPPONENTS[world.draw(1, 2)]
@@ -177,9 +162,7 @@ class MiniRtsEnv(Environment):
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Order something, and let ``frame_skip`` ticks pass."""
-        world = self.world
-        if world is None or world.is_over:
-            raise ResetNeededError("no game is running", hint="call reset() first")
+        world = self.running()
         given: Any = actions
         if self.settings.interface == "strategic":
             order(world, 0, {int(given["Order"].index)}, not self.settings.fog)
@@ -203,18 +186,6 @@ class MiniRtsEnv(Environment):
         shows = observe if self.settings.interface == "strategic" else observe_units
         return shows(self.world, 0, reward, self.settings.fog)
 
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The whole map, what player 0 does not see darkened; shape (H, W, 3)."""
-        if self.world is None:
-            raise ResetNeededError("no game is running", hint="call reset() first")
-        return draw_world(self.world, player=0 if self.settings.fog else None, **kwargs)
-
-    def render_text(self) -> str:
-        """The map in characters, as player 0 sees it."""
-        if self.world is None:
-            raise ResetNeededError("no game is running", hint="call reset() first")
-        return write_world(self.world, 0, self.settings.fog)
-
     def _until_asked(self) -> None:
         world = self.world
         assert world is not None
@@ -229,7 +200,7 @@ class MiniRtsEnv(Environment):
         world.play_tick()
 
 
-class MiniRtsDuel(MultiPlayerEnvironment):
+class MiniRtsDuel(OneWorld[MiniRts], MultiPlayerEnvironment):
     """Mini-RTS for two players, who act every so many ticks; see ``MiniRtsEnv``.
 
     Args:
@@ -238,8 +209,6 @@ class MiniRtsDuel(MultiPlayerEnvironment):
         fog: Whether players see only what their units see.
         opponent_skip: Every how many ticks the second seat acts; None: as the first.
     """
-
-    y_axis = "down"
 
     def __init__(
         self,
@@ -251,8 +220,7 @@ class MiniRtsDuel(MultiPlayerEnvironment):
         self.settings = MiniRtsSettings(
             frame_skip=frame_skip, opponent_skip=opponent_skip, max_tick=max_tick, fog=fog
         )
-        self.game = MiniRts()
-        self.world: World | None = None
+        self.game, self.has_fog = MiniRts(), fog
 
     def obs_space(self) -> ObsSpace:
         """What a player sees."""
@@ -266,23 +234,14 @@ class MiniRtsDuel(MultiPlayerEnvironment):
         """Player 0 and player 1."""
         return [0, 1]
 
-    def seed(self, seed: int) -> None:
-        """Seed the game's own stream as well."""
-        super().seed(seed)
-        self.world = None
-
     def reset(self) -> SeatObservations:
         """Begin a game."""
-        if self.world is None:
-            self.world = World(self.game, int(self.rng.integers(2**32)), begun=False)
-        self.world.begin(self.settings.max_tick)
+        self.begun(self.settings.max_tick)
         return self._observe()
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Let those who are asked order something, and let ticks pass until somebody is again."""
-        world = self.world
-        if world is None or world.is_over:
-            raise ResetNeededError("no game is running", hint="call reset() first")
+        world = self.running()
         for player in self._asked():
             own: Any = actions[player]["Order"]
             order(world, player, {int(own.index)}, not self.settings.fog)
@@ -294,18 +253,6 @@ class MiniRtsDuel(MultiPlayerEnvironment):
     def _asked(self) -> list[int]:
         assert self.world is not None
         return [p for p, skip in enumerate(self.settings.skips) if self.world.tick % skip == 0]
-
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The whole map, what player 0 does not see darkened; shape (H, W, 3)."""
-        if self.world is None:
-            raise ResetNeededError("no game is running", hint="call reset() first")
-        return draw_world(self.world, player=0 if self.settings.fog else None, **kwargs)
-
-    def render_text(self) -> str:
-        """The map in characters, as player 0 sees it."""
-        if self.world is None:
-            raise ResetNeededError("no game is running", hint="call reset() first")
-        return write_world(self.world, 0, self.settings.fog)
 
     def _observe(self) -> SeatObservations:
         world = self.world

@@ -11,18 +11,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from entity_env.actions import Action
 from entity_env.environment import Environment
-from entity_env.errors import ResetNeededError, nearest, shorten
+from entity_env.errors import nearest, shorten
 from entity_env.observation import GlobalCategoricalActionMask, Observation
 from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
 from entity_env.spaces import ActionName, ActionSpace, GlobalCategoricalActionSpace, ObsSpace
 
 from ..errors import EnvConfigError, check_flag, check_whole
-from .view.picture import draw_world
+from .one_world import OneWorld
 from .world import Command, Game, World
 
 __all__ = ["Settings", "StrategicDuel", "StrategicEnv", "StrategicGame"]
@@ -151,7 +148,7 @@ class Settings:
         return self.frame_skip, self.opponent_skip or self.frame_skip
 
 
-class StrategicEnv(Environment):
+class StrategicEnv(OneWorld[StrategicGame], Environment):
     """One player of a strategic game against a built-in player.
 
     Actions:
@@ -167,8 +164,6 @@ class StrategicEnv(Environment):
         settings: Those of ``Settings``.
     """
 
-    y_axis = "down"
-
     def __init__(self, game: StrategicGame, **settings: Any) -> None:
         given = {"opponent": next(iter(game.scripts), "random"), **settings}
         names = [name for name in Settings.__dataclass_fields__ if name != "game"]
@@ -178,7 +173,7 @@ class StrategicEnv(Environment):
                     f"there is no setting {name!r}", options=names, hint=nearest(name, names)
                 )
         self.game, self.settings = game, Settings(game, **given)
-        self.world: World | None = None
+        self.has_fog = self.settings.fog
         self._most_help = float(self.settings.curriculum)
 
     def obs_space(self) -> ObsSpace:
@@ -189,18 +184,11 @@ class StrategicEnv(Environment):
         """``Order``."""
         return {"Order": GlobalCategoricalActionSpace(list(self.game.orders))}
 
-    def seed(self, seed: int) -> None:
-        """Seed the game's own stream as well."""
-        super().seed(seed)
-        self.world = None
-
     def reset(self) -> Observation:
         """Begin a game; with a curriculum a built-in player plays its beginning."""
-        if self.world is None:
-            self.world = World(self.game, int(self.rng.integers(2**32)), begun=False)
-        world, (skip, _) = self.world, self.settings.skips
+        skip, _ = self.settings.skips
         while True:
-            world.begin(self.settings.limit)
+            world = self.begun(self.settings.limit)
             help_until = world.draw(0, int(self._most_help))
             self._most_help *= LESS_HELP
             while not world.is_over and (world.tick < help_until or world.tick % skip):
@@ -212,7 +200,7 @@ class StrategicEnv(Environment):
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Order something, and let ``frame_skip`` ticks pass."""
-        world, own = running(self.world), actions["Order"]
+        world, own = self.running(), actions["Order"]
         before = self.game.marks(world, 0)
         self.game.order(world, 0, {int(own.index)})  # type: ignore[union-attr]
         self._tick(world)
@@ -221,17 +209,13 @@ class StrategicEnv(Environment):
         reward = self.game.reward(before, self.game.marks(world, 0))
         return self.game.observe(world, 0, reward, self.settings.fog)
 
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The whole map, what player 0 does not see darkened; shape (H, W, 3)."""
-        return np.asarray(draw_world(self.world, 0 if self.settings.fog else None, **kwargs))
-
     def _tick(self, world: World) -> None:
         if world.tick % self.settings.skips[1] == 0:
             self.game.act(world, 1, self.settings.opponent)
         world.play_tick()
 
 
-class StrategicDuel(MultiPlayerEnvironment):
+class StrategicDuel(OneWorld[StrategicGame], MultiPlayerEnvironment):
     """A strategic game for two players, who both act every ``frame_skip`` ticks.
 
     Args:
@@ -241,8 +225,6 @@ class StrategicDuel(MultiPlayerEnvironment):
         fog: Whether players see only what their units see.
     """
 
-    y_axis = "down"
-
     def __init__(
         self,
         game: StrategicGame,
@@ -251,8 +233,7 @@ class StrategicDuel(MultiPlayerEnvironment):
         fog: bool = True,
     ) -> None:
         self.settings = Settings(game, "random", frame_skip, None, max_tick, fog)
-        self.game = game
-        self.world: World | None = None
+        self.game, self.has_fog = game, self.settings.fog
 
     def obs_space(self) -> ObsSpace:
         """What a player sees."""
@@ -266,21 +247,13 @@ class StrategicDuel(MultiPlayerEnvironment):
         """Player 0 and player 1."""
         return [0, 1]
 
-    def seed(self, seed: int) -> None:
-        """Seed the game's own stream as well."""
-        super().seed(seed)
-        self.world = None
-
     def reset(self) -> SeatObservations:
         """Begin a game."""
-        if self.world is None:
-            self.world = World(self.game, int(self.rng.integers(2**32)), begun=False)
-        self.world.begin(self.settings.limit)
-        return self._observe([0.0, 0.0])
+        return self._observe(self.begun(self.settings.limit), [0.0, 0.0])
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Let both order something, and let ``frame_skip`` ticks pass."""
-        world = running(self.world)
+        world = self.running()
         before = [self.game.marks(world, player) for player in (0, 1)]
         for player in (0, 1):
             own: Any = actions[player]["Order"]
@@ -289,26 +262,14 @@ class StrategicDuel(MultiPlayerEnvironment):
         while not world.is_over and world.tick % self.settings.frame_skip:
             world.play_tick()
         return self._observe(
-            [self.game.reward(before[p], self.game.marks(world, p)) for p in (0, 1)]
+            world, [self.game.reward(before[p], self.game.marks(world, p)) for p in (0, 1)]
         )
 
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The whole map, what player 0 does not see darkened; shape (H, W, 3)."""
-        return np.asarray(draw_world(self.world, 0 if self.settings.fog else None, **kwargs))
-
-    def _observe(self, rewards: list[float]) -> SeatObservations:
-        world, fog = self.world, self.settings.fog
-        assert world is not None
+    def _observe(self, world: World, rewards: list[float]) -> SeatObservations:
+        fog = self.settings.fog
         return {p: self.game.observe(world, p, rewards[p], fog) for p in (0, 1)}
 
 
 def won_or_lost(world: World, player: int) -> float:
     """1 for who has won, -1 for who has lost, 0 for both where nobody has."""
     return 0.0 if world.winner < 0 else 1.0 if world.winner == player else -1.0
-
-
-def running(world: World | None) -> World:
-    """The world of a running game, else ResetNeededError."""
-    if world is None or world.is_over:
-        raise ResetNeededError("no game is running", hint="call reset() first")
-    return world

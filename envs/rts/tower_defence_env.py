@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from entity_env.actions import Action, SelectEntityAction
 from entity_env.environment import Environment
 from entity_env.observation import Observation, SelectEntityActionMask
@@ -21,9 +18,8 @@ from entity_env.spaces import (
 )
 
 from ..errors import check_whole
-from .strategic import running
+from .one_world import OneWorld
 from .tower_defence import BASE_HP, TOWER_DEFENCE, TowerDefence, build_tower, possible
-from .view.picture import draw_world
 from .world import World
 
 __all__ = ["ACTION_SPACE", "OBS_SPACE", "TowerDefenceEnv", "observe"]
@@ -42,7 +38,7 @@ attackers' way a tower there would reach."""
 ACTION_SPACE: Mapping[ActionName, ActionSpace] = {"Build": SelectEntityActionSpace()}
 
 
-class TowerDefenceEnv(Environment):
+class TowerDefenceEnv(OneWorld[TowerDefence], Environment):
     """Tower Defence: build towers on walls, so that the base stands when time is up.
 
     Entities:
@@ -69,13 +65,10 @@ class TowerDefenceEnv(Environment):
         EnvConfigError: Settings that there are not.
     """
 
-    y_axis = "down"
-
     def __init__(self, frame_skip: int = 50, max_tick: int = TOWER_DEFENCE.max_tick) -> None:
         self.max_tick = check_whole("max_tick", max_tick, 1, 4000)
         self.frame_skip = check_whole("frame_skip", frame_skip, 1, max_tick)
         self.game = TowerDefence()
-        self.world: World | None = None
 
     def obs_space(self) -> ObsSpace:
         """The map, complete."""
@@ -85,21 +78,13 @@ class TowerDefenceEnv(Environment):
         """``Build``."""
         return ACTION_SPACE
 
-    def seed(self, seed: int) -> None:
-        """Seed the game's own stream as well."""
-        super().seed(seed)
-        self.world = None
-
     def reset(self) -> Observation:
         """Begin a game."""
-        if self.world is None:
-            self.world = World(self.game, int(self.rng.integers(2**32)), begun=False)
-        self.world.begin(self.max_tick)
-        return observe(self.world, 0.0)
+        return observe(self.begun(self.max_tick), 0.0)
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Build a tower or wait, and let ``frame_skip`` ticks pass."""
-        world, own = running(self.world), actions["Build"]
+        world, own = self.running(), actions["Build"]
         assert isinstance(own, SelectEntityAction)
         before = base_hp(world)
         if own.actees[0] != "defender":
@@ -109,10 +94,6 @@ class TowerDefenceEnv(Environment):
             world.play_tick()
         won = 0.0 if not world.is_over else {0: 1.0, 1: -1.0}.get(world.winner, 0.0)
         return observe(world, base_hp(world) - before + won)
-
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The map; shape (H, W, 3)."""
-        return np.asarray(draw_world(self.world, **kwargs))
 
 
 def base_hp(world: World) -> float:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from entity_env.errors import ResetNeededError
+
 from ..rules import COMMANDS
 from ..world import Unit, World
 
 __all__ = ["write_world"]
 
 
-def write_world(world: World, player: int, fog: bool) -> str:
+def write_world(world: World | None, player: int, fog: bool) -> str:
     """What a player sees of a game.
 
-    Own units are capital letters, the enemy's small ones, a resource is ``$``, a wall ``#``, ground
-    in sight ``.``; what is not seen is blank. Below, each own unit with its hit points and what it
-    does.
+    Own units are capital letters, the enemy's small ones, bases ``H`` and ``h``, a resource is
+    ``$``, a wall ``#``, ground in sight ``.``; what is not seen is blank. Below, each own unit with
+    its hit points and what it does.
 
     Args:
         world: The game.
         player: Who looks.
         fog: Whether it sees only what is in its units' sight.
+
+    Raises:
+        ResetNeededError: No game is running.
     """
+    if world is None:
+        raise ResetNeededError("no game is running", hint="call reset() first")
     size = world.rules.size
     rows = [
         [_ground(world, player, fog, column, row) for column in range(size)] for row in range(size)
@@ -49,7 +56,7 @@ def _letter(world: World, unit: Unit, player: int) -> str:
     name = world.kind(unit).name
     if name == "Resource":
         return "$"
-    letter = {"Base": "H"}.get(name, name[0])
+    letter = "H" if name.endswith("Base") else name[0]
     return letter.upper() if unit.player == player else letter.lower()
 
 
