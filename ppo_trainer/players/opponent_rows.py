@@ -33,10 +33,12 @@ class Lineup:
         opponent: The name of who plays against the learner; None where the learner plays every
             seat.
         side: The number of the side that the learner plays.
+        chance: How likely the opponent was when it was drawn.
     """
 
     opponent: str | None = None
     side: int = 0
+    chance: float = 1.0
 
 
 class Matchmaker(Protocol):
@@ -256,7 +258,7 @@ class OpponentRows(VecWrapper):
         rows = self.env.get_state()
         own = {
             "games": self._games.get_state(),
-            "lineups": [[lineup.opponent, lineup.side] for lineup in self._lineups],
+            "lineups": [[own.opponent, own.side, own.chance] for own in self._lineups],
             "names": self._names,
             "left": [np.flatnonzero(self._left[name]).tolist() for name in self._names],
             "scores": self._scores.tolist(),
@@ -266,7 +268,7 @@ class OpponentRows(VecWrapper):
     def _set_state(self, state: list[Any]) -> VecObs:
         try:
             own = state[0]["opponents"]
-            lineups = [Lineup(name, int(side)) for name, side in own["lineups"]]
+            lineups = [Lineup(n, int(side), float(p)) for n, side, p in own["lineups"]]
             names, rows = [str(name) for name in own["names"]], [saved["row"] for saved in state]
             scores = np.array(own["scores"], np.float64)
             left = {name: np.zeros(len(self), np.bool_) for name in names}

@@ -74,7 +74,8 @@ class SelfPlay:
         self._labels = opponent_labels(names)
         self._named = names
         self._quality = dict.fromkeys(names if own.mode == "pool" else [], 0.0)
-        self._at_once: list[str] = []  # who of the pool begins games in this update
+        # Who of the pool begins games in this update, and how likely that was.
+        self._at_once: list[tuple[str, float]] = []
         self._versions: list[str] = []
         self._leaving: dict[str, int] = {}  # versions that left: checkpoints until they are removed
         self._stage, self._stage_begun, self._stage_games = 0, 0, 0
@@ -122,9 +123,10 @@ class SelfPlay:
             return Lineup(self._named[int(self._rng.integers(len(self._named)))], side)
         if not self._quality or self._rng.random() >= own.past:
             return Lineup()
-        if not set(self._at_once) <= set(self._quality) or not self._at_once:
+        if not self._at_once or any(name not in self._quality for name, _ in self._at_once):
             self._draw_who_plays()
-        return Lineup(self._at_once[int(self._rng.integers(len(self._at_once)))], side)
+        name, chance = self._at_once[int(self._rng.integers(len(self._at_once)))]
+        return Lineup(name, side, chance)
 
     def _draw_who_plays(self) -> None:
         """Draw who of the pool plays in the games that begin until the next update."""
@@ -132,7 +134,7 @@ class SelfPlay:
         if names:
             chances = probabilities(settings.choose, list(self._quality.values()))
             drawn = self._rng.choice(len(names), settings.at_once, p=chances)
-            self._at_once = [names[number] for number in drawn.tolist()]
+            self._at_once = [(names[number], float(chances[number])) for number in drawn]
 
     def agent(self, name: str) -> Agent:
         """The opponent of this name."""
@@ -152,12 +154,8 @@ class SelfPlay:
                 self._scores.append(score)
                 self._stage_games += 1
         elif name in self._quality and score > 0.5:
-            names = list(self._quality)
-            chances = probabilities(self._settings.choose, list(self._quality.values()))
-            chance = float(chances[names.index(name)])
-            self._quality[name] = after_win(
-                self._quality[name], self._settings.quality_step, len(names), chance
-            )
+            quality, step = self._quality[name], self._settings.quality_step
+            self._quality[name] = after_win(quality, step, len(self._quality), lineup.chance)
 
     # What the training loop calls.
 
@@ -241,7 +239,7 @@ class SelfPlay:
             self._stage, self._stage_begun, self._stage_games = map(int, state["stage"])
             self._scores = deque(map(float, state["scores"]), _MOST_GAMES)
             agents = dict(state["agents"])
-            self._at_once = [str(name) for name in state.get("at_once", [])]
+            self._at_once = [(str(name), float(chance)) for name, chance in state["at_once"]]
         except DAMAGES as error:
             raise CheckpointError(
                 f"the state of self-play is damaged: {type(error).__name__}: {error}",

@@ -298,3 +298,21 @@ def test_few_of_a_pool_begin_games_in_an_update_and_each_as_often_as_it_should(t
         assert drawn.count(None) / len(drawn) == pytest.approx(0.5, abs=0.02)
         assert drawn.count("random") / len(drawn) == pytest.approx(0.25, abs=0.05)
         assert most == min(at_once, 2)
+
+
+def test_a_win_counts_by_how_likely_the_opponent_was_when_the_game_began(tmp_path):
+    names = ("random", "ragged_envs.tic_tac_toe_script.play_perfectly")
+    own = SelfPlayConfig(mode="pool", past=1.0, opponents=names, choose="quality")
+    settings = config(tmp_path, own, env={"_target_": "tic_tac_toe"})
+    net = RaggedNet(TicTacToe().obs_space(), TicTacToe().action_space(), settings.net)
+    players = SelfPlay.of(settings, Game(TicTacToe, {}), net, torch.device("cpu"))
+    players.before_update(0.0)
+    lineup = players.draw(0)
+    assert lineup.chance == 0.5
+    for _ in range(3000):
+        players.ended(lineup, 1.0)
+    # 3,000 * 0.01 / (2 * 0.5): meanwhile its chance falls to e^-30, and what a win takes stays.
+    qualities = players.get_state()["quality"]
+    assert qualities[lineup.opponent] == pytest.approx(-30.0)
+    players.before_update(0.0)
+    assert players.draw(0).opponent != lineup.opponent
