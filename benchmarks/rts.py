@@ -123,7 +123,7 @@ def speed(games: int) -> None:
     for seed in range(3):
         rates.append(play(max(10, games // 20), (S, S), 1, seed)[1])
         world, began = World(MiniRts(), seed), time.process_time()
-        while not world.is_over and world.tick < 1500:
+        while not world.is_over:
             order(world, 0, simple(world, 0), True)
             order(world, 1, simple(world, 1), True)
             world.play_tick()
