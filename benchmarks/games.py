@@ -40,6 +40,7 @@ from ragged_envs.poker_rules import InfoState
 from ragged_envs.tic_tac_toe import TicTacToe
 from ragged_envs.tic_tac_toe_script import PerfectPlayer
 
+from benchmarks.arguments import parse_with_settings
 from entity_env import MaskedEnvironment, batch_obs
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 from ppo_trainer import recipe, train
@@ -199,19 +200,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="+", metavar="GAME | name=value")
+    parser.add_argument("names", nargs="+", choices=(*BOARDS, *POKER), metavar="GAME")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--run", help="measure this run instead of training")
     parser.add_argument("--episodes", type=int, help="games against each opponent")
     parser.add_argument("--search", type=int, metavar="VISITS", help="with --run: search, guided")
-    given = parser.parse_intermixed_args()
-    settings = [name for name in given.names if "=" in name]
+    given, settings = parse_with_settings(parser)
     if given.search and not (given.run and set(given.names) <= set(BOARDS)):
         parser.error(f"--search needs --run, and one of {', '.join(BOARDS)}")
     torch.set_num_threads(1)
-    for name in (name for name in given.names if "=" not in name):
-        if name not in (*BOARDS, *POKER):
-            parser.error(f"there is no game {name!r}; there are {', '.join((*BOARDS, *POKER))}")
+    for name in given.names:
         for seed in given.seeds:
             if given.search:
                 searched(name, seed, given.run, given.search, given.episodes or 100)

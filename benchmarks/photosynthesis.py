@@ -20,6 +20,7 @@ import numpy.typing as npt
 import torch
 from ragged_envs.photosynthesis_rows import PhotosynthesisRows
 
+from benchmarks.arguments import parse_with_settings
 from entity_env.agent import Agent
 from entity_env.player.episodes import VecPolicy, random_policy
 from ppo_trainer import recipe, train
@@ -82,17 +83,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("settings", nargs="*", metavar="name=value")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--games", type=int, default=400)
-    given = parser.parse_intermixed_args()
+    given, settings = parse_with_settings(parser)
     torch.set_num_threads(1)
     show("random", "random", wins(random_policy(0), "random", given.games, 0))
     for seed in given.seeds:
         begun = time.process_time()
         with tempfile.TemporaryDirectory() as folder:
             fixed = (f"seed={seed}", "device=cpu", f"run_dir={folder}", "eval.episodes=0")
-            config = recipe("photosynthesis", *fixed, *given.settings)
+            config = recipe("photosynthesis", *fixed, *settings)
             result = train(config)
         print(f"seed {seed}: {result.steps:,} steps, {time.process_time() - begun:.0f} CPU-s")
         for name, against in (("random", "random"), ("greedy", SCRIPT)):

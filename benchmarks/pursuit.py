@@ -24,6 +24,7 @@ import numpy.typing as npt
 import torch
 from ragged_envs.pursuit import Pursuit
 
+from benchmarks.arguments import parse_with_settings
 from entity_env import SeatRows
 from entity_env.agent import Agent
 from entity_env.player.episodes import VecPolicy
@@ -119,14 +120,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("settings", nargs="*", metavar="name=value")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--games", type=int, default=200)
-    given = parser.parse_intermixed_args()
+    given, settings = parse_with_settings(parser)
     torch.set_num_threads(1)
     print("team spirit  seed      steps                catches a game")
     for name in SPIRITS:
-        found = [measure(name, seed, given.games, given.settings) for seed in given.seeds]
+        found = [measure(name, seed, given.games, settings) for seed in given.seeds]
         if len(found) > 1:
             shown = [interval(np.array(own)) for own in zip(*found, strict=True)]
             print(

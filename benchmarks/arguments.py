@@ -1,0 +1,19 @@
+"""Arguments of a benchmark that trains: its own, and settings of the training among them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+__all__ = ["parse_with_settings"]
+
+
+def parse_with_settings(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[str]]:
+    """What the command line says, and every ``name=value`` on it, wherever it stands.
+
+    argparse alone would take settings that follow ``--seeds 1 2`` for more seeds.
+    """
+    parser.epilog = "name=value: a setting of the training, as of python -m ppo_trainer"
+    given = sys.argv[1:]
+    settings = [own for own in given if "=" in own and not own.startswith("-")]
+    return parser.parse_args([own for own in given if own not in settings]), settings
