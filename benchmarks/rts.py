@@ -237,10 +237,9 @@ def agree(games: int) -> None:
         while not world.is_over:
             for player in range(2):
                 if world.tick % skip == 0:
-                    if who[player] == R:
-                        order(world, player, {world.draw(0, 8)})
-                    else:
-                        order(world, player, scripts[who[player]](world, player), True)
+                    at_random = who[player] == R
+                    given = {world.draw(0, 8)} if at_random else scripts[who[player]](world, player)
+                    order(world, player, given, True)
             world.play_tick()
             fast.play_games(arrays, 0, 1, np.array(who), np.array([skip, skip]), 1)
             units = [(u.uid, u.kind, u.x, u.y, u.hp) for p in (0, 1) for u in world.of(p)]

@@ -285,7 +285,7 @@ def _commands(actions: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _act_scripted(world: World, player: int, who: str) -> None:
-    if who == "random":
-        order(world, player, {world.draw(0, 8)})
-    else:
-        order(world, player, {"simple": simple, "hit_n_run": hit_n_run}[who](world, player), True)
+    """Built-in players see everything, also who plays at random; see ``minirts.order``."""
+    scripts = {"simple": simple, "hit_n_run": hit_n_run}
+    given = {world.draw(0, 8)} if who == "random" else scripts[who](world, player)
+    order(world, player, given, True)

@@ -448,11 +448,13 @@ def advantage(w: Any, player: int) -> float:
 
 @copied
 def act_scripted(w: Any, player: int, who: int, random: Any, game: int) -> None:
-    """Let a built-in player act; RANDOM takes one of the nine actions."""
-    if who == RANDOM:
-        order(w, player, 1 << random_int(random, game, 0, 8), False)
-    else:
-        order(w, player, scripted(w, player, who), True)
+    """Let a built-in player act, who sees everything; RANDOM takes one of the nine actions."""
+    order(
+        w,
+        player,
+        1 << random_int(random, game, 0, 8) if who == RANDOM else scripted(w, player, who),
+        True,
+    )
 
 
 @called

@@ -33,7 +33,7 @@ for seed, who, skips, ticks in %s:
         for player in range(2):
             if world.tick %% skips[player] == 0:
                 if who[player] == fast.RANDOM:
-                    order(world, player, {world.draw(0, 8)})
+                    order(world, player, {world.draw(0, 8)}, True)
                 else:
                     order(world, player, SCRIPTS[who[player]](world, player), True)
         world.play_tick()
