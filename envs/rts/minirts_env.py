@@ -20,7 +20,7 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from ..errors import EnvConfigError, check_flag, check_whole
 from .minirts import MiniRts, advantage, hit_n_run, order, simple
-from .minirts_units import UNIT_ACTIONS, observe_units, tell_units
+from .minirts_units import UNIT_ACTIONS, legal, observe_units, tell_units
 from .minirts_view import ACTION_SPACE, OBS_SPACE, observe
 from .one_world import OneWorld
 from .world import World
@@ -163,15 +163,7 @@ class MiniRtsEnv(OneWorld[MiniRts], Environment):
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Order something, and let ``frame_skip`` ticks pass."""
         world = self.running()
-        given: Any = actions
-        if self.settings.interface == "strategic":
-            order(world, 0, {int(given["Order"].index)}, not self.settings.fog)
-        else:
-            aimed: dict[Any, Any] = {}
-            if "Target" in given:
-                aimed = dict(zip(given["Target"].actors, given["Target"].actees, strict=True))
-            told = zip(*_commands(given), strict=True)
-            tell_units(world, 0, {uid: (int(i), aimed.get(uid, -1)) for uid, i in told})
+        _tell(world, 0, actions, self.settings)
         self._tick()
         self._until_asked()
         ahead = 0.0 if world.is_over else advantage(world, 0)
@@ -183,8 +175,7 @@ class MiniRtsEnv(OneWorld[MiniRts], Environment):
 
     def _observe(self, reward: float) -> Observation:
         assert self.world is not None
-        shows = observe if self.settings.interface == "strategic" else observe_units
-        return shows(self.world, 0, reward, self.settings.fog)
+        return _show(self.world, 0, reward, self.settings)
 
     def _until_asked(self) -> None:
         world = self.world
@@ -208,6 +199,8 @@ class MiniRtsDuel(OneWorld[MiniRts], MultiPlayerEnvironment):
         max_tick: When a game ends without a winner.
         fog: Whether players see only what their units see.
         opponent_skip: Every how many ticks the second seat acts; None: as the first.
+        interface: ``strategic``, or ``units``: players tell each unit what to do. Who has no unit
+            that may be told anything waits.
     """
 
     def __init__(
@@ -216,9 +209,14 @@ class MiniRtsDuel(OneWorld[MiniRts], MultiPlayerEnvironment):
         max_tick: int = 30_000,
         fog: bool = True,
         opponent_skip: int | None = None,
+        interface: str = "strategic",
     ) -> None:
         self.settings = MiniRtsSettings(
-            frame_skip=frame_skip, opponent_skip=opponent_skip, max_tick=max_tick, fog=fog
+            frame_skip=frame_skip,
+            opponent_skip=opponent_skip,
+            max_tick=max_tick,
+            fog=fog,
+            interface=interface,
         )
         self.game, self.has_fog = MiniRts(), fog
 
@@ -227,8 +225,8 @@ class MiniRtsDuel(OneWorld[MiniRts], MultiPlayerEnvironment):
         return OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Order``."""
-        return ACTION_SPACE
+        """``Order``, or ``Command`` and ``Target``."""
+        return ACTION_SPACE if self.settings.interface == "strategic" else UNIT_ACTIONS
 
     def seats(self) -> list[int]:
         """Player 0 and player 1."""
@@ -243,8 +241,7 @@ class MiniRtsDuel(OneWorld[MiniRts], MultiPlayerEnvironment):
         """Let those who are asked order something, and let ticks pass until somebody is again."""
         world = self.running()
         for player in self._asked():
-            own: Any = actions[player]["Order"]
-            order(world, player, {int(own.index)}, not self.settings.fog)
+            _tell(world, player, actions[player], self.settings)
         world.play_tick()
         while not world.is_over and not self._asked():
             world.play_tick()
@@ -252,7 +249,10 @@ class MiniRtsDuel(OneWorld[MiniRts], MultiPlayerEnvironment):
 
     def _asked(self) -> list[int]:
         assert self.world is not None
-        return [p for p, skip in enumerate(self.settings.skips) if self.world.tick % skip == 0]
+        turns = [p for p, skip in enumerate(self.settings.skips) if self.world.tick % skip == 0]
+        if self.settings.interface == "strategic":
+            return turns
+        return [p for p in turns if legal(self.world, p, self.settings.fog)]
 
     def _observe(self) -> SeatObservations:
         world = self.world
@@ -261,7 +261,7 @@ class MiniRtsDuel(OneWorld[MiniRts], MultiPlayerEnvironment):
         told: dict[Seat, Observation] = {}
         for p in (0, 1):
             reward = 0.0 if won < 0 else 1.0 if won == p else -1.0
-            told[p] = observe(world, p, reward, self.settings.fog)
+            told[p] = _show(world, p, reward, self.settings)
             if p not in self._asked():
                 told[p].actions = {}
         return told
@@ -282,6 +282,26 @@ def _commands(actions: Mapping[str, Any]) -> tuple[Any, Any]:
     if "Command" not in actions:
         return (), ()
     return actions["Command"].actors, actions["Command"].indices
+
+
+def _show(world: World, player: int, reward: float, settings: MiniRtsSettings) -> Observation:
+    shows = observe if settings.interface == "strategic" else observe_units
+    return shows(world, player, reward, settings.fog)
+
+
+def _tell(
+    world: World, player: int, actions: Mapping[ActionName, Action], settings: MiniRtsSettings
+) -> None:
+    """Let a player who is asked do what it has chosen."""
+    given: Any = actions
+    if settings.interface == "strategic":
+        order(world, player, {int(given["Order"].index)}, not settings.fog)
+        return
+    aimed: dict[Any, Any] = {}
+    if "Target" in given:
+        aimed = dict(zip(given["Target"].actors, given["Target"].actees, strict=True))
+    told = zip(*_commands(given), strict=True)
+    tell_units(world, player, {uid: (int(i), aimed.get(uid, -1)) for uid, i in told})
 
 
 def _act_scripted(world: World, player: int, who: str) -> None:

@@ -46,11 +46,15 @@ __all__ = [
     "OWN",
     "REMEMBERED",
     "SOURCES",
+    "begin_duel",
     "begin_game",
+    "end_duel",
     "globals_of",
+    "is_turn",
     "note_lists",
     "note_view",
     "play_on",
+    "seat_globals",
     "write_unit",
 ]
 
@@ -156,3 +160,34 @@ def play_on(g: Any, game: int) -> tuple[float, bool]:
 def globals_of(g: Any, game: int, out: Any) -> None:
     """Money and tick."""
     out[0], out[1] = g.numbers[game, MONEY], g.numbers[game, TICK]
+
+
+@called
+def is_turn(g: Any, game: int, seat: int) -> bool:
+    """Whether a seat of a duel acts at this tick."""
+    return g.numbers[game, TICK] % (g.frame_skip if seat == 0 else g.opponent_skip) == 0
+
+
+@called
+def begin_duel(g: Any, game: int, w: Any) -> None:
+    """Begin a game of two players."""
+    setup(w, g.random, game, g.max_tick)
+    g.win[game, 0] = g.win[game, 1] = 0
+    g.ticks[game] = 0
+
+
+@called
+def end_duel(g: Any, game: int, w: Any, reward: Any) -> bool:
+    """Whether a game of two players is over; then both are paid."""
+    over, winner = w.numbers[OVER] == 1, w.numbers[WINNER]
+    for seat in range(2):
+        g.win[game, seat] = over and winner == seat
+        if over and winner >= 0:
+            reward[seat] = 1.0 if winner == seat else -1.0
+    g.ticks[game] = w.numbers[TICK]
+    return over
+
+
+def seat_globals(g: Any, game: int, seat: int, out: Any) -> None:
+    """Money and tick, of a seat."""
+    out[0], out[1] = g.numbers[game, MONEY + seat], g.numbers[game, TICK]

@@ -14,12 +14,8 @@ from entity_env.rows.compiled import (
 )
 
 from .fast_layout import (
-    MONEY,
     OVER,
-    TICK,
-    WINNER,
     FastWorld,
-    called,
     world_fields,
     world_of,
 )
@@ -29,7 +25,6 @@ from .minirts_fast import (
     KINDS,
     order,
     play_tick,
-    setup,
 )
 from .minirts_kernel import (
     ENEMY,
@@ -37,13 +32,17 @@ from .minirts_kernel import (
     OWN,
     REMEMBERED,
     SOURCES,
+    begin_duel,
     begin_game,
+    end_duel,
     globals_of,
+    is_turn,
     note_view,
     play_on,
+    seat_globals,
     write_unit,
 )
-from .minirts_units_rows import units_game
+from .minirts_units_rows import units_duel, units_game
 from .minirts_view import ACTION_SPACE, OBS_SPACE
 
 __all__ = ["MiniRtsDuelRows", "MiniRtsRows"]
@@ -180,21 +179,14 @@ class MiniRtsRows(CompiledRows):
         return int(self._fields["opponent"][row])
 
 
-@called
-def _is_turn(g: Any, game: int, seat: int) -> bool:
-    return g.numbers[game, TICK] % (g.frame_skip if seat == 0 else g.opponent_skip) == 0
-
-
 def _duel_asks(g: Any, game: int, seat: int) -> bool:
-    return _is_turn(g, game, seat)
+    return is_turn(g, game, seat)
 
 
 def _duel_reset(g: Any, game: int) -> None:
     w = world_of(g, game)
-    setup(w, g.random, game, g.max_tick)
-    g.ticks[game] = 0
+    begin_duel(g, game, w)
     for seat in range(2):
-        g.win[game, seat] = 0
         note_view(w, g.shown[game, seat], g.counts[game, seat], g.allowed[game, seat], seat, g.fog)
 
 
@@ -205,20 +197,15 @@ def _duel_step(g: Any, game: int, seat: int, chosen: Any) -> None:
 def _duel_resolve(g: Any, game: int, reward: Any) -> bool:
     w = world_of(g, game)
     for seat in range(2):
-        if _is_turn(g, game, seat):
+        if is_turn(g, game, seat):
             order(w, seat, 1 << g.chosen[game, seat], not g.fog)
     while True:
         play_tick(w, KINDS)
-        if w.numbers[OVER] or _is_turn(g, game, 0) or _is_turn(g, game, 1):
+        if w.numbers[OVER] or is_turn(g, game, 0) or is_turn(g, game, 1):
             break
-    over, winner = w.numbers[OVER] == 1, w.numbers[WINNER]
     for seat in range(2):
         note_view(w, g.shown[game, seat], g.counts[game, seat], g.allowed[game, seat], seat, g.fog)
-        g.win[game, seat] = over and winner == seat
-        if over and winner >= 0:
-            reward[seat] = 1.0 if winner == seat else -1.0
-    g.ticks[game] = w.numbers[TICK]
-    return over
+    return end_duel(g, game, w, reward)
 
 
 def _seat_own_count(g: Any, game: int, seat: int) -> int:
@@ -258,10 +245,6 @@ def _seat_orders(g: Any, game: int, seat: int, out: Any) -> None:
         out[action] = g.allowed[game, seat, action]
 
 
-def _seat_globals(g: Any, game: int, seat: int, out: Any) -> None:
-    out[0], out[1] = g.numbers[game, MONEY + seat], g.numbers[game, TICK]
-
-
 class MiniRtsDuelRows(CompiledRows):
     """R rows of ``MiniRtsDuel``, two seats of each game, compiled.
 
@@ -272,6 +255,7 @@ class MiniRtsDuelRows(CompiledRows):
         opponent_skip: Every how many ticks the second one does; None: as the first.
         max_tick: When a game ends without a winner.
         fog: Whether players see only what their units see.
+        interface: ``strategic``, or ``units``: players tell each unit what to do.
         threads: How many threads share the games.
 
     Raises:
@@ -288,43 +272,49 @@ class MiniRtsDuelRows(CompiledRows):
         max_tick: int = 30_000,
         fog: bool = True,
         opponent_skip: int | None = None,
+        interface: str = "strategic",
         *,
         threads: int = 1,
     ) -> None:
-        own = MiniRtsSettings(
-            frame_skip=frame_skip, opponent_skip=opponent_skip, max_tick=max_tick, fog=fog
-        )
-        game = CompiledGame(
-            obs_space=OBS_SPACE,
-            action_space=ACTION_SPACE,
-            state=world_fields(MINI_RTS)
-            | {
-                "shown": Field((2, 4, MOST), "int32", 0, 1999),
-                "counts": Field((2, 4), "int32", 0, MOST),
-                "allowed": Field((2, len(ACTIONS)), "bool"),
-                "chosen": Field((2,), "int32", 0, len(ACTIONS) - 1),
-                "win": Field((2,), "float64"),
-                "ticks": Field((), "float64"),
-            },
-            settings={
-                "frame_skip": own.skips[0],
-                "opponent_skip": own.skips[1],
-                "max_tick": own.max_tick,
-                "fog": own.fog,
-            },
-            reset=_duel_reset,
-            asks=_duel_asks,
-            step=_duel_step,
-            resolve=_duel_resolve,
-            entities={
-                "Own": Entities(_seat_own, _seat_own_count, MOST),
-                "Enemy": Entities(_seat_enemy, _seat_enemy_count, MOST),
-                "Resource": Entities(_seat_source, _seat_source_count, 2),
-                "Remembered": Entities(_seat_remembered, _seat_remembered_count, MOST),
-            },
-            actions={"Order": Actors(mask=_seat_orders)},
-            global_features=_seat_globals,
-            metrics={"win": "win", "ticks": "ticks"},
-            seats=2,
-        )
+        own = MiniRtsDuel(frame_skip, max_tick, fog, opponent_skip, interface).settings
+        state = world_fields(MINI_RTS) | {
+            "shown": Field((2, 4, MOST), "int32", 0, 1999),
+            "counts": Field((2, 4), "int32", 0, MOST),
+            "win": Field((2,), "float64"),
+            "ticks": Field((), "float64"),
+        }
+        settings = {
+            "frame_skip": own.skips[0],
+            "opponent_skip": own.skips[1],
+            "max_tick": own.max_tick,
+            "fog": own.fog,
+        }
+        entities = {
+            "Own": Entities(_seat_own, _seat_own_count, MOST),
+            "Enemy": Entities(_seat_enemy, _seat_enemy_count, MOST),
+            "Resource": Entities(_seat_source, _seat_source_count, 2),
+            "Remembered": Entities(_seat_remembered, _seat_remembered_count, MOST),
+        }
+        if own.interface == "units":
+            game = units_duel(state, settings, entities)
+        else:
+            game = CompiledGame(
+                obs_space=OBS_SPACE,
+                action_space=ACTION_SPACE,
+                state=state
+                | {
+                    "allowed": Field((2, len(ACTIONS)), "bool"),
+                    "chosen": Field((2,), "int32", 0, len(ACTIONS) - 1),
+                },
+                settings=settings,
+                reset=_duel_reset,
+                asks=_duel_asks,
+                step=_duel_step,
+                resolve=_duel_resolve,
+                entities=entities,
+                actions={"Order": Actors(mask=_seat_orders)},
+                global_features=seat_globals,
+                metrics={"win": "win", "ticks": "ticks"},
+                seats=2,
+            )
         super().__init__(game, num_envs, seed, threads=threads)

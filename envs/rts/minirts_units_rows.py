@@ -30,17 +30,21 @@ from .fast_layout import (
 )
 from .fast_space import can_pass, is_ground, single
 from .fast_world import GOING, allows, first_of, send
-from .minirts import MINI_RTS
-from .minirts_fast import BARRACKS, HOME, KINDS, MELEE, RANGE, RESOURCE, WORKER
+from .minirts_fast import BARRACKS, HOME, KINDS, MELEE, RANGE, RESOURCE, WORKER, play_tick
 from .minirts_kernel import (
     ENEMY,
+    MOST,
     OWN,
     REMEMBERED,
     SOURCES,
+    begin_duel,
     begin_game,
+    end_duel,
     globals_of,
+    is_turn,
     note_lists,
     play_on,
+    seat_globals,
 )
 from .minirts_units import (
     BESIDE,
@@ -56,7 +60,7 @@ from .minirts_units import (
 from .minirts_view import OBS_SPACE
 from .rules import ATTACK, BUILD, GATHER, MOVE
 
-__all__ = ["units_game"]
+__all__ = ["units_duel", "units_game"]
 
 _CHOICES, _BUILT = len(COMMANDS), TO_MOVE - TO_BUILD
 
@@ -158,25 +162,39 @@ def _reset(g: Any, game: int) -> None:
     _note_legal(w, g.shown[game], g.counts[game], g.may[game], 0)
 
 
-def _step(g: Any, game: int, commands: Any, aimed: Any) -> tuple[float, bool]:
-    w = world_of(g, game)
-    shown, enemies = g.shown[game], g.counts[game, ENEMY]
-    first = g.counts[game, OWN]  # the number of the first enemy among all entities
-    known = first + enemies + g.counts[game, SOURCES]
+@called
+def _note_told(told: Any, shown: Any, counts: Any, may: Any, commands: Any, aimed: Any) -> None:
+    """Note of each own unit what it is told, and which unit it aims at, else -1."""
+    enemies = counts[ENEMY]
+    first = counts[OWN]  # the number of the first enemy among all entities
+    known = first + enemies + counts[SOURCES]
     actor, attacker = 0, 0
-    for at in range(g.counts[game, OWN]):
-        if not g.may[game, at, NONE]:
+    for at in range(counts[OWN]):
+        told[at, 0], told[at, 1] = NONE, -1
+        if not may[at, NONE]:
             continue
-        target = -1
-        if g.may[game, at, TO_ATTACK]:
+        if may[at, TO_ATTACK]:
             k = aimed[attacker]
             if k < first + enemies:
-                target = shown[ENEMY, k - first]
+                told[at, 1] = shown[ENEMY, k - first]
             else:
-                target = shown[REMEMBERED, k - known] % 1000
+                told[at, 1] = shown[REMEMBERED, k - known] % 1000
             attacker += 1
-        _tell(w, 0, shown[OWN, at], commands[actor], target)
+        told[at, 0] = commands[actor]
         actor += 1
+
+
+@called
+def _tell_all(w: Any, player: int, told: Any, shown: Any, counts: Any) -> None:
+    for at in range(counts[OWN]):
+        _tell(w, player, shown[OWN, at], told[at, 0], told[at, 1])
+
+
+def _step(g: Any, game: int, commands: Any, aimed: Any) -> tuple[float, bool]:
+    w = world_of(g, game)
+    shown, counts, told = g.shown[game], g.counts[game], g.told[game]
+    _note_told(told, shown, counts, g.may[game], commands, aimed)
+    _tell_all(w, 0, told, shown, counts)
     reward, over = play_on(g, game)
     note_lists(w, g.shown[game], g.counts[game], 0, g.fog)
     _note_legal(w, g.shown[game], g.counts[game], g.may[game], 0)
@@ -204,7 +222,11 @@ def units_game(
     return CompiledGame(
         obs_space=OBS_SPACE,
         action_space=UNIT_ACTIONS,
-        state={**state, "may": Field((MINI_RTS.most_units, _CHOICES), "bool")},
+        state={
+            **state,
+            "may": Field((MOST, _CHOICES), "bool"),
+            "told": Field((MOST, 2), "int32", -1, 999),
+        },
         settings=settings,
         reset=_reset,
         step=_step,
@@ -215,4 +237,91 @@ def units_game(
         },
         global_features=globals_of,
         metrics={"win": "win", "ticks": "ticks"},
+    )
+
+
+@called
+def _has_turn(g: Any, game: int, seat: int) -> bool:
+    """Whether a seat is asked: it is its turn, and some unit may be told something."""
+    able = 0
+    for at in range(g.counts[game, seat, OWN]):
+        able += g.may[game, seat, at, NONE]
+    return able > 0 and is_turn(g, game, seat)
+
+
+@called
+def _note_seats(g: Any, game: int, w: Any) -> None:
+    for seat in range(2):
+        note_lists(w, g.shown[game, seat], g.counts[game, seat], seat, g.fog)
+        _note_legal(w, g.shown[game, seat], g.counts[game, seat], g.may[game, seat], seat)
+
+
+def _duel_reset(g: Any, game: int) -> None:
+    w = world_of(g, game)
+    begin_duel(g, game, w)
+    _note_seats(g, game, w)
+
+
+def _duel_asks(g: Any, game: int, seat: int) -> bool:
+    return _has_turn(g, game, seat)
+
+
+def _duel_step(g: Any, game: int, seat: int, commands: Any, aimed: Any) -> None:
+    shown, counts = g.shown[game, seat], g.counts[game, seat]
+    _note_told(g.told[game, seat], shown, counts, g.may[game, seat], commands, aimed)
+
+
+def _duel_resolve(g: Any, game: int, reward: Any) -> bool:
+    w = world_of(g, game)
+    for seat in range(2):
+        if _has_turn(g, game, seat):
+            _tell_all(w, seat, g.told[game, seat], g.shown[game, seat], g.counts[game, seat])
+    while True:
+        play_tick(w, KINDS)
+        if w.numbers[OVER] or is_turn(g, game, 0) or is_turn(g, game, 1):
+            _note_seats(g, game, w)
+            if w.numbers[OVER] or _has_turn(g, game, 0) or _has_turn(g, game, 1):
+                break
+    return end_duel(g, game, w, reward)
+
+
+def _seat_may_act(g: Any, game: int, seat: int, i: int) -> bool:
+    return g.may[game, seat, i, NONE]
+
+
+def _seat_may_attack(g: Any, game: int, seat: int, i: int) -> bool:
+    return g.may[game, seat, i, TO_ATTACK]
+
+
+def _seat_choices(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    fill(out, g.may[game, seat, i], 0)
+
+
+def units_duel(
+    state: Mapping[str, Field],
+    settings: Mapping[str, float],
+    entities: Mapping[str, Entities],
+) -> CompiledGame:
+    """The game of two players for the kit."""
+    return CompiledGame(
+        obs_space=OBS_SPACE,
+        action_space=UNIT_ACTIONS,
+        state={
+            **state,
+            "may": Field((2, MOST, _CHOICES), "bool"),
+            "told": Field((2, MOST, 2), "int32", -1, 999),
+        },
+        settings=settings,
+        reset=_duel_reset,
+        asks=_duel_asks,
+        step=_duel_step,
+        resolve=_duel_resolve,
+        entities=entities,
+        actions={
+            "Command": Actors("Own", when=_seat_may_act, mask=_seat_choices),
+            "Target": Actors("Own", when=_seat_may_attack, targets=("Enemy", "Remembered")),
+        },
+        global_features=seat_globals,
+        metrics={"win": "win", "ticks": "ticks"},
+        seats=2,
     )
