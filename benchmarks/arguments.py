@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 __all__ = ["parse_with_settings"]
@@ -15,5 +16,5 @@ def parse_with_settings(parser: argparse.ArgumentParser) -> tuple[argparse.Names
     """
     parser.epilog = "name=value: a setting of the training, as of python -m ppo_trainer"
     given = sys.argv[1:]
-    settings = [own for own in given if "=" in own and not own.startswith("-")]
+    settings = [own for own in given if re.match(r"[A-Za-z_][\w.]*=", own)]
     return parser.parse_args([own for own in given if own not in settings]), settings

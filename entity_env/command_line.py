@@ -13,7 +13,7 @@ import numpy as np
 
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
-from entity_env.registry import alone, check_settings, has_seats, resolve
+from entity_env.registry import alone, check_settings, resolve, seated
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 
 __all__ = ["environment_from_words", "game_from_words", "parse_setting", "version_text"]
@@ -48,11 +48,13 @@ def game_from_words(
 ) -> Callable[[], Environment | MultiPlayerEnvironment]:
     """As ``environment_from_words``, but of a game of several players the game with all its seats.
 
+    Of compiled rows that is their readable form.
+
     Raises:
         EntityEnvError: There is no such environment, or it has no such setting.
     """
-    factory = resolve(name)
-    if not has_seats(factory):
+    factory = seated(resolve(name))
+    if factory is None:
         return environment_from_words(name, words)
     settings = dict(map(parse_setting, words))
     check_settings(factory, settings)

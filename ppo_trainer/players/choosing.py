@@ -32,7 +32,7 @@ def probabilities(choose: str, qualities: Sequence[float]) -> Floats:
     return own
 
 
-def after_win(quality: float, step: float, count: int, probability: float) -> float:
+def after_win(quality: float, step: float, ratio: float) -> float:
     """The quality score of an opponent after it was beaten: ``q - step / (N p)``.
 
     A loss leaves it as it is. Dividing by the probability makes up for how seldom an opponent is
@@ -41,7 +41,6 @@ def after_win(quality: float, step: float, count: int, probability: float) -> fl
     Args:
         quality: Its score q before.
         step: How much a win takes.
-        count: The number N of opponents.
-        probability: The probability p with which it was drawn.
+        ratio: N p: the number of opponents, times the probability with which this one was drawn.
     """
-    return quality - step / (count * probability)
+    return quality - step / ratio

@@ -33,12 +33,12 @@ class Lineup:
         opponent: The name of who plays against the learner; None where the learner plays every
             seat.
         side: The number of the side that the learner plays.
-        chance: How likely the opponent was when it was drawn.
+        ratio: How many times as likely the opponent was to be drawn as by even chances.
     """
 
     opponent: str | None = None
     side: int = 0
-    chance: float = 1.0
+    ratio: float = 1.0
 
 
 class Matchmaker(Protocol):
@@ -172,8 +172,12 @@ class OpponentRows(VecWrapper):
             error.where = f"{who}, {error.where}" if error.where else who
             raise
         except Exception as error:
+            who = getattr(agent, "name", name)
             raise SettingError(
-                f"the opponent {name!r} has failed: {type(error).__name__}: {error}"
+                f"the opponent {who!r} has failed: {type(error).__name__}: {error}",
+                expected=f"a player of actions {list(self.action_space())} among entities "
+                f"{list(self.obs_space().entities)}",
+                hint="a script of another game, or of other settings of this one, cannot play it",
             ) from error
 
     def _of_learner(self, obs: VecObs) -> VecObs:
@@ -258,7 +262,7 @@ class OpponentRows(VecWrapper):
         rows = self.env.get_state()
         own = {
             "games": self._games.get_state(),
-            "lineups": [[own.opponent, own.side, own.chance] for own in self._lineups],
+            "lineups": [[own.opponent, own.side, own.ratio] for own in self._lineups],
             "names": self._names,
             "left": [np.flatnonzero(self._left[name]).tolist() for name in self._names],
             "scores": self._scores.tolist(),
@@ -268,7 +272,7 @@ class OpponentRows(VecWrapper):
     def _set_state(self, state: list[Any]) -> VecObs:
         try:
             own = state[0]["opponents"]
-            lineups = [Lineup(n, int(side), float(p)) for n, side, p in own["lineups"]]
+            lineups = [Lineup(n, int(side), *map(float, r)) for n, side, *r in own["lineups"]]
             names, rows = [str(name) for name in own["names"]], [saved["row"] for saved in state]
             scores = np.array(own["scores"], np.float64)
             left = {name: np.zeros(len(self), np.bool_) for name in names}

@@ -128,5 +128,7 @@ def _unknown(name: str, reason: str | None = None) -> EntityEnvError:
         f"there is no opponent {name!r}",
         expected=_EXPECTED,
         received=reason,
-        hint=nearest(Path(name).name, runs) or nearest(name, ["random"]),
+        hint="only leagues know it; the dotted path of a run's script is its eval.scripted"
+        if name == "scripted"
+        else nearest(Path(name).name, runs) or nearest(name, ["random"]),
     )

@@ -74,7 +74,7 @@ class SelfPlay:
         self._labels = opponent_labels(names)
         self._named = names
         self._quality = dict.fromkeys(names if own.mode == "pool" else [], 0.0)
-        # Who of the pool begins games in this update, and how likely that was.
+        # Who of the pool begins games in this update, and how likely that was; see ``Lineup``.
         self._at_once: list[tuple[str, float]] = []
         self._versions: list[str] = []
         self._leaving: dict[str, int] = {}  # versions that left: checkpoints until they are removed
@@ -95,6 +95,8 @@ class SelfPlay:
             raise ConfigError(
                 f"selfplay is set, and {game.name} is no game of several players",
                 expected="selfplay=mirror, which changes nothing there, or a game with seats",
+                hint="of games against built-in players, such as minirts, there are duels: "
+                "env=minirts_duel, env=capture_the_flag_duel",
                 received=f"selfplay.mode={own.mode}",
             )
         return cls(config, game, net, device)
@@ -125,8 +127,8 @@ class SelfPlay:
             return Lineup()
         if not self._at_once or any(name not in self._quality for name, _ in self._at_once):
             self._draw_who_plays()
-        name, chance = self._at_once[int(self._rng.integers(len(self._at_once)))]
-        return Lineup(name, side, chance)
+        name, ratio = self._at_once[int(self._rng.integers(len(self._at_once)))]
+        return Lineup(name, side, ratio)
 
     def _draw_who_plays(self) -> None:
         """Draw who of the pool plays in the games that begin until the next update."""
@@ -134,7 +136,7 @@ class SelfPlay:
         if names:
             chances = probabilities(settings.choose, list(self._quality.values()))
             drawn = self._rng.choice(len(names), settings.at_once, p=chances)
-            self._at_once = [(names[number], float(chances[number])) for number in drawn]
+            self._at_once = [(names[i], float(len(names) * chances[i])) for i in drawn]
 
     def agent(self, name: str) -> Agent:
         """The opponent of this name."""
@@ -154,8 +156,8 @@ class SelfPlay:
                 self._scores.append(score)
                 self._stage_games += 1
         elif name in self._quality and score > 0.5:
-            quality, step = self._quality[name], self._settings.quality_step
-            self._quality[name] = after_win(quality, step, len(self._quality), lineup.chance)
+            step = self._settings.quality_step
+            self._quality[name] = after_win(self._quality[name], step, lineup.ratio)
 
     # What the training loop calls.
 
@@ -239,7 +241,8 @@ class SelfPlay:
             self._stage, self._stage_begun, self._stage_games = map(int, state["stage"])
             self._scores = deque(map(float, state["scores"]), _MOST_GAMES)
             agents = dict(state["agents"])
-            self._at_once = [(str(name), float(chance)) for name, chance in state["at_once"]]
+            drawn = [own for own in state.get("at_once", []) if not isinstance(own, str)]
+            self._at_once = [(str(name), float(ratio)) for name, ratio in drawn]
         except DAMAGES as error:
             raise CheckpointError(
                 f"the state of self-play is damaged: {type(error).__name__}: {error}",

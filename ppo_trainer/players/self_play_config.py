@@ -80,9 +80,9 @@ class SelfPlayConfig:
         if self.plays_itself and self.opponents:
             raise ConfigError(
                 f"selfplay.opponents is set, and selfplay.mode={self.mode} has no opponents",
-                expected=f"selfplay=pool, selfplay=stages or selfplay=fixed; selfplay={self.mode} "
-                "leaves out the opponents of a recipe",
+                expected="selfplay=pool, selfplay=stages or selfplay=fixed",
                 received=list(self.opponents),
+                hint=f"if a recipe names them: selfplay={self.mode} or selfplay.opponents=[]",
             )
         if self.mode == "stages" and not (
             self.until_win or self.until_steps or self.until_episodes
@@ -101,6 +101,11 @@ class SelfPlayConfig:
     def plays_itself(self) -> bool:
         """Whether what learns plays all seats of all games."""
         return self.mode in ("mirror", "population")
+
+    @property
+    def meets_equals(self) -> bool:
+        """Whether it plays itself, or versions of itself."""
+        return self.mode != "fixed"
 
     @property
     def shapes_rewards(self) -> bool:

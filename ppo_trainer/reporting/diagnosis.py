@@ -28,7 +28,7 @@ def diagnose(
     evaluations: Sequence[Evaluation] = (),
     rows: int = 50,
     *,
-    plays_itself: bool = False,
+    meets_equals: bool = False,
 ) -> list[str]:
     """Up to three lines about a run; none where it has learned.
 
@@ -37,8 +37,8 @@ def diagnose(
         evaluations: The players of its evaluation, if there was one.
         rows: The environments that played side by side. Before each of them has ended an episode
             or two, those that ended are the short ones, which tell of nothing.
-        plays_itself: Whether what learns plays every seat. Then one seat's win is the other's loss,
-            whatever was learned.
+        meets_equals: Whether what learns plays itself, or versions of itself. Then it wins as often
+            as it loses, whatever was learned.
 
     Returns:
         What the numbers suggest, the most likely first, and what to try. Of a run that is better
@@ -51,7 +51,7 @@ def diagnose(
             "no episode has ended: train longer, or end episodes with a limit, such as "
             "entity_env.wrappers.TimeLimit"
         ]
-    if plays_itself:
+    if meets_equals:
         return _of_self_play(records, evaluations)
     rising = _rising(records, rows)
     verdict = _no_better(records, evaluations, rows)
@@ -70,7 +70,7 @@ def _of_self_play(records: Records, evaluations: Sequence[Evaluation]) -> list[s
     """Only games against others tell how good it is."""
     if not _is_measured(evaluations):
         return [
-            "it plays every seat itself: its rewards say nothing of how well it plays; what does: "
+            "it plays against itself: its rewards say nothing of how well it plays; what does: "
             "python -m ppo_trainer.evaluate <run> --against random"
         ]
     verdict = _no_better(records, evaluations, rows=0)

@@ -64,10 +64,8 @@ def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Ev
         say(f"learning curve  {curve}")
     results = _evaluate(session, trained) if config.eval.episodes else []
     if trained and reached is None:
-        plays_itself = session.game.has_seats and config.selfplay.plays_itself
-        lines = diagnose(
-            read_metrics(run), results, config.rollout.num_envs, plays_itself=plays_itself
-        )
+        equals = session.game.has_seats and config.selfplay.meets_equals
+        lines = diagnose(read_metrics(run), results, config.rollout.num_envs, meets_equals=equals)
         if lines:
             say("\n".join(["\nWhat the numbers suggest:", *(f"  {line}" for line in lines)]))
     say("\nWhat next:")

@@ -260,6 +260,9 @@ def _meant(path: Path) -> str | None:
 
 
 def _guess(path: Path) -> str | None:
+    if re.fullmatch(r"policy_\d+", path.name) and (path.parent / "config.yaml").is_file():
+        others = len(list(path.parent.glob("policy_*/config.yaml")))
+        return f"the run {str(path.parent)!r} has the policies 0 to {others}"
     if path.parent.name == "checkpoints" and (path.parent.parent / "config.yaml").is_file():
         return f"that is a checkpoint of the run {str(path.parent.parent)!r}"
     if (path.parent / "config.yaml").is_file() and (path / "model.safetensors").is_file():
@@ -271,6 +274,7 @@ def _guess(path: Path) -> str | None:
         return f"that is a file of the run {str(path.parent)!r}"
     beside, usual = (p.glob("*/config.yaml") for p in (path.parent, Path(TrainConfig.run_dir)))
     found = [file.parent for file in beside] or [file.parent for file in usual]
+    found = [run for run in found if not run.name.startswith(".")]
     found.sort(key=lambda run: run.stat().st_mtime, reverse=True)
     runs = {run.name: str(run) for run in found}
     close = [name for name in runs if path.name and name.startswith(path.name)]

@@ -228,6 +228,8 @@ def open_session(
             net = RaggedNet(*spaces, config.net, config.value_net).to(device)
             players = SelfPlay.of(config, game, net, device)
             run = RunFolder.draft(config)
+            # Whatever ends this before the run has its name leaves nothing behind.
+            stack.callback(shutil.rmtree, run.path, ignore_errors=True)
             stack.enter_context(run.held())
         else:
             run = RunFolder.open(config.resume)
@@ -260,19 +262,15 @@ def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> G
 
 def _begin(session: Session) -> tuple[Session, VecObs]:
     """The run folder gets its name once it holds a checkpoint."""
-    try:
-        obs = session.vec_env.reset()
-        # Unscaled features of 1,000 would drown the first rollouts.
-        for learner in session.learners:
-            learner.state.net.update_statistics(to_batch(obs, session.device))
-        spaces = session.vec_env.obs_space(), session.vec_env.action_space()
-        session.run.write_spaces(*spaces)
-        write_settings(session.run, session.config, spaces)
-        session.save()
-        run = session.run.publish(session.config)
-    except BaseException:
-        shutil.rmtree(session.run.path, ignore_errors=True)
-        raise
+    obs = session.vec_env.reset()
+    # Unscaled features of 1,000 would drown the first rollouts.
+    for learner in session.learners:
+        learner.state.net.update_statistics(to_batch(obs, session.device))
+    spaces = session.vec_env.obs_space(), session.vec_env.action_space()
+    session.run.write_spaces(*spaces)
+    write_settings(session.run, session.config, spaces)
+    session.save()
+    run = session.run.publish(session.config)
     say(f"run folder: {run.path}")
     if reason := why_consent_will_be_needed(session.config):
         say(f"whoever opens it will be asked for --trust, since it is not signed: {reason}")
@@ -282,6 +280,7 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
 def _network_of_run(config: TrainConfig, run: RunFolder, vec_env: VecEnv) -> RaggedNet:
     """A network for what a resumed run has saved."""
     _check_same_network(config, run)
+    _check_same_population(config, run)
     # The run's spaces come in its own order, which the optimizers number their tensors by.
     spaces = run.read_spaces() or (vec_env.obs_space(), vec_env.action_space())
     return network_of(latest_checkpoint(run), *spaces, config)
@@ -301,6 +300,19 @@ def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
                 received=now,
                 hint="a run keeps its network; for another one, begin another run",
             )
+
+
+def _check_same_population(config: TrainConfig, run: RunFolder) -> None:
+    """Each policy has a network of its own in the run, and no other one can take its place."""
+    saved = run.read_config().selfplay
+    if saved.policies != config.selfplay.policies:
+        raise CheckpointError(
+            "a run keeps its population",
+            expected=f"selfplay.mode={saved.mode}"
+            + (f" selfplay.size={saved.size}" if saved.mode == "population" else ""),
+            received=f"selfplay.mode={config.selfplay.mode} selfplay.size={config.selfplay.size}",
+            hint="begin another run",
+        )
 
 
 def _resume(session: Session) -> tuple[Session, VecObs]:

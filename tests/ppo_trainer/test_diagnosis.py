@@ -164,9 +164,9 @@ def test_a_run_counts_what_a_limit_cut_off_and_its_end_says_what_is_wrong(tmp_pa
 def test_rewards_of_a_policy_that_plays_itself_are_not_taken_for_failure():
     records = run(np.zeros(50), noise=0.0)
     assert diagnose(records)  # of a game for one that is a failure
-    (line,) = diagnose(records, plays_itself=True)
+    (line,) = diagnose(records, meets_equals=True)
     assert "--against random" in line
     assert "has not learned" not in line
     better, equal = played(0.9, 0.5), played(0.5, 0.5)
-    assert diagnose(records, better, plays_itself=True) == []
-    assert "has not learned" in diagnose(records, equal, plays_itself=True)[0]
+    assert diagnose(records, better, meets_equals=True) == []
+    assert "has not learned" in diagnose(records, equal, meets_equals=True)[0]

@@ -260,8 +260,8 @@ def test_how_opponents_are_chosen():
     assert probabilities("recent", [0.0] * 3) == pytest.approx([1 / 7, 2 / 7, 4 / 7])
     # softmax of 0 and ln 3: 1 : 3
     assert probabilities("quality", [0.0, np.log(3.0)]) == pytest.approx([0.25, 0.75])
-    # 1 - 0.01 / (4 * 0.5) = 0.995
-    assert after_win(1.0, 0.01, 4, 0.5) == pytest.approx(0.995)
+    # 1 - 0.01 / 2 = 0.995
+    assert after_win(1.0, 0.01, 4 * 0.5) == pytest.approx(0.995)
 
 
 def test_labels_are_short_and_differ():
@@ -308,7 +308,7 @@ def test_a_win_counts_by_how_likely_the_opponent_was_when_the_game_began(tmp_pat
     players = SelfPlay.of(settings, Game(TicTacToe, {}), net, torch.device("cpu"))
     players.before_update(0.0)
     lineup = players.draw(0)
-    assert lineup.chance == 0.5
+    assert lineup.ratio == 1.0
     for _ in range(3000):
         players.ended(lineup, 1.0)
     # 3,000 * 0.01 / (2 * 0.5): meanwhile its chance falls to e^-30, and what a win takes stays.
