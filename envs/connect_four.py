@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.drawing import draw_observation
 from entity_env.observation import Observation, SelectEntityActionMask
 from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
 from entity_env.spaces import (
@@ -27,6 +26,7 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
+from .board_picture import Space, draw_spaces
 from .checks import check_running, check_started, read_selection, reading_state, refuse_state
 
 __all__ = ["ACTION_SPACE", "HEIGHT", "OBS_SPACE", "SEATS", "WIDTH", "ConnectFour"]
@@ -50,7 +50,6 @@ OBS_SPACE = ObsSpace(
 )
 ACTION_SPACE: dict[ActionName, ActionSpace] = {"Drop": SelectEntityActionSpace()}
 _COLUMNS = tuple(("Column", x) for x in range(WIDTH))
-_DRAWN = ObsSpace(entities={"First": Entity(["x", "y"]), "Second": Entity(["x", "y"])})
 
 
 class ConnectFour(MultiPlayerEnvironment):
@@ -187,12 +186,9 @@ class ConnectFour(MultiPlayerEnvironment):
         ]
         return "\n".join(rows)
 
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """A picture of the discs."""
-        discs = [[[x, y] for x, y in self._spaces() if self._disc(x, y) == own] for own in (0, 1)]
-        shown = Observation(features={"First": discs[0], "Second": discs[1]})
-        picture: npt.NDArray[np.uint8] = draw_observation(shown, _DRAWN, **kwargs)
-        return picture
+    def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
+        """The board; shape (H, W, 3)."""
+        return draw_spaces([Space(x, -y, self._disc(x, y)) for x, y in self._spaces()], cell=cell)
 
     def _spaces(self) -> list[tuple[int, int]]:
         return [(x, y) for x in range(WIDTH) for y in range(HEIGHT)]

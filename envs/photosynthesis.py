@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from operator import index as whole
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from entity_env.errors import nearest, shorten
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
 from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
@@ -24,6 +27,7 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
+from .board_picture import Space, draw_spaces
 from .checks import check_running, check_started, read_selection, reading_state, refuse_state
 from .errors import EnvConfigError, check_whole
 from .photosynthesis_rules import (
@@ -274,6 +278,16 @@ class Photosynthesis(MultiPlayerEnvironment):
             for i in range(game.players)
         ]
         return "\n".join(lines)
+
+    def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
+        """The board, each piece with its size, empty spaces with their leaves; shape (H, W, 3)."""
+        game = self.game
+        spaces = [
+            Space(q + r / 2, -r, game.owner[i], (size + 2) / 5, str(size if size >= 0 else SOIL[i]))
+            for i, ((q, r), size) in enumerate(zip(SPACES, game.size, strict=True))
+        ]
+        points = ", ".join(f"{'ABCD'[i]} {game.points[i]}" for i in range(game.players))
+        return draw_spaces(spaces, f"round {game.round + 1} of {game.rounds}: {points}", cell)
 
     def _shown(self) -> SeatObservations:
         if self.game.is_over:

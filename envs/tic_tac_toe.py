@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from entity_env.actions import Action
 from entity_env.observation import Observation, SelectEntityActionMask
 from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
@@ -16,6 +19,8 @@ from entity_env.spaces import (
     ObsSpace,
     SelectEntityActionSpace,
 )
+
+from .board_picture import Space, draw_spaces
 
 __all__ = ["LINES", "TicTacToe"]
 
@@ -85,6 +90,14 @@ class TicTacToe(MultiPlayerEnvironment):
         """The board."""
         marks = [".XO"[mark] for mark in self.board]
         return "\n".join(" ".join(marks[i : i + 3]) for i in (0, 3, 6))
+
+    def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
+        """The board; shape (H, W, 3)."""
+        spaces = [
+            Space(i % 3, i // 3, mark - 1, text=" XO"[mark].strip())
+            for i, mark in enumerate(self.board)
+        ]
+        return draw_spaces(spaces, cell=cell)
 
     def _has_won(self, player: int) -> bool:
         return any(all(self.board[cell] == player + 1 for cell in line) for line in LINES)

@@ -93,7 +93,7 @@ class _EachSide:
         if game in self._begun:
             self.ended_games.append(game)
         self._begun.add(game)
-        return Lineup("opponent", game % self._sides)
+        return Lineup(getattr(self._opponent, "name", "opponent"), game % self._sides)
 
     def agent(self, name: str) -> Agent:
         """The opponent."""
@@ -104,7 +104,7 @@ class _EachSide:
 
     def shown_name(self, name: str) -> str:
         """There is one opponent only."""
-        return name
+        return "opponent"
 
 
 def _summary(obs: VecObs, row: int) -> dict[str, float]:

@@ -172,9 +172,8 @@ class OpponentRows(VecWrapper):
             error.where = f"{who}, {error.where}" if error.where else who
             raise
         except Exception as error:
-            who = getattr(agent, "name", name)
             raise SettingError(
-                f"the opponent {who!r} has failed: {type(error).__name__}: {error}",
+                f"the opponent {name!r} has failed: {type(error).__name__}: {error}",
                 expected=f"a player of actions {list(self.action_space())} among entities "
                 f"{list(self.obs_space().entities)}",
                 hint="a script of another game, or of other settings of this one, cannot play it",

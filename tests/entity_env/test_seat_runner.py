@@ -88,3 +88,10 @@ def test_a_game_with_a_mistake_names_the_seat(typed):
     broken.script = [{"a": SCRIPTS["teams"][0]["a"], "d": SCRIPTS["teams"][0]["b"]}]
     with pytest.raises(errors.SeatError, match="seat 'd', which does not exist"):
         play_seats_in_terminal(lambda: broken, "", auto=True)
+
+
+def test_compiled_games_are_played_by_their_readable_form(typed, capsys):
+    pytest.importorskip("numba")
+    typed("q")
+    assert main(["connect_four", "--seats", "first", "--seed", "1"]) == 0
+    assert "ConnectFour, seed 1\n  first: you, second: random\n" in capsys.readouterr().out

@@ -9,6 +9,7 @@ import pytest
 from support.trainer_runs import small_config
 
 from entity_env.storage.files import lock
+from ppo_trainer import train
 from ppo_trainer.runs.drafts import draft_name, remove_drafts
 from ppo_trainer.runs.folder import RunFolder
 
@@ -90,3 +91,14 @@ def test_leftovers_in_a_run_go_when_it_is_held_by_one_alone(tmp_path):
         with pytest.raises(ValueError, match="being trained by another"), run.held():
             pass
         assert left[0].exists()  # the other one may be writing it
+
+
+def test_a_start_that_fails_at_any_moment_leaves_no_draft(tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    # After the draft has been made, and before its rows begin.
+    monkeypatch.setattr("ppo_trainer.runs.session.make_optimizers", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(small_config(run_dir=str(tmp_path)))
+    assert list(tmp_path.iterdir()) == []

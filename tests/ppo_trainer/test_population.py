@@ -162,8 +162,13 @@ def test_each_policy_can_be_loaded_evaluated_watched_and_rated(tmp_path, capsys)
 
 def test_a_run_keeps_its_population(tmp_path):
     run = train(config(tmp_path, "run"), stop=lambda updates: updates == 2).run
-    with pytest.raises(CheckpointError, match="policy 2 of the run"):
-        resume(run, selfplay=SelfPlayConfig(mode="population", size=3))
+    for other in (
+        SelfPlayConfig(mode="population", size=3),
+        SelfPlayConfig(),
+        SelfPlayConfig(mode="pool"),
+    ):
+        with pytest.raises(CheckpointError, match=r"keeps its population\n.* selfplay.size=2\n"):
+            resume(run, selfplay=other)
     shutil.rmtree(run / "policy_1")
     with pytest.raises(CheckpointError, match="policy 1 of the run"):
         resume(run)

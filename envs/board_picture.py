@@ -1,0 +1,71 @@
+"""Pictures of board games: spaces, and whose piece of which size lies on each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.drawing.canvas import Canvas, Color
+
+from .errors import check_whole
+
+__all__ = ["Space", "draw_spaces"]
+
+PLAYERS: tuple[Color, ...] = ((38, 114, 214), (232, 76, 61), (24, 150, 118), (214, 150, 24))
+BOARD: Color = (228, 232, 238)
+EMPTY: Color = (250, 251, 253)
+INK: Color = (44, 52, 66)
+
+
+class Space(NamedTuple):
+    """A space of a board.
+
+    Args:
+        x: Where its middle is, from left to right, in spaces.
+        y: The same from top to bottom.
+        owner: The number of the player whose piece lies there; -1 for none.
+        size: How much of the space the piece fills, above 0 and up to 1.
+        text: What is written on it.
+    """
+
+    x: float
+    y: float
+    owner: int = -1
+    size: float = 1.0
+    text: str = ""
+
+
+def draw_spaces(spaces: Sequence[Space], title: str = "", cell: int = 48) -> npt.NDArray[np.uint8]:
+    """Draw a board.
+
+    Args:
+        spaces: All spaces of the board.
+        title: A line above it.
+        cell: Pixels of a space, 8 to 400.
+
+    Returns:
+        The picture. Shape: (H, W, 3).
+    """
+    check_whole("cell", cell, 8, 400)
+    columns, rows = [space.x for space in spaces], [space.y for space in spaces]
+    left, right, top, bottom = min(columns), max(columns), min(rows), max(rows)
+    head = cell if title else 0
+    width, height = round((right - left + 1) * cell), round((bottom - top + 1) * cell) + head
+    canvas = Canvas(width, height)
+    canvas.box(0, 0, width, height, BOARD)
+    if title:
+        line = canvas.shortened(title, cell * 0.34, width - cell * 0.4)
+        canvas.text(cell * 0.2, head / 2, line, cell * 0.34, INK)
+    for space in spaces:
+        x, y = (space.x - left + 0.5) * cell, (space.y - top + 0.5) * cell + head
+        canvas.dot(x, y, cell * 0.42, EMPTY, "circle", edge=BOARD)
+        if space.owner >= 0:
+            color = PLAYERS[space.owner % len(PLAYERS)]
+            canvas.dot(x, y, cell * 0.4 * space.size, color, "circle", edge=color)
+        if space.text:
+            ink = INK if space.owner < 0 else EMPTY
+            canvas.text(x, y, space.text, cell * 0.34, ink, anchor="mm")
+    return canvas.picture()
