@@ -143,6 +143,9 @@ class EvalConfig:
         every: Also evaluate greedily every so many updates; 0 never.
         every_episodes: Episodes of those.
         scripted: Dotted path of a function from Observation to actions to compare with.
+        env: Settings of the environment in the place of those of the training, wherever a run is
+            evaluated, watched or opened: help that learners have at first, such as a curriculum,
+            is no part of what they are measured by.
     """
 
     episodes: int = 1000
@@ -151,6 +154,7 @@ class EvalConfig:
     every: int = 0
     every_episodes: int = 100
     scripted: str | None = None
+    env: Mapping[str, Any] = field(default_factory=dict)
 
 
 @names_its_settings
@@ -313,6 +317,13 @@ class TrainConfig:
                 "env has no _target_",
                 expected="env._target_=minesweeper, or a dotted path such as my_pkg.my_env.MyEnv",
                 received=shorten(self.env),
+            )
+
+        if "_target_" in self.eval.env:
+            raise ConfigError(
+                "eval.env names another environment",
+                expected="settings of the one that is trained on, such as eval.env.curriculum=0",
+                received=shorten(dict(self.eval.env)),
             )
 
     @property

@@ -45,6 +45,7 @@ from ppo_trainer.reporting.screen import complain, say
 __all__ = [
     "UNIMPORTABLE",
     "Game",
+    "evaluated",
     "make_factory",
     "make_vec_env",
     "name_in_script",
@@ -87,6 +88,10 @@ class Game:
         if self.shown is None:
             return create_env
         return functools.partial(filtered, create_env, self.shown)
+
+    def evaluated(self, config: TrainConfig) -> Game:
+        """As it is when it is evaluated: with ``eval.env``."""
+        return replace(self, settings={**self.settings, **config.eval.env})
 
     @property
     def name(self) -> str:
@@ -205,6 +210,11 @@ def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
     return replace(config, env={**config.env, "_target_": path})
 
 
+def evaluated(config: TrainConfig) -> TrainConfig:
+    """The settings of a run where it is evaluated: its environment with those of ``eval.env``."""
+    return replace(config, env={**config.env, **config.eval.env})
+
+
 def name_in_script(config: TrainConfig) -> str:
     """What whoever passed ``env=MyEnv`` calls it there, as far as the config knows."""
     name = config.env["_target_"].rpartition(".")[2]
@@ -233,6 +243,7 @@ def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
         check_env_class(env)
     factory = resolve(target) if env is None else env
     check_settings(factory, settings)
+    check_settings(factory, {**settings, **config.eval.env})
     if config.eval.scripted is not None:
         alone(factory)  # what a script plays
     return Game(factory, settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from ppo_trainer.environments import UNIMPORTABLE, name_in_script
+from ppo_trainer.environments import UNIMPORTABLE, evaluated, name_in_script
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.play.evaluation import Evaluation, evaluate, evaluate_all
 from ppo_trainer.play.evaluation_file import describe, read_same, write_evaluation
@@ -27,7 +27,7 @@ def evaluate_now(session: Session) -> dict[str, float]:
     config, state = session.config, session.state
     result = evaluate(
         state.net,
-        session.game,
+        session.game.evaluated(config),
         config,
         session.device,
         config.eval.every_episodes,
@@ -75,7 +75,7 @@ def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Ev
 
 
 def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
-    run, state, config = session.run, session.state, session.config
+    run, state, config = session.run, session.state, evaluated(session.config)
     episodes, seconds = config.eval.episodes, config.eval.seconds
     facts = describe(run.path, state.steps, config, episodes, [])
     known = None if trained else read_same(run, facts)
@@ -90,7 +90,9 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
             f"eval.max_steps={config.eval.max_steps} steps of each{limit} (Ctrl-C skips it)"
         )
     say(f"\nplaying {episodes:,} fresh episodes with each player ...")
-    results = evaluate_all(state.net, session.game, config, session.device, episodes)
+    results = evaluate_all(
+        state.net, session.game.evaluated(config), config, session.device, episodes
+    )
     say(f"after {state.steps:,} steps:")
     _say_results(session, results)
     write_evaluation(run, describe(run.path, state.steps, config, episodes, results))

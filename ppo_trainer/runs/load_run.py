@@ -11,7 +11,7 @@ import torch
 
 from entity_env.registry import Factory
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.environments import Game, make_factory
+from ppo_trainer.environments import Game, evaluated, make_factory
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.machine.device import choose_device
 from ppo_trainer.runs.checkpoint import load_network, locate_checkpoint, network_of
@@ -79,7 +79,7 @@ def load_policy(
     run, folder = locate_checkpoint(path)
     config = run.read_config()
     require_trust(run, config, trust=trust, env=env, named=changes or {}, scripted=scripted)
-    config = with_changes(config, changes or {})
+    config = with_changes(evaluated(config), changes or {})
     fitted = fit_game(run, make_factory(config, env))
     net = network_of(folder, fitted.obs_space, fitted.action_space, config)
     return LoadedRun(run, config, *_ready(folder, net, device), fitted)

@@ -68,6 +68,8 @@ def _digest(key: bytes, config: TrainConfig) -> str:
     names: dict[str, object] = {"env": dict(config.env), "eval.scripted": config.eval.scripted}
     if config.selfplay.opponents:  # else signatures of older versions are what they were
         names["selfplay.opponents"] = list(config.selfplay.opponents)
+    if config.eval.env:
+        names["eval.env"] = dict(config.eval.env)
     return hmac.new(key, json.dumps(names).encode(), hashlib.sha256).hexdigest()
 
 

@@ -59,8 +59,9 @@ def require_trust(
         env = _named_env(saved.env["_target_"], named, refusal)
     # Some environments import what their settings name.
     for setting in getattr(env, "code_settings", ()):
-        if setting in saved.env and f"env.{setting}" not in named:
-            refusal.of(f"env.{setting}", str(saved.env[setting]))
+        for group, within in (("env", saved.env), ("eval.env", saved.eval.env)):
+            if setting in within and f"env.{setting}" not in named:
+                refusal.of(f"{group}.{setting}", str(within[setting]))
     if "selfplay.opponents" not in named:
         for opponent in saved.selfplay.opponents if scripted else ():
             if is_script(opponent) and opponent.partition(".")[0] not in registered_packages():

@@ -398,3 +398,31 @@ def test_a_run_with_one_episode_of_evaluation_writes_json(tmp_path, capsys):
     assert [player["episodes"] for player in facts["players"]] == [1, 1, 1]
     assert facts["players"][0]["episodic_length"] == {"mean": 5.0, "interval95": None, "count": 1}
     assert "agent, greedy" in capsys.readouterr().out
+
+
+def test_eval_env_changes_the_environment_wherever_a_run_is_measured(tmp_path):
+    settings = small_config(
+        run_dir=str(tmp_path),
+        env={"_target_": "cherry_pick", "num_cherries": 8, "num_picks": 3},
+        eval=EvalConfig(episodes=4, every=1, every_episodes=4, env={"num_picks": 7}),
+    )
+    result = train(settings)
+    trained = json.loads((result.run / "metrics.jsonl").read_text().splitlines()[-1])
+    assert (trained["episodic_length"], trained["eval/episodic_length"]) == (3.0, 7.0)
+    assert {own.mean("episodic_length") for own in result.evaluations} == {7.0}
+    known, told = (
+        evaluate_run(result.run, episodes=4),
+        evaluate_run(result.run, episodes=4, settings={"num_picks": 5}),
+    )
+    assert {own.mean("episodic_length") for own in known} == {7.0}
+    assert {own.mean("episodic_length") for own in told} == {5.0}
+    assert RunFolder(result.run).read_config().env["num_picks"] == 3
+
+
+def test_eval_env_is_checked_before_the_training(tmp_path):
+    env = {"_target_": "count"}
+    with pytest.raises(SettingError, match="no setting 'lenght'"):
+        train(small_config(run_dir=str(tmp_path), env=env, eval=EvalConfig(env={"lenght": 7})))
+    with pytest.raises(ConfigError, match=r"eval\.env names another environment"):
+        small_config(env=env, eval=EvalConfig(env={"_target_": "xor"}))
+    assert list(tmp_path.iterdir()) == []
