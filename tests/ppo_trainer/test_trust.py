@@ -261,6 +261,18 @@ def test_settings_that_name_code_are_not_the_user_s(own, stranger):
     assert not harm(stranger)
     said = ["env._target_=entity_env.interop.GymnasiumEnv", "env.env=CartPole-v1"]
     assert from_command_line(f"resume={run}", *said).env["env"] == "CartPole-v1"
+    # Nor are those of evaluations.
+    values = yaml.safe_load((run / "config.yaml").read_text())
+    values["env"]["env"] = "CartPole-v1"
+    values["eval"]["env"] = {"env": "stranger:Env-v0"}
+    (run / "config.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(UntrustedRunError, match=r"env\.env='CartPole-v1'"):
+        evaluate.evaluate_run(run, env=GymnasiumEnv)
+    del values["env"]["env"]
+    (run / "config.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(UntrustedRunError, match=r"eval\.env\.env='stranger:Env-v0'"):
+        evaluate.evaluate_run(run, env=GymnasiumEnv)
+    assert not harm(stranger)
 
 
 def test_a_command_line_that_names_the_environment_consents_to_it(own, stranger):
