@@ -95,6 +95,8 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
     )
     say(f"after {state.steps:,} steps:")
     _say_results(session, results)
+    if session.others:
+        say(f"that was policy 0; the next: {python_command()} -m ppo_trainer.evaluate {run.path}:1")
     write_evaluation(run, describe(run.path, state.steps, config, episodes, results))
     return results
 

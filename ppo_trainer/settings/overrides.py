@@ -213,7 +213,8 @@ def _changes(composed: Mapping[str, Any]) -> dict[str, Any]:
         if name in _GROUPS:
             raise ConfigError(
                 f"{name}= does not go with resume: a run keeps its environment and recipe",
-                hint="change single settings, such as env.width=8 or optim.lr=1e-4",
+                hint="change single settings, such as env.width=8 or "
+                + ("selfplay.mode=stages" if name == "selfplay" else "optim.lr=1e-4"),
             )
         if name in ("run_name", "run_dir"):
             raise ConfigError(
