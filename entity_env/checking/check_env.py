@@ -31,6 +31,7 @@ from entity_env.errors import (
     DeterminismError,
     EntityEnvError,
     EnvironmentFailedError,
+    MissingPackageError,
     ObservationError,
     SeatError,
     SettingError,
@@ -117,9 +118,10 @@ def check_env(
     with make_rows(create, seed) as rows:
         check_spaces(before, made[-1])
         _check_same(game, _play(rows, episodes, seed), "made again with the same seed")
+    unseen: set[str] = set()
     if _has_own(made[0], "render") or _has_own(made[0], "render_text"):
         with make_rows(create, seed) as rows:
-            drawn = _play(rows, episodes, seed, lambda: _check_pictures(made[-1]))
+            drawn = _play(rows, episodes, seed, lambda: unseen.update(_check_pictures(made[-1])))
             _check_same(game, drawn, "drawn now and then")
     seen = Seen()
     between = BetweenSeats if peeked.is_game else Between
@@ -136,7 +138,7 @@ def check_env(
         for steps in sorted({0, 1, len(game) // 2}):
             check_state(create, steps, seed, make_rows)
     ended = sum(int(obs.done.sum()) for obs in game)
-    notes = notes_of(game, seen) + ([] if saves else _notes_of_state(made[0]))
+    notes = notes_of(game, seen) + ([] if saves else _notes_of_state(made[0])) + sorted(unseen)
     if peeked.is_game:
         notes += notes_of_seats(game, list(made[0].seats()))  # type: ignore[attr-defined]
     return Checked(ended, len(game) - 1, tuple(notes))
@@ -233,10 +235,15 @@ def _has_own(env: Playable, method: str) -> bool:
     return getattr(kind, method) is not getattr(Playable, method)
 
 
-def _check_pictures(env: Playable) -> None:
-    """The picture and the text, where the environment draws them."""
+def _check_pictures(env: Playable) -> list[str]:
+    """The picture and the text, where the environment draws them; notes of what was not seen."""
+    notes = []
     if _has_own(env, "render"):
-        picture = _call("render", env.render)
+        try:
+            picture = _call("render", env.render)
+        except MissingPackageError as error:
+            notes.append(f"render is not checked: {error.what}")
+            picture = np.zeros((1, 1, 3), np.uint8)
         given = isinstance(picture, np.ndarray) and f"{picture.dtype} {picture.shape}"
         if not given or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
             raise ObservationError(
@@ -250,6 +257,7 @@ def _check_pictures(env: Playable) -> None:
             raise ObservationError(
                 "render_text returns no text", expected="a string", received=shorten(text)
             )
+    return notes
 
 
 def _check_close(env: Playable) -> None:
@@ -260,6 +268,8 @@ def _check_close(env: Playable) -> None:
 def _call(what: str, function: Callable[[], Any]) -> Any:
     try:
         return function()
+    except MissingPackageError:
+        raise
     except Exception as error:
         raise EnvironmentFailedError(f"{what} raised {shorten(error)}") from error
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import EntityEnvError
+from entity_env.errors import MissingPackageError
 
 __all__ = ["Canvas", "Color", "Picture", "Shape"]
 
@@ -137,7 +137,7 @@ def _pillow() -> Any:
         import PIL.ImageDraw
         import PIL.ImageFont
     except ImportError as error:
-        raise EntityEnvError(
+        raise MissingPackageError(
             "pictures need Pillow, which is not installed", hint="pip install pillow"
         ) from error
     return PIL

@@ -64,7 +64,7 @@ class Drawer:
 
     Raises:
         SettingError: An impossible size, bounds or y axis, or a feature that no entity has.
-        EntityEnvError: Pillow is not installed.
+        MissingPackageError: Pillow is not installed.
     """
 
     def __init__(

@@ -7,9 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ragged_envs.tic_tac_toe import TicTacToe
 from support.tiny_envs import Farm
 
-from entity_env import Discrete, Drawer, Entity, Observation, ObsSpace, draw_observation, errors
+from entity_env import (
+    Discrete,
+    Drawer,
+    Entity,
+    Observation,
+    ObsSpace,
+    check_env,
+    draw_observation,
+    errors,
+)
 from entity_env.drawing.plane import (
     Extent,
     Spread,
@@ -250,17 +260,25 @@ def test_a_wrong_observation_is_explained():
         Drawer(["x"])
 
 
-def test_without_pillow_an_error_says_what_to_install(monkeypatch):
+@pytest.fixture
+def no_pillow(monkeypatch):
     from entity_env.drawing import canvas
 
     canvas._pillow.cache_clear()
     monkeypatch.setitem(sys.modules, "PIL", None)
-    try:
-        with pytest.raises(errors.EntityEnvError, match="pip install pillow"):
-            draw_observation(seen(), SPACE)
-    finally:
-        monkeypatch.undo()
-        canvas._pillow.cache_clear()
+    yield
+    monkeypatch.undo()
+    canvas._pillow.cache_clear()
+
+
+def test_without_pillow_an_error_says_what_to_install(no_pillow):
+    with pytest.raises(errors.MissingPackageError, match="pip install pillow"):
+        draw_observation(seen(), SPACE)
+
+
+def test_without_pillow_a_check_leaves_pictures_out_and_says_so(no_pillow):
+    (note,) = check_env(TicTacToe).notes
+    assert note == "render is not checked: pictures need Pillow, which is not installed"
 
 
 # Where things lie, without any picture.
