@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +44,7 @@ from ragged_envs.tic_tac_toe_script import PerfectPlayer
 
 from benchmarks.arguments import parse_with_settings
 from entity_env import MaskedEnvironment, batch_obs
+from entity_env.errors import EntityEnvError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 from ppo_trainer import recipe, train
 from ppo_trainer.config import TrainConfig
@@ -49,7 +52,7 @@ from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.play.agent import load_agent
 from ppo_trainer.play.evaluation import Evaluation, network_policy
 from ppo_trainer.players.search import SearchAgent
-from ppo_trainer.runs.load_run import load_policy
+from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ragged_net import RaggedNet
 
 CPU = torch.device("cpu")
@@ -130,7 +133,7 @@ def board(
             f"{name}, seed {seed}: {result.steps:,} steps, {time.process_time() - begun:.0f} CPU-s"
         )
     else:
-        loaded = load_policy(run, None, "cpu", trust=True)
+        loaded = _load(game, run)
         net, config = loaded.net, loaded.config
         print(f"{name}, {run}")
     rows = min(100, episodes)
@@ -162,6 +165,7 @@ def board(
 def searched(name: str, seed: int, run: str, visits: int, episodes: int) -> None:
     """Print what a search gets that a run guides, beside one that plays out at random."""
     game, (*_, against), _ = BOARDS[name]
+    _load(game, run)
     for shown, guide in (("guided", load_agent(run, trust=True)), ("random", None)):
         agent = SearchAgent(game, visits, guide=guide, seed=seed)
         begun = time.process_time()
@@ -171,6 +175,11 @@ def searched(name: str, seed: int, run: str, visits: int, episodes: int) -> None
         )
         _show(shown, against, {"win": 1 - metrics["win"]})
         print(f"  {agent.visits_per_second:.0f} visits/s, {time.process_time() - begun:.0f} CPU-s")
+
+
+def _load(game: Any, run: str) -> LoadedRun:
+    """A run of this game; one of another game is refused."""
+    return load_policy(run, functools.partial(MaskedEnvironment, game, "random"), "cpu")
 
 
 def _show(player: str, against: str, metrics: dict[str, npt.NDArray[np.float64]]) -> None:
@@ -209,14 +218,16 @@ def main() -> None:
     if given.search and not (given.run and set(given.names) <= set(BOARDS)):
         parser.error(f"--search needs --run, and one of {', '.join(BOARDS)}")
     torch.set_num_threads(1)
-    for name in given.names:
-        for seed in given.seeds:
+    try:
+        for name, seed in itertools.product(given.names, given.seeds):
             if given.search:
                 searched(name, seed, given.run, given.search, given.episodes or 100)
             elif name in POKER:
                 poker(name, seed, settings)
             else:
                 board(name, seed, settings, given.run, given.episodes)
+    except EntityEnvError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":
