@@ -124,8 +124,8 @@ def speed(games: int) -> None:
         rates.append(play(max(10, games // 20), (S, S), 1, seed)[1])
         world, began = World(MiniRts(), seed), time.process_time()
         while not world.is_over:
-            order(world, 0, simple(world, 0), True)
-            order(world, 1, simple(world, 1), True)
+            order(world, 0, simple(world, 0))
+            order(world, 1, simple(world, 1))
             world.play_tick()
         slow.append(world.tick / (time.process_time() - began))
     fastest, readable = float(np.median(rates)), float(np.median(slow))
@@ -239,7 +239,7 @@ def agree(games: int) -> None:
                 if world.tick % skip == 0:
                     at_random = who[player] == R
                     given = {world.draw(0, 8)} if at_random else scripts[who[player]](world, player)
-                    order(world, player, given, True)
+                    order(world, player, given)
             world.play_tick()
             fast.play_games(arrays, 0, 1, np.array(who), np.array([skip, skip]), 1)
             units = [(u.uid, u.kind, u.x, u.y, u.hp) for p in (0, 1) for u in world.of(p)]

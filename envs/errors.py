@@ -8,7 +8,7 @@ import numpy as np
 
 from entity_env.errors import EntityEnvError, shorten
 
-__all__ = ["EnvConfigError", "check_flag", "check_span", "check_whole"]
+__all__ = ["EnvConfigError", "check_flag", "check_number", "check_span", "check_whole"]
 
 
 class EnvConfigError(EntityEnvError):
@@ -31,6 +31,18 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None) -> i
             f"invalid parameter {name}", expected=_range(least, most), received=shorten(value)
         )
     return int(value)
+
+
+def check_number(name: str, value: Any, least: float, most: float) -> float:
+    """Return parameter ``name`` if it is a number in this range, else EnvConfigError."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:
+        raise EnvConfigError(
+            f"invalid parameter {name}",
+            expected=f"a number from {least:g} to {most:g}",
+            received=shorten(value),
+        )
+    return float(value)
 
 
 def check_span(name: str, value: Any, least: int, most: int | None = None) -> tuple[int, int]:

@@ -149,6 +149,10 @@ class CompiledRows(VecEnv):
         """Whether ``get_state`` works: it does."""
         return True
 
+    def alike(self, num_envs: int) -> CompiledRows:
+        """Other rows of the same game with the same settings, for ``put_games``."""
+        return CompiledRows(self._game, num_envs)
+
     def copy_games(self, games: Sequence[int]) -> SavedGames:
         """The state of some games: exact and quick, for a search or a game to go back to.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectEntityActionSpace
 
-from ..errors import EnvConfigError, check_flag, check_span, check_whole
+from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
 from .job_shop_instances import (
     MOST_JOBS,
     MOST_MACHINES,
@@ -125,9 +125,9 @@ class JobShopSettings:
             arrivals=arrivals,
             load=_above("load", given["load"]),
             tightness=_ascending("tightness", given["tightness"]),
-            breakdowns=_from_0("breakdowns", given["breakdowns"], 0.9),
+            breakdowns=check_number("breakdowns", given["breakdowns"], 0.0, 0.9),
             repair=_above("repair", given["repair"]),
-            setups=_from_0("setups", given["setups"], 1000.0),
+            setups=check_number("setups", given["setups"], 0.0, 1000.0),
             families=check_whole("families", given["families"], 1, 1000) if given["setups"] else 1,
             flexible=check_whole("flexible", given["flexible"], 1, MOST_MACHINES),
             labels=check_flag("labels", given["labels"]),
@@ -138,16 +138,6 @@ def _above(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise EnvConfigError(
             f"invalid parameter {name}", expected="a finite number > 0", received=repr(value)
-        )
-    return float(value)
-
-
-def _from_0(name: str, value: Any, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        raise EnvConfigError(
-            f"invalid parameter {name}",
-            expected=f"a number from 0 to {most:g}",
-            received=repr(value),
         )
     return float(value)
 

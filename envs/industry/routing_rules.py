@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-from ..errors import EnvConfigError, check_flag, check_span, check_whole
+from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
 
 __all__ = [
     "ACTION_SPACE",
@@ -92,17 +91,6 @@ class RoutingSettings:
             vehicles=check_span("vehicles", vehicles, 1, MOST_VEHICLES),
             capacity=capacity,
             windows=check_flag("windows", windows),
-            requests=_number("requests", requests, 0.0, 1.0),
-            day=_number("day", day, 1e-3, 1e6),
+            requests=check_number("requests", requests, 0.0, 1.0),
+            day=check_number("day", day, 1e-3, 1e6),
         )
-
-
-def _number(name: str, value: Any, least: float, most: float) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or not least <= value <= most:
-        raise EnvConfigError(
-            f"invalid parameter {name}",
-            expected=f"a number from {least:g} to {most:g}",
-            received=repr(value),
-        )
-    return float(value)

@@ -133,15 +133,22 @@ class MiniRts(Game):
         return 0 if first is not None else 1 if second is not None else -1
 
 
-def possible(world: World, player: int, sees_all: bool = False) -> list[bool]:
-    """Which strategic actions would tell any unit anything now; idling is always possible."""
-    return [True] + [
-        bool(_assign(world, player, {action}, sees_all)) for action in range(1, len(ACTIONS))
-    ]
+def possible(world: World, player: int) -> list[bool]:
+    """Which strategic actions would tell any unit anything now; idling is always possible.
+
+    Whoever has units that could hunt may send them, for whether there is anybody to be hunted is
+    what fog hides.
+    """
+    can = [True] + [bool(_assign(world, player, {action})) for action in range(1, len(ACTIONS))]
+    can[HIT_AND_RUN] |= bool(world.of(player, "Range") or _army(world, player))
+    return can
 
 
-def order(world: World, player: int, actions: Collection[int], sees_all: bool = False) -> None:
+def order(world: World, player: int, actions: Collection[int]) -> None:
     """Let a player act: by one strategic action, or by several at once.
+
+    Who is told to hit and run finds the enemy's units in the fog, too; whom to defend against and
+    what is in range is a matter of sight.
 
     Differs from the original engine: buildings are never told to attack, so that whoever defends
     goes on building.
@@ -149,7 +156,7 @@ def order(world: World, player: int, actions: Collection[int], sees_all: bool = 
     base, resource = world.first(player, "Base"), world.first(player, "Resource")
     if base is None or world.first(1 - player, "Base") is None:
         return
-    assigned = _assign(world, player, actions, sees_all)
+    assigned = _assign(world, player, actions)
     if resource is not None:
         for worker in world.of(player, "Worker"):
             if worker.command is None and worker.uid not in assigned:
@@ -159,9 +166,7 @@ def order(world: World, player: int, actions: Collection[int], sees_all: bool = 
         world.send(player, uid, command)
 
 
-def _assign(
-    world: World, player: int, actions: Collection[int], sees_all: bool
-) -> dict[int, Command]:
+def _assign(world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
     """What each unit is told, by its number, without the rule for idle workers."""
     base, enemy_base = world.first(player, "Base"), world.first(1 - player, "Base")
     resource = world.first(player, "Resource")
@@ -173,9 +178,7 @@ def _assign(
             if not _attacks(unit):
                 _attack(world, told, unit, enemy_base)
         return told
-    seen = _seen(world, player)
-    known = [u for u in world.of(1 - player) if not _is_resource(world, u)] if sees_all else seen
-    army = [unit for unit in world.of(player, "Melee", "Range") if unit.command is None]
+    seen, army = _seen(world, player), _army(world, player)
     money = world.resource[player]
     number, kinds = world.rules.number, world.rules.kinds
     if BUILD_WORKER in actions and base.command is None and money >= kinds[number["Worker"]].cost:
@@ -202,7 +205,7 @@ def _assign(
         for unit in army:
             _attack(world, told, unit, enemy_base)
     if HIT_AND_RUN in actions:
-        _hit_and_run(world, player, told, known, army)
+        _hit_and_run(world, player, told, army)
     if ATTACK_IN_RANGE in actions and seen:
         for unit in army:
             _attack(world, told, unit, seen[0])
@@ -220,12 +223,13 @@ def _seen(world: World, player: int) -> list[Unit]:
     return [
         unit
         for unit in world.of(1 - player)
-        if not _is_resource(world, unit) and world.sees(player, unit.x, unit.y)
+        if not world.kind(unit).is_resource and world.sees(player, unit.x, unit.y)
     ]
 
 
-def _is_resource(world: World, unit: Unit) -> bool:
-    return world.kind(unit).name == "Resource"
+def _army(world: World, player: int) -> list[Unit]:
+    """The units that fight and have nothing to do."""
+    return [unit for unit in world.of(player, "Melee", "Range") if unit.command is None]
 
 
 def _attacks(unit: Unit) -> bool:
@@ -253,22 +257,15 @@ def _place_near(world: World, base: Unit) -> tuple[float, float] | None:
     return None
 
 
-def _hit_and_run(
-    world: World, player: int, told: dict[int, Command], enemies: list[Unit], army: list[Unit]
-) -> None:
-    named = {
-        name: [unit for unit in enemies if world.kind(unit).name == name]
-        for name in ("Worker", "Melee", "Range")
-    }
-    hunted = named["Melee"]
-    if not named["Melee"] and not named["Range"]:
-        hunted = named["Worker"]
+def _hit_and_run(world: World, player: int, told: dict[int, Command], army: list[Unit]) -> None:
+    workers, melee, shooters = (world.of(1 - player, name) for name in ("Worker", "Melee", "Range"))
+    hunted = melee or ([] if shooters else workers)
     if hunted:
         for unit in world.of(player, "Range"):
             _kite(world, told, unit, hunted)
-    if named["Range"]:
+    if shooters:
         for unit in army:
-            _attack(world, told, unit, named["Range"][0])
+            _attack(world, told, unit, shooters[0])
 
 
 def _kite(world: World, told: dict[int, Command], unit: Unit, targets: list[Unit]) -> None:

@@ -18,7 +18,7 @@ from entity_env.seats.multi_player import (
 )
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-from ..errors import EnvConfigError, check_flag, check_whole
+from ..errors import EnvConfigError, check_flag, check_number, check_whole
 from .minirts import MiniRts, advantage, hit_n_run, order, simple
 from .minirts_units import UNIT_ACTIONS, legal, observe_units, tell_units
 from .minirts_view import ACTION_SPACE, OBS_SPACE, observe
@@ -87,13 +87,8 @@ class MiniRtsSettings:
             check_whole("opponent_skip", self.opponent_skip, 1, self.max_tick)
         check_flag("fog", self.fog)
         check_whole("curriculum", self.curriculum, 0, self.max_tick - 1)
-        for name, value in (("draw", self.draw), ("shaping", self.shaping)):
-            if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1000:
-                raise EnvConfigError(
-                    f"invalid parameter {name}",
-                    expected="a number from -1000 to 1000",
-                    received=shorten(value),
-                )
+        check_number("draw", self.draw, -1000.0, 1000.0)
+        check_number("shaping", self.shaping, -1000.0, 1000.0)
 
     @property
     def skips(self) -> tuple[int, int]:
@@ -110,7 +105,8 @@ class MiniRtsEnv(OneWorld[MiniRts], Environment):
         a share. Global: money and tick.
     Actions:
         ``Order``: one of nine strategic actions; the mask leaves those that would tell any unit
-        anything, and to idle. With ``interface=units`` every own unit that may act has a
+        anything, and to idle. Who hits and runs finds the enemy in the fog, too, but the mask does
+        not tell whether there is one. With ``interface=units`` every own unit that may act has a
         ``Command``: none, attack, gather, build something, or move two cells in one of eight
         directions; and who may attack a ``Target`` among enemies and remembered buildings.
     Reward:
@@ -295,7 +291,7 @@ def _tell(
     """Let a player who is asked do what it has chosen."""
     given: Any = actions
     if settings.interface == "strategic":
-        order(world, player, {int(given["Order"].index)}, not settings.fog)
+        order(world, player, {int(given["Order"].index)})
         return
     aimed: dict[Any, Any] = {}
     if "Target" in given:
@@ -305,7 +301,6 @@ def _tell(
 
 
 def _act_scripted(world: World, player: int, who: str) -> None:
-    """Built-in players see everything, also who plays at random; see ``minirts.order``."""
     scripts = {"simple": simple, "hit_n_run": hit_n_run}
     given = {world.draw(0, 8)} if who == "random" else scripts[who](world, player)
-    order(world, player, given, True)
+    order(world, player, given)

@@ -69,7 +69,6 @@ __all__ = [
     "attacker_of",
     "begin_games",
     "is_possible",
-    "is_seen",
     "judge",
     "let_act",
     "order",
@@ -139,13 +138,13 @@ def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
 
 
 @called
-def order(w: Any, player: int, actions: int, sees_all: bool) -> None:
+def order(w: Any, player: int, actions: int) -> None:
     """Let a player act; ``actions`` is the sum of 2^action. See ``minirts.order``."""
     n, u = w.numbers, w.units
     base, resource = first_of(w, player, HOME), first_of(w, player, RESOURCE)
     if base < 0 or first_of(w, 1 - player, HOME) < 0:
         return
-    assign(w, player, actions, sees_all)
+    assign(w, player, actions)
     send_told(w, KINDS, player)
     if resource >= 0:
         first = player * n[SLOTS]
@@ -157,13 +156,19 @@ def order(w: Any, player: int, actions: int, sees_all: bool) -> None:
 
 
 @called
-def is_possible(w: Any, player: int, action: int, sees_all: bool) -> bool:
-    """Whether a strategic action would tell any unit anything now; idling is always possible."""
+def is_possible(w: Any, player: int, action: int) -> bool:
+    """Whether a strategic action would tell any unit anything now. See ``minirts.possible``."""
     if action == 0:
         return True
-    assign(w, player, 1 << action, sees_all)
+    assign(w, player, 1 << action)
     found = w.numbers[TOLD] > 0
     forget(w)
+    if action == HIT_AND_RUN and not found:
+        u = w.units
+        first = player * w.numbers[SLOTS]
+        for i in range(first, first + w.numbers[TAIL + player]):
+            is_free = u[i, KIND] == RANGE or (u[i, KIND] == MELEE and u[i, COMMAND] == 0)
+            found = found or (u[i, ALIVE] and is_free)
     return found
 
 
@@ -180,13 +185,7 @@ def _attack(w: Any, i: int, target: int) -> None:
 
 
 @called
-def is_seen(w: Any, player: int, i: int, sees_all: bool) -> bool:
-    """Whether a player sees a living unit of the enemy's."""
-    return sees_all or sees(w, KINDS, player, w.places[i, X], w.places[i, Y])
-
-
-@called
-def assign(w: Any, player: int, actions: int, sees_all: bool) -> None:
+def assign(w: Any, player: int, actions: int) -> None:
     """Note what each unit is told, without the rule for idle workers. See ``minirts._assign``."""
     n, u = w.numbers, w.units
     base, enemy_base = first_of(w, player, HOME), first_of(w, 1 - player, HOME)
@@ -224,9 +223,9 @@ def assign(w: Any, player: int, actions: int, sees_all: bool) -> None:
     if (actions >> ATTACK_BASE) & 1:
         _army_attacks(w, player, enemy_base)
     if (actions >> HIT_AND_RUN) & 1:
-        _hit_and_run(w, player, sees_all)
+        _hit_and_run(w, player)
     if (actions >> ATTACK_IN_RANGE) & 1:
-        enemy = _first_seen(w, player, -1, False)
+        enemy = _first_seen(w, player)
         if enemy >= 0:
             _army_attacks(w, player, enemy)
     if (actions >> DEFEND) & 1:
@@ -247,13 +246,13 @@ def _army_attacks(w: Any, player: int, target: int) -> None:
 
 
 @called
-def _first_seen(w: Any, player: int, kind: int, sees_all: bool) -> int:
-    """The first enemy unit that is seen, of a kind, or with -1 of all but resources; or -1."""
-    u = w.units
+def _first_seen(w: Any, player: int) -> int:
+    """The first enemy unit in sight, without resources; or -1."""
+    u, p = w.units, w.places
     first = (1 - player) * w.numbers[SLOTS]
     for i in range(first, first + w.numbers[TAIL + 1 - player]):
-        wanted = u[i, KIND] == kind or (kind < 0 and u[i, KIND] != RESOURCE)
-        if u[i, ALIVE] and wanted and is_seen(w, player, i, sees_all):
+        wanted = u[i, ALIVE] and u[i, KIND] != RESOURCE
+        if wanted and sees(w, KINDS, player, p[i, X], p[i, Y]):
             return i
     return -1
 
@@ -274,55 +273,53 @@ def _place_near(w: Any, base: int) -> int:
 
 
 @copied
-def _hit_and_run(w: Any, player: int, sees_all: bool) -> None:
+def _hit_and_run(w: Any, player: int) -> None:
     u = w.units
-    melee = _first_seen(w, player, MELEE, sees_all)
-    shooter = _first_seen(w, player, RANGE, sees_all)
-    worker = _first_seen(w, player, WORKER, sees_all)
+    shooter = first_of(w, 1 - player, RANGE)
     hunted = -1
-    if melee >= 0:
+    if first_of(w, 1 - player, MELEE) >= 0:
         hunted = MELEE
-    elif shooter < 0 and worker >= 0:
+    elif shooter < 0 and first_of(w, 1 - player, WORKER) >= 0:
         hunted = WORKER
     if hunted >= 0:
         first = player * w.numbers[SLOTS]
         for i in range(first, first + w.numbers[TAIL + player]):
             if u[i, ALIVE] and u[i, KIND] == RANGE:
-                _kite(w, player, i, hunted, sees_all)
+                _kite(w, player, i, hunted)
     if shooter >= 0:
         _army_attacks(w, player, shooter)
 
 
 @called
-def _nearest(
-    w: Any, player: int, x: float, y: float, kind: int, within: float, sees_all: bool
-) -> int:
-    """The nearest enemy that is seen, nearer than a squared distance; or -1."""
+def _nearest(w: Any, player: int, x: float, y: float, kind: int, within: float) -> int:
+    """The nearest enemy of a kind, or with -1 in sight, nearer than a squared distance; or -1."""
     u, p = w.units, w.places
     found, least = -1, within
     first = (1 - player) * w.numbers[SLOTS]
     for i in range(first, first + w.numbers[TAIL + 1 - player]):
-        wanted = u[i, KIND] == kind or (kind < 0 and u[i, KIND] != RESOURCE)
-        if not u[i, ALIVE] or not wanted:
-            continue
         dx, dy = p[i, X] - x, p[i, Y] - y
-        if dx * dx + dy * dy < least and is_seen(w, player, i, sees_all):
+        if not u[i, ALIVE] or not dx * dx + dy * dy < least:
+            continue
+        wanted = u[i, KIND] == kind
+        if kind < 0 and u[i, KIND] != RESOURCE:
+            wanted = sees(w, KINDS, player, p[i, X], p[i, Y])
+        if wanted:
             found, least = i, dx * dx + dy * dy
     return found
 
 
 @called
-def _kite(w: Any, player: int, i: int, kind: int, sees_all: bool) -> None:
+def _kite(w: Any, player: int, i: int, kind: int) -> None:
     """Shoot from far away, and run from what is near."""
     p = w.places
-    target = _nearest(w, player, p[i, X], p[i, Y], kind, 1e9, sees_all)
+    target = _nearest(w, player, p[i, X], p[i, Y], kind, 1e9)
     dx, dy = p[target, X] - p[i, X], p[target, Y] - p[i, Y]
     distance = dx * dx + dy * dy
     if 4.0 <= distance <= 6.0:
         return
     cell = -1
     if distance < 4.0:
-        cell = _refuge(w, player, i, kind, sees_all)
+        cell = _refuge(w, player, i, kind)
     if cell < 0:
         _attack(w, i, target)
     else:
@@ -331,7 +328,7 @@ def _kite(w: Any, player: int, i: int, kind: int, sees_all: bool) -> None:
 
 
 @with_arrays
-def _refuge(w: Any, player: int, me: int, kind: int, sees_all: bool) -> int:
+def _refuge(w: Any, player: int, me: int, kind: int) -> int:
     """The nearest of the cells that are ten steps from the targets, by a search in breadth."""
     size, u, p = w.numbers[SIZE], w.units, w.places
     steps = np.full(size * size, -1, np.int32)
@@ -339,7 +336,7 @@ def _refuge(w: Any, player: int, me: int, kind: int, sees_all: bool) -> int:
     count = 0
     first = (1 - player) * w.numbers[SLOTS]
     for i in range(first, first + w.numbers[TAIL + 1 - player]):
-        if u[i, ALIVE] and u[i, KIND] == kind and is_seen(w, player, i, sees_all):
+        if u[i, ALIVE] and u[i, KIND] == kind:
             cell = cell_of(w, p[i, X], p[i, Y])
             if steps[cell] < 0:
                 steps[cell], queue[count] = 0, cell
@@ -381,9 +378,9 @@ def _intruder(w: Any, player: int, base: int, resource: int) -> int:
     p = w.places
     enemy = attacker_of(w, player)
     if enemy < 0:
-        enemy = _nearest(w, player, p[base, X], p[base, Y], -1, 4.0, False)
+        enemy = _nearest(w, player, p[base, X], p[base, Y], -1, 4.0)
     if enemy < 0:
-        enemy = _nearest(w, player, p[resource, X], p[resource, Y], -1, 6.0, False)
+        enemy = _nearest(w, player, p[resource, X], p[resource, Y], -1, 6.0)
     return enemy
 
 
@@ -407,7 +404,7 @@ def scripted(w: Any, player: int, who: int) -> int:
     """What SIMPLE or HIT_N_RUN does: the sum of 2^action."""
     actions, money = _economy(w, player), w.numbers[MONEY + player]
     has_barracks = first_of(w, player, BARRACKS) >= 0
-    is_disturbed = _first_seen(w, player, -1, False) >= 0 or attacker_of(w, player) >= 0
+    is_disturbed = _first_seen(w, player) >= 0 or attacker_of(w, player) >= 0
     if who == SIMPLE:
         if has_barracks and money >= 100:
             actions |= 1 << BUILD_MELEE
@@ -448,12 +445,11 @@ def advantage(w: Any, player: int) -> float:
 
 @copied
 def act_scripted(w: Any, player: int, who: int, random: Any, game: int) -> None:
-    """Let a built-in player act, who sees everything; RANDOM takes one of the nine actions."""
+    """Let a built-in player act; RANDOM takes one of the nine actions."""
     order(
         w,
         player,
         1 << random_int(random, game, 0, 8) if who == RANDOM else scripted(w, player, who),
-        True,
     )
 
 

@@ -25,6 +25,7 @@ from .fast_layout import (
     copied,
     world_of,
 )
+from .fast_space import sees
 from .minirts import MINI_RTS
 from .minirts_env import LESS_HELP, OPPONENTS
 from .minirts_fast import (
@@ -35,7 +36,6 @@ from .minirts_fast import (
     act_scripted,
     advantage,
     is_possible,
-    is_seen,
     play_tick,
     setup,
 )
@@ -68,7 +68,7 @@ def note_view(w: Any, lists: Any, counts: Any, allowed: Any, player: int, fog: b
     """Note which units a player sees, in four lists, and what it can order."""
     note_lists(w, lists, counts, player, fog)
     for action in range(9):
-        allowed[action] = (not w.numbers[OVER]) and is_possible(w, player, action, not fog)
+        allowed[action] = (not w.numbers[OVER]) and is_possible(w, player, action)
 
 
 @called
@@ -81,7 +81,7 @@ def note_lists(w: Any, lists: Any, counts: Any, player: int, fog: bool) -> None:
         for i in range(whose * n[SLOTS], whose * n[SLOTS] + n[TAIL + whose]):
             if not u[i, ALIVE]:
                 continue
-            seen = side == 0 or is_seen(w, player, i, not fog)
+            seen = side == 0 or not fog or sees(w, KINDS, player, w.places[i, X], w.places[i, Y])
             to = OWN if side == 0 else ENEMY if seen else REMEMBERED
             if u[i, KIND] == RESOURCE:
                 to = SOURCES

@@ -56,7 +56,7 @@ def _reset(g: Any, game: int) -> None:
 
 def _step(g: Any, game: int, chosen: Any) -> tuple[float, bool]:
     w = world_of(g, game)
-    order(w, 0, 1 << chosen[0], not g.fog)
+    order(w, 0, 1 << chosen[0])
     reward, over = play_on(g, game)
     note_view(w, g.shown[game], g.counts[game], g.allowed[game], 0, g.fog)
     return reward, over
@@ -198,7 +198,7 @@ def _duel_resolve(g: Any, game: int, reward: Any) -> bool:
     w = world_of(g, game)
     for seat in range(2):
         if is_turn(g, game, seat):
-            order(w, seat, 1 << g.chosen[game, seat], not g.fog)
+            order(w, seat, 1 << g.chosen[game, seat])
     while True:
         play_tick(w, KINDS)
         if w.numbers[OVER] or is_turn(g, game, 0) or is_turn(g, game, 1):

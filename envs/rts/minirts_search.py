@@ -71,11 +71,11 @@ def _until_asked(
 
 
 @called
-def _choices(w: Any, player: int, sees_all: bool) -> int:
+def _choices(w: Any, player: int) -> int:
     """The sum of 2^action of those that would tell any unit anything."""
     found = 0
     for action in range(_ACTIONS):
-        if is_possible(w, player, action, sees_all):
+        if is_possible(w, player, action):
             found |= 1 << action
     return found
 
@@ -111,14 +111,13 @@ def _visit(
     w: Any, t: Any, tree: int, player: int, how: Any, exploration: float, random: Any
 ) -> None:
     """Walk down one tree from the state in ``w``, add a leaf, and note how its game ends."""
-    sees_all, other, own = how[0] == 1, how[1], how[2]
-    skip, other_skip, horizon = how[3], how[4], how[5]
+    other, own, skip, other_skip, horizon = how[0], how[1], how[2], how[3], how[4]
     node, depth, value = 0, 0, 0.0
     while True:
         action = _pick(t, tree, node, exploration, random)
         t.path[tree, depth, 0], t.path[tree, depth, 1] = node, action
         depth += 1
-        order(w, player, 1 << action, sees_all)
+        order(w, player, 1 << action)
         _until_asked(w, player, other, skip, other_skip, random, tree)
         if w.numbers[OVER]:
             break
@@ -127,7 +126,7 @@ def _visit(
             after = t.nodes[tree]
             t.nodes[tree] += 1
             t.after[tree, node, action] = after
-            t.choices[tree, after] = _choices(w, player, sees_all)
+            t.choices[tree, after] = _choices(w, player)
             last = w.numbers[TICK] + horizon
             while not w.numbers[OVER] and w.numbers[TICK] < last:
                 act_scripted(w, player, own, random, tree)
@@ -185,7 +184,7 @@ def _grow(
             _copy_table(lists, w.lists)
             _copy_table(flights, w.flights)
             if visit == 0:
-                t.choices[tree, 0] = _choices(w, player, how[0] == 1)
+                t.choices[tree, 0] = _choices(w, player)
             _visit(w, t, tree, player, how, exploration, random)
 
 
@@ -275,16 +274,7 @@ class MiniRtsSearch:
         settings = self._rows.settings
         fields = self._rows.world_arrays()
         opponent = self._rows.opponent_of(game) if self._opponent is None else self._opponent
-        how = np.array(
-            (
-                not settings.fog,
-                opponent,
-                self._playout,
-                *settings.skips,
-                self._horizon,
-            ),
-            np.int64,
-        )
+        how = np.array((opponent, self._playout, *settings.skips, self._horizon), np.int64)
         state = [own[game] for own in fields]
 
         def grow(part: tuple[int, int]) -> None:

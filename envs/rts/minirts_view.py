@@ -53,7 +53,7 @@ def observe(world: World, player: int, reward: float, fog: bool) -> Observation:
     return Observation(
         features={name: rows for name, rows in shown.items() if rows},
         global_features=[world.resource[player], world.tick],
-        actions={"Order": GlobalCategoricalActionMask([possible(world, player, not fog)])}
+        actions={"Order": GlobalCategoricalActionMask([possible(world, player)])}
         if not over
         else {},
         reward=reward,

@@ -279,6 +279,20 @@ class RunAgent:
         """What to do in the one row of ``obs``, with all probabilities and the value."""
         return self._decide(obs)[0]
 
+    def decide_rows(self, obs: VecObs) -> list[Decision]:
+        """The same for every frame of ``obs``: positions that do not follow on each other.
+
+        Raises:
+            SettingError: The network has a memory.
+        """
+        if self.loaded.net.memory is not None:
+            raise SettingError(
+                "positions are judged that do not follow on each other",
+                expected="a network without a memory",
+                received=str(self.loaded.run.path),
+            )
+        return self._decide(obs, games=range(obs.num_frames))
+
     def _act(
         self,
         frames: list[Frame],

@@ -22,6 +22,7 @@ from ppo_trainer.play.against import evaluate_against
 from ppo_trainer.play.evaluation import Evaluation, evaluate_all
 from ppo_trainer.play.evaluation_file import describe
 from ppo_trainer.play.evaluation_table import left_out, table
+from ppo_trainer.play.searched import evaluate_searched
 from ppo_trainer.reporting.screen import deliver
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
@@ -45,6 +46,7 @@ def evaluate_run(
     trust: bool = False,
     against: Sequence[str] = (),
     replays: str | Path | None = None,
+    search: int = 0,
 ) -> list[Evaluation]:
     """Evaluate a run's newest checkpoint.
 
@@ -63,11 +65,13 @@ def evaluate_run(
         against: Opponents by name: ``random``, run folders, scripts. The agent plays against each
             of them, from every side the same number of games, and nothing else is evaluated.
         replays: The folder that gets replays of all these games; see ``entity_env.replay``.
+        search: With so many visits of a tree for each decision the agent also looks ahead, in
+            compiled games for one player; see ``RowsSearch``.
     """
     own = {f"env.{name}": value for name, value in (settings or {}).items()}
     changes = own | _changes(seed, scripted, greedy, seconds)
     loaded = load_policy(path, env, trust=trust, scripted=True, changes=changes)
-    return _play(loaded.writing_replays(replays), episodes, greedy, against)
+    return _play(loaded.writing_replays(replays), episodes, greedy, against, search)
 
 
 def _changes(
@@ -83,13 +87,14 @@ def _changes(
 
 
 def _play(
-    loaded: LoadedRun, episodes: int, greedy: bool, against: Sequence[str] = ()
+    loaded: LoadedRun, episodes: int, greedy: bool, against: Sequence[str], search: int
 ) -> list[Evaluation]:
     use_threads(loaded.config, loaded.device)
     if against:
         own = loaded.net, loaded.game, loaded.config, loaded.device
         return evaluate_against(*own, episodes, against, greedy=greedy)
-    return evaluate_all(
+    ahead = [evaluate_searched(loaded, episodes, search)] if search else []
+    return ahead + evaluate_all(
         loaded.net, loaded.game, loaded.config, loaded.device, episodes, only_greedy=greedy
     )
 
@@ -139,6 +144,14 @@ def main(arguments: list[str] | None = None) -> None:
         "my_module.my_player; may be given several times",
     )
     parser.add_argument(
+        "--search",
+        type=int,
+        default=0,
+        metavar="VISITS",
+        help="also let the agent look ahead so often for each decision, in a compiled game for "
+        "one player",
+    )
+    parser.add_argument(
         "--replays",
         metavar="DIR",
         help="write replays of the games, for python -m entity_env.replay",
@@ -156,7 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
             changes["shown_metrics"] = options.metric
         loaded = load_policy(options.run, trust=options.trust, scripted=True, changes=changes)
         loaded = loaded.writing_replays(options.replays)
-        results = _play(loaded, options.episodes, options.greedy, options.against)
+        results = _play(loaded, options.episodes, options.greedy, options.against, options.search)
     if options.json:
         deliver(json.dumps(_facts(loaded, options.episodes, results), indent=1))
         return

@@ -30,6 +30,7 @@ from entity_env.kinds.table import typed_actions
 from entity_env.rows.vec_env import check_count
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName
+from ppo_trainer.players.search_choices import choices_of
 
 __all__ = ["Guide", "SearchAgent"]
 
@@ -238,15 +239,17 @@ class SearchAgent:
             if not frame.asks:
                 continue
             obs = batch_frames([frame], *self._spaces)
-            name, choices = _choices(obs)
-            prior = np.full(len(choices), 1 / len(choices))
+            name, (choices,) = choices_of(obs)
+            count = len(choices.indices)
+            prior = np.full(count, 1 / count)
             if self._guide is not None:
                 decision = self._guide.decide(obs)
                 value[seat] = float(decision.value or 0.0)
                 if name in decision.probs:
-                    prior = _prior(decision.probs[name][0], choices, obs, name)
-            zeros = np.zeros(len(choices))
-            seats[seat] = _Seat(frame, name, choices, prior, zeros.copy(), zeros)
+                    prior = choices.prior(decision.probs[name][0])
+            seats[seat] = _Seat(
+                frame, name, choices.indices.tolist(), prior, np.zeros(count), np.zeros(count)
+            )
         if self._guide is not None and len(value) == 1 and len(self._table.seats) == 2:
             (seat,) = value  # what one of two expects, the other one does not: games of two
             value[1 - seat] = -value[seat]
@@ -277,8 +280,8 @@ class SearchAgent:
             frames = {seat: frame for seat, frame in told.items() if frame.asks}
             drawn = {}
             for seat, frame in frames.items():
-                _, choices = _choices(batch_frames([frame], *self._spaces))
-                drawn[seat] = choices[int(self._rng.integers(len(choices)))]
+                _, (choices,) = choices_of(batch_frames([frame], *self._spaces))
+                drawn[seat] = int(choices.indices[self._rng.integers(len(choices.indices))])
             told, rewards = self._play(frames, drawn)
             for seat, reward in rewards.items():
                 total[seat] = total.get(seat, 0.0) + reward
@@ -288,36 +291,6 @@ class SearchAgent:
 
     def _read(self, told: Told) -> dict[int, Frame]:
         return {seat: self._reader.read(observation) for seat, observation in told.items()}
-
-
-def _choices(obs: VecObs) -> tuple[ActionName, list[int]]:
-    """The one action that is asked for in a batch of one frame, and its choices."""
-    asked = [(name, mask) for name, mask in obs.action_masks.items() if mask.actors.items()]
-    if len(asked) != 1 or asked[0][1].actors.items() != 1:
-        raise SettingError(
-            "a search needs one choice at a time",
-            expected="one actor of one action in each observation",
-            received=", ".join(f"{name}: {mask.actors.items()} actors" for name, mask in asked),
-        )
-    name, mask = asked[0]
-    own: Any = mask
-    if hasattr(own, "actees"):
-        return name, [int(i) for i in next(iter(own.options()))]
-    if not hasattr(own, "mask"):
-        raise SettingError("a search needs choices that can be counted", received=name)
-    return name, np.flatnonzero(own.mask.as_array()[0]).tolist()
-
-
-def _prior(probs: npt.NDArray[Any], choices: list[int], obs: VecObs, name: ActionName) -> F64:
-    """The probabilities of the choices: those of actees stand in the order of the actees."""
-    own: Any = obs.action_masks[name]
-    places = choices
-    if hasattr(own, "actees"):
-        order = own.actees.as_array()[:, 0].tolist()
-        places = [order.index(choice) for choice in choices]
-    prior: F64 = probs[places].astype(np.float64)
-    prior /= max(prior.sum(), 1e-12)
-    return prior
 
 
 def _same(one: Frame, other: Frame) -> bool:

@@ -33,9 +33,9 @@ for seed, who, skips, ticks in %s:
         for player in range(2):
             if world.tick %% skips[player] == 0:
                 if who[player] == fast.RANDOM:
-                    order(world, player, {world.draw(0, 8)}, True)
+                    order(world, player, {world.draw(0, 8)})
                 else:
-                    order(world, player, SCRIPTS[who[player]](world, player), True)
+                    order(world, player, SCRIPTS[who[player]](world, player))
         world.play_tick()
         fast.play_games(arrays, 0, 1, np.array(who), np.array(skips), 1)
     assert tick > 200

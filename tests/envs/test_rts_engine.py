@@ -13,6 +13,7 @@ from envs.rts.minirts import (
     BUILD_BARRACKS,
     BUILD_MELEE,
     BUILD_WORKER,
+    HIT_AND_RUN,
     MINI_RTS,
     MiniRts,
     hit_n_run,
@@ -265,6 +266,26 @@ def test_what_is_possible_tells_somebody_something():
     own.play_tick()
     assert own.first(0, "Base").command.builds == KIND["Worker"]
     assert not possible(own, 0)[BUILD_WORKER]
+
+
+def test_hit_and_run_finds_the_enemy_in_the_fog_but_the_mask_does_not_say_so():
+    own = world()
+    for player in range(2):
+        for name, x in (("Base", 1), ("Resource", 3)):
+            own.create(player, name, x + 14 * player, 1)
+    shooter, melee = (own.create(0, name, x, 3) for name, x in (("Range", 1), ("Melee", 4)))
+    play(own, 1)
+    assert possible(own, 0)[HIT_AND_RUN]  # also where there is nobody to be hunted
+    order(own, 0, {HIT_AND_RUN})
+    play(own, 1)
+    assert (shooter.command, melee.command) == (None, None)
+    hidden = own.create(1, "Range", 18, 18)
+    assert not own.sees(0, hidden.x, hidden.y)
+    order(own, 0, {HIT_AND_RUN})
+    play(own, 1)
+    assert shooter.command.target == melee.command.target == hidden.uid
+    own.remove(shooter)
+    assert not possible(own, 0)[HIT_AND_RUN]  # the other one is at it
 
 
 def test_random_commands_change_nothing_that_rules_do_not_allow():

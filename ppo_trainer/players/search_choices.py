@@ -1,0 +1,67 @@
+"""What a search chooses between: one actor of one action, with choices that can be counted."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env import VecObs
+from entity_env.errors import SettingError
+from entity_env.spaces import ActionName
+
+__all__ = ["Choices", "choices_of"]
+
+
+class Choices(NamedTuple):
+    """The choices of one actor.
+
+    Args:
+        indices: What is chosen: of a categorical action the index of the choice, of a selection
+            that of the entity in its frame. Shape: (C,).
+        places: Where each of them stands in the probabilities of the action. Shape: (C,).
+    """
+
+    indices: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+
+    def prior(self, probs: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Their probabilities, of those of the actor's whole action. Shape: (C,)."""
+        prior: npt.NDArray[np.float64] = probs[self.places].astype(np.float64)
+        prior /= max(prior.sum(), 1e-12)
+        return prior
+
+
+def choices_of(obs: VecObs) -> tuple[ActionName, list[Choices]]:
+    """The one action that each frame asks for, and what its one actor can choose.
+
+    Raises:
+        SettingError: A frame asks more or less, or for something that cannot be counted.
+    """
+    names = [name for name, mask in obs.action_masks.items() if mask.actors.items()]
+    if len(names) != 1 or not (obs.action_masks[names[0]].actors.size1() == 1).all():
+        raise SettingError(
+            "a search needs one choice at a time",
+            expected="one actor of one action in each observation",
+            received=", ".join(f"{n}: {obs.action_masks[n].actors.items()} actors" for n in names),
+        )
+    (name,) = names
+    own: Any = obs.action_masks[name]
+    if hasattr(own, "actees"):
+        actees = own.actees.as_array()[:, 0]
+        _, actee, allowed = own.pairs()
+        cuts = np.cumsum(own.actees.size1())[:-1]
+        found = []
+        for indices, can in zip(
+            np.split(actees[actee], cuts),
+            [None] * obs.num_frames if allowed is None else np.split(allowed, cuts),
+            strict=True,
+        ):
+            places = np.arange(len(indices)) if can is None else np.flatnonzero(can)
+            found.append(Choices(indices[places], places))
+        return name, found
+    if not hasattr(own, "mask"):
+        raise SettingError("a search needs choices that can be counted", received=name)
+    allowed = [np.flatnonzero(row) for row in own.mask.as_array()]
+    return name, [Choices(places, places) for places in allowed]
