@@ -42,7 +42,7 @@ class RowsGuide(Protocol):
 
 
 @dataclass
-class _Node:
+class _Position:
     """A position: when it was found, its choices, and what came of them. Shape of arrays: (C,)."""
 
     wave: int
@@ -54,18 +54,18 @@ class _Node:
         """Nothing has been tried yet."""
         count = len(self.indices)
         self.visits, self.total, self.reward = np.zeros(count), np.zeros(count), np.zeros(count)
-        self.following: list[_Node | None] = [None] * count
+        self.following: list[_Position | None] = [None] * count
 
 
 @dataclass
 class _Tree:
     """What has been looked into from one position on."""
 
-    root: _Node
+    root: _Position
     least: float = math.inf
     most: float = -math.inf
 
-    def walk(self, exploration: float) -> list[tuple[_Node, int]]:
+    def walk(self, exploration: float) -> list[tuple[_Position, int]]:
         """The way to a choice that has not been looked into, or that ends the game."""
         way, node = [], self.root
         while True:
@@ -76,7 +76,7 @@ class _Tree:
                 return way
             node = after
 
-    def note(self, way: list[tuple[_Node, int]], value: float, gamma: float) -> None:
+    def note(self, way: list[tuple[_Position, int]], value: float, gamma: float) -> None:
         """Note for all choices on the way what they were worth."""
         for node, choice in reversed(way):
             value = node.reward[choice] + gamma * value
@@ -84,7 +84,7 @@ class _Tree:
             node.total[choice] += value
             self.least, self.most = min(self.least, value), max(self.most, value)
 
-    def _best(self, node: _Node, exploration: float) -> int:
+    def _best(self, node: _Position, exploration: float) -> int:
         """PUCT; values count from 0 to 1, from the least to the most that this tree has seen."""
         mean = np.full(len(node.prior), node.value)
         np.divide(node.total, node.visits, out=mean, where=node.visits > 0)
@@ -146,7 +146,7 @@ class RowsSearch:
         self.decisions += len(roots)
         return _actions(name, chosen)
 
-    def _grow(self, obs: VecObs) -> tuple[ActionName, list[_Node]]:
+    def _grow(self, obs: VecObs) -> tuple[ActionName, list[_Position]]:
         """Walk through a tree of each row that is asked."""
         waves = [self._rows.copy_games(obs.rows.tolist())]
         games = range(len(obs.rows))
@@ -170,13 +170,13 @@ class RowsSearch:
                 tree.note(way, 0.0 if done else after.value, self._gamma)
         return name, roots
 
-    def _nodes(self, obs: VecObs, wave: int) -> tuple[ActionName, list[_Node]]:
+    def _nodes(self, obs: VecObs, wave: int) -> tuple[ActionName, list[_Position]]:
         """The positions in ``obs``, as the guide sees them."""
         name, choices = choices_of(obs)
         nodes = []
         for own, decision in zip(choices, self._guide.decide_rows(obs), strict=True):
             prior = own.prior(decision.probs[name][0])
-            nodes.append(_Node(wave, own.indices, prior, float(decision.value or 0.0)))
+            nodes.append(_Position(wave, own.indices, prior, float(decision.value or 0.0)))
         return name, nodes
 
     def _copies_of(self, games: int) -> CompiledRows:

@@ -11,10 +11,10 @@ from entity_env import VecObs
 from entity_env.errors import SettingError
 from entity_env.spaces import ActionName
 
-__all__ = ["Choices", "choices_of"]
+__all__ = ["ActorChoices", "choices_of"]
 
 
-class Choices(NamedTuple):
+class ActorChoices(NamedTuple):
     """The choices of one actor.
 
     Args:
@@ -33,7 +33,7 @@ class Choices(NamedTuple):
         return prior
 
 
-def choices_of(obs: VecObs) -> tuple[ActionName, list[Choices]]:
+def choices_of(obs: VecObs) -> tuple[ActionName, list[ActorChoices]]:
     """The one action that each frame asks for, and what its one actor can choose.
 
     Raises:
@@ -59,9 +59,9 @@ def choices_of(obs: VecObs) -> tuple[ActionName, list[Choices]]:
             strict=True,
         ):
             places = np.arange(len(indices)) if can is None else np.flatnonzero(can)
-            found.append(Choices(indices[places], places))
+            found.append(ActorChoices(indices[places], places))
         return name, found
     if not hasattr(own, "mask"):
         raise SettingError("a search needs choices that can be counted", received=name)
     allowed = [np.flatnonzero(row) for row in own.mask.as_array()]
-    return name, [Choices(places, places) for places in allowed]
+    return name, [ActorChoices(places, places) for places in allowed]
