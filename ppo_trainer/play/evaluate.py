@@ -16,6 +16,7 @@ from typing import Any
 
 from entity_env.command_line import version_text
 from entity_env.registry import Factory
+from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.against import evaluate_against
@@ -90,6 +91,12 @@ def _play(
     loaded: LoadedRun, episodes: int, greedy: bool, against: Sequence[str], search: int
 ) -> list[Evaluation]:
     use_threads(loaded.config, loaded.device)
+    if against and search:
+        raise ConfigError(
+            "a search and opponents do not go together",
+            expected="a search in a game for one player, or opponents in one of several",
+            hint="SearchAgent looks ahead in games of several players",
+        )
     if against:
         own = loaded.net, loaded.game, loaded.config, loaded.device
         return evaluate_against(*own, episodes, against, greedy=greedy)

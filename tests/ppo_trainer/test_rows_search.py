@@ -14,6 +14,7 @@ from entity_env.agent import Decision
 from entity_env.errors import SettingError
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field
 from ppo_trainer import train
+from ppo_trainer.errors import ConfigError
 from ppo_trainer.play.evaluate import evaluate_run
 from ppo_trainer.players.rows_search import RowsSearch
 from ppo_trainer.players.search_choices import choices_of
@@ -147,6 +148,8 @@ def test_a_run_is_evaluated_with_a_search(tmp_path):
     assert ahead.player == "agent, 400 visits"
     assert ahead.mean("episodic_reward") == 1.0
     assert sampled.mean("episodic_reward") < 1.0
+    with pytest.raises(ConfigError, match="do not go together"):
+        evaluate_run(run, LineRows, episodes=2, against=["random"], search=3)
     with pytest.raises(SettingError, match="number of visits"):
         evaluate_run(run, LineRows, episodes=2, greedy=True, search=-3)
 
