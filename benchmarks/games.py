@@ -49,7 +49,7 @@ from entity_env.player.episodes import play_episodes, play_scripted, random_poli
 from ppo_trainer import recipe, train
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.tensors import to_batch
-from ppo_trainer.play.agent import load_agent
+from ppo_trainer.play.agent import RunAgent
 from ppo_trainer.play.evaluation import Evaluation, network_policy
 from ppo_trainer.players.search import SearchAgent
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
@@ -165,8 +165,7 @@ def board(
 def searched(name: str, seed: int, run: str, visits: int, episodes: int) -> None:
     """Print what a search gets that a run guides, beside one that plays out at random."""
     game, (*_, against), _ = BOARDS[name]
-    _load(game, run)
-    for shown, guide in (("guided", load_agent(run, trust=True)), ("random", None)):
+    for shown, guide in (("guided", RunAgent(_load(game, run))), ("random", None)):
         agent = SearchAgent(game, visits, guide=guide, seed=seed)
         begun = time.process_time()
         # The script is the one that is asked here: what it wins, the search loses.

@@ -243,14 +243,8 @@ def _check_pictures(env: Playable) -> list[str]:
             picture = _call("render", env.render)
         except MissingPackageError as error:
             notes.append(f"render is not checked: {error.what}")
-            picture = np.zeros((1, 1, 3), np.uint8)
-        given = isinstance(picture, np.ndarray) and f"{picture.dtype} {picture.shape}"
-        if not given or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
-            raise ObservationError(
-                "render returns no picture",
-                expected="an array of uint8 with shape (H, W, 3)",
-                received=given or shorten(picture),
-            )
+        else:
+            _check_picture(picture)
     if _has_own(env, "render_text"):
         text = _call("render_text", env.render_text)
         if not isinstance(text, str):
@@ -258,6 +252,16 @@ def _check_pictures(env: Playable) -> list[str]:
                 "render_text returns no text", expected="a string", received=shorten(text)
             )
     return notes
+
+
+def _check_picture(picture: Any) -> None:
+    given = isinstance(picture, np.ndarray) and f"{picture.dtype} {picture.shape}"
+    if not given or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+        raise ObservationError(
+            "render returns no picture",
+            expected="an array of uint8 with shape (H, W, 3)",
+            received=given or shorten(picture),
+        )
 
 
 def _check_close(env: Playable) -> None:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from entity_env import VecEnv, VecObs
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_rows
 from entity_env.player.play_budget import PlayBudget
+from entity_env.rows.vec_env import check_count
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.agent import RunAgent
 from ppo_trainer.play.evaluated import Evaluation
@@ -16,6 +18,10 @@ from ppo_trainer.players.rows_search import RowsSearch
 from ppo_trainer.runs.load_run import LoadedRun
 
 __all__ = ["evaluate_searched"]
+
+_MOST_POSITIONS = 8192
+"""So many are kept at once at the most, in fewer rows where there are many visits: a position of
+Mini-RTS takes 50 KB."""
 
 
 class _SearchPolicy:
@@ -44,6 +50,7 @@ def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluati
             at a time, or the network has a memory.
     """
     name, config = f"agent, {visits} visits", loaded.config
+    check_count("number of visits", visits, error=SettingError)
     policy, seed = _SearchPolicy(loaded, visits), derived_seed(config.seed, "evaluation", 0)
     with EvaluationProgress([name], episodes, config.eval.seconds) as progress:
         budget = PlayBudget(config.eval.seconds, progress.heard(name))
@@ -52,7 +59,7 @@ def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluati
             policy,
             episodes,
             seed,
-            rows=config.rollout.num_envs,
+            rows=min(config.rollout.num_envs, max(_MOST_POSITIONS // visits, 1)),
             max_steps=config.eval.max_steps,
             budget=budget,
         )

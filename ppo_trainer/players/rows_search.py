@@ -100,7 +100,8 @@ class RowsSearch:
     Args:
         rows: The rows that it plays, of one seat each, which it looks into.
         guide: Knows probabilities and values, such as ``load_agent(run)``.
-        visits: How often each tree is walked through for a decision.
+        visits: How often each tree is walked through for a decision. As many copies of all games
+            that are asked are kept until it is made.
         exploration: How much is tried that looks worse.
         gamma: What a reward of the next step is worth now, as in the training of the guide.
 
@@ -151,7 +152,7 @@ class RowsSearch:
         waves = [self._rows.copy_games(obs.rows.tolist())]
         games = range(len(obs.rows))
         copies = self._copies_of(len(games))
-        name, roots = self._nodes(obs, 0)
+        name, roots = self._positions(obs, 0)
         trees = [_Tree(root) for root in roots]
         for wave in range(1, self._visits + 1):
             ways = [tree.walk(self._exploration) for tree in trees]
@@ -159,7 +160,7 @@ class RowsSearch:
             copies.put_games(games, _gather(waves, [node.wave for node, _ in ends]))
             seen = copies.act(_actions(name, [int(node.indices[k]) for node, k in ends]))
             waves.append(copies.copy_games(games))
-            _, found = self._nodes(seen, wave)
+            _, found = self._positions(seen, wave)
             for tree, way, after, reward, done in zip(
                 trees, ways, found, seen.reward.tolist(), seen.done.tolist(), strict=True
             ):
@@ -170,7 +171,7 @@ class RowsSearch:
                 tree.note(way, 0.0 if done else after.value, self._gamma)
         return name, roots
 
-    def _nodes(self, obs: VecObs, wave: int) -> tuple[ActionName, list[_Position]]:
+    def _positions(self, obs: VecObs, wave: int) -> tuple[ActionName, list[_Position]]:
         """The positions in ``obs``, as the guide sees them."""
         name, choices = choices_of(obs)
         nodes = []

@@ -279,8 +279,10 @@ def test_hit_and_run_finds_the_enemy_in_the_fog_but_the_mask_does_not_say_so():
     order(own, 0, {HIT_AND_RUN})
     play(own, 1)
     assert (shooter.command, melee.command) == (None, None)
+    before = possible(own, 0)
     hidden = own.create(1, "Range", 18, 18)
     assert not own.sees(0, hidden.x, hidden.y)
+    assert possible(own, 0) == before
     order(own, 0, {HIT_AND_RUN})
     play(own, 1)
     assert shooter.command.target == melee.command.target == hidden.uid
