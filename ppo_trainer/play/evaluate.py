@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> None:
         default=0,
         metavar="VISITS",
         help="also let the agent look ahead so often for each decision, in a compiled game for "
-        "one player",
+        "one player with one choice at a time",
     )
     parser.add_argument(
         "--replays",

@@ -105,6 +105,17 @@ def test_it_finds_what_pays_three_steps_later():
     assert obs.done.all()
 
 
+def test_what_comes_after_the_end_counts_for_nothing():
+    rows = CompiledRows(LINE, 1)
+    rows.reset()
+    (saved,) = rows.get_state()
+    saved["env"] |= {"at": 5, "left": 1}  # one step on the right pays 1, and both end the game
+    obs = rows.set_state([saved])
+    _, (root,) = RowsSearch(rows, Evenly(value=7.0), visits=100)._grow(obs)
+    assert root.total.tolist() == [0.0, root.visits[1]]
+    assert root.visits.sum() == 100
+
+
 def test_gamma_says_how_much_later_rewards_are_worth():
     rows = CompiledRows(LINE, 1)
     # 0.1 now is more than 1 after two more steps at 0.2 * 0.2.
