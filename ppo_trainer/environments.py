@@ -51,6 +51,7 @@ __all__ = [
     "name_in_script",
     "open_vec_env",
     "with_env",
+    "with_kept_files",
 ]
 
 UNIMPORTABLE = "python:"
@@ -208,6 +209,22 @@ def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
     if made_by(env) is None or not _is_importable(path, env):
         path = UNIMPORTABLE + path
     return replace(config, env={**config.env, "_target_": path})
+
+
+def with_kept_files(config: TrainConfig, env: Factory | None = None) -> TrainConfig:
+    """Return the config with what its environment reads from files, for the run folder.
+
+    An environment whose settings may name files has a function ``kept_settings(settings)``, which
+    returns them with the texts of the files: a run opens anywhere, and is never about another file
+    of the same name.
+
+    Args:
+        config: The settings as the user wrote them.
+        env: As for ``make_factory``.
+    """
+    kept = getattr(make_factory(config, env).factory, "kept_settings", dict)
+    scored = replace(config.eval, env=kept(config.eval.env))
+    return replace(config, env=kept(config.env), eval=scored)
 
 
 def evaluated(config: TrainConfig) -> TrainConfig:

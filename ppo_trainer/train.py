@@ -17,7 +17,7 @@ from ppo_trainer.algorithms.advantage import explained_variance
 from ppo_trainer.algorithms.algorithm import Algorithm
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
-from ppo_trainer.environments import make_factory, open_vec_env, with_env
+from ppo_trainer.environments import make_factory, open_vec_env, with_env, with_kept_files
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.collect_population import collect_population
@@ -87,7 +87,7 @@ def train(
             session after each update. What returns False ends the run as its last step would.
     """
     hooks = Callbacks(callbacks)
-    config = with_env(TrainConfig() if config is None else config, env)
+    config = with_kept_files(with_env(TrainConfig() if config is None else config, env), env)
     if stop is not None and not callable(stop):
         raise ConfigError(
             "stop cannot be called", expected="stop(updates) -> bool", received=shorten(stop)

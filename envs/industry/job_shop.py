@@ -16,6 +16,7 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from ..checks import check_running, check_started, read_selection, reading_state
 from ..errors import check_whole
+from ..given_files import keep_files
 from .job_shop_chart import Bar, draw_chart
 from .job_shop_instances import Instance
 from .job_shop_rules import (
@@ -26,6 +27,7 @@ from .job_shop_rules import (
     JobShopSettings,
     obs_space_of,
 )
+from .taillard import TAILLARD
 
 __all__ = ["JobShop"]
 
@@ -131,6 +133,13 @@ class JobShop(Environment):
         self.job_free: list[int] = []
         self.machine_free: list[int] = []
         self.now = 0
+
+    @staticmethod
+    def kept_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings that hold the texts of the files that they name, for a run folder."""
+        if settings.get("instance") is None:
+            return dict(settings)
+        return {**settings, "instance": keep_files("instance", settings["instance"], TAILLARD)}
 
     def obs_space(self) -> ObsSpace:
         """Jobs, machines, and the clock that dispatches."""

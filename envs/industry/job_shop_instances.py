@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from entity_env.errors import nearest, shorten
 
 from ..errors import EnvConfigError
+from ..given_files import read_given
 from .taillard import TAILLARD
 
 __all__ = [
@@ -102,7 +103,7 @@ def find_instances(named: Any) -> list[Instance]:
     Raises:
         EnvConfigError: There is no such instance, or the file is damaged.
     """
-    each = [named] if isinstance(named, str | Path | Instance) else named
+    each = [named] if isinstance(named, str | Path | Instance | Mapping) else named
     if not isinstance(each, Sequence) or not each:
         raise EnvConfigError(
             "invalid parameter instance",
@@ -116,27 +117,11 @@ def find_instance(named: Any) -> Instance:
     """As ``find_instances``, a single one."""
     if isinstance(named, Instance):
         return named
-    if not isinstance(named, str | Path):
-        raise EnvConfigError(
-            "invalid parameter instance",
-            expected="ta01 to ta80, or the path of a file",
-            received=shorten(named),
-        )
     if str(named) in TAILLARD:
         jobs, machines, times, order, _, best = TAILLARD[str(named)]
         return _generated(jobs, machines, times, order, best)
-    path = Path(named).expanduser()
-    if not path.is_file():
-        raise EnvConfigError(
-            f"there is no instance {str(named)!r}",
-            expected="ta01 to ta80, or the path of a file",
-            hint=nearest(str(named), list(TAILLARD)),
-        )
-    try:
-        text = path.read_text(encoding="utf-8")
-        return read_table(text, str(path)) if path.suffix == ".csv" else _read(text, str(path))
-    except UnicodeDecodeError as error:
-        raise EnvConfigError(f"{path} is no text", expected=_FORMAT) from error
+    where, text = read_given("instance", named, TAILLARD)
+    return read_table(text, where) if where.lower().endswith(".csv") else _read(text, where)
 
 
 _FORMAT = (

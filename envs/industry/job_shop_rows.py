@@ -57,6 +57,7 @@ class JobShopRows(CompiledRows):
     """
 
     environment: ClassVar[type[Environment]] = JobShop
+    kept_settings = staticmethod(JobShop.kept_settings)
 
     def __init__(
         self, num_envs: int, seed: int = 0, *, copies: int = 1, threads: int = 1, **settings: Any
@@ -197,6 +198,8 @@ def _game(settings: JobShopSettings) -> CompiledGame:
 
 def reset(g: Any, game: int) -> None:
     """Draw an instance, unless one is given, and let the first jobs arrive."""
+    for machine in range(g.next_break.shape[1]):  # those beyond the shop's own, too
+        g.next_break[game, machine] = NEVER
     if not g.given:
         draw_instance(g, game)
     jobs, machines = g.jobs[game], g.machines[game]
@@ -205,7 +208,7 @@ def reset(g: Any, game: int) -> None:
         g.machine_free[game, machine] = g.machine_work[game, machine] = 0
         g.queue[game, machine] = 0
         g.set_for[game, machine] = g.last_job[game, machine] = -1
-        g.broken[game, machine], g.next_break[game, machine] = 0, NEVER
+        g.broken[game, machine] = 0
     for job in range(jobs):
         work = 0
         for op in range(g.ops[game, job]):

@@ -1,0 +1,132 @@
+"""Files that settings name: read with bounds, and kept with the settings of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from entity_env.errors import nearest, shorten
+from entity_env.storage.files import read_file
+
+from .errors import EnvConfigError
+
+__all__ = ["GivenText", "keep_files", "read_given"]
+
+_MOST_BYTES = 1 << 25
+_MOST_KEPT, _MOST_MARKS = 90_000, 9_000
+"""The settings of a run have a bounded size: so many bytes, commas and line ends of files."""
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x19\x1b-\x1f\x7f]")
+_KEYS = ("file", "text", "sha256")
+
+
+class GivenText(NamedTuple):
+    """The text of a file, and the name of the file for messages."""
+
+    name: str
+    text: str
+
+
+def read_given(setting: str, named: Any, names: Collection[str] = ()) -> GivenText:
+    """Return the text of the file that a setting names.
+
+    A text is in UTF-8, in UTF-16 with a byte order mark, or else in the Windows code page 1252.
+
+    Args:
+        setting: The name of the setting.
+        named: The path of a file, or what ``keep_files`` makes of it: a mapping with ``file``, the
+            path, and either ``text`` or ``sha256``, the digest of the bytes of the file.
+        names: What the setting takes beside files, for messages.
+
+    Raises:
+        EnvConfigError: There is no such file, it is no text, or another one than it was.
+    """
+    given = named if isinstance(named, Mapping) else {"file": named}
+    file, text, digest = (given.get(key) for key in _KEYS)
+    is_known = all(key in _KEYS for key in given) and isinstance(text, str | None)
+    if not isinstance(file, str | Path) or not is_known or not isinstance(digest, str | None):
+        raise EnvConfigError(
+            f"invalid parameter {setting}",
+            expected="the path of a file, or a mapping with file and text",
+            received=shorten(named),
+        )
+    if text is not None:
+        return GivenText(str(file), text)
+    data = _read(setting, str(file), names)
+    if digest is not None and hashlib.sha256(data).hexdigest() != digest:
+        raise EnvConfigError(
+            f"parameter {setting}: {file} has changed since the run was begun",
+            expected=f"the file with the SHA-256 digest {digest}",
+            hint=f"put it back, or name another one: env.{setting}=...",
+        )
+    return GivenText(str(file), _decoded(data, str(file)))
+
+
+def keep_files(setting: str, named: Any, names: Collection[str] = ()) -> Any:
+    """Return the value of a setting with the text of each file in the place of its path.
+
+    A run then knows what it was trained on, wherever it is opened. A file that is too large for the
+    settings of a run stands there with its absolute path and its digest.
+
+    Args:
+        setting: The name of the setting.
+        named: Its value: a path, the name of something else, or a list of them.
+        names: What the setting takes beside files.
+
+    Raises:
+        EnvConfigError: As for ``read_given``.
+    """
+    room, marks = _MOST_KEPT, _MOST_MARKS
+    kept: list[Any] = []
+    for one in named if isinstance(named, list | tuple) else [named]:
+        if not isinstance(one, str | Path) or str(one) in names:
+            kept.append(one)
+            continue
+        text = read_given(setting, one, names).text
+        path = Path(one).expanduser().absolute()
+        room -= len(json.dumps(text))
+        marks -= sum(map(text.count, "\n,:[{")) + 2 * text.count("\n")  # quoted, lines end twice
+        if min(room, marks) >= 0:
+            kept.append({"file": str(path), "text": text})
+        else:
+            digest = hashlib.sha256(_read(setting, str(path), names)).hexdigest()
+            kept.append({"file": str(path), "sha256": digest})
+    return kept if isinstance(named, list | tuple) else kept[0]
+
+
+def _read(setting: str, file: str, names: Collection[str]) -> bytes:
+    try:
+        return read_file(Path(file).expanduser(), _MOST_BYTES)
+    except (OSError, ValueError, RuntimeError) as error:  # such as no home folder for ~
+        options, folder = list(names), ""
+        with suppress(OSError):  # a hint is not worth an error
+            folder = f" in {str(Path.cwd())!r}"
+            options += map(str, islice(Path(file).parent.iterdir(), 1000))
+        raise EnvConfigError(
+            f"parameter {setting}: there is no file {shorten(file)}{folder} that can be read",
+            expected="the path of a text file"
+            + (f", or a name from {min(names)} to {max(names)}" if names else ""),
+            received=str(getattr(error, "strerror", None) or error),
+            hint=nearest(file, options),
+        ) from error
+
+
+def _decoded(data: bytes, where: str) -> str:
+    text = None
+    is_wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    for encoding in ["utf-16"] if is_wide else ["utf-8-sig", "cp1252"]:
+        try:
+            text = data.decode(encoding)
+            break
+        except UnicodeDecodeError:
+            continue
+    found = _NO_TEXT.search(text or "")
+    if text is None or found:
+        line = f", line {text.count(chr(10), 0, found.start()) + 1}" if text and found else ""
+        raise EnvConfigError(f"{where}{line}: this is no text", expected="a text file in UTF-8")
+    return text
