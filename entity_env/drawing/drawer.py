@@ -23,7 +23,7 @@ from entity_env.drawing.canvas import Canvas, Picture
 from entity_env.drawing.chosen import Chosen
 from entity_env.drawing.labels import check_labels, label_texts
 from entity_env.drawing.plane import Extent, View, check_bounds, dot_radius, find_places
-from entity_env.drawing.scene import Panel, draw_plane
+from entity_env.drawing.scene import Panel, draw_plane, find_owners
 from entity_env.environment import YAxis
 from entity_env.errors import SettingError, shorten
 from entity_env.observation import Observation
@@ -49,9 +49,11 @@ class Drawer:
     """Draws observations of one space, one after the other.
 
     Entities with features ``x`` and ``y`` (or ``position.x`` and ``position.y``) are dots in a
-    plane, coloured by type and labelled by id. Beside it stand the types, how many there are
-    of each, entities without a place, and global features. Entities that the policy does not see
-    are hollow. Where no type has a place, the picture is a table. All pictures have one size.
+    plane, coloured by type and labelled by id; their edges say whose they are, where a discrete
+    feature ``owner``, ``own``, ``player``, ``team`` or ``seat`` says so. Beside it stand the types,
+    how many there are of each, entities without a place, and global features. Entities that the
+    policy does not see are hollow. Where no type has a place, the picture is a table. All pictures
+    have one size.
 
     Args:
         obs_space: What observations contain.
@@ -92,6 +94,7 @@ class Drawer:
         # The reader wants an action; observations are read without theirs.
         self._reader = FrameReader(obs_space, {"none": GlobalCategoricalActionSpace(["none"])})
         self._places = find_places(obs_space)
+        self._owners = find_owners(obs_space, self._places)
         self.labels = check_labels(obs_space, labels)
         self._extent: Extent | None = None
         self._most = 0
@@ -124,7 +127,7 @@ class Drawer:
         if not self._places:
             canvas = Canvas(round(580 * unit), self.size)
             panel = Panel(canvas, unit, 16 * unit, 548 * unit)
-            panel.draw(frame, self.obs_space, (), chosen)
+            panel.draw(frame, self.obs_space, (), chosen=chosen)
             return canvas.picture()
         left, top, side = 36 * unit, 12 * unit, self.size - 36 * unit
         canvas = Canvas(round(left + side + 180 * unit), self.size)
@@ -133,9 +136,10 @@ class Drawer:
         view = View(extent, left, top, side, inset, self._is_grid, self._y_axis)
         radius = dot_radius(view, self._most)
         texts = label_texts(frame, self.obs_space, self.labels)
-        draw_plane(canvas, unit, view, radius, frame, self._places, chosen, texts)
+        draw_plane(canvas, unit, view, radius, frame, self._places, self._owners, chosen, texts)
         panel = Panel(canvas, unit, left + side + 16 * unit, 152 * unit)
-        panel.draw(frame, self.obs_space, tuple(self._places), chosen, self.labels)
+        placed = tuple(self._places)
+        panel.draw(frame, self.obs_space, placed, self._owners, chosen, self.labels)
         return canvas.picture()
 
     def include_frame(self, frame: Frame) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -14,12 +14,13 @@ import numpy.typing as npt
 from entity_env.batching.frame import Frame
 from entity_env.drawing.canvas import Canvas, Color, Shape
 from entity_env.drawing.chosen import Chosen
+from entity_env.drawing.legend import Sign, draw_sign, text_color
 from entity_env.drawing.plane import Spread, View
 from entity_env.drawing.table_text import TextBlock, entity_blocks, feature_text, id_text
 from entity_env.observation import EntityID
-from entity_env.spaces import EntityName, ObsSpace, feature_name
+from entity_env.spaces import Discrete, EntityName, ObsSpace, feature_name
 
-__all__ = ["Panel", "draw_plane"]
+__all__ = ["Panel", "draw_plane", "find_owners"]
 
 # Okabe and Ito (2008), "Color universal design": told apart with any kind of colour vision.
 _COLORS: tuple[Color, ...] = (
@@ -39,6 +40,8 @@ _SOFT: Color = (120, 130, 146)
 _INK: Color = (38, 46, 60)
 _WHITE: Color = (255, 255, 255)
 _MARK: Color = (255, 236, 179)
+_OWNERS: tuple[Color, ...] = (_INK, (220, 40, 40), (250, 180, 0), (110, 60, 190))
+"""The edges of the entities of each owner."""
 _MOST_WORDS = 200
 """Entities with text beside them: more could not be read."""
 
@@ -50,6 +53,7 @@ def draw_plane(
     radius: float,
     frame: Frame,
     places: Mapping[EntityName, tuple[int, int]],
+    owners: Mapping[EntityName, int],
     chosen: Sequence[Chosen] = (),
     labels: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
@@ -62,6 +66,7 @@ def draw_plane(
         radius: Of a dot.
         frame: What to draw.
         places: The columns of x and y in the features of each type that has them.
+        owners: The column of the owner in the features of each type that has one.
         chosen: What the actors have chosen.
         labels: What else to write beside entities, by their indices.
     """
@@ -74,7 +79,7 @@ def draw_plane(
         canvas.box(left, y, right, y + unit, _LINE)
         canvas.text(left - 5 * unit, y, f"{value:g}", 10 * unit, _SOFT, "rm")
     kinds = list(frame.features)
-    dots = _Dots.of(frame, places)
+    dots = _Dots.of(frame, places, owners)
     pixels = view.pixels(dots.points)
     inside = ((pixels >= (left, top)) & (pixels <= (right, bottom))).all(axis=1)
     spread = Spread.of(pixels[inside], radius)
@@ -90,9 +95,10 @@ def draw_plane(
         entity = own[i]
         color, shape = _look(kinds.index(entity.kind))
         spot = spots[entity.index]
-        canvas.dot(spot.x, spot.y, spot.radius, color, shape, edge=_WHITE, hollow=entity.is_hidden)
+        edge = _WHITE if entity.owner is None else _OWNERS[entity.owner]
+        canvas.dot(spot.x, spot.y, spot.radius, color, shape, edge=edge, hollow=entity.is_hidden)
         if spot.radius >= 6 * unit:
-            ink = color if entity.is_hidden else _on(color)
+            ink = color if entity.is_hidden else text_color(color)
             _label(canvas, spot, (entity.kind, entity.id), ink)
     for x, y, count in spread.crowds.tolist():
         canvas.text(x + radius, y - radius, f"x{count:.0f}", 10 * unit, _INK, "lb")
@@ -254,7 +260,7 @@ class Panel:
         self.canvas, self.unit, self.left, self.width = canvas, unit, left, width
         self._indent = 18 * unit
         self._lines: list[list[_Word]] = []
-        self._markers: dict[int, tuple[Color, Shape]] = {}
+        self._signs: dict[int, Sign] = {}
         self._selected: set[str] = set()
         self._marked: set[int] = set()
 
@@ -263,13 +269,14 @@ class Panel:
         frame: Frame,
         obs_space: ObsSpace,
         placed: Sequence[EntityName],
+        owners: Mapping[EntityName, int] = MappingProxyType({}),
         chosen: Sequence[Chosen] = (),
         labels: Sequence[str] = (),
     ) -> None:
         """The types with their numbers, tables of those not ``placed``, the global features.
 
-        Entities of the tables that somebody has ``chosen`` are marked; ``labels`` says what stands
-        beside the dots.
+        Edges of dots say who the ``owners`` are, if there are any. Entities of the tables that
+        somebody has ``chosen`` are marked; ``labels`` says what stands beside the dots.
         """
         self._selected = {str(own.actee) for own in chosen if own.actee is not None}
         blocks = entity_blocks(frame, obs_space)
@@ -277,6 +284,9 @@ class Panel:
         for block in blocks:
             if block.name in placed:
                 self._add_heading(block, *looks[block.name])
+        if placed:
+            for meaning, sign in _other_signs(frame, obs_space, owners, chosen):
+                self._add_sign(meaning, sign)
         if placed and labels:
             text = f"labels: {', '.join(labels)}"
             text = self.canvas.shortened(text, self._size, self.width)
@@ -294,8 +304,13 @@ class Panel:
         self._write()
 
     def _add_heading(self, block: TextBlock, color: Color, shape: Shape) -> None:
-        self._markers[len(self._lines)] = color, shape
+        self._signs[len(self._lines)] = Sign("", color, shape, block.name[:1].upper())
         self._add_pair(self._indent, block.name, f"{block.count:,}", _INK)
+
+    def _add_sign(self, meaning: str, sign: Sign) -> None:
+        self._signs[len(self._lines)] = sign
+        text = self.canvas.shortened(meaning, self._size, self.width - self._indent)
+        self._lines.append([_Word(self._indent, text, _INK)])
 
     def _add_pair(self, x: float, name: str, value: str, color: Color) -> None:
         """A name to the left and its value to the right."""
@@ -337,7 +352,7 @@ class Panel:
         if len(self._lines) > room:
             more = f"... and {len(self._lines) - room + 1} more lines"
             self._lines[room - 1 :] = [[_Word(0, more, _SOFT)]]
-            self._markers.pop(room - 1, None)
+            self._signs.pop(room - 1, None)
             self._marked.discard(room - 1)
         for i, words in enumerate(self._lines):
             left, y = self.left + i // most * (widest + gap), top + (i % most + 0.5) * height
@@ -345,9 +360,8 @@ class Panel:
                 right = left + max(map(self._end, words)) + 6 * self.unit
                 start = left + self._indent - 6 * self.unit
                 self.canvas.box(start, y - height / 2, right, y + height / 2, _MARK)
-            if i in self._markers:
-                color, shape = self._markers[i]
-                self.canvas.dot(left + 6 * self.unit, y, 5.5 * self.unit, color, shape, edge=color)
+            if i in self._signs:
+                draw_sign(self.canvas, left, y, self._signs[i], self._size)
             for word in words:
                 anchor = "rm" if word.ends else "lm"
                 self.canvas.text(left + word.x, y, word.text, self._size, word.color, anchor)
@@ -365,11 +379,12 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class _Entity:
-    """Index in the frame, type and id of an entity, and whether the policy does not see it."""
+    """Index in the frame, type, id and owner of an entity; if it is hidden from the policy."""
 
     index: int
     kind: EntityName
     id: EntityID
+    owner: int | None
     is_hidden: bool
 
 
@@ -381,30 +396,62 @@ class _Dots:
     entities: list[_Entity]
 
     @classmethod
-    def of(cls, frame: Frame, places: Mapping[EntityName, tuple[int, int]]) -> _Dots:
+    def of(
+        cls,
+        frame: Frame,
+        places: Mapping[EntityName, tuple[int, int]],
+        owners: Mapping[EntityName, int],
+    ) -> _Dots:
         parts: list[npt.NDArray[Any]] = [np.zeros((0, 2))]
         entities, first = [], 0
         for name, rows in frame.features.items():
             if name in places:
                 parts.append(rows[:, places[name]])
                 visible = frame.visible.get(name, np.ones(len(rows), np.bool_)).tolist()
+                own: list[int | None] = [None] * len(rows)
+                if name in owners:
+                    own = rows[:, owners[name]].astype(int).tolist()
                 entities += [
-                    _Entity(i, name, frame.ids[i], not seen)
-                    for i, seen in enumerate(visible, first)
+                    _Entity(first + i, name, frame.ids[first + i], own[i], not seen)
+                    for i, seen in enumerate(visible)
                 ]
             first += len(rows)
         return cls(np.concatenate(parts), entities)
 
 
+def find_owners(obs_space: ObsSpace, placed: Iterable[EntityName]) -> dict[EntityName, int]:
+    """Return the column of the owner, for those ``placed`` entity types that say whose they are.
+
+    It is a feature called ``owner``, ``own``, ``player``, ``team`` or ``seat``, with few values.
+    """
+    return {
+        name: place
+        for name in placed
+        for place, feature in reversed(list(enumerate(obs_space.entities[name].features)))
+        if isinstance(feature, Discrete)
+        and feature.name in ("owner", "own", "player", "team", "seat")
+        and feature.n <= len(_OWNERS)
+    }
+
+
+def _other_signs(
+    frame: Frame, obs_space: ObsSpace, owners: Mapping[EntityName, int], chosen: Sequence[Chosen]
+) -> Iterator[tuple[str, Sign]]:
+    """Yield the other signs of the plane and their meanings: owners, hidden ones, selections."""
+    features = [obs_space.entities[name].features[place] for name, place in owners.items()]
+    for feature in dict.fromkeys(features):
+        for value, edge in enumerate(_OWNERS[: feature.n if isinstance(feature, Discrete) else 0]):
+            meaning = f"{feature_name(feature)} {feature_text(feature, value)}"
+            yield meaning, Sign("", _WHITE, edge=edge)
+    if not all(visible.all() for visible in frame.visible.values()):
+        yield "hidden from the policy", Sign("", _SOFT, hollow=True)
+    if any(own.actee is not None for own in chosen):
+        yield "selects", Sign("", _SOFT, "arrow")
+
+
 def _look(place: int) -> tuple[Color, Shape]:
     """The colour of a type, and another shape where the colours begin again."""
     return _COLORS[place % len(_COLORS)], _SHAPES[place // len(_COLORS) % len(_SHAPES)]
-
-
-def _on(color: Color) -> Color:
-    """The colour of text that can be read on ``color``."""
-    brightness = 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2]
-    return _INK if brightness > 150 else _WHITE
 
 
 def _label(canvas: Canvas, spot: _Spot, entity: tuple[EntityName, EntityID], color: Color) -> None:

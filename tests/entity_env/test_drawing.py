@@ -20,6 +20,7 @@ from entity_env import (
     draw_observation,
     errors,
 )
+from entity_env.drawing import Sign, add_legend
 from entity_env.drawing.plane import (
     Extent,
     Spread,
@@ -117,6 +118,43 @@ def test_hidden_entities_are_hollow():
     assert 0 < count[1] < count[0] / 2
     # Both lie on the same spot.
     np.testing.assert_allclose(middle(shown, BLUE), middle(hidden, BLUE), atol=1)
+
+
+def test_edges_say_whose_an_entity_is_and_the_panel_what_they_mean():
+    def drawn(*features, owner=1):
+        space = ObsSpace(entities={"Ant": Entity(["x", "y", *features])})
+        ant = [[1, 1, *[owner] * len(features)]]
+        picture = draw_observation(Observation(features={"Ant": ant}), space)
+        return [len(spots(part, (220, 40, 40))) for part in np.split(picture, [400], axis=1)]
+
+    dot, panel = drawn(Discrete("owner", 2))
+    assert min(dot, panel) > 0
+    assert drawn(Discrete("owner", 2), owner=0) == [0, panel]
+    # Neither a feature of another name nor one with a value for each of many entities.
+    assert drawn(Discrete("hp", 2)) == drawn(Discrete("owner", 50)) == drawn("owner") == [0, 0]
+
+
+def test_a_legend_stands_below_in_lines_that_fit():
+    picture = np.full((50, 300, 3), 7, np.uint8)
+    signs = [
+        Sign("worker", (33, 88, 190), letter="W"),
+        Sign("base", (200, 45, 40), "square", "B"),
+        Sign("now", (30, 200, 30), "line"),
+        Sign("moves to", (214, 90, 30), "arrow"),
+        Sign("job", (90, 20, 90), "box", "3"),
+        Sign("machine", mark="text", letter="M3"),
+    ]
+    whole = add_legend(picture, signs)
+    np.testing.assert_array_equal(whole[:50], picture)
+    for sign in signs:
+        assert len(spots(whole[50:], sign.color)) > 10, sign
+    # One line holds fewer, and a long meaning widens a narrow picture.
+    assert add_legend(picture, signs[:2]).shape[0] < whole.shape[0]
+    narrow = add_legend(picture[:, :40], [Sign("a meaning that is longer than the picture")])
+    assert narrow.shape[1] > 150
+    np.testing.assert_array_equal(narrow[:50, :40], picture[:, :40])
+    assert (narrow[:50, 40:] == 255).all()
+    assert add_legend(picture, []) is picture
 
 
 def test_labels_tell_entities_apart():
