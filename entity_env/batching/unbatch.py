@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.actions import Action
 from entity_env.batching.grids import cell_ids
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import (
     VecActionMask,
     VecContinuousActionMask,
     VecObs,
     VecSelectEntityActionMask,
 )
-from entity_env.kinds.table import kind_of
+from entity_env.errors import ActorError, UnknownActionError, nearest, shorten
+from entity_env.kinds.table import answer_forms, kind_of
 from entity_env.observation import (
     ActionMask,
     CategoricalActionMask,
@@ -34,7 +37,7 @@ from entity_env.spaces import (
     ObsSpace,
 )
 
-__all__ = ["observations_of"]
+__all__ = ["batched_actions", "observations_of"]
 
 
 def observations_of(
@@ -52,6 +55,44 @@ def observations_of(
     """
     frames = _Frames(obs, obs_space)
     return [frames.observation(number, action_space) for number in range(obs.num_frames)]
+
+
+def batched_actions(
+    actions: Sequence[Mapping[ActionName, Action]],
+    shown: Sequence[Observation],
+    obs: VecObs,
+    obs_space: ObsSpace,
+    action_space: Mapping[ActionName, ActionSpace],
+) -> dict[ActionName, ActionBuffer]:
+    """Return the actions of single frames as a ``VecEnv`` takes them; the reverse of typed actions.
+
+    Args:
+        actions: The actions of each frame, with the ids of ``shown``.
+        shown: The B observations that ``observations_of`` made of ``obs``.
+        obs: B frames.
+        obs_space: The observation space of the frames.
+        action_space: The action space of the frames.
+
+    Raises:
+        UnknownActionError: An action that somebody can take is missing.
+        ActorError: An actor or an actee is not in the frame, or the actors are not those that act.
+    """
+    forms = answer_forms(action_space)
+    parts: dict[ActionName, list[npt.NDArray[Any]]] = {name: [] for name in forms}
+    for observation, own in zip(shown, actions, strict=True):
+        indices = observation.id_to_index(obs_space)
+        masks: Any = observation.actions
+        for name, form in forms.items():
+            if name in masks:
+                answers = _answers(own, name, masks[name], indices, action_space[name])
+                parts[name].append(np.asarray(answers, form.dtype).reshape(-1, form.width))
+    return {
+        name: form.buffer(
+            np.concatenate(parts[name]) if parts[name] else np.zeros((0, form.width)),
+            obs.action_masks[name].actors.size1(),
+        )
+        for name, form in forms.items()
+    }
 
 
 class _Frames:
@@ -139,3 +180,48 @@ class _Parts:
 
     def of(self, number: int) -> npt.NDArray[Any]:
         return self._rows[self._ends[number] : self._ends[number + 1]]
+
+
+def _answers(
+    actions: Mapping[ActionName, Action],
+    name: ActionName,
+    mask: Any,
+    indices: Mapping[Any, int],
+    space: ActionSpace,
+) -> Any:
+    """Return the choices of one action in a frame as numbers, in the order of the mask's actors."""
+    action: Any = actions.get(name)
+    if action is None:
+        raise UnknownActionError(
+            f"action {name!r} was left out",
+            expected=f"{name!r}, which somebody can take now",
+            received=shorten(list(actions)),
+            hint=nearest(name, list(actions)),
+        )
+    if isinstance(space, GLOBAL_ACTIONS):
+        return action.index if hasattr(action, "index") else action.values
+    if hasattr(action, "actees"):
+        values = [_index(actee, indices, name) for actee in action.actees]
+    else:
+        values = action.indices if hasattr(action, "indices") else action.values
+    given = [_index(actor, indices, name) for actor in action.actors]
+    place = {actor: i for i, actor in enumerate(given)}
+    wanted = [indices[actor] for actor in mask.actor_ids]
+    if sorted(place) != sorted(wanted) or len(place) != len(given):
+        raise ActorError(
+            f"action {name!r} has other actors than those that can act",
+            expected=shorten(mask.actor_ids),
+            received=shorten(list(action.actors)),
+        )
+    return np.asarray(values)[[place[actor] for actor in wanted]]
+
+
+def _index(entity: Any, indices: Mapping[Any, int], name: ActionName) -> int:
+    try:
+        return indices[entity]
+    except (KeyError, TypeError):
+        raise ActorError(
+            f"action {name!r} names an entity that is not in the frame",
+            options=[shorten(own) for own in list(indices)[:12]],
+            received=shorten(entity),
+        ) from None

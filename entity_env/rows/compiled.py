@@ -79,7 +79,7 @@ class CompiledRows(VecEnv):
 
     Args:
         game: What is played.
-        num_envs: The number of rows R, a multiple of the game's seats.
+        num_envs: The number of rows R, a multiple of the game's seats; None: those of one game.
         seed: Seeds all games.
         threads: How many threads share the games of a step. One is enough below some ten thousand
             entities in all rows.
@@ -95,14 +95,14 @@ class CompiledRows(VecEnv):
     def __init__(
         self,
         game: CompiledGame,
-        num_envs: int,
+        num_envs: int | None,
         seed: int = 0,
         *,
         threads: int = 1,
         copies: int = 1,
     ) -> None:
-        rows = check_count("number of environments", num_envs)
         self._game, self._seats = game, game.seats or 1
+        rows = self._seats if num_envs is None else check_count("number of environments", num_envs)
         if rows % self._seats:
             raise SettingError(
                 "the rows do not divide into games",
@@ -148,6 +148,11 @@ class CompiledRows(VecEnv):
     def has_state(self) -> bool:
         """Whether ``get_state`` works: it does."""
         return True
+
+    def interpret(self) -> None:
+        """Run the game in Python from now on, and keep games that are over until ``reset``."""
+        for part in self._parts:
+            part.kernel = game_kernel(self._game, in_python=True)
 
     def alike(self, num_envs: int) -> CompiledRows:
         """Other rows of the same game with the same settings, for ``put_games``."""
@@ -429,7 +434,7 @@ class _Part:
         self.rows = slice(first * seats, last * seats)
         count = (last - first) * seats
         limit = game.max_steps or _MOST_STEPS
-        self._kernel = game_kernel(game)
+        self.kernel = game_kernel(game)
         self._state = (
             tuple(own[first:last] for own in owner._fields.values()),
             (*game.settings.values(), limit),
@@ -481,7 +486,7 @@ class _Part:
         written.shown = shown = np.empty(self._shapes[0], np.int64)
         written.metrics = metrics = np.empty(self._shapes[1], np.float64)
         told = reward, done, truncated, metrics
-        self._kernel(mode, *self._state, *told, tuple(chosen), shown, *self._room)
+        self.kernel(mode, *self._state, *told, tuple(chosen), shown, *self._room)
         totals = self._totals.tolist()
         if totals[0]:
             self._refuse(*totals[:4])

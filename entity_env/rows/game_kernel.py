@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Function
-from entity_env.rows.jit import compiled, kernel, with_arrays
+from entity_env.rows.jit import compiled, interpreted, kernel, with_arrays, wrapping
 from entity_env.spaces import ActionName, SelectEntityActionSpace
 
 __all__ = ["RESET", "SHOW", "STEP", "KernelPlan", "game_kernel", "kernel_text"]
@@ -75,9 +75,16 @@ class KernelPlan:
         return cls(actors, actees, pairs, masks, lists, metrics)
 
 
-def game_kernel(game: CompiledGame) -> Any:
-    """The kernel of a game; see ``kernel_text`` for its arguments."""
+def game_kernel(game: CompiledGame, in_python: bool = False) -> Any:
+    """Return the kernel of a game; see ``kernel_text`` for its arguments.
+
+    Args:
+        game: The game.
+        in_python: Return it as a Python function, which keeps a game that is over as it is.
+    """
     functions = tuple(_functions(game).items())
+    if in_python:
+        return _exec_kernel(kernel_text(game, resets=False), functions, game)
     return _compiled(kernel_text(game), functions, tuple(game.state), tuple(game.settings))
 
 
@@ -97,6 +104,14 @@ def _compiled(
     scope |= {part: _prepared(part, function) for part, function in functions}
     exec(compile(text.replace("def play(", f"def {name}("), inspect.getfile(first), "exec"), scope)
     return kernel(scope[name], text + named)
+
+
+def _exec_kernel(text: str, functions: tuple[tuple[str, Function], ...], game: CompiledGame) -> Any:
+    names = (*game.state, "random", "steps", *game.settings, "max_steps")
+    scope: dict[str, Any] = {"np": np, "G": namedtuple("G", names)}
+    scope |= {part: interpreted(function) for part, function in functions}
+    exec(compile(text, f"<kernel of {functions[0][1].__module__}>", "exec"), scope)
+    return wrapping(scope["play"])
 
 
 @functools.cache
@@ -123,8 +138,11 @@ def _functions(game: CompiledGame) -> dict[str, Function]:
     return {name: function for name, function in named.items() if callable(function)}
 
 
-def kernel_text(game: CompiledGame) -> str:
-    """The source of ``play(mode, ...)``, which plays G games of S seats, R = G * S rows.
+def kernel_text(game: CompiledGame, resets: bool = True) -> str:
+    """Return the source of ``play(mode, ...)``, which plays G games of S seats, R = G * S rows.
+
+    Without ``resets`` a game that is over stays as it is until all games begin anew: all of its
+    seats are shown, and nobody acts.
 
     Arguments of ``play``, filled or changed except where it says otherwise:
         mode: ``STEP``, ``RESET`` or ``SHOW``; read.
@@ -158,8 +176,9 @@ def kernel_text(game: CompiledGame) -> str:
         *_indent(8, _step_lines(game, plan)),
         "    elif mode == 1:",
         "        done[:] = True",
-        *_indent(4, _end_lines(game, plan)),
-        *_indent(4, _show_lines(game, plan)),
+        *_indent(4 if resets else 8, _end_lines(game, plan)),
+        *([] if resets else ["        done[:] = False"]),
+        *_indent(4, _show_lines(game, plan, resets)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -241,10 +260,15 @@ def _end_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
     ]
 
 
-def _show_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
-    """Write the frames of all rows that must decide."""
+def _show_lines(game: CompiledGame, plan: KernelPlan, resets: bool) -> list[str]:
+    """Write the frames of all rows that must decide; without ``resets`` of finished rows, too."""
     types, others = range(len(game.entities)), range(len(game.entities), plan.lists)
     asks = f"asks(g, {_who(game)})" if game.asks else "True"
+    actions = _action_lines(game, plan)
+    if not resets:
+        asks = f"done[row] or {asks}"
+        nobody = [f"{_lengths(row)} = 0" for row in others]
+        actions = ["if done[row]:", *_indent(4, nobody or ["pass"]), "else:", *_indent(4, actions)]
     only_asked = [f"asked[row] = {asks}", "if not asked[row]:", "    continue"]
     return [
         "frame = 0",
@@ -253,7 +277,7 @@ def _show_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
         *_indent(4, _each_seat(game)),
         *_indent(8, only_asked if game.seats else []),
         *_indent(8, _entity_lines(game, plan, "frames")),
-        *_indent(8, _action_lines(game, plan)),
+        *_indent(8, actions),
         *(["        rows[frame] = row"] if game.seats else []),
         "        frame += 1",
         "totals[6] = frame",

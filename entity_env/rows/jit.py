@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numba import njit as _njit
 
 from entity_env.storage.kernel_cache import folder_digest, keep_compiled
 
-__all__ = ["called", "compiled", "kernel", "with_arrays"]
+__all__ = ["called", "compiled", "interpreted", "kernel", "with_arrays", "wrapping"]
 
 
 njit: Any = _njit  # its declaration leaves out an option
@@ -60,7 +61,7 @@ def kernel(function: Callable[..., Any], text: str = "") -> Any:
     try:
         made: Any = njit(cache=True, nogil=True, _nrt=False, no_cfunc_wrapper=True)(function)
         if made is function:
-            return _wrapping(function)
+            return wrapping(function)
         folder = Path(function.__code__.co_filename).parent
         keep_compiled(made, folder_digest(folder), folder_digest(_HERE), text)
     except (AttributeError, RuntimeError, OSError):
@@ -69,7 +70,34 @@ def kernel(function: Callable[..., Any], text: str = "") -> Any:
     return made
 
 
-def _wrapping(function: Callable[..., Any]) -> Any:
+def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a game as Python runs it, and all that it calls with it.
+
+    Compiling a large game takes half a minute, which a single game for a picture need not wait for.
+    """
+    plain: Any = getattr(function, "py_func", function)
+    scope = _interpreted_globals(plain.__globals__)
+    cells = tuple(CellType(_plainly(cell.cell_contents)) for cell in plain.__closure__ or ())
+    return FunctionType(plain.__code__, scope, plain.__name__, plain.__defaults__, cells)
+
+
+def _plainly(value: Any) -> Any:
+    return interpreted(value) if hasattr(value, "py_func") else value
+
+
+_INTERPRETED: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+
+
+def _interpreted_globals(scope: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of a module's globals with interpreted functions in place of compiled ones."""
+    if id(scope) not in _INTERPRETED:
+        copy = dict(scope)
+        _INTERPRETED[id(scope)] = scope, copy  # before its functions, which may call each other
+        copy.update({name: _plainly(value) for name, value in scope.items()})
+    return _INTERPRETED[id(scope)][1]
+
+
+def wrapping(function: Callable[..., Any]) -> Any:
     """Without compiling, NumPy warns where random numbers wrap around, as they should."""
 
     @functools.wraps(function)

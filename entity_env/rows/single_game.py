@@ -1,0 +1,190 @@
+"""Single games of a compiled class, run by Python: for checks, pictures, the terminal and replays.
+
+    class Snake(CompiledEnvironment):
+        rows = SnakeRows
+
+    observation = Snake(size=8).reset()
+
+They play the same functions as the rows, without compiling them, and so the same game.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.actions import Action
+from entity_env.batching.unbatch import batched_actions, observations_of
+from entity_env.batching.vec_obs import VecObs
+from entity_env.environment import Environment, Playable
+from entity_env.errors import ResetNeededError, StateError, shorten
+from entity_env.observation import Observation
+from entity_env.rows.compiled import CompiledRows
+from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["CompiledEnvironment", "CompiledPlayers"]
+
+_OF_EPISODES = ("episodic_reward", "episodic_length")
+"""Metrics that whoever plays the environment counts."""
+
+
+class _SingleGame(Playable):
+    """One game of ``rows``, with its settings.
+
+    The random numbers of the game are the rows' own: ``seed`` begins the stream that the first row
+    of ``rows(seed=...)`` has, and a saved state contains it.
+    """
+
+    rows: ClassVar[Callable[..., CompiledRows]]
+    """The class of rows that plays the game; it takes ``num_envs``, ``seed`` and the settings."""
+
+    def __init_subclass__(cls) -> None:
+        """Give the constructor the settings of the rows as its arguments."""
+        if "rows" in vars(cls):
+            given = inspect.signature(cls.rows).parameters.values()
+            settings = [own for own in given if own.name not in ("num_envs", "seed")]
+            cls.__signature__ = inspect.Signature(settings)  # type: ignore[attr-defined]
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        named = inspect.signature(type(self)).bind(*args, **settings).arguments
+        settings |= named.pop("settings", {}) | named
+        self._rows = type(self).rows(num_envs=None, **settings)
+        self._rows.interpret()
+        self._seed: int | None = None
+        self._shown: list[Observation] = []
+        self._obs: VecObs | None = None
+        self._is_over = False
+
+    def obs_space(self) -> ObsSpace:
+        """Return the observation space."""
+        return self._rows.obs_space()
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """Return the action space."""
+        return self._rows.action_space()
+
+    def seed(self, seed: int) -> None:
+        """Seed the game from its next reset on."""
+        super().seed(seed)
+        self._seed = seed
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state of the game and its random numbers as JSON values."""
+        if self._is_over:
+            raise StateError("the game is over, and cannot be saved", hint="call reset() first")
+        return {"rows": self._rows.get_state()}
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return a picture of the first seat that is asked. Shape: (H, W, 3), uint8."""
+        return self._rows.draw_row(int(self._begun().rows[0]), **kwargs)
+
+    def close(self) -> None:
+        """Release what the rows hold."""
+        self._rows.close()
+
+    def _reset(self) -> VecObs:
+        if self._obs is None and self._seed is None:
+            self._seed = int(self.rng.integers(2**32))
+        seed, self._seed = self._seed, None
+        return self._show(self._rows.reset(seed))
+
+    def _set_state(self, state: Mapping[str, Any]) -> VecObs:
+        if not isinstance(state, Mapping) or "rows" not in state:
+            raise StateError(
+                "the saved state is not one of this game",
+                expected='{"rows": ...}',
+                received=shorten(state),
+            )
+        return self._show(self._rows.set_state(state["rows"]))
+
+    def _play(self, actions: Sequence[Mapping[ActionName, Action]]) -> VecObs:
+        """Play a step with the actions of each row that must act."""
+        obs = self._begun()
+        if self._is_over:
+            raise ResetNeededError("the game is over", hint="call reset() first")
+        spaces = self.obs_space(), self.action_space()
+        return self._show(self._rows.act(batched_actions(actions, self._shown, obs, *spaces)))
+
+    def _begun(self) -> VecObs:
+        if self._obs is None:
+            raise ResetNeededError("no game has been started", hint="call reset() first")
+        return self._obs
+
+    def _show(self, obs: VecObs) -> VecObs:
+        self._obs, self._is_over = obs, bool(obs.done.any())
+        self._shown = observations_of(obs, self.obs_space(), self.action_space())
+        return obs
+
+    def _observation(self, number: int) -> Observation:
+        """Return the observation of a frame, with the reward and the end of its row."""
+        obs, seen = self._begun(), self._shown[number]
+        row = obs.rows[number]
+        seen.reward = float(obs.reward[row])
+        seen.done, seen.truncated = bool(obs.done[row]), bool(obs.truncated[row])
+        if seen.done:
+            numbers = {name: float(own[row]) for name, own in obs.metrics.items()}
+            seen.metrics = {name: own for name, own in numbers.items() if name not in _OF_EPISODES}
+        return seen
+
+
+class CompiledEnvironment(_SingleGame, Environment):
+    """One game of compiled rows as an environment; a subclass names the class of the rows.
+
+    The id of an entity is its type and its place among those of its type, such as ``("Robot", 0)``.
+    """
+
+    def reset(self) -> Observation:
+        """Start a game."""
+        self._reset()
+        return self._observation(0)
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play one step."""
+        self._play([actions])
+        return self._observation(0)
+
+    def set_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go back to what ``get_state`` returned."""
+        self._set_state(state)
+        return self._observation(0)
+
+
+class CompiledPlayers(_SingleGame, MultiPlayerEnvironment):
+    """One game of compiled rows for several players; a subclass names the class of the rows.
+
+    A seat is called by its number, unless the subclass overrides ``seats``.
+    """
+
+    def seats(self) -> Sequence[Any]:
+        """Return the seats in the order of their rows."""
+        return range(self._rows.num_seats)
+
+    def reset(self) -> SeatObservations:
+        """Start a game."""
+        self._reset()
+        return self._observations()
+
+    def act(self, actions: SeatActions) -> SeatObservations:
+        """Play one step with the actions of the seats that must act."""
+        seats = self.seats()
+        self._play([actions[seats[row]] for row in self._begun().rows])
+        return self._observations()
+
+    def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
+        """Go back to what ``get_state`` returned."""
+        self._set_state(state)
+        return self._observations()
+
+    def _observations(self) -> SeatObservations:
+        """Return what the seats that must act see, and the rewards of those that wait."""
+        obs, seats = self._begun(), self.seats()
+        seen = {seats[row]: self._observation(i) for i, row in enumerate(obs.rows)}
+        for row in np.flatnonzero(obs.reward):
+            if seats[row] not in seen:
+                seen[seats[row]] = Observation(features={}, reward=float(obs.reward[row]))
+        return seen
