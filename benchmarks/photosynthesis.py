@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from ragged_envs.photosynthesis_rows import PhotosynthesisRows
+from ragged_envs.photosynthesis import PhotosynthesisRows
 
 from benchmarks.arguments import parse_with_settings
 from entity_env.agent import Agent

@@ -8,16 +8,22 @@ seats = game.act({"player 0": grow_greedily(seats["player 0"])})  # of photosynt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import index as whole
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.errors import nearest, shorten
-from entity_env.observation import EntityID, Observation, SelectEntityActionMask
-from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
+from entity_env.rows.compiled import (
+    Actors,
+    CompiledGame,
+    CompiledRows,
+    Entities,
+    Field,
+    compiled,
+)
+from entity_env.rows.single_game import CompiledPlayers
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -28,9 +34,11 @@ from entity_env.spaces import (
 )
 
 from .board_picture import Space, draw_spaces
-from .checks import check_running, check_started, read_selection, reading_state, refuse_state
 from .errors import EnvConfigError, check_whole
-from .photosynthesis_rules import (
+from .photosynthesis_board import (
+    AVAILABLE,
+    BEFORE,
+    COLLECT_PRICE,
     DIRECTIONS,
     KINDS,
     MOST_LIGHT,
@@ -38,23 +46,20 @@ from .photosynthesis_rules import (
     SOIL,
     SPACES,
     TOKENS,
-    Choice,
-    ForestGame,
-    shares,
+    distance,
 )
 
-__all__ = ["ACTION_SPACE", "OBS_SPACE", "PLACES", "REWARDS", "Photosynthesis"]
+__all__ = ["ACTION_SPACE", "OBS_SPACE", "REWARDS", "Photosynthesis", "PhotosynthesisRows"]
 
 REWARDS = ("rank", "first")
-_ANGLES = range(len(DIRECTIONS))
-_SHADED = [f"shaded{i}" for i in _ANGLES]
+_SHADED = [f"shaded{i}" for i in range(len(DIRECTIONS))]
 OBS_SPACE = ObsSpace(
     global_features=[
         "round",
         "rounds_left",
         "setup",
         "choosing_tree",
-        *(f"sun{i}" for i in _ANGLES),
+        *(f"sun{i}" for i in range(len(DIRECTIONS))),
     ],
     entities={
         "Player": Entity(
@@ -72,15 +77,490 @@ OBS_SPACE = ObsSpace(
     },
 )
 ACTION_SPACE: dict[ActionName, ActionSpace] = {"Choose": SelectEntityActionSpace()}
-PLACES = [(q + r / 2, r * 3**0.5 / 2) for q, r in SPACES]
-"""Where a space is on a plane, with neighbours at distance 1."""
+_PLACES = [(q + r / 2, r * 3**0.5 / 2) for q, r in SPACES]
+
+_BOARD, _KINDS, _ANGLES = len(SPACES), len(KINDS), len(DIRECTIONS)
+_SEED, _SMALL, _LARGE = 0, 1, 3
+_SOILS = len(TOKENS)
 
 
-class Photosynthesis(MultiPlayerEnvironment):
+def _padded(rows: Any, fill: int) -> Any:
+    """Rows of different lengths as one array."""
+    filled = np.full((len(rows), max(map(len, rows))), fill, np.int64)
+    for row, own in zip(filled, rows, strict=True):
+        row[: len(own)] = own
+    return filled
+
+
+_PRICE, _SLOTS = _padded(PRICES, 0), np.array([len(own) for own in PRICES])
+_TOKEN, _PILE = _padded(TOKENS, 0), np.array([len(own) for own in TOKENS])
+_LEAVES, _PLACE = np.array(SOIL), np.array(_PLACES)
+_DISTANCE = np.array([[distance(a, b) for b in range(_BOARD)] for a in range(_BOARD)])
+_STOCK = np.array(AVAILABLE)
+# The space that the light passes k + 1 spaces before another one; -1 off the board.
+_LIGHT_BEFORE = np.array(
+    [_padded([[space for space, _ in own] for own in angle], -1) for angle in BEFORE]
+)
+
+
+@compiled
+def _sun(g: Any, game: int) -> int:
+    angle: int = max(g.round[game], 0) % _ANGLES
+    return angle
+
+
+@compiled
+def _mover(g: Any, game: int) -> int:
+    """Whose turn it is."""
+    player: int = (max(g.round[game], 0) + g.turn[game]) % g.players
+    return player
+
+
+@compiled
+def _is_shaded(g: Any, game: int, space: int, size: int, angle: int) -> bool:
+    for k in range(3):
+        other = _LIGHT_BEFORE[angle, space, k]
+        if other >= 0 and g.size[game, other] >= max(k + 1, size):
+            return True
+    return False
+
+
+@compiled
+def _price(g: Any, game: int, player: int, kind: int) -> int:
+    """What the next piece of a kind costs; 0 where none is left."""
+    left = g.left[game, player, kind]
+    price: int = _PRICE[kind, _SLOTS[kind] - left] if left > 0 else 0
+    return price
+
+
+@compiled
+def _may_buy(g: Any, game: int, player: int, kind: int) -> bool:
+    price = _price(g, game, player, kind)
+    return bool(0 < price <= g.light[game, player])
+
+
+@compiled
+def _may_use(g: Any, game: int, player: int, space: int) -> bool:
+    """Whether the player may grow or collect what stands there."""
+    if g.owner[game, space] != player or g.activated[game, space]:
+        return False
+    size, light = g.size[game, space], g.light[game, player]
+    if size == _LARGE:
+        return bool(light >= COLLECT_PRICE)
+    return bool(light >= size + 1 and g.available[game, player, size + 1] > 0)
+
+
+@compiled
+def _is_origin(g: Any, game: int, player: int, tree: int, target: int) -> bool:
+    """Whether the player has a tree there that can plant a seed."""
+    return bool(
+        g.owner[game, tree] == player
+        and not g.activated[game, tree]
+        and g.size[game, tree] >= max(_DISTANCE[tree, target], 1)
+    )
+
+
+@compiled
+def _may_plant(g: Any, game: int, player: int, target: int) -> bool:
+    if g.size[game, target] >= 0 or g.activated[game, target]:
+        return False
+    if g.light[game, player] < 1 or g.available[game, player, _SEED] < 1:
+        return False
+    for tree in range(_BOARD):  # noqa: SIM110 - what Numba can compile
+        if _is_origin(g, game, player, tree, target):
+            return True
+    return False
+
+
+@compiled
+def _can_do_something(g: Any, game: int) -> bool:
+    """Whether the player whose turn it is has another choice than to pass."""
+    if g.round[game] < 0:
+        return True
+    player = _mover(g, game)
+    for kind in range(_KINDS):
+        if _may_buy(g, game, player, kind):
+            return True
+    for space in range(_BOARD):
+        if _may_use(g, game, player, space) or _may_plant(g, game, player, space):
+            return True
+    return False
+
+
+@compiled
+def _list_board(g: Any, game: int) -> None:
+    """Note the spaces with and without pieces, in order."""
+    pieces, spaces = 0, 0
+    for space in range(_BOARD):
+        if g.size[game, space] >= 0:
+            g.piece_at[game, pieces] = space
+            pieces += 1
+        else:
+            g.empty_at[game, spaces] = space
+            spaces += 1
+    g.pieces[game], g.spaces[game] = pieces, spaces
+
+
+@compiled
+def _begin_round(g: Any, game: int) -> None:
+    g.round[game] += 1
+    g.turn[game] = 0
+    g.activated[game] = 0
+    if g.round[game] == g.rounds:
+        return
+    sun = _sun(g, game)
+    for space in range(_BOARD):
+        size = g.size[game, space]
+        if size >= _SMALL and not _is_shaded(g, game, space, size, sun):
+            owner = g.owner[game, space]
+            g.light[game, owner] = min(g.light[game, owner] + size, MOST_LIGHT)
+
+
+@compiled
+def _pass_turn(g: Any, game: int) -> None:
+    g.activated[game] = 0
+    g.turn[game] += 1
+    if g.turn[game] == g.players:
+        _begin_round(g, game)
+
+
+@compiled
+def _put(g: Any, game: int, space: int, size: int, player: int) -> None:
+    g.size[game, space] = size
+    g.owner[game, space] = player
+
+
+@compiled
+def _put_back(g: Any, game: int, player: int, kind: int) -> None:
+    g.left[game, player, kind] = min(g.left[game, player, kind] + 1, _SLOTS[kind])
+
+
+@compiled
+def _plant(g: Any, game: int, player: int, tree: int) -> None:
+    target = g.target[game]
+    g.light[game, player] -= 1
+    g.available[game, player, _SEED] -= 1
+    _put(g, game, target, _SEED, player)
+    g.activated[game, tree] = 1
+    g.activated[game, target] = 1
+    g.target[game] = -1
+
+
+@compiled
+def _choose_target(g: Any, game: int, player: int, target: int) -> None:
+    """Plant there, at once if only one tree can."""
+    g.target[game] = target
+    origins, last = 0, -1
+    for tree in range(_BOARD):
+        if _is_origin(g, game, player, tree, target):
+            origins += 1
+            last = tree
+    if origins == 1:
+        _plant(g, game, player, last)
+
+
+@compiled
+def _collect(g: Any, game: int, player: int, space: int) -> None:
+    g.light[game, player] -= COLLECT_PRICE
+    _put_back(g, game, player, _LARGE)
+    _put(g, game, space, -1, -1)
+    g.activated[game, space] = 1
+    for pile in range(_LEAVES[space] - 1, -1, -1):
+        taken = g.taken[game, pile]
+        if taken < _PILE[pile]:
+            g.points[game, player] += _TOKEN[pile, taken]
+            g.taken[game, pile] += 1
+            return
+
+
+@compiled
+def _grow(g: Any, game: int, player: int, space: int) -> None:
+    size = g.size[game, space]
+    g.light[game, player] -= size + 1
+    g.available[game, player, size + 1] -= 1
+    _put_back(g, game, player, size)
+    _put(g, game, space, size + 1, player)
+    g.activated[game, space] = 1
+
+
+@compiled
+def _play(g: Any, game: int, entity: int) -> None:
+    """Do what selecting this entity means."""
+    player = _mover(g, game)
+    kind = entity - g.players
+    piece = kind - _KINDS - 1  # behind the kinds and Pass
+    if piece >= g.pieces[game]:
+        space = g.empty_at[game, piece - g.pieces[game]]
+        if g.round[game] >= 0:
+            _choose_target(g, game, player, space)
+            return
+        g.available[game, player, _SMALL] -= 1
+        _put(g, game, space, _SMALL, player)
+        g.turn[game] += 1
+        if g.turn[game] == 2 * g.players:
+            _begin_round(g, game)
+    elif piece >= 0:
+        space = g.piece_at[game, piece]
+        if g.target[game] >= 0:
+            _plant(g, game, player, space)
+        elif g.size[game, space] == _LARGE:
+            _collect(g, game, player, space)
+        else:
+            _grow(g, game, player, space)
+    elif kind == _KINDS:
+        _pass_turn(g, game)
+    else:
+        g.light[game, player] -= _price(g, game, player, kind)
+        g.left[game, player, kind] -= 1
+        g.available[game, player, kind] += 1
+
+
+@compiled
+def _on_board(g: Any, game: int, player: int) -> int:
+    """How many pieces a player has on the board."""
+    count = 0
+    for space in range(_BOARD):
+        if g.owner[game, space] == player:
+            count += 1
+    return count
+
+
+@compiled
+def _standing(g: Any, game: int, player: int) -> int:
+    """The score, and behind it the pieces on the board, as one number."""
+    score: int = g.points[game, player] + g.light[game, player] // 3
+    standing: int = score * (_BOARD + 1) + _on_board(g, game, player)
+    return standing
+
+
+def _reset(g: Any, game: int) -> None:
+    g.size[game] = -1
+    g.owner[game] = -1
+    g.activated[game] = 0
+    for player in range(g.players):
+        for kind in range(_KINDS):
+            g.available[game, player, kind] = _STOCK[kind]
+            g.left[game, player, kind] = _SLOTS[kind]
+    g.light[game] = 0
+    g.points[game] = 0
+    g.taken[game] = 0
+    if g.players == 2:
+        g.taken[game, _SOILS - 1] = _PILE[_SOILS - 1]
+    g.round[game] = -1
+    g.turn[game] = 0
+    g.target[game] = -1
+    g.win[game] = 0.0
+    g.score[game] = 0.0
+    _list_board(g, game)
+
+
+def _step(g: Any, game: int, seat: int, chosen: Any) -> None:
+    g.chosen[game] = chosen[0]
+
+
+def _resolve(g: Any, game: int, reward: Any) -> bool:
+    _play(g, game, g.chosen[game])
+    while g.round[game] < g.rounds and g.target[game] < 0 and not _can_do_something(g, game):
+        _pass_turn(g, game)
+    _list_board(g, game)
+    if g.round[game] < g.rounds:
+        return False
+    for player in range(g.players):
+        own = _standing(g, game, player)
+        better, equal, worse = 0, 0, 0
+        for other in range(g.players):
+            standing = _standing(g, game, other)
+            better += standing > own
+            equal += standing == own
+            worse += standing < own
+        g.score[game, player] = g.points[game, player] + g.light[game, player] // 3
+        g.win[game, player] = 1.0 / equal if better == 0 else 0.0
+        if g.pays_first:
+            reward[player] += g.win[game, player] * g.score[game, player] / 100
+        else:
+            reward[player] += 2 * (worse + (equal - 1) / 2) / (g.players - 1) - 1
+    return True
+
+
+def _asks(g: Any, game: int, seat: int) -> bool:
+    return bool(_mover(g, game) == seat)
+
+
+def _global(g: Any, game: int, seat: int, out: Any) -> None:
+    out[0] = g.round[game]
+    out[1] = g.rounds - 1 - g.round[game]
+    out[2] = g.round[game] < 0
+    out[3] = g.target[game] >= 0
+    sun = _sun(g, game)
+    for angle in range(_ANGLES):
+        out[4 + angle] = angle == sun
+
+
+def _player_row(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    player = (seat + i) % g.players
+    out[0] = i
+    out[1] = (player - max(g.round[game], -1) - 1) % g.players
+    out[2] = g.light[game, player]
+    out[3] = g.points[game, player]
+    out[4] = _on_board(g, game, player)
+    for kind in range(_KINDS):
+        out[5 + kind] = g.available[game, player, kind]
+        out[5 + _KINDS + kind] = g.left[game, player, kind]
+
+
+def _kind_row(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    out[0] = i
+    out[1] = g.available[game, seat, i]
+    out[2] = g.left[game, seat, i]
+    out[3] = _price(g, game, seat, i)
+
+
+def _pass_row(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    pass
+
+
+def _piece_row(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    space = g.piece_at[game, i]
+    size, owner = g.size[game, space], g.owner[game, space]
+    out[0], out[1] = _PLACE[space, 0], _PLACE[space, 1]
+    out[2] = _LEAVES[space]
+    out[3] = owner == seat
+    out[4] = (owner - seat) % g.players
+    out[5] = size
+    out[6] = g.activated[game, space]
+    sun = _sun(g, game)
+    for angle in range(_ANGLES):
+        out[7 + angle] = _is_shaded(g, game, space, max(size, 1), (sun + angle) % _ANGLES)
+
+
+def _space_row(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    space = g.empty_at[game, i]
+    out[0], out[1] = _PLACE[space, 0], _PLACE[space, 1]
+    out[2] = _LEAVES[space]
+    out[3] = g.activated[game, space]
+    out[4] = space == g.target[game]
+    sun = _sun(g, game)
+    for angle in range(_ANGLES):
+        out[5 + angle] = _is_shaded(g, game, space, 1, (sun + angle) % _ANGLES)
+
+
+def _pile_row(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    left = _PILE[i] - g.taken[game, i]
+    out[0] = i + 1
+    out[1] = left
+    out[2] = _TOKEN[i, g.taken[game, i]] if left > 0 else 0
+
+
+def _acts(g: Any, game: int, seat: int, i: int) -> bool:
+    return i == 0
+
+
+def _may_choose(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    is_setup, target = g.round[game] < 0, g.target[game]
+    is_free = not is_setup and target < 0
+    for kind in range(_KINDS):
+        out[kind] = is_free and _may_buy(g, game, seat, kind)
+    out[_KINDS] = is_free
+    for k in range(g.pieces[game]):
+        space = g.piece_at[game, k]
+        if target >= 0:
+            out[_KINDS + 1 + k] = _is_origin(g, game, seat, space, target)
+        else:
+            out[_KINDS + 1 + k] = is_free and _may_use(g, game, seat, space)
+    for k in range(g.spaces[game]):
+        space = g.empty_at[game, k]
+        may = _LEAVES[space] == 1 if is_setup else is_free and _may_plant(g, game, seat, space)
+        out[_KINDS + 1 + g.pieces[game] + k] = may
+
+
+class PhotosynthesisRows(CompiledRows):
+    """Games of Photosynthesis, a row for each player; see ``Photosynthesis``.
+
+    Args:
+        num_envs: The number of rows R, a multiple of the players.
+        seed: Seeds nothing but what every compiled game has.
+        players: As in ``Photosynthesis``.
+        rounds: As in ``Photosynthesis``.
+        reward: As in ``Photosynthesis``.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        seed: int = 0,
+        players: int = 4,
+        rounds: int = 18,
+        reward: str = "rank",
+    ) -> None:
+        seats, rounds = (
+            check_whole("players", players, 2, 4),
+            check_whole("rounds", rounds, 1, 1000),
+        )
+        if reward not in REWARDS:
+            raise EnvConfigError(
+                f"there is no reward {shorten(reward)}",
+                options=REWARDS,
+                hint=nearest(reward, REWARDS),
+            )
+        game = CompiledGame(
+            obs_space=OBS_SPACE,
+            action_space=ACTION_SPACE,
+            state={
+                "size": Field((_BOARD,), least=-1, most=3),
+                "owner": Field((_BOARD,), least=-1, most=seats - 1),
+                "activated": Field((_BOARD,), least=0, most=1),
+                "available": Field((seats, _KINDS), least=0, most=8),
+                "left": Field((seats, _KINDS), least=0, most=4),
+                "light": Field((seats,), least=0, most=MOST_LIGHT),
+                "points": Field((seats,), least=0, most=1000),
+                "taken": Field((_SOILS,), least=0, most=9),
+                "round": Field(least=-1, most=rounds),
+                "turn": Field(least=0, most=2 * seats),
+                "target": Field(least=-1, most=_BOARD - 1),
+                "chosen": Field(least=0, most=seats + _KINDS + 1 + _BOARD),
+                "pieces": Field(least=0, most=_BOARD),
+                "spaces": Field(least=0, most=_BOARD),
+                "piece_at": Field((_BOARD,), least=0, most=_BOARD - 1),
+                "empty_at": Field((_BOARD,), least=0, most=_BOARD - 1),
+                "win": Field((seats,), dtype="float64", least=0, most=1),
+                "score": Field((seats,), dtype="float64", least=0, most=1100),
+            },
+            settings={
+                "players": seats,
+                "rounds": rounds,
+                "pays_first": reward == "first",
+            },
+            reset=_reset,
+            step=_step,
+            entities={
+                "Player": Entities(_player_row, count=seats, most=seats),
+                "Kind": Entities(_kind_row, count=_KINDS, most=_KINDS),
+                "Pass": Entities(_pass_row, count=1, most=1),
+                "Piece": Entities(_piece_row, count="pieces", most=_BOARD),
+                "Space": Entities(_space_row, count="spaces", most=_BOARD),
+                "Pile": Entities(_pile_row, count=_SOILS, most=_SOILS),
+            },
+            actions={
+                "Choose": Actors(
+                    "Player",
+                    when=_acts,
+                    mask=_may_choose,
+                    targets=("Kind", "Pass", "Piece", "Space"),
+                )
+            },
+            global_features=_global,
+            metrics={"win": "win", "score": "score"},
+            seats=seats,
+            asks=_asks,
+            resolve=_resolve,
+        )
+        super().__init__(game, num_envs, seed)
+
+
+class Photosynthesis(CompiledPlayers):
     """Players grow trees on a hexagonal board, and those in the light earn what more trees cost.
 
-    The rules are in ``photosynthesis_rules``. A decision is one thing that a player does; whoever
-    can do nothing but pass is not asked.
+    A decision is one thing that a player does. A player who can only pass is not asked.
 
     Entities:
         ``Player`` [seat, turn, light, points, pieces, available_*, left_*], the one who looks
@@ -120,268 +600,42 @@ class Photosynthesis(MultiPlayerEnvironment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
-    def __init__(self, players: int = 4, rounds: int = 18, reward: str = "rank") -> None:
-        self.players = check_whole("players", players, 2, 4)
-        self.rounds = check_whole("rounds", rounds, 1, 1000)
-        if reward not in REWARDS:
-            raise EnvConfigError(
-                f"there is no reward {shorten(reward)}",
-                options=REWARDS,
-                hint=nearest(reward, REWARDS),
-            )
-        self.reward = reward
-        self.game = ForestGame(self.players, self.rounds)
-        self.steps = -1
-        self._seats = [f"player {i}" for i in range(self.players)]
-
-    def obs_space(self) -> ObsSpace:
-        """Players, kinds, passing, pieces, spaces, piles."""
-        return OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Choose``."""
-        return ACTION_SPACE
+    rows = PhotosynthesisRows
 
     def seats(self) -> Sequence[str]:
-        """The players, in the order of the first round."""
-        return self._seats
-
-    def reset(self) -> SeatObservations:
-        """An empty board."""
-        self.game = ForestGame(self.players, self.rounds)
-        self.steps = 0
-        return self._shown()
-
-    def act(self, actions: SeatActions) -> SeatObservations:
-        """Do what the player whose turn it is does."""
-        check_running(self.steps, self.game.is_over)
-        choices = {_id_of(choice): choice for choice in self.game.legal()}
-        own = actions.get(self._seats[self.game.player], {})
-        self.game.play(choices[read_selection(own, "Choose", ("Player", 0), choices)])
-        self.steps += 1
-        return self._shown()
-
-    def observe(self, player: int) -> Observation:
-        """What a player sees now."""
-        check_started(self.steps)
-        game = self.game
-        pieces = [i for i, size in enumerate(game.size) if size >= 0]
-        spaces = [i for i, size in enumerate(game.size) if size < 0]
-        order = [(player + i) % game.players for i in range(game.players)]
-        seen = Observation(
-            global_features=[
-                game.round,
-                game.rounds - 1 - game.round,
-                game.round < 0,
-                game.target is not None,
-                *(angle == game.sun for angle in _ANGLES),
-            ],
-            features={
-                "Player": [self._player(seat, other) for seat, other in enumerate(order)],
-                "Kind": [
-                    [
-                        kind,
-                        game.available[player][kind],
-                        game.left[player][kind],
-                        game.price(player, kind) or 0,
-                    ]
-                    for kind in range(len(KINDS))
-                ],
-                "Pass": [[]],
-                "Piece": [self._piece(i, player) for i in pieces],
-                "Space": [
-                    [
-                        *PLACES[i],
-                        SOIL[i],
-                        i in game.activated,
-                        i == game.target,
-                        *self._shades(i, 1),
-                    ]
-                    for i in spaces
-                ],
-                "Pile": [
-                    [leaves + 1, len(pile) - taken, pile[taken] if taken < len(pile) else 0]
-                    for leaves, (pile, taken) in enumerate(zip(TOKENS, game.taken, strict=True))
-                ],
-            },
-            ids={
-                "Player": [("Player", i) for i in range(game.players)],
-                "Kind": [("Kind", kind) for kind in KINDS],
-                "Pass": ["Pass"],
-                "Piece": [("Piece", *SPACES[i]) for i in pieces],
-                "Space": [("Space", *SPACES[i]) for i in spaces],
-            },
-            done=game.is_over,
-        )
-        if game.is_over:
-            seen.reward = self._rewards()[player]
-            seen.metrics = {
-                "win": shares(game.standings())[player],
-                "score": float(game.scores()[player]),
-            }
-        elif player == game.player:
-            actees = [_id_of(choice) for choice in game.legal()]
-            seen.actions = {
-                "Choose": SelectEntityActionMask(actor_ids=[("Player", 0)], actee_ids=actees)
-            }
-        return seen
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything about the game."""
-        check_started(self.steps)
-        game = self.game
-        return {
-            "size": list(game.size),
-            "owner": list(game.owner),
-            "activated": sorted(game.activated),
-            "available": [list(own) for own in game.available],
-            "left": [list(own) for own in game.left],
-            "light": list(game.light),
-            "points": list(game.points),
-            "taken": list(game.taken),
-            "round": game.round,
-            "turn": game.turn,
-            "target": game.target,
-            "steps": self.steps,
-        }
-
-    def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
-        """Go to a state of such a game; else StateError."""
-        game = ForestGame(self.players, self.rounds)
-        with reading_state("Photosynthesis", state):
-            for name in ("size", "owner", "light", "points", "taken"):
-                setattr(game, name, [whole(number) for number in state[name]])
-            for name in ("available", "left"):
-                setattr(game, name, [[whole(n) for n in own] for own in state[name]])
-            game.activated = {whole(space) for space in state["activated"]}
-            game.round, game.turn = whole(state["round"]), whole(state["turn"])
-            game.target = None if state["target"] is None else whole(state["target"])
-            steps = whole(state["steps"])
-        refuse_state("Photosynthesis", state, _problems(game, steps))
-        self.game, self.steps = game, steps
-        return self._shown()
+        """Return the players in the order of the first round."""
+        return [f"player {i}" for i in range(self.num_seats)]
 
     def render_text(self) -> str:
-        """The board row by row: whose piece and its size, the leaves of an empty space."""
-        game = self.game
-        lines = [f"round {game.round + 1} of {game.rounds}, light runs {DIRECTIONS[game.sun]}"]
+        """Return the board row by row: the owner and size of a piece, the leaves of a space."""
+        game = self.fields()
+        sun = max(game["round"], 0) % len(DIRECTIONS)
+        lines = [f"round {game['round'] + 1} of {game['rounds']}, light runs {DIRECTIONS[sun]}"]
         for r in range(3, -4, -1):
             row = [
-                f"{'ABCD'[game.owner[i]]}{size}" if size >= 0 else f".{SOIL[i]}"
-                for i, size in enumerate(game.size)
+                f"{'ABCD'[game['owner'][i]]}{size}" if size >= 0 else f".{SOIL[i]}"
+                for i, size in enumerate(game["size"])
                 if SPACES[i][1] == r
             ]
             lines.append("  " * abs(r) + "  ".join(row))
         lines += [
-            f"{'ABCD'[i]}: light {game.light[i]}, points {game.points[i]}, "
-            f"available {game.available[i]}, on the own board {game.left[i]}"
-            for i in range(game.players)
+            f"{'ABCD'[i]}: light {game['light'][i]}, points {game['points'][i]}, "
+            f"available {game['available'][i]}, on the own board {game['left'][i]}"
+            for i in range(self.num_seats)
         ]
         return "\n".join(lines)
 
     def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
-        """The board, each piece with its size, empty spaces with their leaves; shape (H, W, 3)."""
-        game = self.game
+        """Return a picture of the board: sizes of pieces, leaves of empty spaces. (H, W, 3)."""
+        game = self.fields()
+        pieces = zip(SPACES, game["size"], game["owner"], SOIL, strict=True)
         spaces = [
-            Space(q + r / 2, -r, game.owner[i], (size + 2) / 5, str(size if size >= 0 else SOIL[i]))
-            for i, ((q, r), size) in enumerate(zip(SPACES, game.size, strict=True))
+            Space(q + r / 2, -r, owner, (size + 2) / 5, str(size if size >= 0 else soil))
+            for (q, r), size, owner, soil in pieces
         ]
-        points = ", ".join(f"{'ABCD'[i]} {game.points[i]}" for i in range(game.players))
-        return draw_spaces(spaces, f"round {game.round + 1} of {game.rounds}: {points}", cell)
-
-    def _shown(self) -> SeatObservations:
-        if self.game.is_over:
-            return {seat: self.observe(i) for i, seat in enumerate(self._seats)}
-        return {self._seats[self.game.player]: self.observe(self.game.player)}
-
-    def _player(self, seat: int, player: int) -> list[float]:
-        game = self.game
-        return [
-            seat,
-            (player - max(game.round, -1) - 1) % game.players,
-            game.light[player],
-            game.points[player],
-            game.owner.count(player),
-            *game.available[player],
-            *game.left[player],
-        ]
-
-    def _piece(self, space: int, player: int) -> list[float]:
-        game = self.game
-        size, owner = game.size[space], game.owner[space]
-        return [
-            *PLACES[space],
-            SOIL[space],
-            owner == player,
-            (owner - player) % game.players,
-            size,
-            space in game.activated,
-            *self._shades(space, max(size, 1)),
-        ]
-
-    def _shades(self, space: int, size: int) -> list[bool]:
-        """Whether a tree of this size is shaded there, now and at each angle to come."""
-        game = self.game
-        return [game.is_shaded(space, size, (game.sun + i) % len(_ANGLES)) for i in _ANGLES]
-
-    def _rewards(self) -> list[float]:
-        standings = self.game.standings()
-        if self.reward == "first":
-            won = zip(shares(standings), self.game.scores(), strict=True)
-            return [share * score / 100 for share, score in won]
-        # Who is better than k others, and equal to e, has the mean of places k to k + e.
-        better = [sum(own > other for other in standings) for own in standings]
-        places = [
-            k + (standings.count(own) - 1) / 2 for k, own in zip(better, standings, strict=True)
-        ]
-        return [2 * place / (self.players - 1) - 1 for place in places]
+        points = ", ".join(f"{'ABCD'[i]} {own}" for i, own in enumerate(game["points"]))
+        title = f"round {game['round'] + 1} of {game['rounds']}: {points}"
+        return draw_spaces(spaces, title, cell)
 
 
-def _id_of(choice: Choice) -> EntityID:
-    """The entity that stands for a choice."""
-    what, where = choice
-    if what == "pass":
-        return "Pass"
-    if what == "buy":
-        return ("Kind", KINDS[where])
-    return ("Space" if what in ("start", "plant") else "Piece", *SPACES[where])
-
-
-def _problems(game: ForestGame, steps: int) -> dict[str, bool]:
-    """What is wrong with a state."""
-    players, spaces = range(game.players), range(len(SPACES))
-    each: list[Any] = [game.available, game.left, game.light, game.points]
-    lists_fit = (
-        len(game.size) == len(game.owner) == len(SPACES)
-        and all(len(own) == game.players for own in each)
-        and all(len(own) == len(KINDS) for own in (*game.available, *game.left))
-        and len(game.taken) == len(TOKENS)
-    )
-    if not lists_fit:
-        return {"lists of another length": True}
-    fits = {
-        "a negative step": steps < 0,
-        "a round or turn that there is not": not -1 <= game.round <= game.rounds
-        or not 0 <= game.turn < (2 if game.round < 0 else 1) * game.players,
-        "pieces that there are not": any(not -1 <= size < len(KINDS) for size in game.size),
-        "a piece of nobody": any(
-            (size < 0) != (owner == -1) or owner not in (-1, *players)
-            for size, owner in zip(game.size, game.owner, strict=True)
-        ),
-        "spaces that there are not": not game.activated <= set(spaces)
-        or game.target not in (None, *spaces),
-        "light that nobody can have": any(not 0 <= light <= MOST_LIGHT for light in game.light),
-        "other stocks than a player can have": any(
-            not 0 <= count <= len(slots)
-            for own in game.left
-            for count, slots in zip(own, PRICES, strict=True)
-        )
-        or any(not 0 <= count <= 8 for own in game.available for count in own),
-        "more tokens taken than there are": any(
-            not 0 <= taken <= len(pile) for taken, pile in zip(game.taken, TOKENS, strict=True)
-        ),
-        "negative points": min(game.points) < 0,
-    }
-    if not any(fits.values()) and game.target is not None:
-        fits["a seed that no tree can plant"] = not game.origins(game.target)
-    return fits
+PhotosynthesisRows.environment = Photosynthesis

@@ -8,7 +8,7 @@ from entity_env.actions import Action, SelectEntityAction
 from entity_env.observation import EntityID, Observation
 
 from .photosynthesis import OBS_SPACE
-from .photosynthesis_rules import KINDS
+from .photosynthesis_board import KINDS
 
 __all__ = ["grow_greedily"]
 

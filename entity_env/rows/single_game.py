@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,6 +60,15 @@ class _SingleGame(Playable):
         self._shown: list[Observation] = []
         self._obs: VecObs | None = None
         self._is_over = False
+
+    @property
+    def num_seats(self) -> int:
+        """The number of seats."""
+        return self._rows.num_seats
+
+    def fields(self) -> dict[str, Any]:
+        """Return the state and the settings of the game by name, as numbers and lists."""
+        return {**self._rows._game.settings, **self._rows.save_game(0)}
 
     def obs_space(self) -> ObsSpace:
         """Return the observation space."""
@@ -122,7 +132,7 @@ class _SingleGame(Playable):
 
     def _observation(self, number: int) -> Observation:
         """Return the observation of a frame, with the reward and the end of its row."""
-        obs, seen = self._begun(), self._shown[number]
+        obs, seen = self._begun(), deepcopy(self._shown[number])  # the caller may change it
         row = obs.rows[number]
         seen.reward = float(obs.reward[row])
         seen.done, seen.truncated = bool(obs.done[row]), bool(obs.truncated[row])
@@ -162,7 +172,7 @@ class CompiledPlayers(_SingleGame, MultiPlayerEnvironment):
 
     def seats(self) -> Sequence[Any]:
         """Return the seats in the order of their rows."""
-        return range(self._rows.num_seats)
+        return range(self.num_seats)
 
     def reset(self) -> SeatObservations:
         """Start a game."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
-from entity_env.environment import Environment
+from entity_env.environment import Environment, Playable
 from entity_env.errors import (
     ClosedError,
     EntityEnvError,
@@ -39,7 +39,7 @@ class VecEnv(ABC):
     and the game's settings.
     """
 
-    environment: ClassVar[Callable[..., Environment] | None] = None
+    environment: ClassVar[Callable[..., Playable] | None] = None
     """The same game alone, with the same settings: what is watched, drawn and played by scripts."""
 
     _last: VecObs | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,10 +14,13 @@ from support.tiny_envs import assert_same_obs, lists, obs_differ
 pytest.importorskip("numba")
 
 from entity_env import (
+    CategoricalAction,
     CategoricalActionSpace,
     Entity,
     GlobalCategoricalActionSpace,
+    ListEnv,
     ObsSpace,
+    SeatRows,
     SelectEntityActionSpace,
     errors,
 )
@@ -30,6 +34,7 @@ from entity_env.rows.compiled import (
     random_float,
     random_int,
 )
+from entity_env.rows.single_game import CompiledEnvironment, CompiledPlayers
 
 # ---- a game with everything in it ---------------------------------------------------------------
 # A hand with a total adds 0, 1 or 2 to it, and is done at 5 or more. Up to 3 dice lie beside it.
@@ -675,3 +680,50 @@ def test_a_row_that_is_asked_can_be_drawn():
     dice = CompiledRows(dice_game(), 3)
     dice.reset()
     assert len(dice.render(size=120)) == 3
+
+
+# ---- single games -------------------------------------------------------------------------------
+
+
+class Dice(CompiledEnvironment):
+    rows = partial(CompiledRows, dice_game())
+
+
+class Nim(CompiledPlayers):
+    rows = partial(CompiledRows, nim())
+
+
+@pytest.mark.parametrize(("single", "rows_of"), [(Dice, ListEnv), (Nim, SeatRows)])
+def test_a_single_game_is_the_game_of_the_rows(single, rows_of):
+    seed = int(np.random.SeedSequence(3, spawn_key=(0,)).generate_state(1)[0])
+    theirs = single.rows(None, seed=seed)
+    ours = rows_of(single, len(theirs), seed=3)
+    policy, here, there = random_policy(1), ours.reset(), theirs.reset()
+    ends = 0
+    for _ in range(60):
+        for part in ("rows", "reward", "done", "truncated", "global_features"):
+            assert np.array_equal(getattr(here, part), getattr(there, part)), part
+        assert {name: lists(own) for name, own in here.features.items()} == {
+            name: lists(own) for name, own in there.features.items()
+        }
+        for name, own in here.metrics.items():
+            assert np.array_equal(own, there.metrics[name], equal_nan=True)
+        ends += here.done.any()
+        actions = policy(here)
+        here, there = ours.act(actions), theirs.act(actions)
+    assert ends > 5
+
+
+def test_a_single_game_goes_on_from_a_saved_state_as_json():
+    one, other = Dice(), Dice()
+    one.seed(5)
+    seen = one.reset()
+    there = other.set_state(json.loads(json.dumps(one.get_state())))
+    assert np.array_equal(seen.features["Die"], there.features["Die"])
+    act = {"Add": CategoricalAction([("Hand", 0)], [1], ["0", "1", "2"])}
+    with pytest.raises(errors.UnknownActionError, match="Shout"):
+        one.act(act)
+    with pytest.raises(errors.StateError, match="not one of this game"):
+        one.set_state({"die": 3})
+    with pytest.raises(errors.ResetNeededError, match="started"):
+        Dice().act(act)

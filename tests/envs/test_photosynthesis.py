@@ -3,42 +3,100 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ragged_envs.photosynthesis import Photosynthesis
-from ragged_envs.photosynthesis_rows import PhotosynthesisRows
-from ragged_envs.photosynthesis_rules import (
+from ragged_envs import photosynthesis
+from ragged_envs.photosynthesis import Photosynthesis, PhotosynthesisRows
+from ragged_envs.photosynthesis_board import (
     DIRECTIONS,
+    KINDS,
     PRICES,
     SOIL,
     SPACES,
     TOKENS,
-    ForestGame,
     distance,
-    shares,
     space_at,
 )
 from ragged_envs.photosynthesis_script import grow_greedily
 
-from entity_env import MaskedEnvironment, SeatRows, check_env, errors, make
+from entity_env import MaskedEnvironment, check_env, errors, make
 from entity_env.batching.unbatch import observations_of
-from entity_env.player.episodes import play_scripted, random_policy
+from entity_env.player.episodes import play_scripted
 from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.rows.jit import interpreted
 
 CENTRE = space_at(0, 0)
 
 
-def at_work(light=20, players=2):
-    """The first round, player 0's turn, with a board that is empty."""
-    game = ForestGame(players)
-    game.round, game.light = 0, [light] * players
+class Forest:
+    """A game, run by Python, whose fields are read and set as lists and numbers."""
+
+    def __init__(self, players, **settings):
+        rows = PhotosynthesisRows(players, players=players, **settings)
+        rows.interpret()
+        rows.reset()
+        vars(self).update(g=SimpleNamespace(**rows._fields, **rows._game.settings), players=players)
+
+    def __getattr__(self, name):
+        return getattr(self.g, name)[0].tolist()
+
+    def __setattr__(self, name, value):
+        getattr(self.g, name)[0] = value
+
+    def call(self, name, *arguments):
+        return interpreted(getattr(photosynthesis, name))(self.g, 0, *arguments)
+
+    @property
+    def player(self):
+        return self.call("_mover")
+
+    def choices(self):
+        """Return all choices in the order of the entities that stand for them."""
+        stage = "start" if self.round < 0 else "plant"
+        spaces = range(len(SPACES))
+        pieces = [space for space in spaces if self.size[space] >= 0]
+        used = {3: "collect"}
+        return [
+            *(("buy", kind) for kind in range(len(KINDS))),
+            ("pass", 0),
+            *(
+                ("from" if self.target >= 0 else used.get(self.size[space], "grow"), space)
+                for space in pieces
+            ),
+            *((stage, space) for space in spaces if space not in pieces),
+        ]
+
+    def legal(self):
+        self.call("_list_board")
+        choices = self.choices()
+        mask = np.ones(len(choices), bool)
+        self.call("_may_choose", self.player, 0, mask)
+        return [choice for choice, allowed in zip(choices, mask, strict=True) if allowed]
+
+    def play(self, choice):
+        """Play a choice, and return the rewards if that ends the game."""
+        self.call("_list_board")
+        reward = np.zeros(self.players)
+        self.chosen = self.players + self.choices().index(choice)
+        return reward.tolist() if self.call("_resolve", reward) else None
+
+    def put(self, q, r, size, player=0):
+        space = space_at(q, r)
+        self.g.size[0, space], self.g.owner[0, space] = size, player
+        return space
+
+
+def at_work(light=20, players=2, **settings):
+    """Return a game in the first round, on player 0's turn, with an empty board."""
+    game = Forest(players, **settings)
+    game.round, game.light = 0, light
     return game
 
 
 def put(game, q, r, size, player=0):
-    game.size[space_at(q, r)], game.owner[space_at(q, r)] = size, player
-    return space_at(q, r)
+    return game.put(q, r, size, player)
 
 
 def test_the_board():
@@ -51,7 +109,7 @@ def test_the_board():
 
 
 def test_players_set_up_on_the_edge_in_turns():
-    game = ForestGame(3)
+    game = Forest(3)
     order = []
     for _ in range(6):
         order.append(game.player)
@@ -86,20 +144,20 @@ def test_players_set_up_on_the_edge_in_turns():
 def test_a_tree_shades_what_is_no_taller_and_no_farther_than_its_size(tall, away, size, shaded):
     game = at_work()
     for angle, (dq, dr) in enumerate(DIRECTIONS):
-        game.size = [-1] * 37
+        game.size = -1
         put(game, 0, 0, tall)
         behind = put(game, away * dq, away * dr, size, 1)
-        assert game.is_shaded(behind, size, angle) == shaded
+        assert game.call("_is_shaded", behind, size, angle) == shaded
         # with the sun on the other side it is in the light
-        assert not game.is_shaded(behind, size, (angle + 3) % 6)
+        assert not game.call("_is_shaded", behind, size, (angle + 3) % 6)
 
 
 def test_shaded_trees_cast_shadows_on_their_own_colour_too():
     game = at_work()
     put(game, -2, 0, 2)
     first, second = put(game, -1, 0, 1), put(game, 0, 0, 1)
-    assert game.is_shaded(first, 1, 0)
-    assert game.is_shaded(second, 1, 0)  # by both
+    assert game.call("_is_shaded", first, 1, 0)
+    assert game.call("_is_shaded", second, 1, 0)  # by both
 
 
 def test_the_sun_moves_on_and_pays_at_most_20():
@@ -107,24 +165,23 @@ def test_the_sun_moves_on_and_pays_at_most_20():
     put(game, -1, 0, 3)
     put(game, 1, 0, 2, 1)  # two spaces behind it in the direction of angle 0, not in that of 1
     put(game, 0, -3, 0, 1)
-    game.light[1] = 19
-    game._begin_round()
-    assert (game.round, game.sun) == (1, 1)
+    game.light = [0, 19]
+    game.call("_begin_round")
+    assert (game.round, game.call("_sun")) == (1, 1)
     assert game.light == [3, 20]
-    game.light = [0, 0]
     for _ in range(5):
-        game._begin_round()
-    assert (game.round, game.sun) == (6, 0)
-    game.light = [0, 0]
+        game.call("_begin_round")
+    assert (game.round, game.call("_sun")) == (6, 0)
+    game.light = 0
     game.round = 5
-    game._begin_round()  # angle 0: the tree of size 2 is in the shade
+    game.call("_begin_round")  # angle 0: the tree of size 2 is in the shade
     assert game.light == [3, 0]
 
 
 def test_buying_goes_from_the_cheapest_slot_up():
     for kind, prices in enumerate(PRICES):
         game, paid = at_work(), []
-        while game.price(0, kind) is not None:
+        while game.call("_price", 0, kind):
             before = game.light[0]
             game.play(("buy", kind))
             paid.append(before - game.light[0])
@@ -166,7 +223,7 @@ def test_planting_reaches_as_far_as_the_tree_is_tall_and_uses_both_spaces():
     game.play(("pass", 0))
     # In the next round player 1 begins, who has nothing to do but to buy.
     assert (game.round, game.player) == (1, 1)
-    assert not game.activated
+    assert not any(game.activated)
     assert game.size[tree] == 2
 
 
@@ -177,7 +234,7 @@ def test_where_several_trees_could_plant_one_is_chosen():
     game.play(("plant", space_at(1, 0)))
     assert game.legal() == [("from", one), ("from", other)]
     game.play(("from", other))
-    assert game.activated == {other, space_at(1, 0)}
+    assert set(np.flatnonzero(game.activated)) == {other, space_at(1, 0)}
     # the first tree still can, and only its own neighbours
     targets = [where for what, where in game.legal() if what == "plant"]
     assert {distance(one, target) for target in targets} == {1}
@@ -187,13 +244,13 @@ def test_collecting_pays_the_next_token_of_the_soil_or_of_a_poorer_one():
     game = at_work(players=3)
     game.play(("buy", 3))
     for points in (22, 43, 63, 82):  # 22, 21, 20, then three leaves: 19
-        game.light[0] = 4
+        game.light = [4, 0, 0]
         put(game, 0, 0, 3)
-        game.activated.clear()
-        game.play(("collect", CENTRE)) if game.player == 0 else None
+        game.activated, game.turn = 0, 0
+        game.play(("collect", CENTRE))
         assert game.points[0] == points
         assert game.size[CENTRE] == -1
-        game.turn = 0
+        game.round = 0
     assert game.taken == [0, 0, 1, 3]
     assert game.left[0][3] == 2
     two = at_work()
@@ -209,32 +266,36 @@ def test_collecting_pays_the_next_token_of_the_soil_or_of_a_poorer_one():
 
 def test_the_start_player_moves_on_and_the_game_ends_after_18_rounds():
     game = at_work(players=3)
-    order = []
-    while not game.is_over:
-        game.light = [5] * 3  # so that nobody is passed over
+    order, paid = [], None
+    while paid is None:
+        game.light = 5  # so that nobody is passed over
         order.append(game.player)
-        game.play(("pass", 0))
+        paid = game.play(("pass", 0))
     assert order[:9] == [0, 1, 2, 1, 2, 0, 2, 0, 1]
     assert len(order) == 18 * 3
-    game.points, game.light = [10, 11, 9], [5, 2, 9]  # 10 + 1, 11 + 0, 9 + 3
-    assert game.scores() == [11, 11, 12]
-    game.points[2] = 8
-    put(game, 0, 0, 0, 1)
-    assert game.standings() == [(11, 0), (11, 1), (11, 0)]
-    assert shares(game.standings()) == [0.0, 1.0, 0.0]
-    put(game, 1, 0, 0, 0)
-    assert shares(game.standings()) == [0.5, 0.5, 0.0]
+
+
+def last_pass(points, light, pieces=(), **settings):
+    """Return the rewards, the victories and the scores of a game that ends with these."""
+    game = at_work(players=len(points), **settings)
+    game.round, game.turn = 17, len(points) - 1
+    game.points, game.light = points, light
+    for number, player in enumerate(pieces):
+        put(game, number, 0, 0, player)
+    return game.play(("pass", 0)), game.win, game.score
+
+
+def test_the_score_counts_light_and_pieces_break_ties():
+    # 10 + 5 // 3, 11 + 2 // 3, 9 + 9 // 3
+    assert last_pass([10, 11, 9], [5, 2, 9])[2] == [11, 11, 12]
+    assert last_pass([10, 11, 8], [5, 2, 9], pieces=[1])[1] == [0.0, 1.0, 0.0]
+    assert last_pass([10, 11, 8], [5, 2, 9], pieces=[1, 0])[1] == [0.5, 0.5, 0.0]
 
 
 def test_ranks_and_scores_are_paid():
-    env = Photosynthesis(players=3)
-    env.reset()
-    env.game.round, env.game.points = 18, [30, 50, 30]
-    assert env._rewards() == [-0.5, 1.0, -0.5]  # places 0 and 1 of 0 to 2 are shared
-    env = Photosynthesis(players=3, reward="first")
-    env.reset()
-    env.game.round, env.game.points = 18, [30, 50, 30]
-    assert env._rewards() == [0.0, 0.5, 0.0]
+    # places 0 and 1 of 0 to 2 are shared
+    assert last_pass([30, 50, 30], 0)[0] == [-0.5, 1.0, -0.5]
+    assert last_pass([30, 50, 30], 0, reward="first")[0] == [0.0, 0.5, 0.0]
     with pytest.raises(errors.EntityEnvError, match="rank"):
         Photosynthesis(reward="ranks")
     with pytest.raises(errors.EntityEnvError, match="players"):
@@ -244,10 +305,11 @@ def test_ranks_and_scores_are_paid():
 @pytest.mark.parametrize("players", [2, 4])
 def test_whole_games_keep_their_pieces(players):
     rng = np.random.default_rng(players)
-    game = ForestGame(players)
+    game, over = Forest(players), None
     whole = (6, 8, 4, 2)
-    while not game.is_over:
-        game.play(game.legal()[rng.integers(len(game.legal()))])
+    while over is None:
+        legal = game.legal()
+        over = game.play(legal[rng.integers(len(legal))])
         for player in range(players):
             for kind in range(4):
                 planted = sum(
@@ -273,18 +335,14 @@ def test_it_is_an_environment_like_any_other_and_goes_on_elsewhere():
     state = json.loads(json.dumps(env.get_state()))
     assert list(other.set_state(state)) == list(told)
     assert other.render_text() == env.render_text()
-    for change, words in (
-        ({"size": [7] * 37}, "pieces that there are not"),
-        ({"owner": [-1] * 37}, "a piece of nobody"),
-        ({"light": [50, 0]}, "light"),
-        ({"light": [5]}, "another length"),
-        ({"round": 99}, "a round or turn"),
-        ({"target": 40}, "spaces that there are not"),
-        ({"taken": [10, 0, 0, 0]}, "more tokens"),
-        ({"size": None}, "not a state"),
-    ):
-        with pytest.raises(errors.StateError, match=words):
-            other.set_state({**state, **change})
+    (saved,) = [own["env"] for own in state["rows"] if own["env"]]
+    for name, value in (("size", [7] * 37), ("light", [50, 0]), ("round", 99), ("target", 40)):
+        with pytest.raises(errors.StateError, match=name):
+            other.set_state(
+                {"rows": [{**state["rows"][0], "env": {**saved, name: value}}, *state["rows"][1:]]}
+            )
+    with pytest.raises(errors.StateError, match="not one of this game"):
+        other.set_state({"size": None})
 
 
 def test_the_greedy_player_beats_random_ones():
@@ -292,32 +350,6 @@ def test_the_greedy_player_beats_random_ones():
         return MaskedEnvironment(Photosynthesis, players=2, rounds=9)
 
     assert play_scripted(create, grow_greedily, 6, 0)["win"].mean() > 0.8
-
-
-@pytest.mark.parametrize(("players", "reward"), [(2, "first"), (3, "rank"), (4, "rank")])
-def test_compiled_games_are_the_same_games(players, reward):
-    rows = 3 * players
-    ours = SeatRows(lambda: Photosynthesis(players, 18, reward), rows)
-    theirs = PhotosynthesisRows(rows, 0, players, 18, reward)
-    policy, ended = random_policy(3), 0
-    here, there = ours.reset(), theirs.reset()
-    for step in range(80 * players):
-        for name in ("rows", "reward", "done", "global_features"):
-            assert np.array_equal(getattr(here, name), getattr(there, name)), (name, step)
-        for name, buffer in here.features.items():
-            assert np.array_equal(buffer.as_array(), there.features[name].as_array()), (name, step)
-        # The compiled game masks what the readable one leaves out.
-        left, right = here.action_masks["Choose"], there.action_masks["Choose"]
-        for frame in range(len(here.rows)):
-            allowed = right.mask[frame].as_array().ravel()
-            offered = right.actees[frame].as_array().ravel()
-            assert set(left.actees[frame].as_array().ravel()) == set(offered[allowed]), step
-        for name, column in here.metrics.items():
-            assert np.allclose(column, there.metrics[name], equal_nan=True, rtol=1e-6), step
-        ended += int(here.done.sum())
-        actions = policy(here)
-        here, there = ours.act(actions), theirs.act(actions)
-    assert ended >= rows
 
 
 def test_settings_of_compiled_games_are_checked_and_alone_it_is_a_seat():

@@ -1,0 +1,72 @@
+"""Compiled games, run by Python, play as they did when an independent implementation agreed.
+
+``python tests/envs/test_golden_games.py NAME ...`` writes the traces of games anew, after their
+rules have changed on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from entity_env.play import random_policy
+from entity_env.registry import find, path_of
+
+TRACES = Path(__file__).parents[1] / "golden" / "games.json"
+SCENES = {
+    # name: registered name, games, steps of each, settings
+    "connect_four": ("connect_four", 15, 60, {}),
+    "job_shop": ("job_shop", 3, 250, {}),
+    "minesweeper": ("minesweeper", 40, 50, {}),
+    "photosynthesis": ("photosynthesis", 1, 160, {"rounds": 6}),
+    "photosynthesis of two, first": ("photosynthesis", 2, 80, {"players": 2, "reward": "first"}),
+    "vehicle_routing": ("vehicle_routing", 10, 100, {}),
+    "warehouse": ("warehouse", 2, 400, {}),
+}
+
+
+def traced(name: str) -> list[int]:
+    """Return a checksum of all that a game shows for each step of random play."""
+    registered, games, steps, settings = SCENES[name]
+    checksums = []
+    for seed in range(games):
+        rows, policy = find(path_of(registered))(None, seed=seed, **settings), random_policy(seed)
+        rows.interpret()
+        obs = rows.reset()
+        for _ in range(steps):
+            checksums.append(checksum(obs))
+            obs = rows.reset() if obs.done.any() else rows.act(policy(obs))
+    return checksums
+
+
+def checksum(obs) -> int:
+    """Return a checksum of an observation, with numbers rounded to what all processors share."""
+    arrays = [obs.rows, obs.reward, obs.done, obs.truncated, obs.global_features]
+    for buffer in obs.features.values():
+        arrays += [buffer.as_array(), buffer.size1()]
+    for mask in obs.action_masks.values():
+        arrays += [mask.actors.as_array(), mask.actors.size1()]
+        arrays += [own.as_array() for own in (mask.mask, getattr(mask, "actees", None)) if own]
+    arrays += [np.nan_to_num(own, nan=-1.0) for own in obs.metrics.values()]
+    total = 0
+    for array in arrays:
+        total = zlib.crc32(np.round(np.asarray(array, np.float64), 3).tobytes(), total)
+    return total
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_it_plays_as_it_did(name):
+    expected, played = json.loads(TRACES.read_text())[name], traced(name)
+    differing = [i for i, pair in enumerate(zip(expected, played, strict=True)) if len({*pair}) > 1]
+    assert not differing, f"{name} plays differently from step {differing[0]} on"
+
+
+if __name__ == "__main__":
+    kept = json.loads(TRACES.read_text()) if TRACES.exists() else {}
+    kept |= {name: traced(name) for name in sys.argv[1:] or SCENES}
+    TRACES.write_text(json.dumps(kept))
