@@ -1,4 +1,4 @@
-"""Who acts in a batch and what each actor may choose, as tensors."""
+"""The actors of a batch and the choices of each of them, as tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Actors", "CategoricalActors", "ContinuousActors", "SelectActors", "c
 
 @dataclass(frozen=True, eq=False)
 class CategoricalActors:
-    """Who picks one of C choices, and which choices each of them has.
+    """Actors that pick one of C choices, with a mask of the choices of each actor.
 
     Serves global actions too: their actor is the global entity, which comes last in its frame, so
     its index is the number of entities of the frame.
@@ -47,18 +47,18 @@ class CategoricalActors:
             )
 
     def select(self, frames: Tensor | FrameNumbers) -> CategoricalActors:
-        """The actors of the given ``frames`` (K,), in that order."""
+        """Return the actors of the given ``frames`` (K,), in that order."""
         actors, rows = self.actors.select_with_rows(frames)
         return CategoricalActors(actors, self.mask.index_select(0, rows))
 
     def to(self, device: torch.device | str) -> CategoricalActors:
-        """The same actors on ``device``."""
+        """Return the same actors on ``device``."""
         return CategoricalActors(self.actors.to(device), send(self.mask, device))
 
 
 @dataclass(frozen=True, eq=False)
 class SelectActors:
-    """Who selects an entity, and which entities can be selected.
+    """Actors that select an entity, with the entities that can be selected.
 
     Args:
         actors: (A,) int64 entity index within the frame.
@@ -113,13 +113,13 @@ class SelectActors:
         return self.actors.host_offsets.diff() * self.actees.host_offsets.diff()
 
     def select(self, frames: Tensor | FrameNumbers) -> SelectActors:
-        """The actors and actees of the given ``frames`` (K,), in that order."""
+        """Return the actors and actees of the given ``frames`` (K,), in that order."""
         frames = FrameNumbers.of(frames, self.actors.values.device)
         mask = None if self.mask is None else self.mask.select(frames)
         return SelectActors(self.actors.select(frames), self.actees.select(frames), mask)
 
     def full_mask(self) -> RaggedTensor:
-        """The mask (P,), all True where there is none."""
+        """Return the mask (P,), all True where there is none."""
         if self.mask is not None:
             return self.mask
         lengths, device = self.pair_lengths(), self.actors.values.device
@@ -127,14 +127,14 @@ class SelectActors:
         return RaggedTensor.from_lengths(allowed, lengths)
 
     def to(self, device: torch.device | str) -> SelectActors:
-        """The same actors and actees on ``device``."""
+        """Return the same actors and actees on ``device``."""
         mask = None if self.mask is None else self.mask.to(device)
         return SelectActors(self.actors.to(device), self.actees.to(device), mask)
 
 
 @dataclass(frozen=True, eq=False)
 class ContinuousActors:
-    """Who sets the numbers of a continuous action; of a global one the global entity.
+    """Actors that set real numbers; for a global action the global entity.
 
     Args:
         actors: (A,) int64 entity index within the frame.
@@ -151,11 +151,11 @@ class ContinuousActors:
         _check_indices(f"the actors of {where}", self.actors)
 
     def select(self, frames: Tensor | FrameNumbers) -> ContinuousActors:
-        """The actors of the given ``frames`` (K,), in that order."""
+        """Return the actors of the given ``frames`` (K,), in that order."""
         return ContinuousActors(self.actors.select(frames))
 
     def to(self, device: torch.device | str) -> ContinuousActors:
-        """The same actors on ``device``."""
+        """Return the same actors on ``device``."""
         return ContinuousActors(self.actors.to(device))
 
 

@@ -1,4 +1,4 @@
-"""What a network has learned, taken over by one for larger spaces: more types, features, choices.
+"""Copy learned weights into a network for larger spaces: more types, features, choices.
 
     grown = RaggedNet(larger_space, actions, old.config)
     print(adopt(grown, old))  # names what is new, and what was left behind
@@ -30,7 +30,7 @@ KNOWN_ROWS = 4096.0
 
 @dataclass(frozen=True)
 class Adopted:
-    """What ``adopt`` found.
+    """The result of ``adopt``.
 
     Args:
         new: What the network has and the other had not, such as ``feature 'hp' of 'Robot'``: it
@@ -74,12 +74,12 @@ def adopt(net: RaggedNet, old: RaggedNet) -> Adopted:
 
 
 def _seen(net: RaggedNet) -> ObsSpace:
-    """What the encoders of a network read."""
+    """Return the observation space that the encoders of a network read."""
     return net.obs_space if net.translation is None else net.translation.space
 
 
 class _Found:
-    """What there is on one side only, and which tensors have been seen to."""
+    """The parts that only one network has, and the tensors that have been handled."""
 
     def __init__(self) -> None:
         self.new: list[str] = []
@@ -87,7 +87,7 @@ class _Found:
         self.done: set[int] = set()
 
     def compare(self, what: str, mine: Sequence[str], theirs: Sequence[str]) -> list[str]:
-        """The names that both have; the others are noted as ``what``."""
+        """Return the names that both have; the others are noted as ``what``."""
         self.new += [what.format(name) for name in mine if name not in theirs]
         self.left += [what.format(name) for name in theirs if name not in mine]
         return [name for name in mine if name in theirs]
@@ -193,7 +193,7 @@ def _adopt_type(
 
 
 def _columns(mine: InputNorm, theirs: InputNorm) -> list[tuple[int, int]]:
-    """The places of the continuous features that both know."""
+    """Return the places of the continuous features that both know."""
     places = {name: k for k, name in enumerate(theirs.names)}
     return [(k, places[name]) for k, name in enumerate(mine.names) if name in places]
 
@@ -253,7 +253,7 @@ def _adopt_heads(net: RaggedNet, old: RaggedNet, found: _Found) -> None:
 
 
 def _copy_rest(net: RaggedNet, old: RaggedNet, found: _Found) -> None:
-    """What does not depend on the spaces: blocks, norms, memory, value."""
+    """Copy the parts that do not depend on the spaces: blocks, norms, memory, value."""
     theirs: Mapping[str, Tensor] = old.state_dict()
     for name, tensor in net.state_dict(keep_vars=True).items():
         if id(tensor) in found.done:

@@ -136,7 +136,7 @@ class EntityBatch:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.global_features.device
 
     @staticmethod
@@ -224,7 +224,7 @@ class EntityBatch:
         )
 
     def select(self, frames: Tensor | FrameNumbers) -> EntityBatch:
-        """The given ``frames`` (K,) int64, in that order; a frame may occur more than once."""
+        """Return the ``frames`` (K,) int64 in the given order; a frame may occur twice."""
         frames = FrameNumbers.of(frames, self.device)
         entities, visible = {}, {}
         with BatchReading(self):
@@ -246,7 +246,7 @@ class EntityBatch:
         return grown.all()
 
     def to(self, device: torch.device | str) -> EntityBatch:
-        """The same batch on ``device``; on the way to a GPU the program goes on."""
+        """Return the same batch on ``device``; on the way to a GPU the program goes on."""
         device = device_named(device)
         if device == self.device:
             return self
@@ -356,7 +356,7 @@ def _true(count: int, like: RaggedTensor) -> Tensor:
 
 
 def _all_true(count: int, like: RaggedTensor, parts: int) -> GrowingTensor:
-    """What earlier parts showed: everything."""
+    """Return the masks of earlier parts, which allow everything."""
     shown = GrowingTensor(parts)
     shown.add(_true(count, like))
     return shown

@@ -164,7 +164,7 @@ def _feature_error(
 
 
 def _place(rows: RaggedTensor, row: int) -> str:
-    """Which row of which frame a flat ``row`` is."""
+    """Return the frame and the row within it of a flat ``row``, for an error."""
     frame = int(rows.frame_ids()[row])
     return f"row {row - int(rows.offsets[frame])} of frame {frame}"
 
@@ -267,7 +267,7 @@ def _are_sound(
     hidden: Tensor | None,
     chosen: Tensor | None,
 ) -> bool:
-    """Whether one compiled look finds nothing wrong; False where it cannot look, too."""
+    """Return True if one compiled look finds nothing wrong; False where it cannot look, too."""
     if not isinstance(action, CategoricalActors) or hidden is not None:
         return False
     values = action.actors.values

@@ -190,7 +190,7 @@ class NetConfig:
                     )
 
     def positions(self, obs_space: ObsSpace) -> dict[str, Position]:
-        """The entity types whose relative positions the network sees.
+        """Return the entity types whose relative positions the network sees.
 
         Raises:
             NetConfigError: Settings that do not fit the space.
@@ -227,12 +227,12 @@ class NetConfig:
 
     @property
     def position_bias(self) -> bool:
-        """Whether blocks add a bias to their scores, which no kernel does."""
+        """True if blocks add a bias to their scores, which no kernel does."""
         return self.relative_position is not None and self.relative_position.kind == "mlp"
 
     @property
     def fused(self) -> bool:
-        """Whether compiled blocks may take over, with their one activation and own attention."""
+        """True if compiled blocks may take over, with their one activation and own attention."""
         return self.activation == "relu" and self.attention == "auto" and not self.position_bias
 
 
@@ -248,7 +248,7 @@ def _checked_order(order: Any) -> tuple[str, ...]:
 
 
 def _neighbours(dim: int, heads: int) -> str:
-    """The nearest widths for so many heads, and the nearest numbers of heads for that width."""
+    """Return the nearest valid widths for ``heads`` and numbers of heads for ``dim``."""
     below = dim // heads * heads
     widths = [f"dim={width}" for width in (below, below + heads) if width]
     fitting = [number for number in range(1, min(dim, 1024) + 1) if dim % number == 0]

@@ -146,7 +146,7 @@ class ActionChoiceError(RaggedNetError, IndexError):
 
 
 def nearest(name: object, valid: Iterable[str]) -> str | None:
-    """A hint at the valid name that ``name`` is a misspelling of, if it is one."""
+    """Return a hint at the valid name that ``name`` is a misspelling of, if it is one."""
     close = get_close_matches(str(name), [str(one) for one in valid], n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else None
 

@@ -91,7 +91,7 @@ class _Input:
 
 
 class ActingGraph(nn.Module):
-    """What ``net`` makes of a batch, in plain operations on plain tensors; shares its weights.
+    """The results of ``net`` in plain operations on plain tensors; shares its weights.
 
     Args:
         net: The network.
@@ -114,7 +114,7 @@ class ActingGraph(nn.Module):
         self.outputs = _outputs_of(net)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """The outputs, for the inputs in their order."""
+        """Return the outputs, for the inputs in their order."""
         net, given = self.net, dict(zip(self.inputs, tensors, strict=True))
         with plain_torch():
             scene = _Scene.of(net, given)
@@ -139,7 +139,7 @@ class ActingGraph(nn.Module):
             return (*results, value, *state)
 
     def inputs_of(self, batch: EntityBatch, memory: Tensor | None = None) -> dict[str, Tensor]:
-        """The inputs, by name, that stand for ``batch``; entities that are hidden must be left out.
+        """Return the inputs by name for ``batch``; leave hidden entities out before.
 
         Args:
             batch: B frames.
@@ -181,7 +181,7 @@ class ActingGraph(nn.Module):
         return {name: found[name] for name in self.inputs}
 
     def to_program(self) -> torch.export.ExportedProgram:
-        """The graph as ``torch.export`` writes it down, with all counts dynamic."""
+        """Return the graph as ``torch.export`` writes it down, with all counts dynamic."""
         dims: dict[str, Any] = {}
         shapes = tuple(
             {
@@ -201,7 +201,7 @@ class ActingGraph(nn.Module):
             self.train(was_training)
 
     def to_onnx(self) -> bytes:
-        """The graph as a file of ONNX.
+        """Return the graph as a file of ONNX.
 
         Raises:
             ExportError: The packages of the extra ``export`` are not installed.
@@ -225,7 +225,7 @@ class ActingGraph(nn.Module):
         return data
 
     def _example(self) -> tuple[Tensor, ...]:
-        """Inputs of a few frames, as counts of 0 and 1 would be taken for constants."""
+        """Return inputs of a few frames: counts of 0 and 1 would be taken for constants."""
         counts: dict[str, int] = {}
         device = next(self.net.parameters()).device
         example = []
@@ -293,7 +293,7 @@ def _outputs_of(net: RaggedNet) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Scene:
-    """Which rows there are: type by type, then one of each frame as a whole, then one of nobody.
+    """The rows of a batch: type by type, then one of each frame as a whole, then one spare row.
 
     The last one makes sure that there is a row.
 
@@ -332,7 +332,7 @@ class _Scene:
         return cls(features, torch.cat(parts), lengths, num_frames, global_features)
 
     def rows_of(self, indices: Tensor, frames: Tensor) -> Tensor:
-        """(A,) int64: the rows of entity ``indices`` (A,) within their ``frames`` (A,)."""
+        """Return the rows (A,) int64 of entity ``indices`` (A,) within their ``frames`` (A,)."""
         rows, before, base = torch.zeros_like(indices), torch.zeros_like(indices), 0
         for own, values in zip(self.lengths, self.features.values(), strict=True):
             first = (own.cumsum(0) - own).index_select(0, frames)  # of the frame, in its type
@@ -455,7 +455,7 @@ def _places(encoder: Encoder, scene: _Scene, joined: bool) -> Tensor:
 
 
 def _placeless(scene: _Scene, joined: bool) -> int:
-    """The number of rows that are of no entity type."""
+    """Return the number of rows that are of no entity type."""
     whole = 0 if scene.global_features is None else scene.num_frames
     return whole + 1 + (scene.num_frames if joined else 0)
 
@@ -488,7 +488,7 @@ def _decide(
     scene: _Scene,
     given: Mapping[str, Tensor],
 ) -> list[Tensor]:
-    """The outputs of one action."""
+    """Return the outputs of one action."""
     if isinstance(space, GLOBAL_ACTIONS):
         frames, where = None, scene.global_rows()
     else:
@@ -512,7 +512,7 @@ def _decide(
 
 
 def _square_mask(action: SelectActors) -> Tensor:
-    """(A, E) bool: which actees each actor may select."""
+    """Return the mask (A, E) bool of the actees that each actor may select."""
     actors, actees = action.actors, action.actees
     allowed = actors.values.new_zeros(actors.num_rows, actees.num_rows, dtype=torch.bool)
     pairs, first = action.full_mask().values, 0

@@ -187,7 +187,7 @@ class RaggedNet(nn.Module):
 
     @staticmethod
     def from_run(folder: str | Path, device: str = "cpu") -> RaggedNet:
-        """The newest network of a run of ``ppo_trainer``, or the best one of ``<run>/best``.
+        """Return the newest network of a run of ``ppo_trainer``, or the best one of ``<run>/best``.
 
         No code that the run names is imported, and the weights may come from any device.
 
@@ -359,7 +359,7 @@ class RaggedNet(nn.Module):
         memory: Tensor | None,
         sequences: Tensor | Sequence[int] | None,
     ) -> tuple[Encoded, Recalled | None]:
-        """The policy's vectors of frames and of entities, and what the memory makes of them."""
+        """Return the policy's vectors of frames and entities, and the memory's output."""
         if self.memory is None and memory is None and sequences is None:
             return self.encoder(batch, layout, hidden, asked), None
         x, recalled = self._recall(batch, layout, hidden, memory, sequences)
@@ -378,7 +378,7 @@ class RaggedNet(nn.Module):
         memory: Tensor | None,
         sequences: Tensor | Sequence[int] | None,
     ) -> tuple[Tensor, Recalled]:
-        """The entities (N, D) before they see each other, and what the memory makes of them."""
+        """Return the entities (N, D) before attention, and the memory's output."""
         if self.memory is None:
             raise MemoryStateError(
                 "the network has no memory, and was given "
@@ -399,7 +399,7 @@ class RaggedNet(nn.Module):
         encoded: Encoded | None,
         recalled: Recalled | None,
     ) -> Tensor:
-        """The values (B,) of the frames, ``encoded`` by the policy unless they have a network."""
+        """Return the values (B,), from ``encoded`` or from the value's own network."""
         if self.value_encoder is not None:
             encoded = self.value_encoder(batch, layout)
         assert encoded is not None  # for the type checker
@@ -453,7 +453,7 @@ class RaggedNet(nn.Module):
         return (parameter for parameter in self.parameters() if id(parameter) not in separate)
 
     def value_parameters(self) -> Iterator[nn.Parameter]:
-        """The parameters of the separate value network; none without ``value_config``."""
+        """Return the parameters of the separate value network; none without ``value_config``."""
         if self.value_encoder is not None:
             yield from self.value_encoder.parameters()
             yield from self.value_head.parameters()
@@ -491,14 +491,14 @@ class RaggedNet(nn.Module):
     def _summarized(
         self, batch: EntityBatch, layout: Layout, hidden: Tensor | None
     ) -> tuple[Layout, Tensor | None]:
-        """The flat order, and what is hidden of it, with summaries in the place of cells."""
+        """Return the flat order, and what is hidden of it, with summaries in the place of cells."""
         if self.grids is None:
             return layout, hidden
         own = self.grids.layout(batch)
         return own, _hidden(batch, own)
 
     def _seen(self, batch: EntityBatch) -> EntityBatch:
-        """The batch with positions as the network gets them; for the value, where actors differ."""
+        """Return the batch with translated positions; the value's, if actors differ."""
         if self.translation is None:
             return batch
         if self.translation.each_actor:
@@ -515,7 +515,7 @@ class RaggedNet(nn.Module):
         return seen
 
     def _each(self, batch: EntityBatch, action: Actors) -> tuple[Tensor, ...]:
-        """The rows of an action's actors, and actees, each in a frame as the actor sees it."""
+        """Return the rows of an action's actors, and actees, each in its actor's own frame."""
         assert self.translation is not None
         actors = action.actors
         copies, layout = self.translation.each(batch, actors)
@@ -526,7 +526,7 @@ class RaggedNet(nn.Module):
         return encoded.rows
 
     def _rows_of(self, batch: EntityBatch, rows: Sequence[Tensor]) -> dict[str, list[Tensor]]:
-        """What ``_asked`` asked for, by action: rows of the actors, and of the actees selected."""
+        """Return for each action the rows that ``_asked`` asked for: actors, then actees."""
         left, found = iter(rows), {}
         for name in self.action_space:
             actors = batch.actions[name]
@@ -536,12 +536,12 @@ class RaggedNet(nn.Module):
         return found
 
     def _bounds(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """The bounds (K,) of each continuous action."""
+        """Return the bounds (K,) of each continuous action."""
         heads = zip(self.action_space, self.heads, strict=True)
         return {n: (head.low, head.high) for n, head in heads if isinstance(head, ContinuousHead)}
 
     def _asked(self, batch: EntityBatch) -> list[RaggedTensor]:
-        """The entity indices of those whom the heads read, action by action."""
+        """Return the entity indices of those whom the heads read, action by action."""
         asked = []
         for name in self.action_space:
             actors = batch.actions[name]
@@ -560,7 +560,7 @@ def _cat(parts: Sequence[Tensor | None]) -> Tensor | None:
 def _grid_rows(
     obs_space: ObsSpace, with_global: bool, config: NetConfig, value_config: NetConfig | None
 ) -> GridRows | None:
-    """What stands for the cells of grids; None for a space without them.
+    """Return the summaries of grids' cells, or None for a space without grids.
 
     Raises:
         NetConfigError: Settings that do not go together with grids.
@@ -583,7 +583,7 @@ def _grid_rows(
 
 
 def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:
-    """Which flat rows (N,) are hidden from the policy; None: no row."""
+    """Return a mask (N,) of the flat rows hidden from the policy, or None."""
     if not batch.visible:
         return None
     hidden = torch.zeros(layout.num_rows, dtype=torch.bool, device=batch.device)
@@ -593,7 +593,7 @@ def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:
 
 
 def _of_copies(action: Any, pairs: Pairs) -> Pairs:
-    """The same ``pairs`` where each actor has its frame, with its actees, for itself."""
+    """Return the same ``pairs`` where each actor has its frame, with its actees, for itself."""
     actors = action.actors
     ends = torch.arange(actors.num_rows + 1)
     alone = RaggedTensor.unchecked(actors.values, send(ends, actors.values.device), ends)

@@ -23,7 +23,7 @@ __all__ = ["by_type", "from_lists", "from_nested", "from_padded"]
 
 
 def from_lists(where: str, frames: Any, width: int | None = None) -> RaggedTensor:
-    """The frames of one entity type: for each a list of feature rows, or a tensor or array (n, F).
+    """Return the frames of one entity type, given as lists of rows or arrays (n, F).
 
     Args:
         where: What an error calls them.
@@ -53,7 +53,7 @@ def from_lists(where: str, frames: Any, width: int | None = None) -> RaggedTenso
 
 
 def _rows(where: str, frame: Any) -> Tensor:
-    """The rows (n, F) float32 of one frame; (0,) of an empty list."""
+    """Return the rows (n, F) float32 of one frame; (0,) of an empty list."""
     try:
         rows = torch.as_tensor(frame, dtype=torch.float32)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -77,7 +77,7 @@ def _rows(where: str, frame: Any) -> Tensor:
 
 
 def from_padded(where: str, values: Tensor, lengths: Any) -> RaggedTensor:
-    """The frames that lie in a tensor with room for the longest one.
+    """Return the frames that lie in a tensor with room for the longest one.
 
     Args:
         where: What an error calls them.
@@ -123,7 +123,7 @@ def from_padded(where: str, values: Tensor, lengths: Any) -> RaggedTensor:
 
 
 def from_nested(where: str, nested: Tensor) -> RaggedTensor:
-    """The frames of a nested tensor of torch, jagged or strided.
+    """Return the frames of a nested tensor of torch, jagged or strided.
 
     Raises:
         WrongTypeError: No nested tensor.

@@ -16,7 +16,7 @@ KINDS = ("waves", "mlp", "none")
 
 @dataclass(frozen=True)
 class RelativePosition:
-    """How pairs of entities see each other's positions.
+    """The use of relative positions of pairs of entities.
 
     Args:
         features: For each entity type with positions, the names of its coordinates, such as
@@ -141,7 +141,7 @@ Setting = RelativePosition | Translation
 def positions_of(
     obs_space: ObsSpace, setting: Setting | None, where: str = "relative_position"
 ) -> dict[str, Position]:
-    """The position of each entity type that has one for the network; empty where it wants none.
+    """Return the position of each entity type that has one for the network.
 
     Raises:
         NetConfigError: Names that the space does not have, or coordinates of different numbers.
@@ -261,7 +261,7 @@ def _check_flag(where: str, value: object) -> None:
 
 
 def _coordinates(where: str, features: object) -> dict[str, tuple[str, ...]]:
-    """The names of coordinates by entity type, checked as far as no space is needed."""
+    """Return the names of coordinates by entity type, checked as far as no space is needed."""
     hint = f"{where}: {{Mine: [x, y], Robot: [x, y]}}"
     if not isinstance(features, Mapping) or not features:
         raise NetConfigError(

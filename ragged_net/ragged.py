@@ -25,7 +25,7 @@ __all__ = ["FrameNumbers", "RaggedTensor", "check_memory", "offsets_of", "shifte
 
 
 def offsets_of(lengths: Tensor) -> Tensor:
-    """The offsets (B + 1,) int64 of frames with these ``lengths`` (B,): zero, then running sums."""
+    """Return the offsets (B + 1,) int64 of frames of ``lengths`` (B,)."""
     if lengths.device.type == "cpu":  # NumPy's calls cost a fraction of torch's
         sums = np.zeros(lengths.shape[0] + 1, np.int64)
         _array(lengths).cumsum(out=sums[1:])
@@ -74,7 +74,7 @@ def shifted_places(shift: Tensor, lengths: Tensor, total: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class FrameNumbers:
-    """Which frames are selected, known on the CPU and beside the tensors that they are taken from.
+    """Frame numbers known on the CPU and on the device of the tensors.
 
     Args:
         host: (K,) int64 on the CPU: sizes are computed from it without asking the device.
@@ -279,7 +279,7 @@ class RaggedTensor:
         return self.offsets.device.type == "cpu" and kernels.available()
 
     def select(self, frames: Tensor | FrameNumbers) -> RaggedTensor:
-        """The given ``frames`` (K,) int64, in that order; a frame may occur more than once.
+        """Return the given ``frames`` (K,) int64, in that order; a frame may occur more than once.
 
         Raises:
             RowIndexError: A frame that does not exist; an IndexError, too.
@@ -325,7 +325,7 @@ class RaggedTensor:
         return RaggedTensor.from_lengths(values, known)
 
     def to(self, device: torch.device | str) -> RaggedTensor:
-        """The same frames on ``device``."""
+        """Return the same frames on ``device``."""
         device = device_named(device)
         known = self.offsets if self.offsets.device.type == "cpu" else self.known_offsets
         moved = RaggedTensor.unchecked(send(self.values, device), send(self.offsets, device), known)

@@ -14,7 +14,7 @@ _HINT = "net.relations: [[Job.machine, Machine.index]]"
 
 
 def checked_relations(relations: Any) -> tuple[tuple[str, ...], ...]:
-    """The relations as tuples of ``Type.feature``, checked as far as no space is needed.
+    """Return the relations as tuples of ``Type.feature``, checked as far as no space is needed.
 
     Raises:
         NetConfigError: They are something else.

@@ -11,7 +11,7 @@ __all__ = ["device_named", "send"]
 
 
 def device_named(device: torch.device | str) -> torch.device:
-    """The device of that name.
+    """Return the device of that name.
 
     Raises:
         DeviceError: No name of a device, or a GPU that is not there.

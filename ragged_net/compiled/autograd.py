@@ -49,7 +49,7 @@ _DIM = 32
 
 
 def attention(qkv: Tensor, frames: Frames) -> Tensor:
-    """The attention backend "numba": qkv (N, 3, H, D) -> (N, H, D), float32 on the CPU."""
+    """Return the attention backend "numba": qkv (N, 3, H, D) -> (N, H, D), float32 on the CPU."""
     if qkv.device.type != "cpu" or qkv.dtype != torch.float32 or not kernels.available():
         raise DeviceError(
             "attention backend 'numba' cannot run this batch",
@@ -67,7 +67,7 @@ def attention(qkv: Tensor, frames: Frames) -> Tensor:
 
 
 def can_run(x: Tensor) -> bool:
-    """Whether ``compiled_layers`` (a ``Block`` only if its heads fit) take rows ``x`` (N, D)."""
+    """Return True if ``compiled_layers`` take rows ``x`` (N, D); heads are checked apart."""
     return (
         kernels.available()
         and x.is_cpu
@@ -81,7 +81,7 @@ def can_run(x: Tensor) -> bool:
 
 
 def all_are_watched() -> bool:
-    """Whether there are hooks on every module."""
+    """Return True if there are hooks on every module."""
     return any(_ON_EVERY_MODULE)
 
 
@@ -92,7 +92,7 @@ _ON_EVERY_MODULE = [
 
 
 def widths_fit(dim: int, heads: int = 1) -> bool:
-    """Whether the kernels take layers of width ``dim``, and blocks that many heads."""
+    """Return True if the kernels take layers of width ``dim``, and blocks that many heads."""
     return dim % _DIM == 0 and dim % (heads * HEAD) == 0
 
 
@@ -117,7 +117,7 @@ def save(ctx: Any, *tensors: Tensor) -> None:
 
 
 def saved(ctx: Any) -> tuple[Tensor, ...]:
-    """What ``save`` has saved.
+    """Return the tensors that ``save`` has stored.
 
     Kernels rely on the number of values. Autograd notices operations that change a tensor in place,
     but not ``tensor.data = another``.
@@ -247,7 +247,7 @@ def turns_of_rows(frames: Frames, dim: int) -> npt.NDArray[np.float32]:
 
 
 def flat(tensor: Tensor) -> npt.NDArray[np.float32]:
-    """A contiguous tensor on the CPU as a flat array over the same memory."""
+    """Return a contiguous tensor on the CPU as a flat array over the same memory."""
     return tensor.numpy(force=True).reshape(-1)
 
 
@@ -279,7 +279,7 @@ class WeightArrays:
         return arrays
 
     def __reduce__(self) -> tuple[type[WeightArrays], tuple[()]]:
-        """Copies and files begin with nothing."""
+        """Copy and files begin with nothing."""
         return WeightArrays, ()
 
 

@@ -24,15 +24,15 @@ class Layer(Protocol):
 
     @property
     def weights(self) -> Sequence[Tensor]:
-        """What is learned."""
+        """The learned tensors."""
 
     def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
-        """The result for rows ``x``, and with ``keep`` what the backward pass needs."""
+        """Return the result for rows ``x``, and with ``keep`` what the backward pass needs."""
 
     def backward(
         self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
     ) -> Tensor:
-        """The gradient of x; those of the weights are added to ``gradients``, which are zeros."""
+        """Return the gradient of x; add those of the weights to ``gradients``."""
 
 
 def chain(layers: Sequence[Layer], x: Tensor, cache: WeightArrays | None = None) -> Tensor:
@@ -90,7 +90,7 @@ NO_ROWS = torch.empty(0, device="cpu")
 
 
 def is_plain(module: nn.Module, kind: type[M]) -> TypeGuard[M]:
-    """Whether calling ``module`` does what ``kind`` does, and nobody looks on or interferes."""
+    """Return True if ``module`` is exactly a ``kind``, without hooks or overrides."""
     return type(module) is kind and not (
         module._forward_hooks
         or module._forward_pre_hooks

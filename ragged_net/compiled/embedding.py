@@ -49,7 +49,7 @@ class Part:
 
     @property
     def parameters(self) -> list[Tensor]:
-        """What is learned."""
+        """The learned tensors."""
         weight = [] if self.weight is None else [self.weight]
         return [*weight, self.vector, *self.tables]
 
@@ -61,7 +61,7 @@ class Part:
 
 
 def can_run(parts: Sequence[Part], dim: int) -> bool:
-    """Whether an ``Embedding`` takes these."""
+    """Return True if an ``Embedding`` takes these."""
     return (
         kernels.available()
         and not torch.is_autocast_enabled("cpu")

@@ -18,7 +18,7 @@ __all__ = ["Choices", "can_run", "can_select", "choose", "select"]
 
 
 def can_run(x: Tensor) -> bool:
-    """Whether the kernels take rows ``x`` (N, ...)."""
+    """Return True if the kernels take rows ``x`` (N, ...)."""
     return (
         x.device.type == "cpu"
         and x.dtype == torch.float32
@@ -28,13 +28,13 @@ def can_run(x: Tensor) -> bool:
 
 
 def can_select(query: Tensor, key: Tensor) -> bool:
-    """Whether ``select`` takes queries (A, D) and keys (E, D)."""
+    """Return True if ``select`` takes queries (A, D) and keys (E, D)."""
     return can_run(query) and can_run(key) and query.shape[1] % HEAD == 0
 
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What A actors choose.
+    """The choices of A actors, with their probabilities.
 
     Args:
         chosen: (A,) int64.

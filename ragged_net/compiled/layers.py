@@ -190,7 +190,7 @@ class Value:
 
 
 def _beside_attention(dim: int, size: int) -> int:
-    """What a row costs in a block (see ``shares``), which multiplies it with each weight once."""
+    """Return the cost of a row in a block without attention (see ``shares``)."""
     return 2 * dim + size  # for 4 * dim * dim + 2 * dim * size weights
 
 

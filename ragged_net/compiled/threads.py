@@ -44,12 +44,12 @@ def set_threads(number: int) -> None:
 
 
 def get_threads() -> int:
-    """What ``set_threads`` has set; 1 before."""
+    """Return the number of threads that ``set_threads`` has set; 1 before."""
     return _threads
 
 
 def shares(plan: Plan, dim: int, beside: int) -> list[Plan]:
-    """A plan in consecutive parts of nearly equal work, one for each thread.
+    """Return a plan in consecutive parts of nearly equal work, one for each thread.
 
     Args:
         plan: Of the whole batch. The parts know all its frames, but have only some of its groups.
@@ -109,7 +109,7 @@ class _Workers:
         self._tasks, self._threads, self._lock = _Queue(), 0, threading.Lock()
 
     def tasks(self, threads: int) -> _Queue:
-        """Where at least so many threads take their work from."""
+        """Return the queue from which at least so many threads take their work."""
         with self._lock:
             while self._threads < threads:
                 work = threading.Thread(target=_serve, args=(self._tasks,), daemon=True)

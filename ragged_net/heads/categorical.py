@@ -66,14 +66,14 @@ class CategoricalDist:
     def choose(
         self, given: Tensor | None, generator: torch.Generator | None, greedy: bool
     ) -> Choices:
-        """The choices ``given`` (A,) int64, or drawn, or the likeliest, and all about them."""
+        """Return choices (A,) int64, given, drawn or the likeliest, with their numbers."""
         if compiled_heads.can_run(self.logits):
             return compiled_heads.choose(self.logits, self.mask, given, generator, greedy)
         chosen = self.draw(generator, greedy) if given is None else given
         return Choices(chosen, self.log_prob(chosen), self.entropy(), self.probs)
 
     def tempered(self, temperature: float, top_k: int) -> CategoricalDist:
-        """The same with logits divided by ``temperature``, of only the ``top_k`` likeliest.
+        """Return the same with logits divided by ``temperature``, of only the ``top_k`` likeliest.
 
         Choices as likely as the last of them stay, too; with 0 all do.
         """
@@ -95,7 +95,7 @@ class CategoricalDist:
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
-        """(A,) int64: a drawn choice for each actor, or the likeliest one."""
+        """Return a drawn choice, or the likeliest one, of each actor. Shape: (A,), int64."""
         # The logits will do; log-probabilities kept from in here would have no gradient. Beside
         # large ones the noise would vanish.
         scores = self.logits.masked_fill(~self.mask, float("-inf"))
@@ -109,11 +109,11 @@ class CategoricalDist:
         return scores.argmax(-1)
 
     def log_prob(self, choices: Tensor) -> Tensor:
-        """(A,) float32: the log-probability of the given ``choices`` (A,) int64."""
+        """Return the log-probability of ``choices`` (A,) int64. Shape: (A,), float32."""
         return self.log_probs.gather(1, choices[:, None]).squeeze(1)
 
     def entropy(self) -> Tensor:
-        """(A,) float32, in nats."""
+        """Return the entropy of each actor in nats. Shape: (A,), float32."""
         return -(self.probs * self.log_probs.masked_fill(~self.mask, 0.0)).sum(-1)
 
 
@@ -128,22 +128,22 @@ class CategoricalHeadKind(HeadKind):
         return CategoricalHead(dim, len(space))
 
     def word(self, dim: int, space: Any) -> nn.Module:
-        """A vector for each choice."""
+        """Return a vector for each choice."""
         return nn.Embedding(len(space), dim)
 
     def spell(
         self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
     ) -> Tensor:
-        """The vectors of the choices."""
+        """Return the vectors of the choices."""
         words: Tensor = word(chosen)
         return words
 
     def ask(self, head: Any, rows: Sequence[Tensor], actors: Any, pairs: Pairs | None) -> Any:
-        """The distributions over the choices."""
+        """Return the distributions over the choices."""
         return head(rows[0], actors.mask)
 
     def act(self, name: str, dist: Any, actors: Any, draw: Draw) -> ActionOutput:
-        """The choices."""
+        """Return the choices."""
         if draw.is_changed:
             dist = dist.tempered(draw.temperature, draw.top_k)
         made = dist.choose(draw.of(name), draw.generator, draw.greedy)

@@ -1,4 +1,4 @@
-"""What has been chosen already, told to the heads of later actions: one action conditions the next.
+"""Earlier choices as inputs of the heads of later actions.
 
 With ``net.action_order=[Move, Target]`` the network first decides ``Move``, then ``Target`` given
 what ``Move`` has become: p(move, target) = p(move) p(target | move). Log-probabilities are exact by
@@ -63,7 +63,7 @@ class Conditioning(nn.Module):
 
 
 class Told:
-    """What has been chosen so far in the frames of one batch.
+    """The choices so far in the frames of one batch.
 
     Args:
         conditioning: The modules.
@@ -81,7 +81,7 @@ class Told:
         self._counts = torch.zeros(layout.num_frames, 1, device=like.device)
 
     def listen(self, name: str, actors: RaggedTensor, rows: Tensor) -> Tensor:
-        """The vectors ``rows`` (A, D) of the actors of an action, told what was chosen before."""
+        """Return the ``rows`` (A, D) of an action's actors, with earlier choices added."""
         place = self._of.order.index(name) if name in self._of.order else 0
         if not place:
             return rows

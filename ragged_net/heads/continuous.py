@@ -54,7 +54,7 @@ class ClippedNormal:
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
-        """(A, K) float32 within the bounds: drawn, or the clipped means, which are likeliest."""
+        """Return drawn numbers within the bounds, or the clipped means. Shape: (A, K)."""
         scaled = self.mean
         if not greedy:
             noise = torch.empty_like(scaled).normal_(generator=generator)
@@ -62,7 +62,7 @@ class ClippedNormal:
         return torch.clamp(self.centre + self.unit * scaled, self.low, self.high)
 
     def log_prob(self, values: Tensor) -> Tensor:
-        """(A,) float32: the sum over the numbers ``values`` (A, K) of an actor.
+        """Return the sum over the ``values`` (A, K) of each actor. Shape: (A,), float32.
 
         That of a bound is the logarithm of its probability, of what lies between the bounds that of
         the density of numbers measured in units.
@@ -82,7 +82,7 @@ class ClippedNormal:
         return torch.where(at_bound, tail, inside).sum(-1)
 
     def entropy(self) -> Tensor:
-        """(A,) float32 in nats, the sum over the numbers of an actor.
+        """Return the sum over the numbers of each actor, in nats. Shape: (A,), float32.
 
         A number's is that of its two bounds and of the density between them:
         -p log p - q log q + Z (log std + log(2 pi e) / 2) + (a phi(a) - b phi(b)) / 2, where a and
@@ -107,7 +107,7 @@ class ClippedNormal:
         return (self.unit * self.std).expand_as(self.mean)
 
     def tempered(self, temperature: float) -> ClippedNormal:
-        """The same, each density to the power of 1 / ``temperature`` before clipping."""
+        """Return the same, each density to the power of 1 / ``temperature`` before clipping."""
         std = self.std * temperature**0.5
         return ClippedNormal(self.mean, std, self.low, self.high, self.centre, self.unit)
 
@@ -115,7 +115,7 @@ class ClippedNormal:
         return (values - self.centre) / self.unit
 
     def _edge(self, bound: Tensor) -> Tensor:
-        """A bound as (A, K) deviations from the mean. Beyond 15 nothing in float32 is left."""
+        """Return a bound as (A, K) deviations, at most 15: beyond, float32 has nothing left."""
         # An infinite one would make NaN of the gradient of the deviation.
         finite = self._scaled(bound).clamp(-_FAR, _FAR)
         return ((finite - self.mean) / self.std).clamp(-15.0, 15.0)
@@ -172,7 +172,7 @@ class ContinuousHeadKind(HeadKind):
         return ContinuousHead(dim, space)
 
     def word(self, dim: int, space: Any) -> nn.Module:
-        """What is told of the numbers."""
+        """Return the module that makes vectors of chosen numbers."""
         return orthogonal(len(space), dim, 1.0)
 
     def spell(
@@ -183,11 +183,11 @@ class ContinuousHeadKind(HeadKind):
         return words
 
     def ask(self, head: Any, rows: Sequence[Tensor], actors: Any, pairs: Pairs | None) -> Any:
-        """The distributions of the numbers."""
+        """Return the distributions of the numbers."""
         return head(rows[0])
 
     def act(self, name: str, dist: Any, actors: Any, draw: Draw) -> ActionOutput:
-        """The numbers."""
+        """Return the numbers."""
         given = draw.of(name)
         if draw.is_changed:
             dist = dist.tempered(draw.temperature)

@@ -15,7 +15,7 @@ __all__ = ["ActionOutput", "Draw"]
 
 @dataclass(frozen=True, eq=False)
 class ActionOutput:
-    """What the actors of one action do.
+    """The choices of the actors of one action.
 
     Args:
         chosen: (A,) int64: the choice, or the entity index within the frame for a selection. For a
@@ -37,7 +37,7 @@ class ActionOutput:
 
     @staticmethod
     def cat(parts: Sequence[ActionOutput]) -> ActionOutput:
-        """The actors of all frames of ``parts``, one after the other."""
+        """Return the actors of all frames of ``parts``, one after the other."""
         ragged = [part.probs for part in parts if isinstance(part.probs, RaggedTensor)]
         return ActionOutput(
             RaggedTensor.cat([part.chosen for part in parts]),
@@ -56,7 +56,7 @@ def _cat(parts: Sequence[Tensor | RaggedTensor | None]) -> Tensor | None:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """How actions come about: ``given``, or drawn with ``generator``, or ``greedy``.
+    """The source of actions: ``given``, drawn with ``generator``, or ``greedy``.
 
     Choices that are ``trusted`` are not looked at. With a ``temperature`` or ``top_k``, all is said
     of the distributions that these make.
@@ -71,9 +71,9 @@ class Draw:
 
     @property
     def is_changed(self) -> bool:
-        """Whether actions are drawn from other distributions than the network's."""
+        """True if actions are drawn from other distributions than the network's."""
         return self.temperature != 1.0 or self.top_k > 0
 
     def of(self, name: str) -> Tensor | None:
-        """What is given for an action; None where it is to be drawn."""
+        """Return the given choices of an action, or None if they are to be drawn."""
         return None if self.given is None else self.given[name]

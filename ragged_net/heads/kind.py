@@ -1,4 +1,4 @@
-"""What a kind of action says of its head: all that the network asks of it.
+"""The interface of a kind of action to the network: its head and the choices from it.
 
 ``table.py`` lists the kinds. Nothing else in the network tells one from another, but for the checks
 of a batch (``ragged_net/check.py``).
@@ -36,17 +36,17 @@ class HeadKind(ABC):
 
     @abstractmethod
     def head(self, dim: int, space: Any) -> nn.Module:
-        """The head for actors' vectors of width ``dim``."""
+        """Return the head for actors' vectors of width ``dim``."""
 
     @abstractmethod
     def word(self, dim: int, space: Any) -> nn.Module:
-        """What makes vectors (A, D) of choices, to tell later actions of them."""
+        """Return the module that makes vectors (A, D) of choices for later actions."""
 
     @abstractmethod
     def spell(
         self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
     ) -> Tensor:
-        """The vectors (A, D) that ``word`` makes of what the actors have chosen.
+        """Return the vectors (A, D) that ``word`` makes of what the actors have chosen.
 
         Args:
             word: As ``word`` returned it.
@@ -58,7 +58,7 @@ class HeadKind(ABC):
 
     @abstractmethod
     def ask(self, head: Any, rows: Sequence[Tensor], actors: Any, pairs: Pairs | None) -> Any:
-        """What the head says, from which ``act`` draws.
+        """Return the distribution from which ``act`` draws.
 
         Args:
             head: As ``head`` returned it.
@@ -69,23 +69,23 @@ class HeadKind(ABC):
 
     @abstractmethod
     def act(self, name: str, dist: Any, actors: Any, draw: Draw) -> ActionOutput:
-        """What the actors do, drawn from what ``ask`` returned, or given."""
+        """Return the actions, drawn from the result of ``ask`` or given."""
 
     @abstractmethod
     def example(self, first: RaggedTensor, space: Any) -> tuple[Actors, Tensor]:
         """One actor, and a choice (1, *shape) of it, to compile with."""
 
     def shape(self, space: Any) -> tuple[int, ...]:
-        """The shape of what an actor chooses; () for one number."""
+        """Return the shape of what an actor chooses; () for one number."""
         return ()
 
     def probs_of_nobody(self, actors: Any) -> Tensor | RaggedTensor | None:
-        """What ``ActionOutput.probs`` is without actors."""
+        """Return ``ActionOutput.probs`` for a batch without actors."""
         none: RaggedTensor = actors.actors
         return none.with_values(_nothing(actors, torch.float32))
 
     def nobody(self, actors: Any, space: Any) -> ActionOutput:
-        """What an action without actors does."""
+        """Return the output of an action without actors."""
         empty = _nothing(actors, torch.float32)
         chosen = _nothing(actors, self.dtype).view(0, *self.shape(space))
         probs = self.probs_of_nobody(actors)
@@ -97,7 +97,7 @@ def _nothing(actors: Any, dtype: torch.dtype) -> Tensor:
 
 
 def gumbel_like(values: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Standard Gumbel noise of the shape of ``values``: minus the log of exponential noise.
+    """Return standard Gumbel noise of the shape of ``values``.
 
     The largest of ``log_probs + noise`` is a draw from the distribution (Gumbel 1954; Maddison,
     Tarlow and Minka 2014, "A* sampling").

@@ -1,4 +1,4 @@
-"""What all heads begin with: layers of orthogonal weights."""
+"""Linear layers with orthogonal weights, with which all heads begin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ POLICY_GAIN = 0.01
 
 
 def orthogonal(fan_in: int, fan_out: int, gain: float) -> nn.Linear:
-    """A linear layer with orthogonal weights of a ``gain``, and biases of 0."""
+    """Return a linear layer with orthogonal weights of a ``gain``, and biases of 0."""
     layer = nn.Linear(fan_in, fan_out)
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)

@@ -42,7 +42,7 @@ class Pairs:
 
     @classmethod
     def of(cls, action: SelectActors) -> Pairs:
-        """The pairs of ``action``.
+        """Return the pairs of ``action``.
 
         Raises:
             ShapeError: Offsets, or a mask, that have been changed and no longer fit.
@@ -100,21 +100,21 @@ class Pairs:
         return self.actor.shape[0]
 
     def allowed_counts(self) -> Tensor:
-        """(A,) int64: how many actees each actor may select."""
+        """Return the number of actees that each actor may select. Shape: (A,), int64."""
         allowed = torch.ones_like(self.actor) if self.mask is None else self.mask.long()
         return self.sum(allowed)
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum of ``values`` (P,) over each actor's pairs: (A,)."""
+        """Return the sum of ``values`` (P,) over each actor's pairs: (A,)."""
         return values.new_zeros(self.num_actors).index_add(0, self.actor, values)
 
     def max(self, values: Tensor) -> Tensor:
-        """The largest of ``values`` (P,) floating among each actor's pairs: (A,)."""
+        """Return the largest of ``values`` (P,) floating among each actor's pairs: (A,)."""
         start = values.new_full((self.num_actors,), float("-inf"))
         return start.scatter_reduce(0, self.actor, values, "amax")
 
     def first(self, where: Tensor) -> Tensor:
-        """(A,) int64: each actor's first pair with ``where`` (P,) True; P if it has none."""
+        """Return each actor's first pair with ``where`` (P,) True, or P. Shape: (A,), int64."""
         places = torch.arange(self.num_pairs, device=where.device)
         places = places.masked_fill(~where, self.num_pairs)
         start = places.new_full((self.num_actors,), self.num_pairs)

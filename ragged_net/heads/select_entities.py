@@ -117,7 +117,7 @@ class SetDist:
         return Walk(chosen, log_prob, entropy, first.index_select(0, places))
 
     def _options(self) -> Pairs:
-        """The pairs, behind one for each actor that stands for its stop: entity -1, actee E."""
+        """Return the pairs, and behind them a stop for each actor: entity -1, actee E."""
         pairs, device = self.pairs, self.pairs.actor.device
         every = torch.arange(pairs.num_actors, device=device)
         order = torch.cat([every, pairs.actor]).argsort(stable=True)
@@ -172,7 +172,7 @@ class SelectEntitiesHead(nn.Module):
         return SetDist(self, actors.float(), actees.float(), pairs)
 
     def remember(self, own: Tensor, picked: Tensor) -> Tensor:
-        """The actors' vectors (A, D), when they have selected entities with vectors (A, D)."""
+        """Return the actors' vectors (A, D) after they selected vectors (A, D)."""
         heard: Tensor = self.mix(self.hear(torch.cat([own, picked], dim=1)).relu())
         return own + heard
 
@@ -187,7 +187,7 @@ class SelectEntitiesHeadKind(SelectEntityHeadKind):
         return (space.at_most,)
 
     def head(self, dim: int, space: Any) -> nn.Module:
-        """Queries and keys, and what an actor remembers."""
+        """Return the layers of queries, keys and an actor's memory."""
         return SelectEntitiesHead(dim, space.at_most)
 
     def spell(
@@ -203,11 +203,11 @@ class SelectEntitiesHeadKind(SelectEntityHeadKind):
         return words
 
     def ask(self, head: Any, rows: Sequence[Tensor], actors: Any, pairs: Pairs | None) -> Any:
-        """The distributions over sets."""
+        """Return the distributions over sets."""
         return head(*rows, pairs)
 
     def act(self, name: str, dist: Any, actors: Any, draw: Draw) -> ActionOutput:
-        """The sets."""
+        """Return the sets."""
         with full_precision(dist.actors):
             walk = dist.walk(draw, draw.of(name), name)
         chosen = actors.actors.with_values(walk.chosen)

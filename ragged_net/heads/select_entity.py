@@ -71,7 +71,7 @@ class SelectDist:
 
     @classmethod
     def of(cls, scores: Tensor, pairs: Pairs) -> SelectDist:
-        """The log-softmax of scores (P,) over the pairs of each actor."""
+        """Return the log-softmax of scores (P,) over the pairs of each actor."""
         if pairs.mask is not None:
             scores = scores.masked_fill(~pairs.mask, float("-inf"))
         # The shift cancels, so it needs no gradient.
@@ -86,7 +86,7 @@ class SelectDist:
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
-        """(A,) int64: the drawn, or likeliest, pair of each actor."""
+        """Return the drawn, or likeliest, pair of each actor. Shape: (A,), int64."""
         scores = self.log_probs
         if not greedy:
             scores = scores + gumbel_like(scores, generator)
@@ -95,7 +95,7 @@ class SelectDist:
         return self.pairs.first(scores == self.pairs.max(scores).index_select(0, self.pairs.actor))
 
     def tempered(self, temperature: float, top_k: int) -> SelectDist:
-        """The same with logits divided by ``temperature``, of only the ``top_k`` likeliest.
+        """Return the same with logits divided by ``temperature``, of only the ``top_k`` likeliest.
 
         Actees as likely as the last of them stay, too; with 0 all do.
         """
@@ -115,7 +115,7 @@ class SelectDist:
         return SelectDist.of(scores, pairs)
 
     def find(self, entities: Tensor) -> Tensor:
-        """(A,) int64: the pair of each actor with the entity it selects; P if it must not.
+        """Return the pair of each actor with the entity that it selects, or P. Shape: (A,).
 
         Args:
             entities: (A,) int64 entity index within the frame.
@@ -126,11 +126,11 @@ class SelectDist:
         return self.pairs.first(match)
 
     def log_prob(self, chosen: Tensor) -> Tensor:
-        """(A,) float32: the log-probability of the given pairs ``chosen`` (A,) int64."""
+        """Return the log-probability of pairs ``chosen`` (A,) int64. Shape: (A,), float32."""
         return self.log_probs.index_select(0, chosen)
 
     def entropy(self) -> Tensor:
-        """(A,) float32, in nats."""
+        """Return the entropy of each actor in nats. Shape: (A,), float32."""
         log_probs = self.log_probs
         if self.pairs.mask is not None:
             log_probs = log_probs.masked_fill(~self.pairs.mask, 0.0)
@@ -144,11 +144,11 @@ class SelectEntityHeadKind(HeadKind):
     actors = SelectActors
 
     def head(self, dim: int, space: Any) -> nn.Module:
-        """Queries and keys."""
+        """Return the layers of queries and keys."""
         return SelectEntityHead(dim)
 
     def word(self, dim: int, space: Any) -> nn.Module:
-        """What is told of the vector of the selected entity."""
+        """Return the module that makes vectors of selected entities."""
         return orthogonal(dim, dim, 1.0)
 
     def spell(
@@ -163,11 +163,11 @@ class SelectEntityHeadKind(HeadKind):
         return words
 
     def ask(self, head: Any, rows: Sequence[Tensor], actors: Any, pairs: Pairs | None) -> Any:
-        """The distributions over the actees."""
+        """Return the distributions over the actees."""
         return head(*rows, pairs)
 
     def act(self, name: str, dist: Any, actors: Any, draw: Draw) -> ActionOutput:
-        """The selected entities."""
+        """Return the selected entities."""
         if draw.is_changed:
             dist = dist.tempered(draw.temperature, draw.top_k)
         given = draw.of(name)

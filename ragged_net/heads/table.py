@@ -25,5 +25,5 @@ HEADS: dict[type[ActionSpace], HeadKind] = {
 
 
 def head_kind(space: ActionSpace) -> HeadKind:
-    """The kind of head for an action, given by its space."""
+    """Return the kind of head for an action, given by its space."""
     return HEADS[type(space)]

@@ -40,7 +40,7 @@ class ValueHead(nn.Module):
             self.norm.update(returns, self.mlp[-1])
 
     def forward(self, means: Tensor) -> Tensor:
-        """The means of the frames' vectors (B, D) -> values (B,) float32."""
+        """Return the means of the frames' vectors (B, D) -> values (B,) float32."""
         check_rows("the means of the frames", means)
         weights = self._weights() if compiled.can_run(means) else None
         if weights is not None:
@@ -51,7 +51,7 @@ class ValueHead(nn.Module):
         return values if self.norm is None else self.norm(values)
 
     def _weights(self) -> list[Tensor] | None:
-        """Those of the kernel, if it does what these modules do."""
+        """Return the weights for the kernel, or None if the modules were changed."""
         mlp = self.mlp
         if not is_plain(mlp, nn.Sequential) or len(mlp) != 3:
             return None

@@ -98,7 +98,7 @@ def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
 
 
 def _turned(qkv: Tensor, turns: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """An attention that sees offsets: backends know nothing of positions."""
+    """Return an attention that sees offsets: backends know nothing of positions."""
     rows, _, heads, width = qkv.shape
     if turns.shape != (rows, 2, heads * width):
         raise ShapeError(
@@ -154,7 +154,7 @@ def choose_backend(
     has_numba: bool,
     has_varlen: bool,
 ) -> str:
-    """The fastest backend for such a batch, by name.
+    """Return the fastest backend for such a batch, by name.
 
     Args:
         device: The type of the device, such as ``cpu``.
@@ -175,7 +175,7 @@ def choose_backend(
 
 @functools.cache
 def varlen_available(device: torch.device) -> bool:
-    """Whether ``torch.nn.attention.varlen`` exists and this GPU can run it (Ampere or newer)."""
+    """Return True if torch has ``varlen`` attention and this GPU runs it (Ampere or newer)."""
     if importlib.util.find_spec("torch.nn.attention.varlen") is None:
         return False
     return torch.cuda.get_device_capability(device) >= (8, 0)
@@ -277,7 +277,7 @@ class Permute(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        """The gradient in the order of ``x``; differentiable itself."""
+        """Return the gradient in the order of ``x``; differentiable itself."""
         order, inverse = ctx.saved_tensors
         return permute(gradient, inverse, order), None, None
 

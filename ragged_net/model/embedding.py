@@ -68,7 +68,7 @@ class TypeEmbedding(nn.Module):
         return total
 
     def part(self, values: Tensor, places: Tensor) -> Part | None:
-        """The same of the rows ``values`` (N, F) as a part of a batch, at ``places`` (N,).
+        """Return the same of the rows ``values`` (N, F) as a part of a batch, at ``places`` (N,).
 
         None where somebody has changed what it is made of, or a table has too many rows.
         """
@@ -90,7 +90,7 @@ class TypeEmbedding(nn.Module):
 
 
 def _only_multiplies(project: nn.Module) -> TypeGuard[nn.Linear]:
-    """Whether a projection is nothing but its weight."""
+    """Return True if a projection is nothing but its weight."""
     return is_plain(project, nn.Linear) and project.bias is None
 
 
@@ -142,7 +142,7 @@ class EntityEmbedding(nn.Module):
         )
 
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
-        """Returns (N, D) in the flat order of ``layout``."""
+        """Return (N, D) in the flat order of ``layout``."""
         check_kind("the batch", batch, EntityBatch)
         check_kind("the layout", layout, Layout, hint="Layout.of(batch)")
         sources = self._sources(batch, layout)

@@ -97,7 +97,7 @@ class Encoder(nn.Module):
         hidden: Tensor | None = None,
         asked: Sequence[Tensor] = (),
     ) -> Encoded:
-        """The means of the frames, and the vectors of some entities.
+        """Return the means of the frames, and the vectors of some entities.
 
         Args:
             batch: B frames.
@@ -117,7 +117,7 @@ class Encoder(nn.Module):
         return self._read(x, frames, asked)
 
     def frames_of(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> Frames:
-        """What attention must know about the frames of ``batch``, with the places of its rows."""
+        """Return the lengths and places of the frames of ``batch`` for attention."""
         return Frames(
             layout.offsets,
             layout.num_rows,
@@ -128,12 +128,12 @@ class Encoder(nn.Module):
         )
 
     def embed(self, batch: EntityBatch, layout: Layout) -> Tensor:
-        """The first half of ``forward``: (N, D), before the entities of a frame see each other."""
+        """Return the rows (N, D) before the entities of a frame see each other."""
         x: Tensor = self.mix(self.embedding(batch, layout))
         return x
 
     def attend(self, x: Tensor, frames: Frames, asked: Sequence[Tensor] = ()) -> Encoded:
-        """The second half, of rows (N, D) which others may have joined."""
+        """Return the second half, of rows (N, D) which others may have joined."""
         if (
             self.fits
             and compiled.can_run(x)
@@ -191,7 +191,7 @@ class Encoder(nn.Module):
 
 
 def frame_means(entities: RaggedTensor) -> Tensor:
-    """The mean (B, D) of each frame's rows (N, D) in float32, zeros for an empty frame."""
+    """Return the mean (B, D) of each frame's rows (N, D) in float32, zeros for an empty frame."""
     check_kind("the rows of frames", entities, RaggedTensor)
     x, frame_ids = entities.values.float(), entities.frame_ids()
     # In parts: one float32 sum of 10,000 equal rows is off by 0.02%. A part is what one frame has

@@ -1,4 +1,4 @@
-"""What attention must know about the frames of a batch."""
+"""The description of frames that attention works with."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FrameGroups:
 
 
 class Places(NamedTuple):
-    """Where the N flat rows of a batch are.
+    """The positions of the N flat rows of a batch.
 
     Args:
         positions: (N, K) float32; zeros where there is none.
@@ -58,7 +58,7 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """What attention must know about the frames of a batch; shared by all layers of a network.
+    """The description of a batch's frames for attention, shared by all layers of a network.
 
     Args:
         offsets: (B + 1,) int64.
@@ -92,7 +92,7 @@ class Frames:
 
     @classmethod
     def of(cls, frames: Frames | Layout) -> Frames:
-        """The frames of a layout, of which nothing is hidden; frames stay as they are."""
+        """Return the frames of a layout, of which nothing is hidden; frames stay as they are."""
         if isinstance(frames, Frames):
             return frames
         check_kind("the frames of a transformer's rows", frames, Layout, Frames)
@@ -112,7 +112,7 @@ class Frames:
         return make_plan(self.offsets.contiguous().numpy(), self.num_rows, self.hidden is None)
 
     def shares(self, dim: int, beside: int) -> list[Any]:
-        """The plan in a part for each thread (``threads.py``); all layers ask for the same ones."""
+        """Return the plan, a part for each thread (``threads.py``); all layers share it."""
         key = dim, beside, get_threads()
         if key not in self._shares:
             self._shares[key] = shares(self.plan, dim, beside)

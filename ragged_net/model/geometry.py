@@ -89,10 +89,10 @@ def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def turn_back(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """The transpose of ``turn``, and its inverse where cos^2 + sin^2 = 1."""
+    """Return the transpose of ``turn``, and its inverse where cos^2 + sin^2 = 1."""
     return x * cos - swap_pairs(x) * sin
 
 
 def radians(values: Tensor, steps: int | None) -> Tensor:
-    """A heading feature in radians: as it is, or a whole number of ``steps`` in a full turn."""
+    """Return a heading in radians, from radians or from ``steps`` in a full turn."""
     return values if steps is None else values * (2 * math.pi / steps)

@@ -1,4 +1,4 @@
-"""Where entities stand when a few summaries stand for the cells of each grid.
+"""The flat order of entities when a few summaries stand for the cells of each grid.
 
 Entity indices count all cells of a frame, as its observation does. In the flat order that attention
 works on, a grid has ``net.tile_summaries`` rows in each frame that shows it, and none in others.
@@ -43,7 +43,7 @@ class GridLayout(Layout):
     grids: Mapping[str, int] = field(kw_only=True)
 
     def flat_rows(self, indices: RaggedTensor) -> Tensor:
-        """(A,) int64: as ``Layout.flat_rows``; of a cell the row of its first summary."""
+        """Return flat rows (A,) int64; for a cell, the row of its grid's first summary."""
         super().flat_rows(indices)  # for its checks
         frames, kind, within = self._find(indices)
         for place in self.grids.values():
@@ -51,7 +51,7 @@ class GridLayout(Layout):
         return self.offsets.index_select(0, frames) + self.first[frames, kind] + within
 
     def cells(self, indices: RaggedTensor, name: str, rows: RaggedTensor) -> tuple[Tensor, Tensor]:
-        """Which of the entities (A,) are cells of a grid, and where among its ``rows`` they are.
+        """Return a mask of the entities (A,) that are cells, and their places in ``rows``.
 
         The places (A,) int64 of those that are none mean nothing, but there are such rows.
         """
@@ -105,7 +105,7 @@ class GridRows:
                 )
 
     def silent(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> Tensor | None:
-        """Which rows (N,) of the ``layout`` of all cells no action may name."""
+        """Return the rows (N,) of the ``layout`` of all cells that no action may name."""
         for name in self.grids:
             if name not in self.open and batch.entities[name].num_rows:
                 if hidden is None:
@@ -114,7 +114,7 @@ class GridRows:
         return hidden
 
     def layout(self, batch: EntityBatch) -> GridLayout:
-        """The flat order of ``batch``, which has been checked, with summaries."""
+        """Return the flat order of ``batch``, which has been checked, with summaries."""
         parts = {name: self._summarized(name, batch.entities[name]) for name in self.names}
         own = Layout.of(replace(batch, entities=parts, visible={}, actions={}), self.with_global)
         every = [batch.entities[name].lengths for name in self.names]
@@ -154,7 +154,7 @@ class GridRows:
         asked: Sequence[RaggedTensor],
         encoded: Encoded,
     ) -> Encoded:
-        """The ``encoded`` rows of those ``asked`` for, with what is known of each cell among them.
+        """Add to the ``encoded`` rows of cells what is known of each cell.
 
         Args:
             embedding: That of the network that has encoded them.

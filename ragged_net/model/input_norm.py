@@ -104,7 +104,7 @@ class InputNorm(nn.Module):
             setattr(self, name, constant)
 
     def pick(self, values: Tensor) -> Tensor:
-        """The continuous columns (N, F_c) of whole feature rows (N, F)."""
+        """Return the continuous columns (N, F_c) of whole feature rows (N, F)."""
         self.check_width(values)
         if self.num_columns == self.width:
             return values

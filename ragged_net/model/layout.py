@@ -54,7 +54,7 @@ class Layout:
     def of(
         cls, batch: EntityBatch, with_global: bool = False, names: Sequence[str] | None = None
     ) -> Layout:
-        """The layout of ``batch``.
+        """Return the layout of ``batch``.
 
         Args:
             batch: Only the lengths of its entity types are read.
@@ -126,7 +126,7 @@ class Layout:
         return cls(torch.from_numpy(offsets), dest, ends, rows)
 
     def flat_rows(self, indices: RaggedTensor) -> Tensor:
-        """(A,) int64: the flat rows of entity ``indices`` (A,) within their frames.
+        """Return the flat rows of entity ``indices`` (A,) within their frames. Shape: (A,).
 
         Raises:
             ShapeError: Indices of another number of frames.

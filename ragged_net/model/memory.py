@@ -32,7 +32,7 @@ __all__ = ["Joined", "Memory", "Recalled", "join", "shown_means"]
 
 @dataclass(frozen=True, eq=False)
 class Recalled:
-    """What a memory makes of B frames in S sequences.
+    """The output of a memory for B frames in S sequences.
 
     Args:
         hidden: (B, H) what it knows in each frame, the frame itself included.
@@ -88,7 +88,7 @@ class Memory(nn.Module):
         nn.init.zeros_(self.to_entity.bias)
 
     def initial_state(self, sequences: int) -> Tensor:
-        """The states (S, W) of ``sequences`` games that begin: zeros."""
+        """Return the states (S, W) of ``sequences`` games that begin: zeros."""
         weight = self.to_entity.weight
         return torch.zeros(sequences, self.state_size, dtype=weight.dtype, device=weight.device)
 
@@ -127,7 +127,7 @@ class Memory(nn.Module):
             return Recalled(hidden, self.to_entity(hidden), following)
 
     def _step(self, x: Tensor, sizes: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The outputs (B, H) and last states (S, W) of frames that lie step by step."""
+        """Return the outputs (B, H) and last states (S, W) of frames that lie step by step."""
         parts = tuple(part.contiguous() for part in torch.split(state[None], self.size, dim=2))
         packed, last = self.cell(PackedSequence(x, sizes), parts if len(parts) > 1 else parts[0])
         following = torch.cat(last, 2) if isinstance(last, tuple) else last

@@ -51,7 +51,7 @@ class PlaceReader:
             self.headings[name] = column, kind.n if isinstance(kind, Discrete) else None
 
     def __call__(self, batch: EntityBatch, layout: Layout) -> Places:
-        """The places of the flat rows."""
+        """Return the places of the flat rows."""
         axes = len(next(iter(self.columns.values())))
         positions = batch.global_features.new_zeros(layout.num_rows, axes)
         known = torch.zeros(layout.num_rows, dtype=torch.bool, device=batch.device)
@@ -119,7 +119,7 @@ class PositionBias(nn.Module):
         return output
 
     def _attend(self, qkv: Tensor, rows: Tensor, length: int, allowed: Tensor | None) -> Tensor:
-        """Some frames of one length."""
+        """Return the attention of some frames of one length."""
         _, _, heads, width = qkv.shape
         query, key, value = qkv.view(-1, length, 3, heads, width).permute(2, 0, 3, 1, 4)
         bias = self.biases(rows.view(-1, length, rows.shape[1])).to(qkv.dtype)

@@ -1,4 +1,4 @@
-"""Which entities the heads of a network read one by one."""
+"""The entities that the heads of a network read one by one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Encoded", "Reading"]
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What an encoder makes of a batch.
+    """The output of an encoder for a batch.
 
     Args:
         means: (B, D) the mean of the vectors of each frame's entities, zeros for an empty frame.
@@ -32,7 +32,7 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What the last compiled block is asked for: the mean of each frame, then single rows, once.
+    """The results asked of the last compiled block: frame means, then single rows, once each.
 
     Args:
         num_frames: B.
@@ -58,7 +58,7 @@ class Reading:
         return cls(num_frames, num_frames + count, places, again, tuple(map(len, asked)))
 
     def split(self, results: Tensor) -> Encoded:
-        """The ``results`` (num_results, D), for each list that was asked for."""
+        """Return the ``results`` (num_results, D), for each list that was asked for."""
         if self.order is None:
             means, *rows = _parts(results, [self.num_frames, *self.sizes])
             return Encoded(means, tuple(rows))
@@ -67,7 +67,7 @@ class Reading:
 
 
 def _parts(rows: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    """As ``torch.split``, as copies: autograd lets nobody change its views in place."""
+    """Split rows like ``torch.split``, into copies: views cannot be changed in place."""
     return tuple(part.clone() for part in torch.split(rows, list(sizes)))
 
 

@@ -76,7 +76,7 @@ class RelationTurns(nn.Module):
         self.register_buffer("silent", torch.cat([still, 0 * still]), persistent=False)
 
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
-        """Returns (N, 2, D) float32: cosines and signed sines, see ``turn`` in geometry.py.
+        """Return (N, 2, D) float32: cosines and signed sines, see ``turn`` in geometry.py.
 
         Both are 0 for the pairs of a relation in which an entity has no number.
         """
@@ -87,7 +87,7 @@ class RelationTurns(nn.Module):
         return rows.view(layout.num_rows, 2, self.dim)
 
     def of(self, name: str, values: Tensor) -> Tensor:
-        """The turns (n, 2 * D) of entities of one type, from their features (n, F)."""
+        """Return the turns (n, 2 * D) of entities of one type, from their features (n, F)."""
         turns = self.silent.expand(values.shape[0], -1)
         for codes, column in zip(self.codes, self.columns[name], strict=True):
             if column is not None:

@@ -83,12 +83,12 @@ class PositionWaves(nn.Module):
         }
 
     def of(self, name: str, values: Tensor) -> Tensor:
-        """The turns (n, 2 * D) of entities of one type, from their features (n, F)."""
+        """Return the turns (n, 2 * D) of entities of one type, from their features (n, F)."""
         positions = columns_of(values, self.columns[name])
         return torch.addmm(self.bias, positions, self.weight.t()).sin()
 
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
-        """Returns (N, 2, D) float32: cosines and signed sines, see ``turn`` in geometry.py.
+        """Return (N, 2, D) float32: cosines and signed sines, see ``turn`` in geometry.py.
 
         Both are 0 for the turning pairs of an entity without position: they say nothing.
         """

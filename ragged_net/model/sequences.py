@@ -33,7 +33,7 @@ class Steps:
 
     @classmethod
     def of(cls, lengths: Tensor | Sequence[int], num_frames: int) -> Steps:
-        """The steps over sequences that follow each other in a batch.
+        """Return the steps over sequences that follow each other in a batch.
 
         Args:
             lengths: (S,) whole numbers of at least 1: the frames of each sequence.

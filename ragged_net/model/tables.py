@@ -49,7 +49,7 @@ class FlagTable(nn.Module):
         self.register_buffer("places", torch.arange(count), persistent=False)
 
     def forward(self, index: Tensor) -> Tensor:
-        """Sets of flags (N,) int64 -> (N, D)."""
+        """Return the vectors (N, D) of sets of flags (N,) int64."""
         if self.has_rows:
             return embedding(index, self.rows())
         bits = (index[:, None] >> self.places) & 1
@@ -57,7 +57,7 @@ class FlagTable(nn.Module):
 
     @property
     def has_rows(self) -> bool:
-        """Whether there are so few flags that ``rows`` may be called."""
+        """True if there are so few flags that ``rows`` may be called."""
         return self.weight.shape[0] <= _MOST_FLAGS
 
     def rows(self) -> Tensor:
@@ -139,7 +139,7 @@ class Tables:
         self._shared: dict[str, nn.Embedding] = {}
 
     def of(self, features: Sequence[Feature], dim: int) -> list[nn.Module]:
-        """A table for each discrete one of the ``features``, with results of width ``dim``."""
+        """Return a table of width ``dim`` for each discrete one of the ``features``."""
         return [self._table(own, dim) for own in features if isinstance(own, Discrete)]
 
     def _table(self, feature: Discrete, dim: int) -> nn.Module:
@@ -166,7 +166,7 @@ def initialize(tables: Iterable[nn.Module]) -> None:
 
 
 def rows_of(table: nn.Module) -> Tensor | None:
-    """The rows (n, D) of a table that does nothing but look them up, else None."""
+    """Return the rows (n, D) of a table that does nothing but look them up, else None."""
     if is_plain(table, nn.Embedding):
         return table.weight if _only_looks_up(table) else None
     if is_plain(table, FlagTable):
@@ -189,7 +189,7 @@ def _are_plain(parts: Sequence[nn.Module | None]) -> bool:
 
 
 def _only_looks_up(table: nn.Embedding) -> bool:
-    """Whether a table does nothing that the kernels do not know."""
+    """Return True if a table does nothing that the kernels do not know."""
     return (
         table.padding_idx is None
         and table.max_norm is None

@@ -71,17 +71,17 @@ class TileEmbedding(nn.Module):
         return norm
 
     def forward(self, values: Tensor) -> Tensor:
-        """The cells of M maps (M * H * W, F) float32 -> their entities (M * S, D)."""
+        """Return the cells of M maps (M * H * W, F) float32 -> their entities (M * S, D)."""
         maps = self._maps(values)
         seen = self.look(maps).flatten(1)  # (M, C * h * w)
         return self.summarize(seen).view(-1, self.dim)  # type: ignore[no-any-return]
 
     def number(self, cells: int) -> int:
-        """How many entities stand for so many cells."""
+        """Return the number of entities that stand for ``cells`` cells."""
         return cells // self.grid.size * self.summaries
 
     def cell_vectors(self, values: Tensor, asked: Sequence[Tensor]) -> list[Tensor]:
-        """What the cells and their neighbours are, for a ``Grid(cells=True)``.
+        """Return vectors of cells with their neighbours, for a ``Grid(cells=True)``.
 
         Args:
             values: (M * H * W, F) the cells of M maps, M at least 1.
@@ -102,7 +102,7 @@ class TileEmbedding(nn.Module):
         ]
 
     def _maps(self, values: Tensor) -> Tensor:
-        """The embedded cells as maps (M, C, H, W), which lie in memory cell by cell."""
+        """Return the embedded cells as maps (M, C, H, W), which lie in memory cell by cell."""
         return as_maps(self.cells(values), self.grid).permute(0, 3, 1, 2)
 
 

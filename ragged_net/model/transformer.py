@@ -19,13 +19,13 @@ __all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
 
 
 def make_activation(name: str) -> nn.Module:
-    """The module of a NetConfig's activation."""
+    """Return the module of a NetConfig's activation."""
     check_activation(name)
     return nn.GELU() if name == "gelu" else nn.ReLU()
 
 
 def _linear(fan_in: int, fan_out: int, gain: float = 1.0) -> nn.Linear:
-    """A Linear layer with weights of deviation ``gain / sqrt(fan_in)`` and no initial bias."""
+    """Return a Linear layer with deviation ``gain / sqrt(fan_in)`` and no initial bias."""
     layer = nn.Linear(fan_in, fan_out)
     nn.init.normal_(layer.weight, std=gain / fan_in**0.5)
     nn.init.zeros_(layer.bias)
@@ -129,7 +129,7 @@ class RaggedTransformer(nn.Module):
         return x
 
     def layers(self, frames: Frames, reading: Reading) -> list[Block] | None:
-        """The layers of a chain that ends with ``reading``; None if torch must run some of it.
+        """Return the layers of a chain that ends with ``reading``, or None.
 
         Without a block, which would do the reading, torch must.
         """

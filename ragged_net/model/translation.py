@@ -60,7 +60,7 @@ class Translator:
         )
 
     def _scaled(self, name: str, entity: Entity) -> list[Feature]:
-        """The features of an entity type, its positions with the scale that was asked for."""
+        """Return the features of an entity type, with positions at the scale asked for."""
         features, length = list(entity.features), (self.setting.scale or {}).get(name)
         if length is not None:
             for column in self.columns[name]:
@@ -76,7 +76,7 @@ class Translator:
         return ["distance", *ways]
 
     def __call__(self, batch: EntityBatch) -> EntityBatch:
-        """The batch as the one reference entity of each frame sees it.
+        """Return the batch as the one reference entity of each frame sees it.
 
         Raises:
             ReferenceEntityError: A frame with more than one.
@@ -99,13 +99,13 @@ class Translator:
         return self._moved(batch, layout, seen_by.index_copy(0, frames, layout.dest[reference]))
 
     def middle(self, batch: EntityBatch) -> EntityBatch:
-        """The batch as somebody sees it who stands amid the entities of each frame."""
+        """Return the batch as somebody sees it who stands amid the entities of each frame."""
         layout = Layout.of(batch, self.with_global, tuple(self.space.entities))
         nobody = torch.full((batch.num_frames,), -1, device=batch.device)
         return self._moved(batch, layout, nobody)
 
     def each(self, batch: EntityBatch, actors: RaggedTensor) -> tuple[EntityBatch, Layout]:
-        """A frame (A in all) for each of the actors (A,), as this one sees it, and their layout."""
+        """Return a frame as seen by each of the actors (A,), and the frames' layout."""
         bare = replace(batch, actions={})
         copies = bare.select(frames_of(actors))
         layout = Layout.of(copies, self.with_global, tuple(self.space.entities))
@@ -156,7 +156,7 @@ class Translator:
 
 
 def frames_of(actors: RaggedTensor) -> FrameNumbers:
-    """The frame of each of the actors (A,): what a GPU knows, too, is not asked of it."""
+    """Return the frame of each of the actors (A,): what a GPU knows, too, is not asked of it."""
     lengths = actors.host_offsets.diff()
     frames = torch.arange(len(lengths), device="cpu").repeat_interleave(lengths)
     return FrameNumbers.of(frames, actors.values.device)

@@ -45,7 +45,7 @@ _onlookers: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", l
 
 
 def available() -> bool:
-    """Whether kernels may run; without them everything runs in plain torch."""
+    """Return True if kernels may run; without them everything runs in plain torch."""
     return (
         not (_wanting_torch or in_torch_func() or in_forward_mode() or _is_watched())
         and _can_compile()
@@ -53,17 +53,17 @@ def available() -> bool:
 
 
 def in_torch_func() -> bool:
-    """Whether ``torch.func`` transforms what runs: its tensors are no arrays of NumPy."""
+    """Return True if ``torch.func`` transforms what runs: its tensors are no arrays of NumPy."""
     return _transformation() is not None
 
 
 def _is_watched() -> bool:
-    """Whether somebody takes note of torch's operations: traces, counts or fakes them."""
+    """Return True if somebody takes note of torch's operations: traces, counts or fakes them."""
     return bool(_onlookers() or torch.jit.is_tracing())
 
 
 def in_forward_mode() -> bool:
-    """Whether derivatives are taken forwards: tensors may carry some that arrays do not."""
+    """Return True if derivatives are taken forwards: tensors may carry some that arrays do not."""
     return getattr(forward_ad, "_current_level", -1) >= 0
 
 
@@ -84,7 +84,7 @@ def plain_torch() -> Iterator[None]:
 
 @functools.cache
 def _can_compile() -> bool:
-    """Whether Numba is there and compiles."""
+    """Return True if Numba is there and compiles."""
     try:
         import numba
     except ImportError:
@@ -94,16 +94,16 @@ def _can_compile() -> bool:
 
 @functools.cache
 def load(name: str) -> ModuleType:
-    """A module of kernels."""
+    """Return a module of kernels."""
     return importlib.import_module(f"ragged_net.compiled.kernels.{name}")
 
 
 def need_compiling() -> bool:
-    """Whether the first blocks that learn in this process will take 10 to 40 seconds."""
+    """Return True if the first blocks that learn in this process will take 10 to 40 seconds."""
     block, is_cached = load("block"), load("jit").is_cached
     return not (is_cached(block.block_forward) and is_cached(block.block_backward))
 
 
 def are_kept() -> bool:
-    """Whether compiled kernels are kept on disk, for other processes too."""
+    """Return True if compiled kernels are kept on disk, for other processes too."""
     return bool(load("jit").is_kept(load("block").block_backward))

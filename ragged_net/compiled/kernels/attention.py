@@ -45,7 +45,7 @@ def attend_forward(qkv, heads, width, scale, hidden, out, kept, plan):
 
 @kernel
 def attend_backward(qkv, heads, width, scale, hidden, out, kept, d_out, d_qkv, plan):
-    """The gradient ``d_qkv`` (N * 3 * D), written, of ``attend_forward`` for ``d_out`` (N * D)."""
+    """Write the gradient ``d_qkv`` (N * 3 * D) of ``attend_forward`` for ``d_out`` (N * D)."""
     scratch = attention_scratch(plan, width)
     zero = np.int64(0)  # see ``block.py``
     for g in range(plan.in_lanes.shape[0]):
@@ -56,7 +56,7 @@ def attend_backward(qkv, heads, width, scale, hidden, out, kept, d_out, d_qkv, p
 
 @inner
 def attention_scratch(plan, width):
-    """What any group of ``plan`` needs."""
+    """Return scratch that is large enough for any group of ``plan``."""
     alone, length = room_of(plan.longest, width).end, plan.longest_in_lanes
     return np.empty(max(alone, (7 * width + 2 * length) * length * LANES), np.float32)
 
@@ -90,7 +90,7 @@ def attend_group(
 def attend_group_backward(
     qkv, plan, g, sorted_, heads, width, scale, hidden, out, kept, d_out, d_qkv, start, scratch
 ):
-    """The gradient of one group, whose result was ``out``.
+    """Write the gradient of one group, whose result was ``out``.
 
     ``d_out`` and ``d_qkv`` begin with the row ``start``, all else with the first one.
     """

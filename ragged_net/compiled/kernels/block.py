@@ -126,7 +126,7 @@ def block_forward(x, hidden, turns, heads, dim, weights, between, places, y, pla
 def block_backward(
     d_y, x, hidden, turns, heads, dim, weights, between, places, d_x, plan, gradients
 ):
-    """The gradients of ``block_forward``, from its arguments and what it kept.
+    """Compute the gradients of ``block_forward`` from its arguments and what it kept.
 
     ``d_y`` is the gradient of its result; ``d_x`` (N * D) is written; ``gradients``, flat
     and in the order of ``weights``, are added to.

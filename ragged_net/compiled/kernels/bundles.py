@@ -30,7 +30,7 @@ def room_for_bundles(rows, size):
 
 @inner
 def finish(hidden, start, own, rows, dim, size, panels, plan, group, end, places, room, normal, y):
-    """A tile's results: ``own + hidden @ panels`` by bundles, and out to ``y`` (see ``_hand_out``).
+    """Write the results of a tile: ``own + hidden @ panels`` by bundles (see ``_hand_out``).
 
     Args:
         hidden: The hidden layer (rows, M), from ``start`` on.
@@ -61,7 +61,7 @@ def finish_backward(
     d_y, hidden, start, rows, dim, size, panels, plan, group, end, places, room, normal, d_own,
     d_hidden, gradient, scratch,
 ):  # fmt: skip
-    """The gradient of ``finish``, and of the ReLU that ``hidden`` came out of.
+    """Compute the gradient of ``finish`` and of the ReLU before it.
 
     ``d_own`` (rows, D) and ``d_hidden`` (rows, M) are written, the weight's ``gradient`` is added
     to, for which ``scratch`` is a ``gradient_scratch``.
@@ -77,7 +77,7 @@ def finish_backward(
 
 @inner
 def _bundle(plan, group, end, places, bundles):
-    """Number the bundles of a tile, from the group up to ``end``, in the order of their first rows.
+    """Give a number to each bundle of a tile, from the group up to ``end``, in the order of their first rows.
 
     Args:
         plan: See ``plan.py``.
@@ -110,7 +110,7 @@ def _bundle(plan, group, end, places, bundles):
 
 @inner
 def _add_up(x, start, rows, columns, bundles, sums):
-    """The sum of each bundle's rows: x (rows, columns) from ``start`` on -> sums."""
+    """Write the sum of each bundle's rows of x (rows, columns), from ``start`` on, to sums."""
     count = 0
     for row in range(rows):
         at, to = start + row * columns, bundles[row] * columns
@@ -125,7 +125,7 @@ def _add_up(x, start, rows, columns, bundles, sums):
 
 @inner
 def _spread(d_sums, bundles, x, start, rows, columns, d_x):
-    """The gradient of ``_add_up`` for rows x that came out of a ReLU, through both."""
+    """Write the gradient of ``_add_up`` for rows x that came out of a ReLU, through both."""
     for row in range(rows):
         at, source = row * columns, bundles[row] * columns
         for d in range(0, columns, LANES):
@@ -181,7 +181,7 @@ def _add_share(sums, part, share, dim, y, mean):
 
 @inner
 def _give_back(d_y, plan, group, end, places, bundles, dim, d_rows, d_sums):
-    """The gradient of ``_hand_out``: for each row of the tile, and for each bundle."""
+    """Write the gradient of ``_hand_out`` for each row of the tile and for each bundle."""
     start = first_row(plan, group, 0, True)
     for g in range(group, end):
         share = splat(np.float32(1 / length_in(plan, g)))

@@ -16,7 +16,7 @@ TINY = np.finfo(np.float32).tiny
 
 @kernel
 def choose(logits, mask, noise, greedy, chosen, log_prob, entropy, probs):
-    """The softmax over each actor's allowed choices, and the choice made from it.
+    """Compute the softmax over each actor's allowed choices, and choose from it.
 
     The choice with the largest ratio of probability to exponential noise is a draw from the
     distribution: of exponential clocks, each rings first as often as its rate is of all rates.
@@ -65,7 +65,7 @@ def choose(logits, mask, noise, greedy, chosen, log_prob, entropy, probs):
 
 @kernel
 def choose_backward(mask, chosen, probs, d_log_prob, d_entropy, d_probs, d_logits):
-    """The gradient (A, C) of the logits, written.
+    """Write the gradient (A, C) of the logits.
 
     With log-probabilities l, probabilities p and entropy H: dl_c / dx_k = [c = k] - p_k,
     dH / dx_k = -p_k (l_k + H), dp_c / dx_k = p_c ([c = k] - p_k).

@@ -47,7 +47,7 @@ def project(values, columns, shift, scale, most, weight, vector, places, y):
 
 @kernel
 def project_backward(values, columns, shift, scale, most, places, d_y, d_weight, d_vector):
-    """The gradients of ``project``: ``d_weight`` (D, K) and ``d_vector`` (D,), written."""
+    """Write the gradients of ``project``: ``d_weight`` (D, K) and ``d_vector`` (D,)."""
     count, dim = columns.shape[0], d_vector.shape[0]
     _check_places(values, columns, shift, scale, places, d_y)
     whole = np.zeros((count + 1, dim), np.float32)  # of each column, then of the vector
@@ -111,7 +111,7 @@ def _place(places, i, y):
 
 @inner
 def _entry(values, i, column, table):
-    """The row of ``table`` (n, D) that a discrete feature names."""
+    """Return the row of ``table`` (n, D) that a discrete feature names."""
     number = values[i, column]
     if not 0 <= number < table.shape[0]:
         raise RowIndexError("a discrete feature that its table has no row for")
@@ -120,7 +120,7 @@ def _entry(values, i, column, table):
 
 @inner
 def _normal(value, shift, scale, most):
-    """A feature with mean 0 and deviation 1, clipped; NaN stays NaN."""
+    """Return a feature with mean 0 and deviation 1, clipped; NaN stays NaN."""
     normal = (value - shift) * scale
     if normal > most:
         return most

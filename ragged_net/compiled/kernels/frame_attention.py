@@ -74,7 +74,7 @@ def attend_frame_backward(
     qkv, start, length, heads, width, scale, hidden, row, out, out_start, softmax, at,
     d_out, d_out_start, d_qkv, d_start, scratch,
 ):  # fmt: skip
-    """The gradient ``d_qkv``, written from ``d_start`` on, of ``attend_frame`` for ``d_out``."""
+    """Write the gradient ``d_qkv``, from ``d_start`` on, of ``attend_frame`` for ``d_out``."""
     dim, room, places = heads * width, room_of(length, width), np.empty(LANES, np.int64)
     for i in range(d_start, d_start + length * 3 * dim):
         d_qkv[i] = 0
@@ -131,7 +131,7 @@ def _attend_head_backward(
     qkv, own, dim, length, width, scale, hidden, row, out, out_at, d_out, d_at, d_qkv, to,
     scratch, room, places,
 ):  # fmt: skip
-    """The gradient of ``_attend_head``, added from ``to`` on, with ``softmax`` in the scratch."""
+    """Add the gradient of ``_attend_head`` from ``to`` on, with ``softmax`` in the scratch."""
     block, panel = block_of(length), panel_of(width)
     one, unit = np.int64(1), np.float32(1)  # see ``block.py``
     square, changes, mean = room.square, room.changes, room.mean

@@ -33,7 +33,7 @@ def panel_of(width):
 
 @inner
 def bring(rows, at, stride, count, width, panel, scratch, to):
-    """The (count, width) numbers at ``at`` as panels of so many columns, one after the other."""
+    """Copy (count, width) numbers at ``at`` into panels of so many columns each."""
     for p in range(0, width, panel):
         for i in range(count):
             for d in range(panel):
@@ -42,7 +42,7 @@ def bring(rows, at, stride, count, width, panel, scratch, to):
 
 @inner
 def put(scratch, at, count, width, rows, to, stride):
-    """The reverse of ``bring``."""
+    """Copy panels back to rows: the reverse of ``bring``."""
     for i in range(count):
         for d in range(width):
             rows[to + i * stride + d] = scratch[at + i * width + d]
@@ -50,7 +50,7 @@ def put(scratch, at, count, width, rows, to, stride):
 
 @inner
 def turn(rows, at, stride, length, width, scale, scratch, turned, block, places, room):
-    """``turned`` (blocks, width, block) = ``scale`` times the rows; the last fills its block."""
+    """Write ``scale`` times the rows to ``turned`` (blocks, width, block); the last is filled."""
     for first in range(0, -(-length // block) * block, LANES):
         for lane in range(LANES):
             places[lane] = at + min(first + lane, length - 1) * stride

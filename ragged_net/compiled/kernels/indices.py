@@ -26,7 +26,7 @@ __all__ = [
 
 @inner
 def own_offsets(offsets, rows):
-    """A copy of offsets (B + 1,) int64 that rise from 0 to ``rows``; any others are refused."""
+    """Return a copy of offsets (B + 1,) int64 that rise from 0 to ``rows``, or raise."""
     own = offsets.copy()
     last = own.shape[0] - 1
     if last < 0 or own[0] != 0 or own[last] != rows:
@@ -50,7 +50,7 @@ def frame_ids(offsets, rows):
 
 @kernel
 def gather_rows(offsets, rows_before, frames):
-    """The rows (M,) that ``frames`` (K,) consist of, and their new offsets (K + 1,).
+    """Return the rows (M,) of ``frames`` (K,), and their new offsets (K + 1,).
 
     There are ``rows_before`` rows, and offsets (B + 1,) int64 say which frames they are of.
     """
@@ -71,7 +71,7 @@ def gather_rows(offsets, rows_before, frames):
 
 @kernel
 def flat_order(offsets, rows, with_global):
-    """Where the entities of K types stand when their frames are joined.
+    """Return the places of the entities of K types when their frames are joined.
 
     Args:
         offsets: (K, B + 1) int64, of each type; nobody else may write to them.
@@ -104,7 +104,7 @@ def flat_order(offsets, rows, with_global):
 
 @kernel
 def number_rows(wanted, rows, first):
-    """Number the rows that are ``wanted`` (A,), each once, in the order of their first mention.
+    """Give each row that is ``wanted`` (A,) a number, in the order of first mention.
 
     Returns:
         For each of ``rows`` rows its number, counted from ``first`` on, or -1; the numbers (A,) of
@@ -158,7 +158,7 @@ def pair_indices(actor_offsets, actors, actee_offsets, actees):
 
 @kernel
 def are_sound(indices, offsets, rows, mask, choices):
-    """Whether actors are rows of their frames that may choose, and may choose what they did.
+    """Return True if actors are rows of their frames that may choose, and may choose what they did.
 
     Args:
         indices: (A,) int64: the actors.
@@ -193,7 +193,7 @@ def are_sound(indices, offsets, rows, mask, choices):
 
 @kernel
 def features_are_sound(values, sizes):
-    """Whether features are finite, and discrete ones whole numbers that they may be.
+    """Return True if features are finite, and discrete ones whole numbers that they may be.
 
     Args:
         values: (N, F) float32.

@@ -32,18 +32,18 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
     """
 
     def _optimize_final_module(self) -> None:
-        """What contains this code is optimised as a whole."""
+        """Do nothing: the code that contains this one is optimised as a whole."""
 
     def _finalize_final_module(self) -> None:
         self._finalized = True  # without machine code
 
     def get_pointer_to_function(self, name: str) -> int:
-        """What runs when Python calls ``name``."""
+        """Return the address that Python calls for ``name``."""
         return _RAISE_TYPE_ERROR
 
     @property
     def codegen(self) -> Any:
-        """What would set the environment of machine code."""
+        """The code generator, which would set the environment of machine code."""
         return SimpleNamespace(set_env=lambda name, environment: None)
 
 

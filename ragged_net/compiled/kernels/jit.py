@@ -1,4 +1,4 @@
-"""How kernels are compiled: once, and again when any of them changes."""
+"""Compile kernels once, and again when any of them changes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def is_kept(compiled: Any) -> bool:
-    """Whether what ``kernel`` made is kept on disk once it is compiled."""
+    """Return True if what ``kernel`` made is kept on disk once it is compiled."""
     return hasattr(getattr(compiled, "_cache", None), "_cache_file")
 
 
 def is_cached(compiled: Any) -> bool:
-    """Whether a kernel that ``kernel`` made was compiled for this kind of processor before."""
+    """Return True if a compiled kernel for this kind of processor is on disk."""
     try:
         processor = compiled.targetctx.codegen().magic_tuple()
         return any(key[1] == processor for key in compiled._cache._cache_file._load_index())

@@ -69,7 +69,7 @@ def attend_lanes_backward(
     qkv, qkv_places, step, length, heads, width, scale, weights, at,
     d_out, out_places, d_qkv, d_places, scratch,
 ):  # fmt: skip
-    """The gradient ``d_qkv``, written, of ``attend_lanes`` for ``d_out``."""
+    """Write the gradient ``d_qkv`` of ``attend_lanes`` for ``d_out``."""
     dim = heads * width
     size = length * width * LANES
     one = np.int64(1)
@@ -117,7 +117,7 @@ def _gather(rows, places, shift, stride, length, width, columns, start):
 
 @inner
 def _scatter(rows, places, shift, stride, length, width, columns, start):
-    """The reverse of ``_gather``."""
+    """Copy columns back to rows: the reverse of ``_gather``."""
     for t in range(length):
         for d in range(0, width, COLUMNS):
             at = start + (t * width + d) * LANES

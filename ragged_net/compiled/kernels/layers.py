@@ -46,7 +46,7 @@ def relu_linear_forward(x, weight, bias, y):
 
 @kernel
 def relu_linear_backward(d_y, x, weight, d_x, d_weight, d_bias):
-    """The gradients of ``relu_linear_forward``: d_x is written, the others are added to."""
+    """Write d_x of ``relu_linear_forward``, and add to the other gradients."""
     columns, depth = weight.shape
     zero = np.int64(0)  # see ``block.py``
     panels, active = pack(weight, False), np.empty(CHUNK * depth, np.float32)
@@ -74,7 +74,7 @@ def norm_forward(x, gain, bias, y):
 
 @kernel
 def norm_backward(d_y, x, gain, d_x, d_gain, d_bias):
-    """The gradients of ``norm_forward``: d_x is written, the others are added to."""
+    """Write d_x of ``norm_forward``, and add to the other gradients."""
     dim = gain.shape[0]
     set_zero(d_x, x.shape[0])
     normalize_backward(d_y, x, np.int64(0), x.shape[0] // dim, dim, gain, d_x, d_gain, d_bias)

@@ -35,7 +35,7 @@ right of a product: on the right they are gone through again and again."""
 
 @inner
 def pack(weight, transposed):
-    """A weight (J, K) in panels for ``linear``.
+    """Return a weight (J, K) in panels for ``linear``.
 
     Returns:
         (J * K,) float32: for x @ weight (``transposed`` False) the panels hold ``PANEL`` columns of
@@ -157,6 +157,6 @@ def set_sum(y, start, rows, columns, bias, x, x_start):
 
 @inner
 def set_zero(y, size):
-    """The first ``size`` numbers of y, a multiple of ``LANES``, become 0."""
+    """Set the first ``size`` numbers of y, a multiple of ``LANES``, to 0."""
     for i in range(0, size, LANES):
         store(y, i, splat(np.float32(0)))

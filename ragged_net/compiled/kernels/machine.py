@@ -1,4 +1,4 @@
-"""What the kernels know about the processor: how wide its vectors are, and how many it holds."""
+"""The processor's vectors: their width and their number."""
 
 from __future__ import annotations
 

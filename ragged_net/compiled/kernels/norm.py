@@ -83,7 +83,7 @@ def normalize_backward(d_y, x, start, rows, dim, gain, d_x, d_gain, d_bias):
 
 @inner
 def _moments(x, start, count, dim, facts):
-    """The ``MEAN`` and ``INVERSE`` of up to ``LANES`` rows."""
+    """Write the ``MEAN`` and ``INVERSE`` of up to ``LANES`` rows."""
     share = splat(np.float32(1 / dim))
     for i in range(count):
         sums = splat(np.float32(0))

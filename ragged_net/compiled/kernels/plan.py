@@ -60,7 +60,7 @@ class Plan(NamedTuple):
 
 @kernel
 def make_plan(offsets, rows, may_share):
-    """The plan for frames of so many ``rows`` with these ``offsets`` (B + 1,) int64.
+    """Return the plan for frames of ``rows`` rows with offsets (B + 1,) int64.
 
     ``may_share`` allows frames to share vectors, which know nothing of hidden rows.
     """
@@ -105,7 +105,7 @@ def make_plan(offsets, rows, may_share):
 
 @inner
 def tile_end(plan, group):
-    """The group after the last one of the tile that begins with ``group``."""
+    """Return the group after the last one of the tile that begins with ``group``."""
     end = group + 1
     first = plan.starts[plan.groups[group]]
     while end < plan.in_lanes.shape[0] and plan.starts[plan.groups[end]] - first < TILE:
@@ -115,7 +115,7 @@ def tile_end(plan, group):
 
 @inner
 def largest_tile(plan):
-    """The most rows of a tile, and the most numbers that attention keeps of one for each head."""
+    """Return the most rows of a tile, and the most numbers kept for each head of one."""
     rows, kept, group = 0, 0, 0
     while group < plan.in_lanes.shape[0]:
         end = tile_end(plan, group)
@@ -127,27 +127,27 @@ def largest_tile(plan):
 
 @inner
 def frames_in(plan, g):
-    """The number of frames in a group."""
+    """Return the number of frames in a group."""
     return plan.groups[g + 1] - plan.groups[g]
 
 
 @inner
 def length_in(plan, g):
-    """The rows of each frame of a group."""
+    """Return the number of rows of each frame of a group."""
     place = plan.groups[g]
     return plan.starts[place + 1] - plan.starts[place]
 
 
 @inner
 def first_row(plan, g, number, sorted_):
-    """That of frame ``number`` of a group, in the sorted order, or else in that of the batch."""
+    """Return the first row of frame ``number`` of a group, in the sorted order or the batch."""
     place = plan.groups[g]
     return plan.starts[place] + number if sorted_ else plan.origins[place + number]
 
 
 @inner
 def row_step(plan, g, sorted_):
-    """How many rows behind a row of a frame in a group the frame's next one lies."""
+    """Return the distance from a row of a frame in a group to the frame's next row."""
     return frames_in(plan, g) if sorted_ else 1
 
 

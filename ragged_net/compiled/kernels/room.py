@@ -1,4 +1,4 @@
-"""Where things lie in the scratch of a frame whose attention is worked on, forward and backward."""
+"""The layout of the scratch for the attention of one frame, forward and backward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEYS = 256
 
 
 class Room(NamedTuple):
-    """Where each thing begins.
+    """The first index of each part.
 
     Args:
         lots: The keys and values of a long frame that are brought together, up to five times.

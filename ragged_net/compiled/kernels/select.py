@@ -19,7 +19,7 @@ NEVER = np.float32(-np.inf)
 
 @kernel
 def select_forward(query, key, actors, actees, width, mask, log_probs):
-    """The log-softmax of each actor's query times the keys of its frame.
+    """Write the log-softmax of each actor's query times the keys of its frame.
 
     Args:
         query: (A * D) float32.
@@ -65,7 +65,7 @@ def select_forward(query, key, actors, actees, width, mask, log_probs):
 
 @kernel
 def select_backward(d_log_probs, log_probs, query, key, actors, actees, width, d_query, d_key):
-    """The gradients of ``select_forward``, written, for those of its result (P,).
+    """Write the gradients of ``select_forward`` for those of its result (P,).
 
     What is forbidden has none, whatever is wanted of it.
     """
@@ -145,7 +145,7 @@ def _log_softmax(values, at, length, mask, scratch, row):
 
 @inner
 def _most(offsets):
-    """The rows of the longest frame."""
+    """Return the number of rows of the longest frame."""
     most = 0
     for frame in range(offsets.shape[0] - 1):
         most = max(most, offsets[frame + 1] - offsets[frame])

@@ -1,4 +1,4 @@
-"""As many rows of memory as a vector has lanes to vectors whose lanes are the rows, and back."""
+"""Transposes between rows in memory and vectors whose lanes are the rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def load_columns(typing: Any, rows: Any, places: Any, shift: Any, columns: Any, 
 
 @intrinsic
 def store_columns(typing: Any, rows: Any, places: Any, shift: Any, columns: Any, start: Any) -> Any:
-    """The reverse of ``load_columns``: from ``columns`` to ``rows``."""
+    """Return the reverse of ``load_columns``: from ``columns`` to ``rows``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         source = context.make_array(signature.args[3])(context, builder, arguments[3]).data

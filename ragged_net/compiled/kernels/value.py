@@ -52,7 +52,7 @@ def value_forward(means, w_hidden, b_hidden, w_out, b_out, hidden, values):
 def value_backward(
     d_values, means, w_hidden, w_out, hidden, d_means, g_w_hidden, g_b_hidden, g_w_out, g_b_out
 ):
-    """The gradients of ``value_forward``: ``d_means`` is written, the others are added to."""
+    """Write ``d_means`` of ``value_forward``, and add to the other gradients."""
     size, dim = w_hidden.shape
     frames, zero = d_values.shape[0], np.int64(0)  # see ``block.py``
     panels, scratch = pack(w_hidden, False), gradient_scratch(size)

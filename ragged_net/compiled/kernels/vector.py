@@ -54,7 +54,7 @@ class _VectorModel(models.PrimitiveModel):
 
 @intrinsic
 def load(typing: Any, array: Any, start: Any) -> Any:
-    """The ``LANES`` floats of a flat ``array`` from ``start`` on."""
+    """Return the ``LANES`` floats of a flat ``array`` from ``start`` on."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         loaded = builder.load(_address(context, builder, signature, arguments))
@@ -120,7 +120,7 @@ for _symbol, _name in (
 
 @intrinsic
 def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
-    """``a * b + c``, rounded once."""
+    """Return ``a * b + c``, rounded once."""
     return _vector(a, b, c), lambda _context, builder, _signature, arguments: builder.call(
         _function(builder, "llvm.fma", 3), arguments
     )
@@ -128,7 +128,7 @@ def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic
 def root(typing: Any, x: Any) -> Any:
-    """The square root."""
+    """Return the square root."""
     return _vector(x), lambda _context, builder, _signature, arguments: builder.call(
         _function(builder, "llvm.sqrt", 1), arguments
     )
@@ -136,7 +136,7 @@ def root(typing: Any, x: Any) -> Any:
 
 @intrinsic
 def maximum(typing: Any, a: Any, b: Any) -> Any:
-    """The larger of each two numbers; NaN in ``b`` is passed on."""
+    """Return the larger of each two numbers; NaN in ``b`` is passed on."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">=", *arguments), *arguments)
@@ -146,7 +146,7 @@ def maximum(typing: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def swap(typing: Any, x: Any) -> Any:
-    """The lanes in pairs, the two of each exchanged."""
+    """Return the lanes in pairs, the two of each exchanged."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         undefined = ir.Constant(_VECTOR, ir.Undefined)
@@ -158,7 +158,7 @@ def swap(typing: Any, x: Any) -> Any:
 
 @intrinsic
 def total(typing: Any, x: Any) -> Any:
-    """The sum of all lanes, a float."""
+    """Return the sum of all lanes, a float."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(_FLOAT, [_FLOAT, _VECTOR])
@@ -184,7 +184,7 @@ def where_positive(typing: Any, condition: Any, value: Any) -> Any:
 
 @intrinsic
 def exp(typing: Any, x: Any) -> Any:
-    """The exponential of x <= 0: relative error 2e-7, exactly 0 below -87; NaN stays NaN.
+    """Return the exponential of x <= 0: relative error 2e-7, exactly 0 below -87; NaN stays NaN.
 
     2^n * exp(r) with n the whole number nearest to x / ln 2; ln 2 in two parts and the polynomial
     for exp(r) after Cephes' expf (Moshier 1989).
