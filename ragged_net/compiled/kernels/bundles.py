@@ -77,7 +77,7 @@ def finish_backward(
 
 @inner
 def _bundle(plan, group, end, places, bundles):
-    """Give a number to each bundle of a tile, from the group up to ``end``, in the order of their first rows.
+    """Assign numbers to the bundles of a tile, in the order of their first rows.
 
     Args:
         plan: See ``plan.py``.
