@@ -44,6 +44,7 @@ from entity_env.rows.vec_env import VecEnv, check_count
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.peeked import Peeked
 from entity_env.seats.seat_rows import SeatRows
+from entity_env.seats.table import seats_of
 
 __all__ = ["Checked", "check_env"]
 
@@ -140,7 +141,7 @@ def check_env(
     ended = sum(int(obs.done.sum()) for obs in game)
     notes = notes_of(game, seen) + ([] if saves else _notes_of_state(made[0])) + sorted(unseen)
     if peeked.is_game:
-        notes += notes_of_seats(game, list(made[0].seats()))  # type: ignore[attr-defined]
+        notes += notes_of_seats(game, list(seats_of(made[0])))  # type: ignore[arg-type]
     return Checked(ended, len(game) - 1, tuple(notes))
 
 

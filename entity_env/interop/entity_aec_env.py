@@ -31,7 +31,8 @@ class EntityAECEnv(SeatAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  
 
     Where the game asks several seats at once, their agents choose one after the other, and see
     nothing of each other's choices; the game goes on when all of them have chosen. Everything else
-    is as in ``EntityParallelEnv``.
+    is as in ``EntityParallelEnv``, which is the one to use for agents that act at once: games in
+    which agents wait cannot be converted by ``aec_to_parallel``.
 
     Args:
         game: The game.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pettingzoo import ParallelEnv
 
 from entity_env.interop.padded_seats import PaddedSeats
 from entity_env.interop.padded_spaces import Room, check_render_mode
@@ -46,7 +47,7 @@ class SeatAgents:
         self.metadata = {
             "name": f"{type(game).__name__.lower()}_v0",
             "render_modes": ["rgb_array"],
-            "is_parallelizable": True,
+            "is_parallelizable": isinstance(self, ParallelEnv),
         }
         self.agents: list[str] = []
         self._closed = False

@@ -16,9 +16,10 @@ import numpy.typing as npt
 from pettingzoo import ParallelEnv
 
 from entity_env.arguments import named_arguments
-from entity_env.errors import ResetNeededError, SettingError, SpaceError, shorten
+from entity_env.errors import ResetNeededError, SettingError
 from entity_env.interop.pettingzoo_env import by_name
-from entity_env.interop.pettingzoo_seats import KINDS
+from entity_env.interop.pettingzoo_seats import KINDS, UnpaidRewards
+from entity_env.interop.roles import alike_or_refused, translations_of_roles
 from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import make_or_take
 from entity_env.interop.translation import SpaceTranslation
@@ -38,12 +39,13 @@ class PettingZooGame(MultiPlayerEnvironment):
     """All agents of a PettingZoo environment as seats, whether they act at once or in turn.
 
     Entities:
-        As ``GymnasiumEnv``, from the agents' observation space, which must be the same for all.
+        As ``GymnasiumEnv``, from the agents' observation space. With ``roles`` an entity type for
+        each role.
     Actions:
-        As ``GymnasiumEnv``, from the agents' action space, the same for all.
+        As ``GymnasiumEnv``, from the agents' action space. With ``roles`` those of each role.
     Reward:
-        Each agent's own; of agents that take turns what they get while they wait comes with what
-        they see next.
+        Each agent's own; of agents that take turns what ``last()`` pays them at their turn, as in
+        ``PettingZooEnv``.
     End:
         An agent that is terminated, truncated or gone is out.
     Randomness:
@@ -54,12 +56,17 @@ class PettingZooGame(MultiPlayerEnvironment):
             ``PettingZooEnv``.
         ignore: Parts of the observation that are left out, as in ``GymnasiumEnv``.
         entities: Tables in the observation that become entities, as in ``GymnasiumEnv``.
+        roles: Whether agents may have different spaces. Each role, which is what an agent is called
+            without its number (``adversary`` of ``adversary_0``), is an entity type then: its one
+            entity has the features that an agent of the role observes. Every other name of the
+            role's spaces begins with it, such as the action ``adversary/action``.
         **kwargs: Arguments for what makes the environment.
 
     Raises:
         UnknownEnvironmentError: An id or a path that leads nowhere.
         SettingError: No agents; ``ignore`` or ``entities`` name something that is not there.
-        SpaceError: A space that cannot be translated, or agents with different spaces.
+        SpaceError: A space that cannot be translated, or agents with different spaces without
+            ``roles``.
     """
 
     code_settings: ClassVar = ("env",)
@@ -71,18 +78,24 @@ class PettingZooGame(MultiPlayerEnvironment):
         *,
         ignore: str | Iterable[str] = (),
         entities: Entities | None = None,
+        roles: bool = False,
         **kwargs: Any,
     ) -> None:
         self.env = make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", by_name, KINDS)
         self._agents = list(self.env.possible_agents)
         if not self._agents:
             raise SettingError("the environment has no agents")
-        self._translation = SpaceTranslation(
-            *_common_spaces(self.env, self._agents), ignore, entities
-        )
+        spaces = {
+            agent: (self.env.observation_space(agent), self.env.action_space(agent))
+            for agent in self._agents
+        }
+        if roles:
+            self._translations = translations_of_roles(spaces, ignore, entities)
+        else:
+            common = SpaceTranslation(*alike_or_refused(spaces), ignore, entities)
+            self._translations = dict.fromkeys(self._agents, common)
         self._seed: int | None = None
         self._in: dict[Any, Observation] = {}  # who is in the game, and what each saw last
-        self._owed: dict[Any, float] = {}
         self._playing = self._closed = False
         self._at_once = isinstance(self.env, ParallelEnv)
         if getattr(self.env, "render_mode", None) == "rgb_array":
@@ -91,11 +104,14 @@ class PettingZooGame(MultiPlayerEnvironment):
 
     def obs_space(self) -> ObsSpace:
         """What the observation space was translated to."""
-        return self._translation.obs_space
+        each = [own.obs_space for own in self._translations.values()]
+        types = {name: entity for own in each for name, entity in own.entities.items()}
+        return ObsSpace(each[0].global_features, types)
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
         """What the action space was translated to."""
-        return self._translation.action_space
+        each = [own.action_space for own in self._translations.values()]
+        return {name: space for own in each for name, space in own.items()}
 
     def seats(self) -> Sequence[Any]:
         """All possible agents."""
@@ -109,24 +125,25 @@ class PettingZooGame(MultiPlayerEnvironment):
     def reset(self) -> SeatObservations:
         """Start an episode."""
         seed, self._seed = self._seed, None
-        self._in, self._owed, self._playing = {}, {}, True
+        self._in, self._playing = {}, True
         if self._at_once:
             seen, infos = self.env.reset(seed=seed)
             told = {
-                agent: self._translation.observe(seen[agent], infos.get(agent, {}))
+                agent: self._translations[agent].observe(seen[agent], infos.get(agent, {}))
                 for agent in self.env.agents
             }
         else:
             self.env.reset(seed=seed)
             self._taking_part = list(self.env.agents)
-            told = self._until_asked({})
+            self._rewards = UnpaidRewards(self.env)
+            told = self._until_asked()
         return self._noted(told)
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Play on with the actions of those who are asked."""
         if not self._playing:
             raise ResetNeededError("there is no game to play", hint="call reset() first")
-        own = {agent: self._translation.act(taken) for agent, taken in actions.items()}
+        own = {agent: self._translations[agent].act(taken) for agent, taken in actions.items()}
         return self._noted(self._together(own) if self._at_once else self._in_turn(own))
 
     def close(self) -> None:
@@ -141,51 +158,38 @@ class PettingZooGame(MultiPlayerEnvironment):
     def _together(self, own: Mapping[Any, Any]) -> dict[Any, Observation]:
         seen, rewards, terminated, truncated, infos = self.env.step(dict(own))
         told = {}
-        for agent in [*self._in, *(new for new in self.env.agents if new not in self._in)]:
+        for agent in {**self._in, **dict.fromkeys(self.env.agents)}:
             reward = float(rewards.get(agent, 0.0))
-            if agent not in seen or (
-                agent not in self.env.agents
-                and not terminated.get(agent, False)
-                and not truncated.get(agent, False)
-            ):
+            over = bool(terminated.get(agent, False)), bool(truncated.get(agent, False))
+            if agent not in self._in and any(over):
+                continue  # it is out already, and the environment still lists it
+            if agent not in seen or (agent not in self.env.agents and not any(over)):
                 told[agent] = self._gone(agent, reward)  # without another word
                 continue
-            told[agent] = self._translation.observe(
-                seen[agent],
-                infos.get(agent, {}),
-                reward,
-                bool(terminated.get(agent, False)),
-                bool(truncated.get(agent, False)),
+            told[agent] = self._translations[agent].observe(
+                seen[agent], infos.get(agent, {}), reward, *over
             )
         return told
 
     def _in_turn(self, own: Mapping[Any, Any]) -> dict[Any, Observation]:
         ((_, action),) = own.items()
-        self._step(action)
-        return self._until_asked({})
+        self._rewards.step(action)
+        return self._until_asked()
 
-    def _step(self, action: Any) -> None:
-        """A step of the environment, which may pay anybody."""
-        self.env.step(action)
-        for agent, reward in self.env.rewards.items():
-            if reward:
-                self._owed[agent] = self._owed.get(agent, 0.0) + float(reward)
-
-    def _until_asked(self, told: dict[Any, Observation]) -> dict[Any, Observation]:
+    def _until_asked(self) -> dict[Any, Observation]:
         """Let those go who are out, and show the next one what it sees."""
-        env = self.env
+        env, told = self.env, {}
         while env.agents:
             agent = env.agent_selection
-            ended = bool(env.terminations[agent]), bool(env.truncations[agent])
-            told[agent] = self._translation.observe(
-                env.observe(agent), env.infos.get(agent, {}), self._owed.pop(agent, 0.0), *ended
-            )
-            if not any(ended):
+            observation, reward, terminated, truncated, info = env.last()
+            over = bool(terminated), bool(truncated)
+            told[agent] = self._translations[agent].observe(observation, info, float(reward), *over)
+            if not any(over):
                 return told
-            self._step(None)
+            self._rewards.step(None)
         for agent in self._taking_part:
             if agent in self._in and agent not in told:
-                told[agent] = self._gone(agent, self._owed.pop(agent, 0.0))
+                told[agent] = self._gone(agent, self._rewards.of_gone(agent))
         return told
 
     def _gone(self, agent: Any, reward: float) -> Observation:
@@ -204,20 +208,3 @@ class PettingZooGame(MultiPlayerEnvironment):
                 self._in[agent] = observation
         self._playing = bool(self._in)
         return told
-
-
-def _common_spaces(env: Any, agents: Sequence[Any]) -> tuple[Any, Any]:
-    """The observation space and the action space that all agents have."""
-    first = agents[0]
-    spaces = env.observation_space(first), env.action_space(first)
-    for agent in agents[1:]:
-        other = env.observation_space(agent), env.action_space(agent)
-        for kind, own, known in zip(("observation", "action"), other, spaces, strict=True):
-            if own != known:
-                raise SpaceError(
-                    f"agents {first!r} and {agent!r} have different {kind} spaces",
-                    expected=shorten(known),
-                    received=shorten(own),
-                    hint="all seats of a game have the same spaces; PettingZooEnv plays one agent",
-                )
-    return spaces

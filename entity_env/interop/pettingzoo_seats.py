@@ -1,6 +1,7 @@
 """One seat at a PettingZoo environment: the others move, until it is the seat's turn again.
 
-Everything about whose turn it is stands here; ``PettingZooEnv`` sees a game of one player.
+``PettingZooEnv`` sees a game of one player. What agents that take turns are paid is counted here
+for ``PettingZooGame``, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from entity_env.errors import ObservationError, shorten
 
-__all__ = ["KINDS", "ParallelSeat", "Seat", "Turn", "TurnSeat", "take_seat"]
+__all__ = ["KINDS", "ParallelSeat", "Seat", "Turn", "TurnSeat", "UnpaidRewards", "take_seat"]
 
 KINDS = (AECEnv, ParallelEnv)
 """Agents take turns, or all move at once."""
@@ -101,6 +102,39 @@ class ParallelSeat(Seat):
         return self._gone(turn.reward)
 
 
+class UnpaidRewards:
+    """The rewards of agents that take turns since the last turn of each.
+
+    At its turn an agent is paid what ``last()`` returns. One that leaves without another turn is
+    paid what ``last()`` would have returned, and what the step in which it left paid it.
+
+    Args:
+        env: The environment, just reset.
+    """
+
+    def __init__(self, env: AECEnv[Any, Any, Any]) -> None:
+        self._env = env
+        self._unpaid: dict[Any, float] = {}
+        self._gone: dict[Any, float] = {}
+        self._note()
+
+    def step(self, action: Any) -> None:
+        """Step the environment with the action of the agent whose turn it is."""
+        self._unpaid[self._env.agent_selection] = 0.0
+        self._env.step(action)
+        self._note()
+
+    def of_gone(self, agent: Any) -> float:
+        """Return what an agent is paid that is gone."""
+        return self._gone[agent] if agent in self._gone else self._unpaid.get(agent, 0.0)
+
+    def _note(self) -> None:
+        sums = self._env._cumulative_rewards
+        for agent in self._unpaid.keys() - sums.keys():
+            self._gone[agent] = self._unpaid[agent] + float(self._env.rewards.get(agent, 0.0))
+        self._unpaid = {agent: float(reward) for agent, reward in sums.items()}
+
+
 class TurnSeat(Seat):
     """A seat where agents move one after the other."""
 
@@ -113,7 +147,8 @@ class TurnSeat(Seat):
             self.env.reset(seed=seed)
             if self.agent not in self.env.agents:
                 raise _absent(self.agent, self.env.agents)
-            turn, seed = self._play_on(0.0), None
+            self._rewards = UnpaidRewards(self.env)
+            turn, seed = self._play_on(), None
             if not (turn.terminated or turn.truncated):
                 return turn
         raise ObservationError(
@@ -123,10 +158,10 @@ class TurnSeat(Seat):
 
     def step(self, action: Any) -> Turn:
         """Move, and let the others move."""
-        self.env.step(action)
-        return self._play_on(self._reward())
+        self._rewards.step(action)
+        return self._play_on()
 
-    def _play_on(self, reward: float) -> Turn:
+    def _play_on(self) -> Turn:
         env = self.env
         while self.agent in env.agents:
             agent = env.agent_selection
@@ -135,13 +170,8 @@ class TurnSeat(Seat):
                 self._last = observation
                 return Turn(observation, sum_since, bool(terminated), bool(truncated), info)
             over = terminated or truncated  # who is out must still be stepped, with None
-            env.step(None if over else self._move(agent, observation, info))
-            reward += self._reward()
-        return self._gone(reward)
-
-    def _reward(self) -> float:
-        reward: float = self.env.rewards.get(self.agent, 0.0)
-        return reward
+            self._rewards.step(None if over else self._move(agent, observation, info))
+        return self._gone(self._rewards.of_gone(self.agent))
 
 
 def take_seat(env: Any, agent: Any, move: Move) -> Seat:

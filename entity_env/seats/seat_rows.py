@@ -186,7 +186,9 @@ class SeatRows(VecEnv):
         else:
             both = list(zip(seen, asks, strict=True))
         asked = sorted((own for own, is_asked in both if is_asked), key=lambda own: own.row)
-        self._rows = now if asked == seen else self._read(asked)
+        # By identity: observations hold arrays, whose equality is not one truth value.
+        is_read = list(map(id, asked)) == list(map(id, seen))
+        self._rows = now if is_read else self._read(asked)
         self._asked = np.array([own.row for own in asked], np.int64)
         self._count_idle()
         return replace(self._rows.obs, rows=self._asked, reward=np.zeros(len(self), np.float32))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from entity_env.actions import Action
 from entity_env.batching.step_results import is_over
 from entity_env.environment import call_environment
@@ -202,14 +204,15 @@ def check_turns(seats: Sequence[Seat], asked: Collection[int], actions: Any) -> 
 
 
 def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
-    """The seats of a game.
+    """Return the seats of a game; those that are NumPy's numbers become Python's.
 
     Raises:
         SeatError: It has none, or names one twice, or a team has seats that there are not, or
             shares them with another.
     """
     given = game.seats()
-    seats = None if isinstance(given, str) else tuple(given) if _is_listed(given) else None
+    is_list = _is_listed(given) and not isinstance(given, str)
+    seats = tuple(map(_plain, given)) if is_list else None
     if not seats:
         raise SeatError("seats() is no list of seats", expected="a list", received=shorten(given))
     try:
@@ -251,6 +254,13 @@ def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
                 raise SeatError(f"seat {seat!r} is in two teams", received=[of[seat], team])
             of[seat] = team
     return seats
+
+
+def _plain(seat: Any) -> Seat:
+    """Return an equal seat that JSON can hold, and that errors can print."""
+    if isinstance(seat, np.generic):
+        return seat.item()  # type: ignore[no-any-return]
+    return tuple(map(_plain, seat)) if type(seat) is tuple else seat
 
 
 def _is_listed(given: object) -> bool:

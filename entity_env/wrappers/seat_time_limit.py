@@ -32,7 +32,8 @@ class SeatTimeLimit(SeatWrapper):
     """Cuts games off: in step ``max_steps`` all who are still in the game are done and truncated.
 
     Whoever the game tells nothing in that step is cut off at what it has seen last. A seat that
-    ends in the last step by itself is not truncated.
+    ends in the last step by itself is not truncated. One that would come back in the last step
+    stays out.
 
     Args:
         game: The game.
@@ -47,19 +48,23 @@ class SeatTimeLimit(SeatWrapper):
         self.max_steps = check_count("max_steps of SeatTimeLimit", max_steps, error=SettingError)
         self._steps = 0
         self._last: dict[Seat, _Shown] = {}  # of those who are in the game
+        self._out: set[Seat] = set()
 
     def reset(self) -> SeatObservations:
         """Start a game."""
         self._steps = 0
-        self._last = {}
+        self._last, self._out = {}, set()
         return self._noted(self.game.reset())
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Go on with the game."""
         self._steps += 1
+        out = self._out.copy()
         told = self._noted(self.game.act(actions))
         if self._steps < self.max_steps or not isinstance(told, Mapping):
             return told
+        back = out & self._last.keys()  # a life that ends in the step it begins in is none
+        told = {seat: own for seat, own in told.items() if seat not in back}
         cut_off = {
             seat: replace(
                 told[seat] if seat in told else Observation(**seen, reward=0.0, done=True),
@@ -68,6 +73,7 @@ class SeatTimeLimit(SeatWrapper):
                 truncated=True,
             )
             for seat, seen in self._last.items()
+            if seat not in back
         }
         return {**told, **cut_off}
 
@@ -80,8 +86,10 @@ class SeatTimeLimit(SeatWrapper):
             for seat, observation in told.items():
                 if not isinstance(observation, Observation) or is_over(observation):
                     self._last.pop(seat, None)
+                    self._out.add(seat)
                 else:
                     self._last[seat] = _copied(observation)
+                    self._out.discard(seat)
         return told
 
     def _own_state(self) -> dict[str, Any]:
@@ -89,12 +97,14 @@ class SeatTimeLimit(SeatWrapper):
         return {
             "steps": self._steps,
             "last": [[seats.index(seat), _plain(seen)] for seat, seen in self._last.items()],
+            "out": sorted(map(seats.index, self._out)),
         }
 
     def _set_own_state(self, own: Mapping[str, Any]) -> None:
         seats = self.game.seats()
         self._steps = int(own["steps"])
         self._last = {seats[i]: _arrays(seen) for i, seen in own["last"]}
+        self._out = {seats[i] for i in own["out"]}
 
 
 def _copied(seen: Observation) -> _Shown:

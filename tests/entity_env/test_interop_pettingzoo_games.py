@@ -13,20 +13,40 @@ pytest.importorskip("pettingzoo")
 from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
+from pettingzoo.utils.conversions import aec_to_parallel, parallel_to_aec
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Played, Secrets, asked, told
 from support.tricky_games import LIVES, SCRIPTS, Tricky
 
 from entity_env import GlobalCategoricalAction, SeatRows, check_env, errors
-from entity_env.interop import EntityAECEnv, EntityParallelEnv, PettingZooGame
+from entity_env.interop import EntityAECEnv, EntityParallelEnv, PettingZooEnv, PettingZooGame
 from entity_env.player.episodes import random_policy
+from entity_env.wrappers import SeatTimeLimit
 
 ROOM = {"max_entities": 1}
 TIC = {"max_entities": {"Player": 1, "Cell": 9}, "max_actors": 1}
+
+
+class Numbered(Secrets):
+    """Seats that are NumPy's integers."""
+
+    def seats(self):
+        return np.arange(3)
+
+    def act(self, actions):
+        return {np.int64(seat): own for seat, own in super().act(actions).items()}
+
+
+def limited(name):
+    return SeatTimeLimit(Tricky(name), max(1, len(SCRIPTS[name]) - 2))
+
+
 GAMES = {
     "tic_tac_toe": (TicTacToe, TIC),
+    "numbered seats": (Numbered, ROOM),
     "secrets": (lambda: Secrets(3), ROOM),
     **{name: (functools.partial(Tricky, name), ROOM) for name in SCRIPTS},
+    **{f"{name}, limited": (functools.partial(limited, name), ROOM) for name in SCRIPTS},
 }
 
 
@@ -51,6 +71,14 @@ def test_pettingzoo_accepts_agents_that_act_at_once(name):
     make, room = GAMES[name]
     quietly(parallel_api_test, EntityParallelEnv(make(), **room), num_cycles=60)
     quietly(parallel_seed_test, lambda: EntityParallelEnv(make(), **room), num_cycles=20)
+
+
+def test_what_takes_turns_is_not_converted_to_agents_that_act_at_once():
+    assert not EntityAECEnv(TicTacToe(), **TIC).metadata["is_parallelizable"]
+    with pytest.raises(AssertionError, match="is_parallelizable"):
+        aec_to_parallel(EntityAECEnv(TicTacToe(), **TIC))
+    at_once = parallel_to_aec(EntityParallelEnv(TicTacToe(), **TIC))
+    quietly(parallel_api_test, aec_to_parallel(at_once), num_cycles=20)
 
 
 # --------------------------------------------------------------------------- rewards of each agent
@@ -321,6 +349,45 @@ def test_agents_that_take_turns_are_seats():
     assert outcome(game.act(bids(a=1))) == {"a": (1.0, True, True)}
 
 
+class Tips(Count):
+    """Pays whoever has just said something 10 more in ``_cumulative_rewards`` alone."""
+
+    def step(self, action):
+        agent = self.agent_selection
+        super().step(action)
+        if agent in self._cumulative_rewards and action is not None:
+            self._cumulative_rewards[agent] += 10.0
+
+
+class Leaves(Count):
+    """All agents vanish in step 3, without a turn and with a last reward of 5."""
+
+    def step(self, action):
+        super().step(action)
+        if self.turns == 3:
+            self.rewards = dict.fromkeys(self._cumulative_rewards, 5.0)
+            self.agents, self._cumulative_rewards = [], {}
+
+
+@pytest.mark.parametrize(("make", "paid"), [(Tips, [12.0, 10.0, 10.0, 11.0]), (Leaves, [2.0, 5.0])])
+def test_a_seat_is_paid_what_last_says_alone_or_among_seats(make, paid):
+    """a says 1, 0, 0, 1, and b 1 in the first round: 1 + 10 + 1, 0 + 10, 0 + 10, 1 + 10."""
+    alone, alone_paid = PettingZooEnv(make, seat="a", others=lambda *_: 1), []
+    game, game_paid = PettingZooGame(make), []
+    alone.reset()
+    told, choices = game.reset(), iter([1, 0, 0, 1])
+    for choice in [1, 0, 0, 1]:
+        seen = alone.act(bids(a=choice)["a"])
+        alone_paid.append(seen.reward)
+        if seen.done:
+            break
+    while game._playing:
+        (asked_now,) = [seat for seat, own in told.items() if own.actions]
+        told = game.act(bids(**{asked_now: next(choices) if asked_now == "a" else 1}))
+        game_paid += [told["a"].reward] if "a" in told else []
+    assert alone_paid == game_paid == paid
+
+
 @pytest.mark.parametrize("make", [Auction, Count])
 def test_they_are_sound_games_and_rows(make):
     create = functools.partial(PettingZooGame, make)
@@ -343,12 +410,90 @@ def test_ours_comes_back_as_it_was():
     assert outcome(told) == {"X": (1.0, True, False), "O": (-1.0, True, False)}
 
 
+class Roles(Auction):
+    """A dealer sees more than the buyers, and bids less."""
+
+    def __init__(self):
+        super().__init__()
+        self.possible_agents = ["buyer_0", "buyer_1", "dealer_0"]
+
+    def observation_space(self, agent):
+        return spaces.Box(0, 99, (2 + (agent == "dealer_0"),))
+
+    def action_space(self, agent):
+        return spaces.Discrete(2 if agent == "dealer_0" else 3)
+
+    def _seen(self):
+        wide = {"dealer_0": [1.0, 2.0, 3.0]}
+        return {agent: np.array(wide.get(agent, [4.0, 5.0])) for agent in self.agents}
+
+
 def test_agents_with_different_spaces_are_refused():
+    with pytest.raises(errors.SpaceError, match="different observation spaces") as error:
+        PettingZooGame(Roles)
+    assert "'buyer_0' and 'dealer_0'" in str(error.value)
+    assert "roles=True" in str(error.value)
+    assert "buyer, dealer" in str(error.value)
+    with pytest.raises(errors.SettingError, match="no PettingZoo environment"):
+        PettingZooGame(dict)
+
+
+def test_roles_are_entity_types_with_actions_of_their_own():
+    make = functools.partial(PettingZooGame, Roles, roles=True)
+    game = make()
+    assert {name: own.names for name, own in game.obs_space().entities.items()} == {
+        "buyer": ("obs[0]", "obs[1]"), "dealer": ("obs[0]", "obs[1]", "obs[2]"),
+    }  # fmt: skip
+    assert {name: len(own) for name, own in game.action_space().items()} == {
+        "buyer/action": 3, "dealer/action": 2,
+    }  # fmt: skip
+    seen = game.reset()
+    assert [own.tolist() for own in seen["dealer_0"].features["dealer"]] == [[1.0, 2.0, 3.0]]
+    assert {seat: list(own.actions) for seat, own in seen.items()} == {
+        "buyer_0": ["buyer/action"], "buyer_1": ["buyer/action"], "dealer_0": ["dealer/action"],
+    }  # fmt: skip
+    told = game.act({
+        seat: {f"{seat[:-2]}/action": GlobalCategoricalAction(bid, str(bid))}
+        for seat, bid in {"buyer_0": 2, "buyer_1": 1, "dealer_0": 1}.items()
+    })  # fmt: skip
+    assert outcome(told) == {
+        "buyer_0": (2.0, True, False),
+        "buyer_1": (1.0, False, False),
+        "dealer_0": (1.0, False, False),
+    }  # fmt: skip
+    assert check_env(make).notes == ()
+    with pytest.raises(errors.SettingError, match=r"role 'buyer'.*ignore names 'wings'"):
+        make(ignore="wings")
+
+
+def test_one_name_with_two_pairs_of_spaces_is_two_roles():
     class Uneven(Auction):
         def observation_space(self, agent):
             return spaces.Box(0, 99, (2 + (agent == "b"),))
 
-    with pytest.raises(errors.SpaceError, match="'a' and 'b' have different observation spaces"):
-        PettingZooGame(Uneven)
-    with pytest.raises(errors.SettingError, match="no PettingZoo environment"):
-        PettingZooGame(dict)
+    class Numbered(Roles):
+        def __init__(self):
+            super().__init__()
+            self.possible_agents = ["p1", "p2", "dealer_0"]
+
+        def action_space(self, agent):
+            return spaces.Discrete({"p1": 2, "p2": 3}.get(agent, 4))
+
+    assert list(PettingZooGame(Uneven, roles=True).obs_space().entities) == ["a", "b", "c"]
+    assert list(PettingZooGame(Numbered, roles=True).action_space()) == [
+        "p1/action", "p2/action", "dealer/action",
+    ]  # fmt: skip
+
+
+def test_agents_that_are_still_listed_after_their_end_stay_out():
+    class Listed(Auction):
+        def step(self, actions):
+            self.agents = list(actions)
+            seen, rewards, out, cut_off, infos = super().step(actions)
+            self.agents = self.possible_agents if self.agents else []
+            return seen, rewards, {agent: out.get(agent, True) for agent in "abc"}, cut_off, infos
+
+    game = PettingZooGame(Listed)
+    game.reset()
+    assert outcome(game.act(bids(a=0, b=2, c=1)))["b"] == (2.0, True, False)
+    assert set(game.act(bids(a=1, c=1))) == {"a", "c"}

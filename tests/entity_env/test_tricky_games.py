@@ -7,6 +7,7 @@ What it gets stands in ``support.tricky_games``, by hand. PettingZoo plays the s
 from __future__ import annotations
 
 import functools
+import json
 
 import numpy as np
 import pytest
@@ -187,3 +188,18 @@ def test_a_limit_cuts_all_off_who_are_in_the_game():
         "a": (True, [[4.0]]), "b": (True, [[2.0]]), "c": (True, [[0.0]]),
     }  # fmt: skip
     assert limited.is_over()
+
+
+def test_a_seat_that_would_come_back_in_the_last_step_stays_out():
+    """c ends in step 4 of "dies and comes back", and would be asked again in step 5."""
+    rows = VecTimeLimit(SeatRows(lambda: Tricky("dies and comes back"), 3), 5)
+    other = VecTimeLimit(SeatRows(lambda: Tricky("dies and comes back"), 3), 5)
+    obs = rows.reset()
+    for _ in range(4):
+        obs = rows.act(left(obs))
+    there = other.set_state(json.loads(json.dumps(rows.get_state())))
+    for own, seen in ((rows, obs), (other, there)):
+        last = own.act(left(seen))
+        assert last.done.tolist() == [True, True, False]
+        assert last.reward.tolist() == [0.0, 3.0, 0.0]
+        assert last.rows.tolist() == [0]  # another game has begun

@@ -1,0 +1,108 @@
+"""Agents of a game whose spaces differ: each role is an entity type and has actions of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from entity_env.actions import Action
+from entity_env.errors import EntityEnvError, SpaceError, shorten
+from entity_env.interop.translation import SpaceTranslation
+from entity_env.observation import Observation
+from entity_env.spaces import ActionName, Entity, ObsSpace
+
+__all__ = ["alike_or_refused", "roles_of", "translations_of_roles"]
+
+
+class _RoleTranslation(SpaceTranslation):
+    """Speaks for the agents of one role.
+
+    What is a global feature of one agent becomes the features of one entity, whose type is the
+    role. Every other name begins with the role: ``adversary/action``.
+    """
+
+    def __init__(self, role: str, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        own = self.obs_space
+        self._role = role
+        self.obs_space = ObsSpace(
+            entities={role: Entity(own.global_features), **self._renamed(own.entities)}
+        )
+        self.action_space = self._renamed(self.action_space)
+
+    def observe(self, *arguments: Any, **named: Any) -> Observation:
+        """Return the observation with an entity for the agent itself."""
+        seen = super().observe(*arguments, **named)
+        features = {self._role: [seen.global_features], **self._renamed(seen.features or {})}
+        return replace(
+            seen, features=features, global_features=None, actions=self._renamed(seen.actions or {})
+        )
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Any:
+        """Return the action as the environment wants it."""
+        return super().act({name[len(self._role) + 1 :]: own for name, own in actions.items()})
+
+    def _renamed(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        return {f"{self._role}/{name}": own for name, own in parts.items()}
+
+
+def roles_of(spaces: Mapping[Any, tuple[Any, Any]]) -> dict[Any, str]:
+    """Return the role of each agent: its name without the number at its end.
+
+    Agents of one such name with different spaces are roles of their own.
+
+    Args:
+        spaces: The observation space and the action space of each agent.
+    """
+    roles = {agent: re.sub(r"(?<=[^_\W])_?\d+$", "", str(agent)) for agent in spaces}
+    for role in set(roles.values()):
+        members = [agent for agent in spaces if roles[agent] == role]
+        if any(spaces[agent] != spaces[members[0]] for agent in members):
+            roles.update({agent: str(agent) for agent in members})
+    return roles
+
+
+def translations_of_roles(
+    spaces: Mapping[Any, tuple[Any, Any]], *arguments: Any
+) -> dict[Any, SpaceTranslation]:
+    """Return the translation of each agent, which it shares with the others of its role.
+
+    Args:
+        spaces: The observation space and the action space of each agent.
+        *arguments: Further arguments of ``SpaceTranslation``.
+
+    Raises:
+        SettingError, SpaceError: As ``SpaceTranslation``, with the role.
+    """
+    roles, made = roles_of(spaces), dict[str, SpaceTranslation]()
+    for agent, role in roles.items():
+        if role in made:
+            continue
+        try:
+            made[role] = _RoleTranslation(role, *spaces[agent], *arguments)
+        except EntityEnvError as error:
+            raise error.located(f"role {role!r}") from error.__cause__
+    return {agent: made[role] for agent, role in roles.items()}
+
+
+def alike_or_refused(spaces: Mapping[Any, tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return the observation space and the action space that all agents have.
+
+    Raises:
+        SpaceError: Agents have different spaces.
+    """
+    agents: Sequence[Any] = list(spaces)
+    common = spaces[agents[0]]
+    for agent in agents[1:]:
+        for kind, own, known in zip(("observation", "action"), spaces[agent], common, strict=True):
+            if own != known:
+                raise SpaceError(
+                    f"agents {agents[0]!r} and {agent!r} have different {kind} spaces",
+                    expected=shorten(known),
+                    received=shorten(own),
+                    hint="roles=True (env.roles=true on the command line) makes an entity type of "
+                    f"each role: {', '.join(dict.fromkeys(roles_of(spaces).values()))}",
+                )
+    return common
