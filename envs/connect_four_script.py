@@ -24,12 +24,16 @@ __all__ = ["Minimax", "minimax_depth_4", "move_values"]
 _STRIDE = HEIGHT + 1  # of a column in a bitboard; its uppermost bit stays empty
 _WIN = 1_000
 _FEATURE_OF_DISC_0 = 2
+_SHIFTS = (1, _STRIDE - 1, _STRIDE, _STRIDE + 1)  # to the next space along each direction
+_BOARD = sum(((1 << HEIGHT) - 1) << (x * _STRIDE) for x in range(WIDTH))
 
 
 class Minimax:
     """Plays one of the best moves that it sees within ``depth`` moves, each as likely as another.
 
-    All it knows of a position is who wins within these moves, and how soon: sooner is better.
+    A win is better the sooner it comes. Positions without one are worth the open lines of who
+    moves less those of the other: the four spaces of an open line hold k >= 1 discs of one player
+    and none of the other, and it counts k * k.
 
     Args:
         depth: How many moves it looks ahead, its own and the other's counted, 1 to 10.
@@ -62,7 +66,10 @@ def minimax_depth_4(observation: Observation) -> dict[str, Action]:
 
 
 def move_values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int64]:
-    """What each move is worth to who moves: 1,000 less the moves until a win, 0 if nobody wins.
+    """Return the value of each move to who moves.
+
+    A win is worth 1,000 less the moves until it, a full board 0, and a position after ``depth``
+    moves without a win the difference of the open lines, as ``Minimax`` says.
 
     Args:
         discs: 0 for an empty space, 1 for a disc of who moves and 2 for one of the other. Shape:
@@ -79,18 +86,47 @@ def move_values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int6
 def _has_four(board: int) -> bool:
     """Whether a bitboard has four in a line: pairs of pairs along each direction."""
     found = False
-    for shift in (1, _STRIDE - 1, _STRIDE, _STRIDE + 1):
+    for shift in _SHIFTS:
         pairs = board & (board >> shift)
         if pairs & (pairs >> (2 * shift)):
             found = True
     return found
 
 
+@compiled
+def _count(board: int) -> int:
+    """Return the number of bits that are set."""
+    count = 0
+    while board:
+        board &= board - 1
+        count += 1
+    return count
+
+
+@compiled
+def _open_lines(own: int, other: int) -> int:
+    """Return the sum of k * k over the open lines with k discs of ``own``."""
+    total = 0
+    free = _BOARD & ~other
+    for shift in _SHIFTS:
+        # Each bit stands for the line that begins there; the empty row between columns and the
+        # zeros beyond the board close lines that would leave it.
+        pairs = free & (free >> shift)
+        lines = pairs & (pairs >> (2 * shift))
+        one, two = own ^ (own >> shift), own & (own >> shift)
+        one_later, two_later = one >> (2 * shift), two >> (2 * shift)
+        odd = lines & (one ^ one_later)
+        threes = odd & (two | two_later)
+        twos = lines & ((two ^ two_later) & ~odd | (one & one_later))
+        total += _count(odd & ~threes) + 4 * _count(twos) + 9 * _count(threes)
+    return total
+
+
 @with_arrays
 def _search(own: int, other: int, depth: int, ply: int, alpha: int, beta: int) -> int:
     """Negamax with alpha-beta pruning: the value, to who moves, after ``ply`` moves."""
     if ply == depth:
-        return 0
+        return _open_lines(own, other) - _open_lines(other, own)
     best = -2 * _WIN
     for i in range(WIDTH):
         x = WIDTH // 2 + ((i + 1) // 2) * (1 if i % 2 else -1)  # the middle first

@@ -134,8 +134,23 @@ def test_states_go_on_elsewhere_and_bad_ones_are_refused():
         ConnectFour().get_state()
 
 
+LINES = [
+    [(x + i * dx, y + i * dy) for i in range(4)]
+    for x in range(7)
+    for y in range(6)
+    for dx, dy in ((1, 0), (0, 1), (1, 1), (1, -1))
+    if x + 3 * dx < 7 and 0 <= y + 3 * dy < 6
+]
+
+
+def open_lines(discs, own):
+    """Return the sum of k * k over the lines with k discs of ``own`` and none of the other."""
+    lines = [[int(discs[space]) for space in line] for line in LINES]
+    return sum(line.count(own) ** 2 for line in lines if 3 - own not in line)
+
+
 def brute(discs, depth):
-    """What who moves gets, without pruning and on plain lists: a slow reference."""
+    """Return the value of each move to who moves, without pruning and on plain lists."""
     values = []
     for x in range(7):
         free = np.flatnonzero(discs[x] == 0)
@@ -144,48 +159,47 @@ def brute(discs, depth):
             continue
         after = discs.copy()
         after[x, free[0]] = 1
-        if wins(after):
+        if any(all(after[space] == 1 for space in line) for line in LINES):
             values.append(999)
-        elif depth == 1 or (after != 0).all():
+        elif depth == 1:
+            values.append(open_lines(after, 1) - open_lines(after, 2))
+        elif (after != 0).all():
             values.append(0)
         else:
             best = max(brute(np.array([0, 2, 1])[after], depth - 1))
-            values.append(-best + (best > 0) - (best < 0))
+            values.append(-best + (best > 900) - (best < -900))
     return values
 
 
-def wins(discs):
-    spaces = {(int(x), int(y)) for x, y in np.argwhere(discs == 1)}
-    return any(
-        all((x + i * dx, y + i * dy) in spaces for i in range(4))
-        for x, y in spaces
-        for dx, dy in ((1, 0), (0, 1), (1, 1), (1, -1))
-    )
-
-
 def test_minimax_finds_what_a_search_without_pruning_finds():
+    assert len(LINES) == 69
     rng = np.random.default_rng(0)
     for _ in range(6):
         discs = np.zeros((7, 6), np.int64)
         for turn in range(14):
             x = rng.choice(np.flatnonzero((discs == 0).any(axis=1)))
             discs[x, np.flatnonzero(discs[x] == 0)[0]] = 1 + turn % 2
-        if wins(discs) or wins(3 - discs):
-            continue
         assert move_values(discs, 3).tolist() == brute(discs, 3)
 
 
 def test_minimax_wins_and_blocks():
     discs = np.zeros((7, 6), np.int64)
     discs[:3, 0], discs[:2, 1] = 1, 2
-    assert move_values(discs, 4).tolist() == [0, 0, 0, 999, 0, 0, 0]
+    values = move_values(discs, 4)
+    assert values.argmax() == 3 and values[3] == 999 and np.abs(np.delete(values, 3)).max() < 100
     # The other's turn: all but blocking loses with the next move.
-    assert move_values(np.array([0, 2, 1])[discs], 4).tolist() == [*[-998] * 3, 0, *[-998] * 3]
+    values = move_values(np.array([0, 2, 1])[discs], 4)
+    assert abs(values[3]) < 100 and np.delete(values, 3).tolist() == [-998] * 6
     game = started()
     told = drop(game, 0, 0, 1, 1, 2)
     assert minimax_depth_4(told["second"])["Drop"].actees == [("Column", 3)]
     with pytest.raises(errors.EntityEnvError, match="depth"):
         Minimax(0)
+
+
+def test_minimax_counts_open_lines():
+    """In the middle of an empty board a disc lies in 3 + 4 lines and the column's one: 7."""
+    assert move_values(np.zeros((7, 6), np.int64), 1).tolist() == [3, 4, 5, 7, 5, 4, 3]
 
 
 def test_minimax_beats_random_players():
