@@ -11,14 +11,12 @@ draw.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from entity_env import VecObs
 from entity_env.agent import Decision
@@ -28,10 +26,9 @@ from entity_env.rows.compiled import CompiledRows, SavedGames
 from entity_env.rows.vec_env import check_count
 from entity_env.spaces import ActionName
 from ppo_trainer.players.search_choices import choices_of
+from ppo_trainer.players.search_counts import ChoiceCounts, ValueRange
 
 __all__ = ["RowsGuide", "RowsSearch"]
-
-F64 = npt.NDArray[np.float64]
 
 
 class RowsGuide(Protocol):
@@ -42,19 +39,16 @@ class RowsGuide(Protocol):
 
 
 @dataclass
-class _Position:
-    """A position: when it was found, its choices, and what came of them. Shape of arrays: (C,)."""
+class _Position(ChoiceCounts):
+    """A position, and when it was found: ``wave`` numbers the visits of all trees."""
 
     wave: int
-    indices: npt.NDArray[np.int64]
-    prior: F64
-    value: float
 
     def __post_init__(self) -> None:
-        """Nothing has been tried yet."""
-        count = len(self.indices)
-        self.visits, self.total, self.reward = np.zeros(count), np.zeros(count), np.zeros(count)
-        self.following: list[_Position | None] = [None] * count
+        """Begin without visits."""
+        super().__post_init__()
+        self.reward = np.zeros(len(self.indices))
+        self.following: list[_Position | None] = [None] * len(self.indices)
 
 
 @dataclass
@@ -62,14 +56,13 @@ class _Tree:
     """What has been looked into from one position on."""
 
     root: _Position
-    least: float = math.inf
-    most: float = -math.inf
+    seen: ValueRange = field(default_factory=ValueRange)
 
     def walk(self, exploration: float) -> list[tuple[_Position, int]]:
         """The way to a choice that has not been looked into, or that ends the game."""
         way, node = [], self.root
         while True:
-            choice = self._best(node, exploration)
+            choice = node.puct(exploration, self.seen)
             way.append((node, choice))
             after = node.following[choice]
             if after is None:
@@ -80,18 +73,8 @@ class _Tree:
         """Note for all choices on the way what they were worth."""
         for node, choice in reversed(way):
             value = node.reward[choice] + gamma * value
-            node.visits[choice] += 1
-            node.total[choice] += value
-            self.least, self.most = min(self.least, value), max(self.most, value)
-
-    def _best(self, node: _Position, exploration: float) -> int:
-        """PUCT; values count from 0 to 1, from the least to the most that this tree has seen."""
-        mean = np.full(len(node.prior), node.value)
-        np.divide(node.total, node.visits, out=mean, where=node.visits > 0)
-        if self.most > self.least:
-            mean = (mean - self.least) / (self.most - self.least)
-        bonus = node.prior * math.sqrt(node.visits.sum() + 1) / (1 + node.visits)
-        return int(np.argmax(mean + exploration * bonus))
+            node.note(choice, value)
+            self.seen.note(value)
 
 
 class RowsSearch:
@@ -113,9 +96,7 @@ class RowsSearch:
         SettingError: Rows that it cannot copy, or no whole number of visits >= 1.
 
     Source:
-        PUCT as in Silver et al., "Mastering the game of Go without human knowledge", 2017; values
-        from 0 to 1 as in Schrittwieser et al., "Mastering Atari, Go, chess and shogi by planning
-        with a learned model", 2020.
+        That of ``ChoiceCounts.puct``.
     """
 
     def __init__(
@@ -177,7 +158,7 @@ class RowsSearch:
         nodes = []
         for own, decision in zip(choices, self._guide.decide_rows(obs), strict=True):
             prior = own.prior(decision.probs[name][0])
-            nodes.append(_Position(wave, own.indices, prior, float(decision.value or 0.0)))
+            nodes.append(_Position(own.indices, prior, float(decision.value or 0.0), wave))
         return name, nodes
 
     def _copies_of(self, games: int) -> CompiledRows:

@@ -4,16 +4,16 @@
     env = MaskedEnvironment(ConnectFour, opponents=agent)   # it plays the other seat
 
 It looks into the game, so that it is for games in which everybody sees everything. With a
-``network`` the tree is guided by its probabilities and its value (PUCT), else by games that are
-played to their end at random. Seats that are asked at once choose at once, each by its own counts.
+``guide`` the tree follows its probabilities and its value (PUCT), else games that are played to
+their end at random. Seats that are asked at once choose at once, each by its own counts. Each seat
+has a value of its own: no game need be zero-sum.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,15 +28,20 @@ from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import SettingError, shorten
 from entity_env.kinds.table import typed_actions
 from entity_env.rows.vec_env import check_count
+from entity_env.seats.multi_player import Seat
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName
 from ppo_trainer.players.search_choices import choices_of
+from ppo_trainer.players.search_counts import ChoiceCounts, ValueRange
 
 __all__ = ["Guide", "SearchAgent"]
 
 F64 = npt.NDArray[np.float64]
 MOST_STEPS = 10_000
 """A game that is played at random ends after so many steps at the latest, as if nobody got more."""
+
+GAMES = 16
+"""So many games at random tell how the returns of the seats go together."""
 
 DRAWN = 0.2
 """The share of the choices that are drawn evenly where several seats choose at once."""
@@ -50,28 +55,11 @@ class Guide(Protocol):
 
 
 @dataclass
-class _Seat:
-    """What is known of the choices of one seat in one position. Shape of the arrays: (C,)."""
+class _Seat(ChoiceCounts):
+    """The choices of one seat in one position."""
 
     frame: Frame
     action: ActionName
-    choices: list[int]
-    prior: F64
-    visits: F64
-    total: F64
-
-    def best(self, exploration: float, *, is_guided: bool) -> int:
-        """The choice to look into next: PUCT with a guide, else UCB1."""
-        count = self.visits.sum()
-        mean = np.divide(
-            self.total, self.visits, out=np.zeros_like(self.total), where=self.visits > 0
-        )
-        if is_guided:
-            bonus = self.prior * math.sqrt(count + 1) / (1 + self.visits)
-            return int(np.argmax(mean + exploration * bonus))
-        if (self.visits == 0).any():
-            return int(np.argmin(self.visits))
-        return int(np.argmax(mean + exploration * np.sqrt(np.log(count) / self.visits)))
 
 
 @dataclass
@@ -81,7 +69,7 @@ class _Node:
     state: Any
     inside: tuple[int, ...]
     seats: dict[int, _Seat]
-    value: dict[int, float]
+    value: dict[int, float]  # the return of each seat from here on
     following: dict[tuple[int, ...], tuple[_Node, dict[int, float]]] = field(default_factory=dict)
 
 
@@ -92,7 +80,7 @@ class SearchAgent:
         create_game: Makes a game of the kind that is played, to search in.
         visits: How often a tree is walked through for each decision.
         guide: Knows probabilities and values, such as ``load_agent(run)``; None plays at random.
-        exploration: How much is tried that looks worse. None: 1.5 with a guide, else 1.4.
+        exploration: How much is tried that looks worse. None: 0.75 with a guide, else 0.7.
         trees: So many trees are grown, each with ``visits``, and their counts are added.
         seed: Of what is drawn.
 
@@ -100,11 +88,10 @@ class SearchAgent:
         visits_per_second: Of the last decision.
 
     Raises:
-        SettingError: Counts that are no whole numbers >= 1.
+        SettingError: Counts that are no whole numbers >= 1, or no game of several players.
 
     Source:
-        Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; PUCT as in Silver et al.,
-        "Mastering the game of Go without human knowledge", 2017.
+        Those of ``ChoiceCounts.puct`` and ``ChoiceCounts.ucb1``.
     """
 
     name = "search"
@@ -122,14 +109,23 @@ class SearchAgent:
         self._trees = check_count("number of trees", trees, error=SettingError)
         self._guide = guide
         self._exploration = (
-            exploration if exploration is not None else 1.4 if guide is None else 1.5
+            exploration if exploration is not None else 0.7 if guide is None else 0.75
         )
-        self._table = Table(create_game())
-        game = self._table.game
+        game = create_game()
+        if not isinstance(game, MultiPlayerEnvironment):
+            raise SettingError(
+                "this game cannot be searched",
+                expected="what makes a MultiPlayerEnvironment, such as its class",
+                received=shorten(game),
+            )
+        self._table = Table(game)
         self._spaces = game.obs_space(), game.action_space()
         self._reader = FrameReader(*self._spaces)
         self._live: MultiPlayerEnvironment | None = None
         self._inside: Callable[[], Collection[int]] = tuple
+        self._seat: Seat | None = None
+        self._seen: dict[int, ValueRange] = {}
+        self._pay: F64 | None = None
         self.visits_per_second = 0.0
         self.seed(seed)
 
@@ -138,15 +134,19 @@ class SearchAgent:
         self._rng = np.random.default_rng(seed)
 
     def attach(
-        self, game: MultiPlayerEnvironment, inside: Callable[[], Collection[int]] | None = None
+        self,
+        game: MultiPlayerEnvironment,
+        inside: Callable[[], Collection[int]] | None = None,
+        seat: Seat | None = None,
     ) -> None:
-        """Tell it which game it sits in; ``MaskedEnvironment`` does.
+        """Tell the search which seat of which game it plays; ``MaskedEnvironment`` does.
 
         Args:
             game: The game that is played.
-            inside: Says who is in it, by the numbers of their seats; None: everybody, always.
+            inside: Returns who is in it, by the numbers of their seats; None: everybody, always.
+            seat: The seat; None takes the one that sees what ``act`` is given.
         """
-        self._live = game
+        self._live, self._seat = game, seat
         everybody = range(len(self._table.seats))
         self._inside = (lambda: everybody) if inside is None else inside
 
@@ -157,7 +157,8 @@ class SearchAgent:
         """What to do, after having looked ahead.
 
         Raises:
-            SettingError: It has not been attached to a game; or more than one choice at a time.
+            SettingError: It has not been attached to a game; the game does not ask this, or shows
+                it to several seats; or more than one choice at a time.
         """
         if self._live is None:
             raise SettingError(
@@ -168,32 +169,49 @@ class SearchAgent:
         state = self._live.get_state()
         inside = tuple(sorted(self._inside()))
         told = self._read(self._table.set_state(state, inside))
-        # Whoever sees the very same in this position is who asks.
-        seat = next((s for s, own in told.items() if _same(own, frame)), None)
-        if seat is None:
-            raise SettingError(
-                "the game that the search is attached to does not ask this",
-                expected="an observation of one of its seats, as it is now",
-                received=shorten(observation),
-            )
+        seat = self._asker(frame, told)
         counts = np.zeros(0)
         start = time.perf_counter()
         for _ in range(self._trees):
-            root = self._node(state, told, inside)
+            self._seen = {}
+            root = self._node(state, told, inside, {})
             for _ in range(self._visits):
                 self._walk(root)
             counts = root.seats[seat].visits + (counts if len(counts) else 0)
         taken = time.perf_counter() - start
         self.visits_per_second = self._trees * self._visits / max(taken, 1e-9)
         own = root.seats[seat]
-        chosen = own.choices[int(np.argmax(counts))]
+        chosen = own.indices[int(np.argmax(counts))]
         return typed_actions(frame, {own.action: np.array([chosen])}, self._spaces[1])
+
+    def _asker(self, frame: Frame, told: Mapping[int, Frame]) -> int:
+        """Return the seat that sees ``frame`` in this position, and must act."""
+        seats = self._table.seats
+        found = [
+            number
+            for number, own in told.items()
+            if (self._seat is None or seats[number] == self._seat) and _same(own, frame)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise SettingError(
+                "the game that the search is attached to does not ask this",
+                expected="an observation of "
+                + ("one of its seats" if self._seat is None else f"seat {self._seat!r}")
+                + ", as it is now",
+                received=shorten(frame.features),
+            )
+        raise SettingError(
+            f"several seats see this: {', '.join(repr(seats[number]) for number in found)}",
+            expected="attach(game, seat=...), which says whose moves the search makes",
+        )
 
     def _walk(self, node: _Node) -> dict[int, float]:
         """Go down the tree, add a position, and note what every seat gets from here on."""
         if not node.seats:
             return {}
-        picked = {seat: self._pick(own, len(node.seats)) for seat, own in node.seats.items()}
+        picked = {seat: self._pick(seat, node.seats) for seat in node.seats}
         key = tuple(picked.values())
         if key in node.following:
             after, rewards = node.following[key]
@@ -204,56 +222,108 @@ class SearchAgent:
             later = after.value
         got = {seat: rewards.get(seat, 0.0) + later.get(seat, 0.0) for seat in {*rewards, *later}}
         for seat, own in node.seats.items():
-            own.visits[picked[seat]] += 1
-            own.total[picked[seat]] += got.get(seat, 0.0)
+            value = got.get(seat, 0.0)
+            own.note(picked[seat], value)
+            self._seen.setdefault(seat, ValueRange()).note(value)
         return got
 
-    def _pick(self, own: _Seat, asked: int) -> int:
+    def _pick(self, seat: int, asked: Mapping[int, _Seat]) -> int:
         """The choice of one of the seats that are asked.
 
         Several that always took what looks best would go hand in hand, and never see what one of
         them alone could do better.
         """
-        if asked > 1 and self._rng.random() < DRAWN:
-            return int(self._rng.integers(len(own.choices)))
-        return own.best(self._exploration, is_guided=self._guide is not None)
+        own = asked[seat]
+        if len(asked) > 1 and self._rng.random() < DRAWN:
+            return int(self._rng.integers(len(own.indices)))
+        rule = own.ucb1 if self._guide is None else own.puct
+        return rule(self._exploration, self._seen.get(seat, ValueRange()))
 
     def _expand(self, node: _Node, picked: Mapping[int, int]) -> tuple[_Node, dict[int, float]]:
         """The position that choices lead to, and the rewards on the way."""
         self._table.set_state(node.state, node.inside)
-        choices = {seat: node.seats[seat].choices[index] for seat, index in picked.items()}
+        choices = {seat: int(node.seats[seat].indices[index]) for seat, index in picked.items()}
         frames = {seat: node.seats[seat].frame for seat in picked}
         told, rewards = self._play(frames, choices)
         if self._table.is_over:
             return _Node(None, (), {}, {}), rewards
-        inside = tuple(self._table.inside)
-        after = self._node(self._table.game.get_state(), told, inside)
+        inside = tuple(sorted(self._table.inside))
+        # What the guide expected of the position before, less what has been paid since.
+        before = {s: value - rewards.get(s, 0.0) for s, value in node.value.items()}
+        after = self._node(self._table.game.get_state(), told, inside, before)
         if self._guide is None:
-            after.value = self._at_random(told)
+            after.value = self._at_random(told, MOST_STEPS)
         return after, rewards
 
-    def _node(self, state: Any, told: Mapping[int, Frame], inside: tuple[int, ...]) -> _Node:
-        """A position, with what the guide says of those who are asked."""
+    def _node(
+        self,
+        state: Any,
+        told: Mapping[int, Frame],
+        inside: tuple[int, ...],
+        before: Mapping[int, float],
+    ) -> _Node:
+        """A position, with what the guide says of it; ``before`` is what it said one earlier."""
         seats, value = {}, {}
         for seat, frame in told.items():
-            if not frame.asks:
+            if frame.done:
                 continue
             obs = batch_frames([frame], *self._spaces)
-            name, (choices,) = choices_of(obs)
-            count = len(choices.indices)
-            prior = np.full(count, 1 / count)
+            decision = None
             if self._guide is not None:
                 decision = self._guide.decide(obs)
                 value[seat] = float(decision.value or 0.0)
-                if name in decision.probs:
-                    prior = choices.prior(decision.probs[name][0])
-            seats[seat] = _Seat(
-                frame, name, choices.indices.tolist(), prior, np.zeros(count), np.zeros(count)
-            )
-        if self._guide is not None and len(value) == 1 and len(self._table.seats) == 2:
-            (seat,) = value  # what one of two expects, the other one does not: games of two
-            value[1 - seat] = -value[seat]
+            if not frame.asks:
+                continue
+            name, (choices,) = choices_of(obs)
+            count = len(choices.indices)
+            prior = np.full(count, 1 / count)
+            if decision is not None and name in decision.probs:
+                prior = choices.prior(decision.probs[name][0])
+            seats[seat] = _Seat(choices.indices, prior, value.get(seat, 0.0), frame, name)
+        if self._guide is not None:
+            value |= self._unseen(value, before, inside)
         return _Node(state, inside, seats, value)
+
+    def _unseen(
+        self, value: Mapping[int, float], before: Mapping[int, float], inside: Sequence[int]
+    ) -> dict[int, float]:
+        """Return the values of the seats to which the game shows nothing in a position.
+
+        The guide cannot judge what it does not see. A seat's value is guessed from that of another
+        one as far as the returns of both go together in games at random: against each other in
+        zero-sum games, alike in cooperative ones. The rest is what the guide expected of the
+        position before.
+        """
+        found = {}
+        for seat in set(inside) - set(value):
+            own = before.get(seat, 0.0)
+            found[seat] = own
+            if value:
+                pay = self._relations()
+                other = max(value, key=lambda s: abs(float(pay[seat, s])))
+                slope, back = float(pay[seat, other]), float(pay[other, seat])
+                share = slope * back  # the squared correlation
+                found[seat] = share * slope * value[other] + (1 - share) * own
+        return found
+
+    def _relations(self) -> F64:
+        """Return how much a seat is paid for each unit that another one is paid. Shape: (S, S).
+
+        Slopes of straight lines through 0, by the returns of games that are played at random; 0
+        where the second seat has never been paid.
+        """
+        if self._pay is None:
+            count = len(self._table.seats)
+            returns = np.zeros((GAMES, count))
+            self._table.game.seed(int(self._rng.integers(2**32)))
+            for number in range(GAMES):
+                told = self._read(self._table.reset())
+                for seat, reward in self._at_random(told, MOST_STEPS // GAMES).items():
+                    returns[number, seat] = reward
+            products = returns.T @ returns
+            own = np.diagonal(products)
+            self._pay = np.divide(products, own, out=np.zeros_like(products), where=own > 0)
+        return self._pay
 
     def _play(
         self, frames: Mapping[int, Frame], choices: Mapping[int, int]
@@ -273,10 +343,10 @@ class SearchAgent:
             actions = {}
         raise SettingError(f"nobody has been asked in {MOST_STEPS:,} steps")
 
-    def _at_random(self, told: Mapping[int, Frame]) -> dict[int, float]:
-        """What everybody gets if all play at random from here on."""
+    def _at_random(self, told: Mapping[int, Frame], steps: int) -> dict[int, float]:
+        """Return what everybody gets if all play at random from here on, for so many steps."""
         total: dict[int, float] = {}
-        for _ in range(MOST_STEPS):
+        for _ in range(steps):
             frames = {seat: frame for seat, frame in told.items() if frame.asks}
             drawn = {}
             for seat, frame in frames.items():
@@ -294,6 +364,17 @@ class SearchAgent:
 
 
 def _same(one: Frame, other: Frame) -> bool:
+    """Return True if two frames show and ask the same, and ask something."""
     return one.asks and all(
-        np.array_equal(rows, other.features[name]) for name, rows in one.features.items()
+        _equal(getattr(one, part), getattr(other, part))
+        for part in ("features", "global_features", "visible", "actions")
     )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(_equal(own, other[k]) for k, own in one.items())
+    if is_dataclass(one):  # the actors of an action
+        names = [own.name for own in fields(one)]
+        return all(_equal(getattr(one, name), getattr(other, name)) for name in names)
+    return np.array_equal(one, other)

@@ -6,17 +6,22 @@ from ragged_envs.connect_four import ConnectFour
 from ragged_envs.tic_tac_toe import TicTacToe
 from ragged_envs.tic_tac_toe_script import PerfectPlayer
 from support.seat_games import asked, told
+from support.tiny_envs import Farm
 
 from entity_env import (
     CategoricalActionSpace,
     Entity,
+    GlobalCategoricalActionMask,
+    GlobalCategoricalActionSpace,
     MaskedEnvironment,
     MultiPlayerEnvironment,
+    Observation,
     ObsSpace,
 )
 from entity_env.agent import Decision
 from entity_env.errors import SettingError
 from ppo_trainer.players.search import SearchAgent
+from ppo_trainer.players.search_counts import ChoiceCounts, ValueRange
 
 
 def searching(board, turn, **options):
@@ -98,6 +103,8 @@ def test_what_it_cannot_do_it_says():
     with pytest.raises(SettingError, match="number of visits"):
         SearchAgent(TicTacToe, visits=0)
     agent, _ = searching([0] * 9, 0)
+    with pytest.raises(SettingError, match="cannot be searched"):
+        SearchAgent(lambda: Farm())
     with pytest.raises(SettingError, match="does not ask this"):
         agent.act(TicTacToe().set_state({"board": [1] + [0] * 8, "turn": 1})["O"])
 
@@ -169,3 +176,113 @@ def test_whoever_has_left_is_not_waited_for():
     agent = SearchAgent(Leaving, visits=20)
     agent.attach(game, lambda: {0, 1})
     assert agent.act(seen)["Go"].indices.tolist() == [1]
+
+
+class Roles(Dilemma):
+    """Both choose at once: the first seat is paid for choice 0, the second one for choice 1.
+
+    Only a global feature tells the seats who they are; with ``is_told=False`` nothing does.
+    """
+
+    def __init__(self, is_told=True):
+        self.is_told = is_told
+
+    def obs_space(self):
+        return ObsSpace(global_features=["role"])
+
+    def action_space(self):
+        return {"Go": GlobalCategoricalActionSpace(["0", "1"])}
+
+    def reset(self):
+        return {seat: self._see(number) for number, seat in enumerate("ab")}
+
+    def act(self, actions):
+        paid = [float(actions[seat]["Go"].index == number) for number, seat in enumerate("ab")]
+        return {
+            seat: self._see(number, reward=paid[number], done=True)
+            for number, seat in enumerate("ab")
+        }
+
+    def _see(self, number, reward=0.0, done=False):
+        actions = {} if done else {"Go": GlobalCategoricalActionMask()}
+        role = [number * self.is_told]
+        return Observation(global_features=role, actions=actions, reward=reward, done=done)
+
+
+@pytest.mark.parametrize(("number", "seat"), [(0, "a"), (1, "b")])
+def test_the_seat_that_asks_is_told_by_everything_that_it_sees(number, seat):
+    game, agent = Roles(), SearchAgent(Roles, visits=20)
+    agent.attach(game)
+    assert agent.act(game.reset()[seat])["Go"].index == number
+    game, agent = Roles(is_told=False), SearchAgent(lambda: Roles(False), visits=20)
+    agent.attach(game)
+    with pytest.raises(SettingError, match="several seats see this: 'a', 'b'"):
+        agent.act(game.reset()[seat])
+    agent.attach(game, seat=seat)
+    assert agent.act(game.reset()[seat])["Go"].index == number
+    agent.attach(game, seat="nobody")
+    with pytest.raises(SettingError, match="seat 'nobody'"):
+        agent.act(game.reset()[seat])
+
+
+class Number(Dilemma):
+    """The first seat chooses a number, the second one sees it, and both are paid."""
+
+    NUMBERS = 0.2, -0.7, 0.9, -0.4
+
+    def __init__(self, sign=1, unit=1.0):
+        self.sign, self.unit = sign, unit
+
+    def action_space(self):
+        return {"Go": CategoricalActionSpace(["0", "1", "2", "3"])}
+
+    def reset(self):
+        self.shown = None
+        return {"a": asked(0)}
+
+    def act(self, actions):
+        if self.shown is None:
+            return self.set_state(self.NUMBERS[actions["a"]["Go"].indices[0]] * self.unit)
+        return {"a": told(self.sign * self.shown, True), "b": told(self.shown, True)}
+
+    def get_state(self):
+        return self.shown
+
+    def set_state(self, state):
+        self.shown = state
+        return {"a": asked(0)} if state is None else {"b": asked(state)}
+
+
+class Sees:
+    """A guide that expects the number that is shown, and prefers nothing."""
+
+    def decide(self, obs):
+        value = float(obs.features["Card"].as_array()[0, 0])
+        return Decision({}, {"Go": np.full((1, 4), 0.25, np.float32)}, value)
+
+
+@pytest.mark.parametrize(("sign", "best"), [(1, 2), (-1, 1)])
+@pytest.mark.parametrize("unit", [1.0, 1000.0, 0.001])
+@pytest.mark.parametrize("guide", [None, Sees()])
+def test_each_seat_has_its_own_value_in_any_unit(sign, best, unit, guide):
+    """Together the greatest number is the best, against each other the least one."""
+    game = Number(sign, unit)
+    agent = SearchAgent(lambda: Number(sign, unit), visits=16, guide=guide)
+    agent.attach(game)
+    assert agent.act(game.reset()["a"])["Go"].indices.tolist() == [best]
+
+
+def test_visits_follow_the_prior_where_values_are_alike():
+    """PUCT divides the prior by 1 + visits: of 100 visits 60 and 40, and none to prior 0."""
+    counts, seen = ChoiceCounts(np.arange(3), np.array([0.6, 0.4, 0.0]), 0.0), ValueRange()
+    for _ in range(100):
+        counts.note(counts.puct(1.0, seen), 0.0)
+    assert counts.visits.tolist() == [60, 40, 0]
+
+
+def test_values_are_compared_from_the_least_to_the_most_that_was_seen():
+    seen = ValueRange()
+    assert seen.scale(np.array([5.0, 7.0])).tolist() == [0, 0]
+    seen.note(-2000.0)
+    seen.note(2000.0)
+    assert seen.scale(np.array([-9000.0, -1000.0, 2000.0])).tolist() == [0, 0.25, 1]
