@@ -186,10 +186,12 @@ def test_minimax_wins_and_blocks():
     discs = np.zeros((7, 6), np.int64)
     discs[:3, 0], discs[:2, 1] = 1, 2
     values = move_values(discs, 4)
-    assert values.argmax() == 3 and values[3] == 999 and np.abs(np.delete(values, 3)).max() < 100
+    assert values[3] == 999
+    assert np.abs(np.delete(values, 3)).max() < 100
     # The other's turn: all but blocking loses with the next move.
     values = move_values(np.array([0, 2, 1])[discs], 4)
-    assert abs(values[3]) < 100 and np.delete(values, 3).tolist() == [-998] * 6
+    assert abs(values[3]) < 100
+    assert np.delete(values, 3).tolist() == [-998] * 6
     game = started()
     told = drop(game, 0, 0, 1, 1, 2)
     assert minimax_depth_4(told["second"])["Drop"].actees == [("Column", 3)]
