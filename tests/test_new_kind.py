@@ -1,4 +1,4 @@
-"""The kind of action and the head that ARCHITECTURE.md adds: applied to a copy, and run."""
+"""The kind of action and the head that CONTRIBUTING.md adds: applied to a copy, and run."""
 
 import re
 import shutil
@@ -63,9 +63,9 @@ assert greedy.mean("episodic_reward") > 0.95, greedy  # half of it by saying any
 
 
 def diff_under(heading):
-    """The one diff in the section of ARCHITECTURE.md with this heading."""
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## )", text, re.MULTILINE | re.DOTALL)
+    """The one diff in the section of CONTRIBUTING.md with this heading."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (section,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     (diff,) = re.findall(r"^```diff\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     return diff
 

@@ -1,4 +1,4 @@
-"""The diffs of ARCHITECTURE.md apply as they are printed there, and what they add works."""
+"""The diffs of CONTRIBUTING.md apply as they are printed there, and what they add works."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "ARCHITECTURE.md").read_text()
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 ADDED = ("a loss term", "an environment", "a wrapper")
 
 # The reward of Guess is 1 for the right place; halved and negated its sign is -1.
@@ -67,7 +67,7 @@ torch.testing.assert_close(log_prob.grad, torch.tensor([0.1, -0.2]))
 def diff_of(title):
     """What stands under a heading, as it is printed."""
     found = re.search(rf"^### How to add {title}\n.*?^```diff\n(.*?)^```$", TEXT, re.M | re.S)
-    assert found, f"ARCHITECTURE.md does not say how to add {title}"
+    assert found, f"CONTRIBUTING.md does not say how to add {title}"
     return found[1]
 
 
