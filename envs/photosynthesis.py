@@ -473,6 +473,27 @@ def _may_choose(g: Any, game: int, seat: int, i: int, out: Any) -> None:
         out[_KINDS + 1 + g.pieces[game] + k] = may
 
 
+def _problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved state must not have, and whether it has it."""
+    is_setup, size, target = g.round[game] < 0, g.size[game], g.target[game]
+    lists = ("piece_at", "empty_at", "pieces", "spaces")
+    before = [getattr(g, name)[game].copy() for name in lists]
+    _list_board(g, game)
+    pieces = g.pieces[game]
+    return {
+        "a turn of nobody": not is_setup and g.turn[game] >= g.players,
+        "a piece without a player": not np.array_equal(size >= 0, g.owner[game] >= 0),
+        "a wrong list of the board": any(
+            not np.array_equal(old, getattr(g, name)[game])
+            for old, name in zip(before, lists, strict=True)
+        ),
+        "an impossible beginning": is_setup
+        and (pieces != g.turn[game] or (_LEAVES[size >= 0] != 1).any() or target >= 0),
+        "a seed that no tree can plant": target >= 0
+        and (not _may_plant(g, game, _mover(g, game), target)),
+    }
+
+
 class PhotosynthesisRows(CompiledRows):
     """Games of Photosynthesis, a row for each player; see ``Photosynthesis``.
 
@@ -510,12 +531,12 @@ class PhotosynthesisRows(CompiledRows):
                 "owner": Field((_BOARD,), least=-1, most=seats - 1),
                 "activated": Field((_BOARD,), least=0, most=1),
                 "available": Field((seats, _KINDS), least=0, most=8),
-                "left": Field((seats, _KINDS), least=0, most=4),
+                "left": Field((seats, _KINDS), least=0, most=tuple(_SLOTS)),
                 "light": Field((seats,), least=0, most=MOST_LIGHT),
                 "points": Field((seats,), least=0, most=1000),
-                "taken": Field((_SOILS,), least=0, most=9),
-                "round": Field(least=-1, most=rounds),
-                "turn": Field(least=0, most=2 * seats),
+                "taken": Field((_SOILS,), least=0, most=tuple(_PILE)),
+                "round": Field(least=-1, most=rounds - 1),
+                "turn": Field(least=0, most=2 * seats - 1),
                 "target": Field(least=-1, most=_BOARD - 1),
                 "chosen": Field(least=0, most=seats + _KINDS + 1 + _BOARD),
                 "pieces": Field(least=0, most=_BOARD),
@@ -553,6 +574,7 @@ class PhotosynthesisRows(CompiledRows):
             seats=seats,
             asks=_asks,
             resolve=_resolve,
+            problems=_problems,
         )
         super().__init__(game, num_envs, seed)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -35,7 +36,7 @@ from entity_env.registry import path_of, registered
 from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Field
 from entity_env.rows.game_frames import FrameWriter, Written
 from entity_env.rows.game_kernel import RESET, SHOW, STEP, WRONG_COUNT, KernelPlan, game_kernel
-from entity_env.rows.jit import compiled
+from entity_env.rows.jit import compiled, interpreted
 from entity_env.rows.random_numbers import random_float, random_int, seeded_streams
 from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -112,6 +113,7 @@ class CompiledRows(VecEnv):
         games = rows // self._seats
         threads = min(check_count("number of threads", threads, error=SettingError), games)
         self._copies = check_count("number of copies", copies, error=SettingError)
+        self._most_steps = game.max_steps or _MOST_STEPS
         self._fields = {
             name: np.zeros((games, *own.shape), own.dtype) for name, own in game.state.items()
         }
@@ -209,36 +211,29 @@ class CompiledRows(VecEnv):
         return self._last
 
     def save_game(self, game: int) -> dict[str, Any]:
-        """The state of one game as JSON values, without random numbers and rewards so far."""
-        names = [*self._game.state, "steps"]
-        return {name: self._fields[name][game].tolist() for name in names}
+        """Return the state of a game as JSON values, without random numbers and past rewards."""
+        return {name: self._fields[name][game].tolist() for name in self._saved_fields()}
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields, and ``steps``, of what ``save_game`` returned, or StateError."""
-        fields: dict[str, Any] = {}
-        limit = self._game.max_steps or _MOST_STEPS
-        steps = Field((), np.int32, 0, limit - 1)
-        for name, own in {**self._game.state, "steps": steps}.items():
-            given, dtype = np.asarray(saved[name]), np.dtype(own.dtype)
-            # JSON has no dtypes, and [] is an empty array of any shape.
-            kinds, is_empty = {"b": "b", "f": "biuf"}.get(dtype.kind, "biu"), 0 in own.shape
-            if is_empty and not given.size:
-                given = np.zeros(own.shape, dtype)
-            if given.shape != tuple(own.shape) or given.dtype.kind not in kinds:
-                raise ValueError(f"field {name!r} of shape {given.shape} and type {given.dtype}")
-            fields[name] = value = given.astype(dtype)
-            if not np.array_equal(value, given, equal_nan=dtype.kind == "f"):
-                raise ValueError(f"field {name!r} has numbers that are no {dtype}")
-            low, high = own.least, own.most
-            if (low is not None and not (value >= low).all()) or (
-                high is not None and not (value <= high).all()
-            ):
-                raise StateError(
-                    f"the saved state has a {name} out of range",
-                    expected=f"{low} to {high}",
-                    received=shorten(saved[name]),
-                )
+        """Return the fields, and ``steps``, of what ``save_game`` returned, or raise StateError."""
+        fields = {n: _read_field(n, own, saved[n]) for n, own in self._saved_fields().items()}
+        if self._game.problems is not None:
+            # Copies, for the game's functions write to them.
+            every = {name: own[:1].copy() for name, own in self._fields.items()}
+            every |= {name: value[np.newaxis].copy() for name, value in fields.items()}
+            game = SimpleNamespace(**every, **self._game.settings, max_steps=self._most_steps)
+            for what, has in interpreted(self._game.problems)(game, 0).items():
+                if has:
+                    raise StateError(
+                        f"the saved state has {what}",
+                        expected="a moment of this game with these settings",
+                        received=shorten(saved),
+                    )
         return fields
+
+    def _saved_fields(self) -> dict[str, Field]:
+        own = {name: field for name, field in self._game.state.items() if not field.fixed}
+        return {**own, "steps": Field((), np.int32, 0, self._most_steps - 1)}
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """A picture of a row that is asked, of what it observes. Shape: (H, W, 3).
@@ -418,6 +413,30 @@ class CompiledRows(VecEnv):
             self._pool.shutdown()
 
 
+def _read_field(name: str, own: Field, saved: Any) -> npt.NDArray[Any]:
+    """Return a field of one game from its JSON values, or raise what ``DAMAGES`` lists."""
+    given, dtype = np.asarray(saved), np.dtype(own.dtype)
+    # JSON has no dtypes, and [] is an empty array of any shape.
+    kinds, is_empty = {"b": "b", "f": "biuf"}.get(dtype.kind, "biu"), 0 in own.shape
+    if is_empty and not given.size:
+        given = np.zeros(own.shape, dtype)
+    if given.shape != tuple(own.shape) or given.dtype.kind not in kinds:
+        raise ValueError(f"field {name!r} of shape {given.shape} and type {given.dtype}")
+    value = given.astype(dtype)
+    if not np.array_equal(value, given) or not np.isfinite(value).all():
+        raise ValueError(f"field {name!r} has numbers that are no finite {dtype}")
+    low, high = own.least, own.most
+    if (low is not None and not (value >= low).all()) or (
+        high is not None and not (value <= high).all()
+    ):
+        raise StateError(
+            f"the saved state has a {name} out of range",
+            expected=f"{low} to {high}",
+            received=shorten(saved),
+        )
+    return value
+
+
 class _Part:
     """The games that one thread plays: a view of the state, and room for their frames.
 
@@ -433,11 +452,10 @@ class _Part:
         self._types, self._lists = list(game.obs_space.entities), 7 + owner._plan.lists
         self.rows = slice(first * seats, last * seats)
         count = (last - first) * seats
-        limit = game.max_steps or _MOST_STEPS
         self.kernel = game_kernel(game)
         self._state = (
             tuple(own[first:last] for own in owner._fields.values()),
-            (*game.settings.values(), limit),
+            (*game.settings.values(), owner._most_steps),
             owner._returns[self.rows],
             owner._taken[self.rows],
         )

@@ -43,15 +43,18 @@ class Field:
         shape: Of one game; the array of all of them has the games as its first axis.
         dtype: Of whole numbers up to int64, float32, float64 or bool. Not uint64, half of which
             would be no whole numbers of NumPy's when a state comes back from JSON.
-        least: What saved states are refused below; None: nothing. Compiled code does not check
-            indices: give both bounds to whatever is one, if states may come from strangers.
-        most: What saved states are refused above; None: nothing.
+        least: The least number of a valid state, or one for each column of the last axis; None: no
+            bound. Floats of a valid state are finite.
+        most: The greatest number, in the same form.
+        fixed: The rows fill the field once, with the same numbers for all games, and no function of
+            the game writes to it, as with a floor plan. Saved states leave it out.
     """
 
     shape: tuple[int, ...] = ()
     dtype: npt.DTypeLike = np.int32
-    least: float | None = None
-    most: float | None = None
+    least: float | tuple[float, ...] | None = None
+    most: float | tuple[float, ...] | None = None
+    fixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,19 @@ class CompiledGame:
     checked: one that is out of range reads or overwrites other numbers, as in C.
     ``NUMBA_DISABLE_JIT=1`` plays in Python, with checks.
 
+    A saved state may come from a stranger, and a number in it that is wrong may crash the process
+    or play on for ever. Two checks of ``set_state`` prevent that: the bounds of each ``Field``, and
+    ``problems`` for what bounds cannot say: indices into lists that have become shorter, entities
+    that refer to each other, numbers that follow from others. For example::
+
+        def problems(g, game):
+            carried = g.carried[game, : g.robots[game]]
+            listed = _list_items(g, game)  # recompute what follows from other fields
+            return {
+                "a robot that carries an item twice": len(set(carried)) < len(carried),
+                "a wrong list of items": not np.array_equal(listed, g.listed[game]),
+            }
+
     Args:
         obs_space: What the rows observe.
         action_space: What they can do.
@@ -124,6 +140,9 @@ class CompiledGame:
         asks: With seats: ``(g, game, seat)`` says whether the seat must decide now; None: it does.
         resolve: With seats: ``(g, game, reward)`` plays the step that seats have chosen, adds to
             ``reward`` (seats,), which is 0 before, and returns whether the episode is over.
+        problems: ``(g, game)`` returns what a state must not have, as a noun, and whether it has
+            it. Called once for each saved game, when all fields are within their bounds, and run
+            by Python, as is all that it calls; it may write to ``g``, a copy.
     """
 
     obs_space: ObsSpace
@@ -140,6 +159,7 @@ class CompiledGame:
     seats: int | None = None
     asks: Function | None = None
     resolve: Function | None = None
+    problems: Function | None = None
 
     def __post_init__(self) -> None:
         """Check that all parts are there and fit together, else SettingError."""
@@ -177,6 +197,7 @@ class CompiledGame:
         _check_function("step", self.step, who + len(self.action_space))
         _check_function("resolve", self.resolve, 3)
         _check_function("asks", self.asks, 3)
+        _check_function("problems", self.problems, 2)
         _check_function("global_features", self.global_features, who + 1)
         if bool(self.obs_space.global_features) != (self.global_features is not None):
             raise SettingError(

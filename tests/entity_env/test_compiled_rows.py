@@ -31,6 +31,7 @@ from entity_env.rows.compiled import (
     CompiledRows,
     Entities,
     Field,
+    compiled,
     random_float,
     random_int,
 )
@@ -357,7 +358,7 @@ def test_fields_of_all_kinds_are_restored_exactly():
     rows.reset()
     (saved,) = json.loads(json.dumps(rows.get_state()))
     tenth = float(np.float32(0.1))
-    own = {"large": [2**32 - 1, 3], "small": [tenth, float("nan")], "flag": [[True], [False]]}
+    own = {"large": [2**32 - 1, 3], "small": [tenth, 1.5], "flag": [[True], [False]]}
     saved["env"] |= {"nothing": [], **own}
     rows.set_state([saved])
     assert json.dumps(rows.get_state()) == json.dumps([saved])
@@ -365,10 +366,52 @@ def test_fields_of_all_kinds_are_restored_exactly():
         ("large", [-1, 3]),
         ("large", [2**32, 3]),
         ("small", [0.1, 0]),
+        ("small", [float("nan"), 0]),
+        ("small", [0, float("inf")]),
         ("flag", [[1], [0]]),
     ):
         with pytest.raises(errors.StateError, match=name):
             rows.set_state([{**saved, "env": {**saved["env"], name: wrong}}])
+
+
+def total_is_wrong(g, game):
+    before = g.total[game]
+    add_up(g, game)
+    return {"another total": g.total[game] != before, "a bonus": g.bonus != 0.5}
+
+
+@compiled
+def add_up(g, game):
+    g.total[game] = g.dice[game, : g.count[game]].sum()
+
+
+def test_problems_of_a_saved_state_are_found_by_the_game_itself():
+    state = {**STATE, "dice": Field((3,), np.int8, least=(0, 0, 0), most=(6, 6, 5))}
+    rows = CompiledRows(dice_game(state=state, problems=total_is_wrong), 1)
+    rows.reset()
+    (saved,) = rows.get_state()
+
+    def put(**changes):
+        return rows.set_state([{**saved, "env": {**saved["env"], **changes}}])
+
+    assert lists(put(dice=[6, 4, 0], count=2, total=10).features["Hand"])[0][0][0] == 10
+    before = rows.get_state()
+    with pytest.raises(errors.StateError, match="the saved state has another total"):
+        put(dice=[6, 4, 0], count=2, total=9)
+    with pytest.raises(errors.StateError, match="dice out of range"):
+        put(dice=[1, 2, 6], count=3, total=9)
+    assert rows.get_state() == before, "what is refused changes nothing"
+
+
+def test_fixed_fields_are_no_part_of_a_saved_state():
+    rows = CompiledRows(dice_game(state={**STATE, "plan": Field((2,), fixed=True)}), 2)
+    rows._fields["plan"][:] = [3, 4]
+    rows.reset()
+    state = rows.get_state()
+    assert "plan" not in state[0]["env"]
+    state[1]["env"]["plan"] = [7, 8]
+    rows.set_state(state)
+    assert rows._fields["plan"].tolist() == [[3, 4], [3, 4]]
 
 
 def test_states_of_other_rows_are_refused():
