@@ -35,7 +35,15 @@ from entity_env.observation import Observation
 from entity_env.registry import path_of, registered
 from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Field
 from entity_env.rows.game_frames import FrameWriter, Written
-from entity_env.rows.game_kernel import RESET, SHOW, STEP, WRONG_COUNT, KernelPlan, game_kernel
+from entity_env.rows.game_kernel import (
+    RESET,
+    SHOW,
+    STEP,
+    WRONG_COUNT,
+    KernelPlan,
+    fixed_counts,
+    game_kernel,
+)
 from entity_env.rows.jit import compiled, interpreted
 from entity_env.rows.random_numbers import random_float, random_int, seeded_streams
 from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
@@ -456,6 +464,7 @@ class _Part:
         self._state = (
             tuple(own[first:last] for own in owner._fields.values()),
             (*game.settings.values(), owner._most_steps),
+            fixed_counts(game),
             owner._returns[self.rows],
             owner._taken[self.rows],
         )

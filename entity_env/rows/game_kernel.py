@@ -21,7 +21,7 @@ from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Functi
 from entity_env.rows.jit import compiled, interpreted, kernel, with_arrays, wrapping
 from entity_env.spaces import ActionName, SelectEntityActionSpace
 
-__all__ = ["RESET", "SHOW", "STEP", "KernelPlan", "game_kernel", "kernel_text"]
+__all__ = ["RESET", "SHOW", "STEP", "KernelPlan", "fixed_counts", "game_kernel", "kernel_text"]
 
 STEP, RESET, SHOW = range(3)
 """What a call of the kernel does: play a step, begin all episodes, or only observe."""
@@ -122,6 +122,17 @@ def _prepared(part: str, function: Function) -> Any:
     return with_arrays(function) if part == "reset" else compiled(function)
 
 
+def fixed_counts(game: CompiledGame) -> tuple[int, ...]:
+    """Return the ``counts`` of ``kernel_text``."""
+    return tuple(_fixed(game).values())
+
+
+def _fixed(game: CompiledGame) -> dict[int, int]:
+    """By the places of entity types their counts, where these are numbers."""
+    sources = (game.entities[name] for name in game.obs_space.entities)
+    return {k: own.count for k, own in enumerate(sources) if isinstance(own.count, int)}
+
+
 def _functions(game: CompiledGame) -> dict[str, Function]:
     """The game's own functions by the names that they have in the text."""
     named: dict[str, Any] = {
@@ -147,7 +158,9 @@ def kernel_text(game: CompiledGame, resets: bool = True) -> str:
     Arguments of ``play``, filled or changed except where it says otherwise:
         mode: ``STEP``, ``RESET`` or ``SHOW``; read.
         fields: The game's state, then ``random`` and ``steps``. Shape of each: (G, ...).
-        settings: The game's, then ``max_steps``; read.
+        settings: The game's, then ``max_steps``; read. Numbers are not written into the text, as
+            a game with other settings would be compiled again.
+        counts: The numbers of those entity types that always have as many; read.
         returns, taken: Of running episodes: rewards, float64, and decisions, int32. Shape: (R,).
         reward, done, truncated: As in ``VecObs``. Shape: (R,).
         metrics: Those of ``KernelPlan``, NaN where no episode ended. Shape: (M, R).
@@ -165,11 +178,12 @@ def kernel_text(game: CompiledGame, resets: bool = True) -> str:
     plan = KernelPlan.of(game)
     types = range(len(game.entities))
     lines = [
-        "def play(mode, fields, settings, returns, taken, reward, done, truncated, metrics, "
-        "chosen, shown, asked, rows, lengths, frames, last_lengths, last, totals):",
+        "def play(mode, fields, settings, counts, returns, taken, reward, done, truncated, "
+        "metrics, chosen, shown, asked, rows, lengths, frames, last_lengths, last, totals):",
         f"    g = G({_items('fields', len(game.state) + 2)}"
         f"{_items('settings', len(game.settings) + 1)})",
         "    seats = len(reward) // len(g.steps)" if game.seats else "    seats = 1",
+        *[f"    count{k} = counts[{i}]" for i, k in enumerate(_fixed(game))],
         "    totals[:] = 0",
         *[f"    most{k} = frames[{k}].shape[0] // len(reward)" for k in types],
         "    if mode == 0:",
@@ -330,7 +344,7 @@ def _action_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
         act = [
             f"frames[{row}][a{row} + actors, 0] = {index}",
             f"allowed = frames[{plan.masks[name]}][a{row} + actors]",
-            f"for c in range({len(game.action_space[name])}):",  # type: ignore[arg-type]
+            "for c in range(len(allowed)):",
             "    allowed[c] = True",
             *_mask(game, actors, j, "allowed"),
             "actors += 1",
@@ -408,7 +422,7 @@ def _count(game: CompiledGame, source: Entities, k: int) -> str:
         return f"count{k}(g, {_who(game)})"
     if isinstance(source.count, str):
         return f"g.{source.count}[game]"
-    return f"g.{source.rows}.shape[1]" if source.count is None else str(source.count)
+    return f"g.{source.rows}.shape[1]" if source.count is None else f"count{k}"
 
 
 def _lengths(row: int) -> str:

@@ -8,6 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
+import pytest
+
+from entity_env.registry import resolve
+from entity_env.rows import compiled
+from entity_env.rows.game_kernel import kernel_text
+
 TREE = Path(__file__).parents[2]
 PLAY = """
 import sys; sys.path.insert(0, sys.argv[1])
@@ -21,7 +28,7 @@ env.reset()
 saved["env"] |= {"mines": [[5, 5]], "robots": [[2, 2]]}
 env.set_state([saved])
 obs = env.act({"Move": RaggedBufferI64.from_flattened(np.array([[0]]), np.array([1]))})
-hits = sum(env._parts[0]._kernel.stats.cache_hits.values()) if len(sys.argv) > 2 else "-"
+hits = sum(env._parts[0].kernel.stats.cache_hits.values()) if len(sys.argv) > 2 else "-"
 print(obs.features["Robot"].as_array().astype(int).tolist(), hits)
 """
 
@@ -87,3 +94,46 @@ def test_without_compiling_the_game_is_the_same():
         assert done.returncode == 0, done.stderr
         told.append(done.stdout)
     assert told[0] == told[1] != ""
+
+
+class RecordedError(Exception):
+    """Instead of a game: what its kernel is, and the types of what it is called with."""
+
+
+def compiled_for(monkeypatch, name, **settings):
+    """What a call of the kernel is compiled for: its text and the types of its arguments."""
+
+    def kernel_of(game):
+        def record(*arguments):
+            raise RecordedError(
+                kernel_text(game),
+                list(game.state),
+                list(game.settings),
+                *map(numba.typeof, arguments),
+            )
+
+        return record
+
+    monkeypatch.setattr(compiled, "game_kernel", kernel_of)
+    with pytest.raises(compiled.EntityEnvError) as raised:
+        resolve(name)(12, **settings).reset()
+    return raised.value.__cause__.args
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("warehouse", {"stations": 3}),
+        ("warehouse", {"chargers": 1, "robots": 3, "lines": 2}),
+        ("photosynthesis", {"players": 3}),
+        ("minesweeper", {"width": 9, "nmines": 3, "max_steps": 7}),
+        ("job_shop", {"jobs": 3, "machines": 2, "breakdowns": 0.5}),
+        ("vehicle_routing", {"customers": 7, "vehicles": 2}),
+        ("tower_defence", {"frame_skip": 3}),
+        ("minirts", {"frame_skip": 3}),
+        ("capture_the_flag", {"frame_skip": 3}),
+    ],
+)
+def test_other_settings_are_not_compiled_again(monkeypatch, name, settings):
+    usual, other = (compiled_for(monkeypatch, name, **own) for own in ({}, settings))
+    assert usual == other
