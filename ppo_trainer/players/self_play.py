@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,10 @@ from ppo_trainer.players.snapshots import (
     frozen_copy,
     read_snapshot,
     remove_others,
+    versions_named_in,
     write_snapshot,
 )
+from ppo_trainer.runs.checkpoint import own_checkpoints
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import RaggedNet
 
@@ -77,7 +80,7 @@ class SelfPlay:
         # Who of the pool begins games in this update, and how likely that was; see ``Lineup``.
         self._at_once: list[tuple[str, float]] = []
         self._versions: list[str] = []
-        self._leaving: dict[str, int] = {}  # versions that left: checkpoints until they are removed
+        self._named_in: dict[str, set[str]] = {}  # the versions that each kept checkpoint names
         self._stage, self._stage_begun, self._stage_games = 0, 0, 0
         self._scores: deque[float] = deque(maxlen=_MOST_GAMES)
         self._opponent_rows: OpponentRows | None = None
@@ -193,29 +196,28 @@ class SelfPlay:
             numbers["selfplay/stage_win"] = float(np.mean(self._scores))
         return numbers
 
-    def saved(self, run: RunFolder) -> None:
-        """A checkpoint has been written: versions that none refers to any more are removed."""
-        playing = {lineup.opponent for lineup in self._lineups()}
-        for name in list(self._leaving):
-            if name in playing:
-                self._leaving[name] = self._config.checkpoint.keep
-            else:
-                self._leaving[name] -= 1
-            if self._leaving[name] < 0:
-                del self._leaving[name]
-                self._agents.pop(name, None)
-        if self._settings.mode not in ("mirror", "population"):
-            remove_others(run, {*self._versions, *self._leaving})
+    def remove_unneeded(self, run: RunFolder) -> None:
+        """Remove the versions that no kept checkpoint names; all stay where one cannot be read."""
+        if self._settings.mode in ("mirror", "population"):
+            return
+        known = self._named_in
+        with suppress(CheckpointError):
+            self._named_in = {
+                folder.name: known.get(folder.name) or versions_named_in(folder)
+                for folder in own_checkpoints(run)
+            }
+            remove_others(run, set().union(*self._named_in.values()))
 
     def get_state(self) -> dict[str, Any]:
         """Everything but who plays which row now, as JSON values."""
+        self._forget_agents()
         agents = {n: a.get_state() for n, a in self._agents.items() if hasattr(a, "get_state")}
         return {
             "mode": self._settings.mode,
             "rng": self._rng.bit_generator.state,
             "agents": agents,
             "versions": self._versions,
-            "leaving": self._leaving,
+            "playing": self._playing(),
             "quality": self._quality,
             "at_once": self._at_once,
             "stage": [self._stage, self._stage_begun, self._stage_games],
@@ -236,7 +238,7 @@ class SelfPlay:
         try:
             self._rng.bit_generator.state = state["rng"]
             self._versions = [str(name) for name in state["versions"]]
-            self._leaving = {str(name): int(left) for name, left in state["leaving"].items()}
+            playing = [str(name) for name in state.get("playing", state.get("leaving", ()))]
             quality = {str(name): float(own) for name, own in state["quality"].items()}
             self._stage, self._stage_begun, self._stage_games = map(int, state["stage"])
             self._scores = deque(map(float, state["scores"]), _MOST_GAMES)
@@ -248,7 +250,9 @@ class SelfPlay:
                 f"the state of self-play is damaged: {type(error).__name__}: {error}",
                 received=shorten(state),
             ) from error
-        for name in (*self._versions, *self._leaving):
+        # Runs of older versions name some that are gone, without which games begin anew.
+        there = [name for name in playing if (run.snapshots / name).is_dir()]
+        for name in (*self._versions, *there):
             self._add_agent(name, read_snapshot(run, name, self._net, self._config))
         kept = {name: own for name, own in quality.items() if name in self._agents}
         self._quality = {**self._quality, **kept} if self._settings.mode == "pool" else {}
@@ -283,26 +287,27 @@ class SelfPlay:
         self._keep(run, name, facts)
         self._quality[name] = max(versions, default=0.0)
         while len(self._versions) > self._settings.keep:
-            oldest = self._versions[0]
-            del self._quality[oldest]
-            self._leave(oldest)
+            del self._quality[self._versions.pop(0)]
 
     def _keep(self, run: RunFolder, name: str, facts: SnapshotFacts) -> None:
         if self._settings.mode == "stages":
-            for earlier in list(self._versions):
-                self._leave(earlier)
+            self._versions.clear()
         net = frozen_copy(self._net, self._config)
         write_snapshot(run, name, net, facts)
         self._versions.append(name)
         self._add_agent(name, net)
 
-    def _leave(self, name: str) -> None:
-        self._versions.remove(name)
-        self._leaving[name] = self._config.checkpoint.keep
-
     def _add_agent(self, name: str, net: RaggedNet) -> None:
         precision = self._config.precision
         self._agents[name] = NetworkAgent(net, generator=self._generator, precision=precision)
 
-    def _lineups(self) -> list[Lineup]:
-        return [] if self._opponent_rows is None else self._opponent_rows.lineups
+    def _playing(self) -> list[str]:
+        """The versions that left and still play games."""
+        lineups = [] if self._opponent_rows is None else self._opponent_rows.lineups
+        playing = {own.opponent for own in lineups if own.opponent is not None}
+        return sorted(playing.difference(self._versions, self._named))
+
+    def _forget_agents(self) -> None:
+        """Drop the networks of versions that nobody will meet again."""
+        for name in self._agents.keys() - {*self._named, *self._versions, *self._playing()}:
+            del self._agents[name]

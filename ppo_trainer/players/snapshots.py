@@ -5,17 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 
+from entity_env.errors import DAMAGES
 from entity_env.storage.files import remove
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.checkpoint import load_network, save_network
+from ppo_trainer.runs.checkpoint_files import SavedFiles
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import RaggedNet
 
-__all__ = ["SnapshotFacts", "frozen_copy", "read_snapshot", "remove_others", "write_snapshot"]
+__all__ = [
+    "SnapshotFacts",
+    "frozen_copy",
+    "read_snapshot",
+    "remove_others",
+    "versions_named_in",
+    "write_snapshot",
+]
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,19 @@ def read_snapshot(run: RunFolder, name: str, net: RaggedNet, config: TrainConfig
     copied = _like(net, config)
     load_network(folder, copied)
     return copied
+
+
+def versions_named_in(checkpoint: Path) -> set[str]:
+    """Return the versions that a run needs to go on from a checkpoint.
+
+    Raises:
+        CheckpointError: It is damaged, or cannot be read.
+    """
+    state = SavedFiles.open(checkpoint).facts.get("players") or {"versions": ()}
+    try:
+        return {*state["versions"], *state.get("playing", state.get("leaving", ()))}
+    except DAMAGES as error:
+        raise CheckpointError(f"{checkpoint} names no versions: {error}") from error
 
 
 def remove_others(run: RunFolder, kept: Collection[str]) -> None:

@@ -46,6 +46,7 @@ __all__ = [
     "locate_checkpoint",
     "network_of",
     "own_checkpoints",
+    "remove_old_checkpoints",
     "save_network",
     "save_state",
     "saved_at",
@@ -133,7 +134,7 @@ def save_state(
     with _replaced(folder) as temporary:
         write_checkpoint(temporary, files, facts)
     if name is None:
-        _clean(run, keep)
+        remove_old_checkpoints(run, keep)
     return folder
 
 
@@ -202,6 +203,16 @@ def own_checkpoints(run: RunFolder) -> list[Path]:
         raise CheckpointError(f"{run.checkpoints} cannot be read: {error}") from error
     ours = {steps: folder for folder in names if (steps := steps_of(folder)) is not None}
     return [folder for _, folder in sorted(ours.items())]
+
+
+def remove_old_checkpoints(run: RunFolder, keep: int) -> None:
+    """Remove old checkpoints, and what killed processes left unfinished."""
+    for folder in own_checkpoints(run)[:-keep]:
+        if not folder.is_symlink():
+            remove(folder)
+    for entry in list(os.scandir(run.checkpoints)):
+        if is_leftover(entry.name) or _OLD_LEFTOVER.fullmatch(entry.name):
+            remove(Path(entry.path))
 
 
 def latest_checkpoint(run: RunFolder) -> Path:
@@ -449,13 +460,3 @@ def _optimizer_dict(name: str, tensors: Mapping[str, Tensor], groups: list[Any])
         if owner == name:
             state.setdefault(int(rest[0]), {})[rest[1]] = tensor
     return {"state": state, "param_groups": groups}
-
-
-def _clean(run: RunFolder, keep: int) -> None:
-    """Remove old checkpoints, and what killed processes left unfinished."""
-    for folder in own_checkpoints(run)[:-keep]:
-        if not folder.is_symlink():
-            remove(folder)
-    for entry in list(os.scandir(run.checkpoints)):
-        if is_leftover(entry.name) or _OLD_LEFTOVER.fullmatch(entry.name):
-            remove(Path(entry.path))

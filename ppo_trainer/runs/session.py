@@ -35,6 +35,7 @@ from ppo_trainer.runs.checkpoint import (
     load_pending,
     load_state,
     network_of,
+    remove_old_checkpoints,
     save_state,
     saved_at,
 )
@@ -209,7 +210,7 @@ class Session:
         save_others(self.run, self.others, self.state, self.config.checkpoint.keep, name)
         folder = save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
         if self.players is not None and name is None:
-            self.players.saved(self.run)
+            self.players.remove_unneeded(self.run)
         return folder
 
 
@@ -347,6 +348,10 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
             else "starting fresh episodes: its environment does not save its state "
             "(get_state and set_state)"
         )
+    # A process may have been killed between a checkpoint and the removal of what it replaces.
+    remove_old_checkpoints(run, config.checkpoint.keep)
+    if session.players is not None:
+        session.players.remove_unneeded(run)
     if restored.other_device:
         notes.append("drawing fresh random numbers: it was saved on another kind of device")
     say(f"resuming {run.path} at step {state.steps:,}")

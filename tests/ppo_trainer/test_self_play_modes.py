@@ -12,11 +12,12 @@ import torch
 from ragged_envs.minesweeper import MineSweeper
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Secrets
-from support.trainer_runs import small_config
+from support.trainer_runs import checkpoints, small_config
 
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import (
+    CheckpointConfig,
     EvalConfig,
     PPOConfig,
     RolloutConfig,
@@ -80,11 +81,38 @@ def test_a_resumed_run_ends_as_if_it_had_not_stopped(tmp_path, mode, memory):
         assert ours.equal(theirs), name
     assert records(whole.run) == records(rest.run)
     facts = [saved(result.run) for result in (whole, rest)]
-    players = [fact["players"] for fact in facts]
-    for own in players:
-        own.pop("leaving")  # counts checkpoints, of which one run has more
-    assert players[0] == players[1]
+    assert facts[0]["players"] == facts[1]["players"]
     assert facts[0]["envs"] == facts[1]["envs"]
+
+
+def test_a_full_pool_goes_on_from_every_checkpoint_that_is_kept(tmp_path):
+    """Versions leave the pool, and the disk when no kept checkpoint names them."""
+    own = SelfPlayConfig(mode="pool", past=0.9, every=1, keep=1)
+    settings = config(
+        tmp_path,
+        own,
+        total_timesteps=10 * 16,
+        rollout=RolloutConfig(num_envs=8, steps=2),
+        ppo=PPOConfig(epochs=1, minibatch_size=16),
+        checkpoint=CheckpointConfig(every=1, keep=3),
+    )
+    whole = train(settings, env=TicTacToe).run
+    facts = [json.loads((own / "state.json").read_text()) for own in checkpoints(whole)]
+    needed = {
+        name for own in facts for key in ("versions", "playing") for name in own["players"][key]
+    }
+    assert any(own["players"]["playing"] for own in facts)
+    assert {folder.name for folder in (whole / "snapshots").iterdir()} == needed
+    for number in range(3):
+        run = tmp_path / f"from_{number}"
+        shutil.copytree(whole, run)
+        for later in checkpoints(run)[number + 1 :]:
+            shutil.rmtree(later)
+        # As a process that was killed leaves them behind.
+        (run / "snapshots" / "step_000000000001").mkdir()
+        resume(run, env=TicTacToe)
+        assert saved(run) == saved(whole)
+        assert {folder.name for folder in (run / "snapshots").iterdir()} == needed
 
 
 def test_a_run_that_is_killed_after_a_version_was_kept_keeps_the_same_one_again(tmp_path):
