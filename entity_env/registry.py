@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, TypeAlias, TypeGuard, cast, get_type_hints
 
@@ -27,6 +27,7 @@ __all__ = [
     "is_rows",
     "made_by",
     "make",
+    "needing_consent",
     "path_of",
     "register",
     "registered",
@@ -292,6 +293,28 @@ def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
                 expected=f"{key}=...",
                 received=f"settings {', '.join(settings)}" if settings else "no settings",
             )
+
+
+def needing_consent(factory: Factory, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Return the settings, with their values, that name code or files.
+
+    An environment lists them as ``consent_settings``, each with the values that are harmless; the
+    name ``**`` stands for all that its constructor has no parameter for. Whatever says nothing of
+    what it makes may be a wrapper of an environment that its setting ``env`` names.
+    """
+    readable = _environment_of(factory) if is_rows(factory) else None
+    said: dict[str, Any] = {} if made_by(factory) is not None else {"env": ()}
+    for one in (made_by(factory), readable, factory):
+        said |= getattr(one, "consent_settings", {})
+    declared = set(settings)
+    if "**" in said:
+        parameters = inspect.signature(factory).parameters.values()
+        declared = {own.name for own in parameters if own.kind is not inspect.Parameter.VAR_KEYWORD}
+    for setting, value in settings.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        harmless = said.get(setting, map(str, values))
+        if setting not in declared or any(str(v) not in {"None", *harmless} for v in values):
+            yield setting, value
 
 
 def make(name: str, **settings: Any) -> Environment:

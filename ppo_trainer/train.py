@@ -170,16 +170,16 @@ def resume(
         env: As for ``train``, where the run's own cannot be imported or another one is meant.
         stop: As for ``train``.
         callbacks: As for ``train``.
-        trust: The consent to import the code that somebody else's run names.
+        trust: The consent to all that somebody else's run names.
         **changes: Settings.
 
     Raises:
-        UntrustedRunError: The run names code, and was made by somebody else.
+        UntrustedRunError: The run names code or places outside of it, and was made by somebody
+            else.
     """
     folder = RunFolder.open(run)
     saved = folder.read_config()
-    named = {"eval.scripted": None} if "eval" in changes else {}
-    require_trust(folder, saved, trust=trust, env=env, named=named, scripted=True)
+    require_trust(folder, saved, trust=trust, env=env, named=changes, scripted=True, trains=True)
     values = {**config_to_dict(saved), **changes, "resume": str(run)}
     return train(config_from_dict(values), env, stop, callbacks)
 

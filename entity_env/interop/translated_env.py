@@ -27,8 +27,8 @@ class TranslatedEnv(Environment):
         translation: Between its spaces and ours.
     """
 
-    code_settings: ClassVar = ("env",)
-    """Settings that name code, which is imported: of a stranger's run they need consent."""
+    consent_settings: ClassVar = {"env": (), "**": ()}
+    """An environment that is named is imported, and gets all arguments that are not our own."""
 
     def __init__(self, env: Any, translation: SpaceTranslation) -> None:
         self.env = env

@@ -46,6 +46,7 @@ from entity_env.registry import (
     has_seats,
     is_registered,
     is_rows,
+    needing_consent,
     registered_packages,
     resolve,
 )
@@ -170,6 +171,7 @@ class Replay:
             RecordingError: The replay asks for what cannot be done, or the games go another way
                 than when it was recorded.
             UnknownEnvironmentError: There is no such environment, or no consent to import it.
+            SettingError: A setting names code or files, and there is no consent.
         """
         with make() if make is not None else self.make_rows(trust=trust) as rows:
             yield from self.play_in(rows)
@@ -207,6 +209,11 @@ class Replay:
                 expected="consent to import it: trust=True, or --trust",
             )
         factory = resolve(self.env)
+        for setting, value in () if trust else needing_consent(factory, self.settings):
+            raise SettingError(
+                f"the replay names code or files: {setting}={shorten(value)}",
+                expected="consent to import or read them: trust=True, or --trust",
+            )
         check_settings(factory, dict(self.settings))
         if self.rows == 0:
             create, settings = alone(factory), dict(self.settings)

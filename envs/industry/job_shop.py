@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from ..checks import check_running, check_started, read_selection, reading_state
 from ..errors import check_whole
 from ..given_files import keep_files
 from .job_shop_chart import Bar, draw_chart
-from .job_shop_instances import Instance
+from .job_shop_instances import TAILLARD, Instance
 from .job_shop_rules import (
     ACTION_SPACE,
     BREAKDOWNS,
@@ -102,6 +102,9 @@ class JobShop(Environment):
     Raises:
         EnvConfigError: No such instance, a damaged one, or a number out of range.
     """
+
+    consent_settings: ClassVar = {"instance": TAILLARD}
+    """Other instances are files."""
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ __all__ = [
     "LONGEST",
     "MOST_JOBS",
     "MOST_MACHINES",
+    "TAILLARD",
     "Instance",
     "find_instance",
     "find_instances",

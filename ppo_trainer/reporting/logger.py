@@ -69,7 +69,16 @@ class RunLogger:
                 self._wandb.finish()
 
     def write(self, update: int, steps: int, metrics: Mapping[str, float]) -> None:
-        """Write the numbers of one update; what is not finite is left out."""
+        """Write the numbers of one update; what is not finite is left out.
+
+        Raises:
+            RunFolderError: They cannot be written, or the file is gone.
+        """
+        if not self._file.exists():  # else the lines would go to a file that nobody finds
+            raise RunFolderError(
+                f"{self._file} is gone",
+                hint="somebody has moved or removed the folder of the run while it trains",
+            )
         finite = {name: value for name, value in sorted(metrics.items()) if math.isfinite(value)}
         with writing(self._file):
             record = json.dumps({"update": update, "steps": steps} | finite)

@@ -161,7 +161,9 @@ def _replaced(folder: Path) -> Iterator[Path]:
     try:
         if folder.parent.is_symlink():
             raise OSError(f"{folder.parent} is a link: link the run's folder itself instead")
-        temporary.mkdir(parents=True)
+        # Not the run's folder: if that is gone, so is what a checkpoint needs beside it.
+        folder.parent.mkdir(exist_ok=True)
+        temporary.mkdir()
         yield temporary
         remove(folder)
         temporary.rename(folder)

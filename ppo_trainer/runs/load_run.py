@@ -78,7 +78,10 @@ def load_policy(
     """
     run, folder = locate_checkpoint(path)
     config = run.read_config()
-    require_trust(run, config, trust=trust, env=env, named=changes or {}, scripted=scripted)
+    # ``changes`` take the place of settings for evaluations, too.
+    named = dict(changes or {})
+    named |= {f"eval.{name}": value for name, value in named.items() if name.startswith("env.")}
+    require_trust(run, config, trust=trust, env=env, named=named, scripted=scripted)
     config = with_changes(evaluated(config), changes or {})
     fitted = fit_game(run, make_factory(config, env))
     net = network_of(folder, fitted.obs_space, fitted.action_space, config)

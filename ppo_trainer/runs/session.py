@@ -166,6 +166,8 @@ class Session:
             )
             raise
         except EntityEnvError as error:
+            if not self.run.config_file.exists():
+                raise  # there is nothing to go on with
             resume = (
                 f"when it is mended, to go on from the last checkpoint: {self.resume_command()}"
             )
@@ -273,7 +275,7 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
     session.save()
     run = session.run.publish(session.config)
     say(f"run folder: {run.path}")
-    if reason := why_consent_will_be_needed(session.config):
+    if reason := why_consent_will_be_needed(session.config, session.game.factory):
         say(f"whoever opens it will be asked for --trust, since it is not signed: {reason}")
     return replace(session, run=run), obs
 

@@ -1,13 +1,15 @@
 """Which runs this user made on this machine: their settings are signed with a key that stays here.
 
-A run folder names code, its environment and perhaps a scripted player, and anybody can write one.
-The signature beside the settings tells those names from the names that somebody else wrote. It goes
-with the folder wherever that is moved, and means nothing to another user or machine.
+A run folder names code and places outside of it, such as its environment, a folder for replays and
+a W&B project, and anybody can write one. The signature beside the settings tells what this user has
+named from what somebody else wrote. It goes with the folder wherever that is moved, and means
+nothing to another user or machine.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import hmac
 import json
@@ -16,7 +18,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from ppo_trainer.config import TrainConfig
+from ppo_trainer.config import TrainConfig, WandbConfig
 from ppo_trainer.errors import TrainerError
 
 __all__ = ["SIGNATURE_LENGTH", "KeyUnavailableError", "key_file", "sign", "verify"]
@@ -32,7 +34,7 @@ class KeyUnavailableError(TrainerError):
 
 
 def sign(config: TrainConfig) -> str:
-    """The signature of what a run's settings make Python import, in hexadecimal digits.
+    """Return the signature of the settings that need consent, in hexadecimal digits.
 
     Raises:
         KeyUnavailableError: No key can be kept for this user, such as without a home folder.
@@ -41,7 +43,7 @@ def sign(config: TrainConfig) -> str:
 
 
 def verify(config: TrainConfig, signature: str) -> bool:
-    """Whether this user has signed these settings on this machine.
+    """Return whether this user has signed these settings on this machine.
 
     Raises:
         KeyUnavailableError: As for ``sign``.
@@ -70,6 +72,10 @@ def _digest(key: bytes, config: TrainConfig) -> str:
         names["selfplay.opponents"] = list(config.selfplay.opponents)
     if config.eval.env:
         names["eval.env"] = dict(config.eval.env)
+    if config.rollout.replays is not None:
+        names["rollout.replays"] = config.rollout.replays
+    if config.wandb != WandbConfig():
+        names["wandb"] = dataclasses.asdict(config.wandb)
     return hmac.new(key, json.dumps(names).encode(), hashlib.sha256).hexdigest()
 
 

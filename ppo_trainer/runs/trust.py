@@ -1,21 +1,32 @@
-"""What a run folder names is imported only if that is the user's will.
+"""What a run folder names is imported, written or connected to only if that is the user's will.
 
 Weights, metrics and spaces are data, whoever made them. The environment and the scripted player of
-a run are names of code, and importing them runs it. They are taken without a question if an
-installed package registers them, or if this user made the run on this machine (``signature.py``).
+a run are names of code, and importing them runs it; other settings lead to files outside of the
+folder, or to W&B. They are taken without a question if an installed package registers them, or if
+this user made the run on this machine (``signature.py``). What the user names is consented to, that
+setting alone.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from importlib.machinery import PathFinder
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from entity_env.errors import shorten
-from entity_env.registry import Factory, is_registered, path_of, registered_packages, resolve
-from ppo_trainer.config import TrainConfig
+from entity_env.registry import (
+    Factory,
+    is_registered,
+    needing_consent,
+    path_of,
+    registered_packages,
+    resolve,
+)
+from ppo_trainer.config import TrainConfig, WandbConfig
 from ppo_trainer.environments import UNIMPORTABLE
 from ppo_trainer.errors import ConfigError, UntrustedRunError
 from ppo_trainer.players.self_play_config import is_script
@@ -33,19 +44,21 @@ def require_trust(
     env: Factory | None = None,
     named: Mapping[str, Any] = MappingProxyType({}),
     scripted: bool = False,
+    trains: bool = False,
 ) -> None:
-    """Refuse to import what only a stranger has named.
+    """Refuse what only a stranger has named.
 
     Args:
         run: The run folder.
         saved: Its settings as they stand in the folder.
         trust: The user's consent to all that the folder names.
         env: What the user passes as the environment, where it is not the folder that names it.
-        named: What the user names in place of settings of the folder, such as ``env._target_``.
-        scripted: Whether the scripted player is wanted, too, and scripts that are opponents.
+        named: What the user gives in place of settings or groups of the folder, by dotted name.
+        scripted: Whether the scripted player is wanted, too.
+        trains: Whether the run goes on: with its opponents, replays and W&B.
 
     Raises:
-        UntrustedRunError: Something needs consent: what would be imported, and from where.
+        UntrustedRunError: Something needs consent: the setting, and what it would do.
         UnknownEnvironmentError: What the user names is no environment.
     """
     if not isinstance(trust, bool):
@@ -57,18 +70,9 @@ def require_trust(
         return
     if env is None:
         env = _named_env(saved.env["_target_"], named, refusal)
-    # Some environments import what their settings name.
-    for setting in getattr(env, "code_settings", ()):
-        for group, within in (("env", saved.env), ("eval.env", saved.eval.env)):
-            if setting in within and f"env.{setting}" not in named:
-                refusal.of(f"{group}.{setting}", str(within[setting]))
-    if "selfplay.opponents" not in named:
-        for opponent in saved.selfplay.opponents if scripted else ():
-            if is_script(opponent) and opponent.partition(".")[0] not in registered_packages():
-                refusal.of("selfplay.opponents", opponent)
-    player = None if "eval.scripted" in named else saved.eval.scripted
-    if scripted and player is not None and player.partition(".")[0] not in registered_packages():
-        refusal.of("eval.scripted", player)
+    for setting, value, what in _needing_consent(saved, env, named, scripted, trains):
+        if not any(f"{setting}.".startswith(f"{own}.") for own in named):
+            refusal.of(setting, value, what)
 
 
 def _named_env(target: str, named: Mapping[str, Any], refusal: _Refusal) -> Factory | None:
@@ -78,22 +82,59 @@ def _named_env(target: str, named: Mapping[str, Any], refusal: _Refusal) -> Fact
     if target.startswith(UNIMPORTABLE):
         return None  # nothing can be imported, which ``make_factory`` explains
     if not is_registered(target):
-        refusal.of("env._target_", path_of(target))
+        refusal.of("env._target_", path_of(target), _import_of(path_of(target)))
     return resolve(target)
 
 
-def why_consent_will_be_needed(config: TrainConfig) -> str | None:
+def _needing_consent(
+    saved: TrainConfig,
+    env: Factory | None,
+    named: Mapping[str, Any],
+    scripted: bool,
+    trains: bool,
+) -> Iterator[tuple[str, object, str]]:
+    """Return the settings that name code or act outside of the folder, and what they would do."""
+    for group, within in (("env", saved.env), ("eval.env", saved.eval.env)):
+        settings = {name: value for name, value in within.items() if name != "_target_"}
+        for name, value in () if env is None else needing_consent(env, settings):
+            yield f"{group}.{name}", value, "may import code or read files outside of the folder"
+    if trains:
+        for opponent in saved.selfplay.opponents:
+            if is_script(opponent) and not _is_of_registered_package(opponent):
+                yield "selfplay.opponents", opponent, _import_of(opponent)
+            elif not is_script(opponent) and opponent != "random":
+                where = Path(opponent).expanduser().absolute()
+                yield "selfplay.opponents", opponent, f"would read {str(where)!r}"
+        if saved.rollout.replays is not None:
+            where = Path(saved.rollout.replays).absolute()
+            yield "rollout.replays", saved.rollout.replays, f"would write to {str(where)!r}"
+        mode = named.get("wandb.mode", saved.wandb.mode)
+        for name, value in asdict(saved.wandb).items() if mode != "disabled" else ():
+            if value != getattr(WandbConfig, name):
+                yield f"wandb.{name}", value, "would send or keep the run's numbers with W&B"
+    player = saved.eval.scripted
+    if scripted and player is not None and not _is_of_registered_package(player):
+        yield "eval.scripted", player, _import_of(player)
+
+
+def _is_of_registered_package(script: str) -> bool:
+    return script.partition(".")[0] in registered_packages()
+
+
+def why_consent_will_be_needed(config: TrainConfig, env: Factory) -> str | None:
     """Why whoever opens a run with these settings later will be asked, if there is a reason.
 
     Args:
         config: The settings of a run that this user makes.
+        env: What makes its environment.
     """
     target = config.env["_target_"]
     try:
         sign(config)
     except KeyUnavailableError as error:
-        is_own = not target.startswith(UNIMPORTABLE) and not is_registered(target)
-        return error.what if is_own else None
+        is_asked = not target.startswith(UNIMPORTABLE) and not is_registered(target)
+        is_asked = is_asked or any(_needing_consent(config, env, {}, scripted=True, trains=True))
+        return error.what if is_asked else None
     return None
 
 
@@ -104,17 +145,17 @@ class _Refusal:
         self._run = run
         self.reason = _why_untrusted(run, saved)
 
-    def of(self, setting: str, path: str) -> NoReturn:
-        """Refuse what the path in a setting leads to."""
+    def of(self, setting: str, value: object, what: str) -> NoReturn:
+        """Refuse a setting of the folder, and ``what`` it would do."""
         raise UntrustedRunError(
-            f"the run {str(self._run.path)!r} names code that only runs with your consent: "
-            f"{setting}={shorten(path)} would import {_module(path)}",
+            f"the run {str(self._run.path)!r} asks for what is only done with your consent: "
+            f"{setting}={shorten(value)} {what}",
             expected="an environment that an installed package registers, or a run that you made "
             "on this machine",
             received=self.reason,
             hint="if you trust whoever made it: --trust, with resume= trust=true, in Python "
-            "trust=True; or name the environment yourself: env=MyEnv in Python, env._target_=... "
-            "with resume=; load_agent of ppo_trainer.agent opens the network alone",
+            f"trust=True; or name it yourself: {setting}=... with resume=, for the environment "
+            "env=MyEnv in Python; load_agent of ppo_trainer.agent opens the network alone",
         )
 
 
@@ -129,13 +170,13 @@ def _why_untrusted(run: RunFolder, saved: TrainConfig) -> str | None:
     if signature is None:
         return f"a run without {run.signature_file.name}, made by somebody else or long ago"
     return (
-        "a run that was signed by another user or on another machine, or whose env or "
-        "eval.scripted has changed since"
+        "a run that was signed by another user or on another machine, or whose settings that "
+        "need consent have changed since"
     )
 
 
-def _module(path: str) -> str:
-    """The module in a dotted path and its file, which is found without importing anything."""
+def _import_of(path: str) -> str:
+    """Say what a dotted path would import, from which file: found without importing anything."""
     name = path.rpartition(".")[0] or path
     top, *rest = name.split(".")
     try:
@@ -152,4 +193,4 @@ def _module(path: str) -> str:
         where = "a part of Python" if spec.origin else "a folder"
     else:
         where = f"from {spec.origin}"
-    return f"{shorten(name)}, {where}"
+    return f"would import {shorten(name)}, {where}"

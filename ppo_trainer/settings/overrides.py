@@ -197,7 +197,8 @@ def resumed_config(composed: Any) -> TrainConfig:
     run = RunFolder.open(composed["resume"])
     saved = run.read_config()
     changes = _changes(composed)
-    require_trust(run, saved, trust=trust or False, named=changes, scripted=True)
+    named = dict(_leaves(changes))  # a group of settings is merged with that of the folder
+    require_trust(run, saved, trust=trust or False, named=named, scripted=True, trains=True)
     # Plain dicts: text of the run that looks like OmegaConf's ${...} stays text.
     values = config_to_dict(saved)
     for name, value in changes.items():
@@ -224,6 +225,15 @@ def _changes(composed: Mapping[str, Any]) -> dict[str, Any]:
         if name != "trust" and not name.startswith("~"):
             changes[name] = _lookup(composed, name)
     return changes
+
+
+def _leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Return single settings by their dotted names."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
 
 
 def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 from ragged_envs.minesweeper import MineSweeper
+from ragged_envs.tic_tac_toe import TicTacToe
 from safetensors.torch import load_file, save_file
 from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import (
@@ -51,6 +53,7 @@ from ppo_trainer import (
     RolloutConfig,
     train,
 )
+from ppo_trainer.config import SelfPlayConfig
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import make_generators
@@ -314,6 +317,21 @@ def test_a_disk_that_fills_up_says_how_to_go_on_and_leaves_nothing_half(config, 
     assert not [path for path in run.rglob("*") if path.name.endswith(".tmp")]
     monkeypatch.undo()
     assert metrics(ppo_trainer.resume(run, env=SavedForaging).run) == metrics(whole.run)
+
+
+@pytest.mark.parametrize("mode", ["mirror", "pool"])
+def test_a_run_folder_that_is_removed_ends_the_training_and_is_not_made_again(config, mode):
+    own = SelfPlayConfig(mode=mode, every=1)
+    config, run = run_named(replace(config, selfplay=own), "removed")
+
+    def remove_run(session):
+        if session.updates == 1:
+            shutil.rmtree(run)
+
+    with pytest.raises((RunFolderError, CheckpointError), match=r"gone|No such file") as caught:
+        train(config, env=TicTacToe, callbacks=remove_run)
+    assert "resume=" not in (caught.value.hint or "")
+    assert not run.exists()
 
 
 @pytest.mark.parametrize("what", ["pathlib.Path.mkdir", "ppo_trainer.runs.folder.write_file"])

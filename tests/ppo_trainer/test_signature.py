@@ -9,6 +9,7 @@ import pytest
 from support.trainer_runs import small_config
 
 from ppo_trainer import EvalConfig
+from ppo_trainer.config import WandbConfig
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.signature import KeyUnavailableError, key_file, sign, verify
 
@@ -35,8 +36,13 @@ def test_only_what_names_code_is_signed():
         changed(CONFIG, sizes=(1, 3)),
         changed(CONFIG, more=1),
         replace(CONFIG, eval=EvalConfig(episodes=0, scripted="orchard.pick")),
+        replace(CONFIG, eval=EvalConfig(episodes=0, env={"sizes": 3})),
+        replace(CONFIG, rollout=replace(CONFIG.rollout, replays="elsewhere")),
+        replace(CONFIG, wandb=WandbConfig(project="theirs")),
     ):
         assert not verify(other, signature)
+    evaluated = [replace(CONFIG, eval=EvalConfig(env={"sizes": sizes})) for sizes in (3, 4)]
+    assert not verify(evaluated[0], sign(evaluated[1]))
     for wrong in ("", "ä", signature[:-1], signature.upper(), signature + "0"):
         assert not verify(CONFIG, wrong)
 
@@ -68,8 +74,8 @@ def test_only_the_user_can_read_the_key(state):
 
 def _damage(how):
     file = key_file()
-    if how == "readable":
-        file.chmod(0o644)
+    if how in ("0644", "0640", "0620", "0604"):
+        file.chmod(int(how, 8))
     elif how == "short":
         file.write_bytes(b"short")
     elif how == "long":
@@ -85,7 +91,9 @@ def _damage(how):
             file.mkdir()
 
 
-@pytest.mark.parametrize("how", ["readable", "short", "long", "link", "pipe", "folder"])
+@pytest.mark.parametrize(
+    "how", ["0644", "0640", "0620", "0604", "short", "long", "link", "pipe", "folder"]
+)
 def test_a_key_that_others_may_know_or_have_made_is_none(how):
     signature = sign(CONFIG)
     _damage(how)

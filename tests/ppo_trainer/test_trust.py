@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import yaml
@@ -19,6 +20,7 @@ from ppo_trainer import EvalConfig, resume, train
 from ppo_trainer.errors import ConfigError, RunFolderError, UntrustedRunError
 from ppo_trainer.play import evaluate, record, watch
 from ppo_trainer.play.agent import load_agent
+from ppo_trainer.runs.folder import RunFolder
 
 MODULE = """
 from pathlib import Path
@@ -273,6 +275,116 @@ def test_settings_that_name_code_are_not_the_user_s(own, stranger):
     with pytest.raises(UntrustedRunError, match=r"eval\.env\.env='stranger:Env-v0'"):
         evaluate.evaluate_run(run, env=GymnasiumEnv)
     assert not harm(stranger)
+
+
+def edit(run, settings):
+    """Change settings of the folder, by dotted name, as a stranger would."""
+    values = yaml.safe_load((run / "config.yaml").read_text())
+    for name, value in settings.items():
+        *groups, last = name.split(".")
+        within = values
+        for group in groups:
+            within = within[group]
+        within[last] = value
+    (run / "config.yaml").write_text(yaml.safe_dump(values))
+
+
+GYMNASIUM = "entity_env.interop.GymnasiumEnv"
+NAMED = {"env._target_": GYMNASIUM, "env.env": "CartPole-v1"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("eval.env", {"env": "stranger:Env-v0"}),
+        ("eval.env", {"xml_file": "/etc/passwd"}),
+        ("env", {"_target_": "xor", "render_mode": "human"}),
+        ("env", {"_target_": "xor", "kwargs": 1}),
+        ("eval.scripted", "stranger.rest"),
+    ],
+)
+def test_what_the_user_names_is_consent_to_that_setting_alone(own, stranger, setting, value):
+    run = download(own, stranger, _target_="xor", env="stranger:Env-v0")
+    edit(run, {setting: value})
+    with pytest.raises(UntrustedRunError, match=setting):
+        from_command_line(f"resume={run}", *(f"{name}={own}" for name, own in NAMED.items()))
+    if setting.startswith("eval.env"):
+        with pytest.raises(UntrustedRunError, match=r" env\.env="):
+            resume(run, env=GymnasiumEnv, eval=EvalConfig(env=value))
+    assert not harm(stranger)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        partial(GymnasiumEnv, ignore=()),
+        lambda **settings: GymnasiumEnv(**settings),
+        type("Subclass", (GymnasiumEnv,), {}),
+    ],
+)
+def test_what_passes_settings_on_is_as_careful(own, stranger, env):
+    run = download(own, stranger, _target_="a.B", env="stranger:Env-v0")
+    for door in (watch.watch, evaluate.evaluate_run, resume):
+        with pytest.raises(UntrustedRunError, match=r"env\.env='stranger:Env-v0'"):
+            door(run, env=env)
+    assert not harm(stranger)
+
+
+def test_a_file_that_a_setting_names_is_not_read(own, stranger):
+    (stranger / "secret").write_text("a secret")
+    for target in ("job_shop", "job_shop_python"):
+        run = download(own, stranger, _target_=target, instance=["ta01", str(stranger / "secret")])
+        with pytest.raises(UntrustedRunError, match=r"env\.instance"):
+            from_command_line(f"resume={run}")
+        edit(run, {"env.instance": "ta01", "eval.env": {"instance": "ta02"}})
+        assert from_command_line(f"resume={run}").env["instance"] == "ta01"
+        shutil.rmtree(run)
+
+
+OUTSIDE = [
+    ({"rollout.replays": "elsewhere"}, {"rollout.replays": "null"}),
+    ({"wandb.mode": "offline"}, {"wandb.mode": "disabled"}),
+    (
+        {"wandb.mode": "online", "wandb.project": "theirs", "wandb.entity": "them"},
+        {"wandb.mode": "offline", "wandb.project": "own", "wandb.entity": "null"},
+    ),
+    ({"selfplay.mode": "fixed", "selfplay.opponents": ["stranger.rest"]}, None),
+    ({"selfplay.mode": "fixed", "selfplay.opponents": ["/a/run"]}, None),
+]
+
+
+@pytest.mark.parametrize(("settings", "instead"), OUTSIDE)
+@pytest.mark.parametrize("signed", [True, False])
+def test_settings_that_act_outside_of_the_folder_need_consent(
+    own, stranger, settings, instead, signed
+):
+    run = download(own, stranger, signed=signed, _target_="xor")
+    if signed:  # it would be the user's own, and has been changed since
+        write_config = RunFolder(run).write_config
+        write_config(RunFolder(run).read_config())
+    edit(run, settings)
+    setting = list(settings)[-1] if instead is None else next(iter(settings))
+    for door in (resume, lambda run: from_command_line(f"resume={run}")):
+        with pytest.raises(UntrustedRunError, match=setting):
+            door(run)
+    assert from_command_line(f"resume={run}", "trust=true")
+    if instead is not None:
+        named = [f"{name}={value}" for name, value in instead.items()]
+        assert from_command_line(f"resume={run}", *named)
+        for left_out in named if len(named) > 1 else ():
+            said = [word for word in named if word != left_out]
+            with pytest.raises(UntrustedRunError, match=left_out.partition("=")[0]):
+                from_command_line(f"resume={run}", *said)
+    if signed:
+        write_config(RunFolder(run).read_config())
+        assert from_command_line(f"resume={run}")
+
+
+def test_an_evaluation_trains_nothing_and_asks_for_nothing_of_training(own, stranger):
+    run = download(own, stranger)
+    edit(run, {"wandb.mode": "online", "rollout.replays": str(stranger / "elsewhere")})
+    evaluate.evaluate_run(run, SavedForaging, episodes=2)
+    assert not (stranger / "elsewhere").exists()
 
 
 def test_a_command_line_that_names_the_environment_consents_to_it(own, stranger):
