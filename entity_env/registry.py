@@ -298,12 +298,12 @@ def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
 def needing_consent(factory: Factory, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Return the settings, with their values, that name code or files.
 
-    An environment lists them as ``consent_settings``, each with the values that are harmless; the
-    name ``**`` stands for all that its constructor has no parameter for. Whatever says nothing of
-    what it makes may be a wrapper of an environment that its setting ``env`` names.
+    An environment lists them as ``consent_settings``, each with a function that is true of harmless
+    values, or None; the name ``**`` stands for all that its constructor has no parameter for.
+    Whatever says nothing of what it makes may be a wrapper of what its setting ``env`` names.
     """
     readable = _environment_of(factory) if is_rows(factory) else None
-    said: dict[str, Any] = {} if made_by(factory) is not None else {"env": ()}
+    said: dict[str, Any] = {} if made_by(factory) is not None else {"env": None}
     for one in (made_by(factory), readable, factory):
         said |= getattr(one, "consent_settings", {})
     declared = set(settings)
@@ -311,10 +311,11 @@ def needing_consent(factory: Factory, settings: Mapping[str, Any]) -> Iterator[t
         parameters = inspect.signature(factory).parameters.values()
         declared = {own.name for own in parameters if own.kind is not inspect.Parameter.VAR_KEYWORD}
     for setting, value in settings.items():
-        values = value if isinstance(value, list | tuple) else [value]
-        harmless = said.get(setting, map(str, values))
-        if setting not in declared or any(str(v) not in {"None", *harmless} for v in values):
-            yield setting, value
+        if setting in said or setting not in declared:
+            is_harmless = said.get(setting)
+            for one in value if isinstance(value, list | tuple) else [value]:
+                if one is not None and not (is_harmless and is_harmless(one)):
+                    yield setting, one
 
 
 def make(name: str, **settings: Any) -> Environment:

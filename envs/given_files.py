@@ -16,7 +16,7 @@ from entity_env.storage.files import read_file
 
 from .errors import EnvConfigError
 
-__all__ = ["GivenText", "keep_files", "read_given"]
+__all__ = ["GivenText", "is_kept", "keep_files", "read_given"]
 
 _MOST_BYTES = 1 << 25
 _MOST_KEPT, _MOST_MARKS = 90_000, 9_000
@@ -65,6 +65,11 @@ def read_given(setting: str, named: Any, names: Collection[str] = ()) -> GivenTe
             hint=f"put it back, or name another one: env.{setting}=...",
         )
     return GivenText(str(file), _decoded(data, str(file)))
+
+
+def is_kept(named: Any) -> bool:
+    """Return whether a value of a setting holds the text of its file, so that none is read."""
+    return isinstance(named, Mapping) and isinstance(named.get("text"), str)
 
 
 def keep_files(setting: str, named: Any, names: Collection[str] = ()) -> Any:

@@ -69,7 +69,7 @@ class PettingZooGame(MultiPlayerEnvironment):
             ``roles``.
     """
 
-    consent_settings: ClassVar = {"env": (), "**": ()}
+    consent_settings: ClassVar = {"env": None, "**": None}
     """An environment that is named is imported, and gets all arguments that are not our own."""
 
     def __init__(

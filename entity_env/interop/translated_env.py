@@ -27,7 +27,7 @@ class TranslatedEnv(Environment):
         translation: Between its spaces and ours.
     """
 
-    consent_settings: ClassVar = {"env": (), "**": ()}
+    consent_settings: ClassVar = {"env": None, "**": None}
     """An environment that is named is imported, and gets all arguments that are not our own."""
 
     def __init__(self, env: Any, translation: SpaceTranslation) -> None:

@@ -16,9 +16,9 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from ..checks import check_running, check_started, read_selection, reading_state
 from ..errors import check_whole
-from ..given_files import keep_files
+from ..given_files import is_kept, keep_files
 from .job_shop_chart import Bar, draw_chart
-from .job_shop_instances import TAILLARD, Instance
+from .job_shop_instances import Instance
 from .job_shop_rules import (
     ACTION_SPACE,
     BREAKDOWNS,
@@ -103,7 +103,7 @@ class JobShop(Environment):
         EnvConfigError: No such instance, a damaged one, or a number out of range.
     """
 
-    consent_settings: ClassVar = {"instance": TAILLARD}
+    consent_settings: ClassVar = {"instance": lambda one: one in TAILLARD or is_kept(one)}
     """Other instances are files."""
 
     def __init__(

@@ -22,7 +22,6 @@ __all__ = [
     "LONGEST",
     "MOST_JOBS",
     "MOST_MACHINES",
-    "TAILLARD",
     "Instance",
     "find_instance",
     "find_instances",

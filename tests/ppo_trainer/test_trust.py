@@ -336,8 +336,12 @@ def test_a_file_that_a_setting_names_is_not_read(own, stranger):
         run = download(own, stranger, _target_=target, instance=["ta01", str(stranger / "secret")])
         with pytest.raises(UntrustedRunError, match=r"env\.instance"):
             from_command_line(f"resume={run}")
-        edit(run, {"env.instance": "ta01", "eval.env": {"instance": "ta02"}})
-        assert from_command_line(f"resume={run}").env["instance"] == "ta01"
+        kept = [{"file": "/etc/passwd", "text": "1 1\n0 5\n"}]
+        edit(run, {"env.instance": kept, "eval.env": {"instance": "ta02"}})
+        assert from_command_line(f"resume={run}").env["instance"] == kept
+        edit(run, {"eval.env": {"instance": {"file": "/etc/passwd", "sha256": "0" * 64}}})
+        with pytest.raises(UntrustedRunError, match=r"eval\.env\.instance"):
+            from_command_line(f"resume={run}")
         shutil.rmtree(run)
 
 
