@@ -103,7 +103,7 @@ class JobShop(Environment):
         EnvConfigError: No such instance, a damaged one, or a number out of range.
     """
 
-    consent_settings: ClassVar = {"instance": lambda one: one in TAILLARD or is_kept(one)}
+    consent_settings: ClassVar = {"instance": lambda one: str(one) in TAILLARD or is_kept(one)}
     """Other instances are files."""
 
     def __init__(
