@@ -9,106 +9,165 @@
                {"name": "stool", "operations": [["saw", 5]], "done": 0, "ready_at": 7}]}'
 
 The answer names the job, how likely the network finds each that can start, and, if none can, when
-one can. Nothing is kept between two questions: the plan is told with each.
+one can. Nothing is kept between two questions: the plan is told with each, and jobs that are done
+belong to it. Jobs may have a "release", the time from which on they can start, and, all of them, a
+time when they are "due" and a "weight".
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Annotated, Any
 
 import torch
 import uvicorn
-from fastapi import FastAPI, HTTPException
-from pydantic import BaseModel, Field
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from ragged_envs.industry.job_shop import JobShop
+from ragged_envs.industry.job_shop_instances import HEAVIEST, MOST_MACHINES, Instance
 
-from entity_env.errors import EntityEnvError
+from entity_env import Observation
+from entity_env.agent import fit_environment
+from entity_env.errors import EntityEnvError, shorten
 from ppo_trainer.agent import load_agent
 
 __all__ = ["Job", "Plan", "make_app"]
 
-Time = Annotated[int, Field(ge=0, le=100_000_000)]
+MOST_OPERATIONS = 20_000
+Time = Annotated[int, Field(ge=0, le=100_000_000, strict=True)]
+Duration = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
+
+
+def _encodable(name: str) -> str:
+    name.encode()  # of half a surrogate pair, which JSON allows, no answer can be made
+    return name
+
+
+Name = Annotated[str, AfterValidator(_encodable)]
 
 
 class Job(BaseModel):
-    """A job: its machines and durations in order, how many of them are done, when it is there."""
+    """A job: its machines and durations in order, and what is known of it.
 
-    name: str
-    operations: list[tuple[str, Annotated[int, Field(ge=1, le=1_000_000)]]] = Field(min_length=1)
-    done: int = 0
+    ``done`` operations have been started, the next one can start at ``ready_at``.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    name: Name
+    operations: list[tuple[Name, Duration]] = Field(min_length=1)
+    done: Annotated[int, Field(ge=0, strict=True)] = 0
     ready_at: Time = 0
+    release: Time = 0
+    due: Time | None = None
+    weight: Annotated[int, Field(ge=0, le=HEAVIEST, strict=True)] = 1
+
+    @model_validator(mode="after")
+    def _check(self) -> Job:
+        if self.done > len(self.operations):
+            raise ValueError(f"done is {self.done}, of {len(self.operations)} operations")
+        if self.due is None and "weight" in self.model_fields_set:
+            raise ValueError("a weight counts for nothing without a time when the job is due")
+        return self
 
 
 class Plan(BaseModel):
     """The shop at a moment: the time, when each machine is free, and the jobs."""
 
+    model_config = ConfigDict(extra="forbid")
     now: Time = 0
-    machines: dict[str, Time] = {}
+    machines: dict[Name, Time] = Field({}, max_length=MOST_MACHINES)
     jobs: list[Job] = Field(min_length=1, max_length=2000)
+
+    @model_validator(mode="after")
+    def _check(self) -> Plan:
+        names: set[str] = set()
+        for job in self.jobs:
+            if job.name in names:
+                raise ValueError(f"two jobs are called {shorten(job.name)}")
+            names.add(job.name)
+        count = sum(len(job.operations) for job in self.jobs)
+        if count > MOST_OPERATIONS:
+            raise ValueError(f"{count:,} operations: at most {MOST_OPERATIONS:,} in one plan")
+        if len(self.machine_names) > MOST_MACHINES:
+            raise ValueError(f"{len(self.machine_names):,} machines: at most {MOST_MACHINES}")
+        undated = [job.name for job in self.jobs if job.due is None]
+        if 0 < len(undated) < len(self.jobs):
+            raise ValueError(
+                f"{shorten(undated[0])} has no due time: all jobs need one, or none; weight 0 for "
+                "a job that may be late"
+            )
+        if not any(job.weight for job in self.jobs):
+            raise ValueError("all weights are 0")
+        return self
+
+    @property
+    def machine_names(self) -> list[str]:
+        """Those that are told about, and those that operations need."""
+        needed = (machine for job in self.jobs for machine, _ in job.operations)
+        return list(dict.fromkeys([*self.machines, *needed]))
 
 
 def make_app(run: str) -> FastAPI:
-    """The service that asks the network of a run folder."""
+    """Return the service that asks the network of a run folder."""
     agent = load_agent(run, seed=0, greedy=True)
+    seen = agent.obs_space.entities.get("Job")
+    labels = seen is not None and "machine" in seen.features
+    fit_environment(JobShop(labels=labels), agent)  # another game stops here
     app = FastAPI(title="Which job next?")
+
+    @app.exception_handler(RequestValidationError)
+    def refuse(_: Request, error: RequestValidationError) -> Response:
+        # Without the input: NaN and lone surrogates cannot be sent back.
+        detail = [{"loc": own["loc"], "msg": own["msg"]} for own in error.errors()[:20]]
+        return Response(json.dumps({"detail": detail}), 422, media_type="application/json")
 
     @app.post("/next")
     def next_job(plan: Plan) -> dict[str, Any]:
-        shop = JobShop()
         try:
-            observation = shop.set_state(_state(plan))
-        except EntityEnvError as error:
+            shop = JobShop(instance=_instance(plan), labels=labels)
+            observation = _observed(shop, plan)
+        except (EntityEnvError, ValueError) as error:
             raise HTTPException(422, str(error)) from error
         if not shop.here:
             return {"job": None, "reason": "all jobs are done"}
-        ready = [i for i in shop.here if shop.start_of(i) <= plan.now]
-        if not ready:
+        ready: Any = observation.actions["Dispatch"]
+        if not ready.actee_ids:
             return {"job": None, "next_time": min(shop.start_of(i) for i in shop.here)}
         action: Any = agent.act(observation)["Dispatch"]
-        probs = dict(zip(shop.here, action.probs[0], strict=False))
+        # One column for each job that can start.
+        probs = zip(ready.actee_ids, action.probs[0].tolist(), strict=True)
         return {
             "job": plan.jobs[action.actees[0][1]].name,
-            "probabilities": {plan.jobs[i].name: round(float(probs[i]), 4) for i in ready},
+            "probabilities": {plan.jobs[job].name: round(prob, 4) for (_, job), prob in probs},
         }
 
     return app
 
 
-def _state(plan: Plan) -> dict[str, Any]:
-    """The plan as a job shop saves it."""
-    names = dict.fromkeys([*plan.machines, *(m for job in plan.jobs for m, _ in job.operations)])
-    number = {name: i for i, name in enumerate(names)}
-    count = len(plan.jobs)
-    here = [i for i, job in enumerate(plan.jobs) if job.done < len(job.operations)]
-    free = [plan.machines.get(name, 0) for name in names]
-    longest = max(sum(t for _, t in job.operations) for job in plan.jobs)
-    return {
-        "durations": [[t for _, t in job.operations] for job in plan.jobs],
-        "machines": [[number[m] for m, _ in job.operations] for job in plan.jobs],
-        "release": [0] * count,
-        "due": [0] * count,
-        "weight": [0] * count,
-        "op": [min(job.done, len(job.operations)) for job in plan.jobs],
-        "job_free": [job.ready_at for job in plan.jobs],
-        "machine_free": free,
-        "here": here,
-        "now": plan.now,
-        "bars": [],
-        "first": max(float(longest), 1.0),
-        "bound": float(longest),
-        "best": None,
-        "family": [0] * count,
-        "setup_times": [[0]],
-        "set_for": [-1] * len(names),
-        "last_job": [-1] * len(names),
-        "ups": [[0]] * len(names),
-        "downs": [[0]] * len(names),
-        "broken": [0] * len(names),
-        "next_break": [2_000_000_000] * len(names),
-        "steps": 0,
-        "turn": 0,
-    }
+def _instance(plan: Plan) -> Instance:
+    """Return all operations of the plan, the ones that are done among them."""
+    number = {name: i for i, name in enumerate(plan.machine_names)}
+    due = [job.due for job in plan.jobs if job.due is not None]
+    return Instance.of(
+        [[time for _, time in job.operations] for job in plan.jobs],
+        [[number[machine] for machine, _ in job.operations] for job in plan.jobs],
+        len(number),
+        release=[job.release for job in plan.jobs],
+        due=due,
+        weight=[job.weight for job in plan.jobs] if due else [],
+    )
+
+
+def _observed(shop: JobShop, plan: Plan) -> Observation:
+    """Return what the network sees of the plan, as in an episode of the game."""
+    return shop.begin_at(
+        now=plan.now,
+        op=[job.done for job in plan.jobs],
+        job_free=[job.ready_at for job in plan.jobs],
+        machine_free=[plan.machines.get(name, 0) for name in plan.machine_names],
+    )
 
 
 def main() -> None:

@@ -1,12 +1,17 @@
 """The example from a table of orders to a service, as it stands in examples/work.md."""
 
+import json
 import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from ragged_envs.industry.job_shop import JobShop
+from ragged_envs.industry.job_shop_instances import Instance
 
 from ppo_trainer import recipe, train
+from ppo_trainer.agent import load_agent
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 TEXT = (EXAMPLES / "work.md").read_text()
@@ -76,17 +81,81 @@ def test_where_nothing_can_start_it_says_when(client):
     assert client.post("/next", json=plan).json()["reason"] == "all jobs are done"
 
 
+def test_the_service_answers_as_the_network_does_in_the_game(client, folder):
+    """At each choice of whole schedules, in a shop that has no due dates, and in one that has."""
+    rng = np.random.default_rng(1)
+    times, routes = rng.integers(1, 99, (7, 4)), [rng.permutation(4) for _ in range(7)]
+    dates = {"release": [0, 40, 0, 0, 9, 0, 300], "due": [200] * 7, "weight": [1, 2, 4, 0, 1, 1, 2]}
+    agent = load_agent(folder / "runs" / "shop", greedy=True)
+    for given in ({}, dates):
+        shop = JobShop(instance=Instance.of(times.tolist(), routes, 4, **given))
+        seen = shop.reset()
+        while not seen.done:
+            jobs = [
+                {
+                    "name": f"job {i}",
+                    "operations": [
+                        [f"m{m}", int(t)] for m, t in zip(routes[i], times[i], strict=True)
+                    ],
+                    "done": shop.op[i],
+                    "ready_at": shop.job_free[i],
+                    **{name: values[i] for name, values in given.items()},
+                }
+                for i in range(7)
+            ]
+            machines = {f"m{m}": free for m, free in enumerate(shop.machine_free)}
+            plan = {"now": shop.now, "machines": machines, "jobs": jobs}
+            decided = agent.act(seen)
+            answer = client.post("/next", json=plan).json()
+            assert answer["job"] == f"job {decided['Dispatch'].actees[0][1]}"
+            assert list(answer["probabilities"].values()) == pytest.approx(
+                decided["Dispatch"].probs[0].tolist(), abs=1e-4
+            )
+            seen = shop.act(decided)
+
+
+def test_a_job_that_waits_may_stand_before_one_that_can_start(client):
+    jobs = [
+        {"name": "late", "operations": [["saw", 5]], "ready_at": 50},
+        {"name": "stool", "operations": [["saw", 55]]},
+    ]
+    answer = client.post("/next", json={"jobs": jobs}).json()
+    assert answer == {"job": "stool", "probabilities": {"stool": 1.0}}
+
+
+SAW = {"name": "a", "operations": [["saw", 1]]}
+
+
 @pytest.mark.parametrize(
-    "jobs",
+    ("plan", "message"),
     [
-        [],
-        [{"name": "a", "operations": []}],
-        [{"name": "a", "operations": [["saw", -1]]}],
-        [{"name": "a", "operations": [["saw", 1.5]]}],
-        [{"operations": [["saw", 1]]}],
+        ({"jobs": []}, "at least 1 item"),
+        ({"jobs": [{"name": "a", "operations": []}]}, "at least 1 item"),
+        ({"jobs": [{"name": "a", "operations": [["saw", -1]]}]}, "greater than or equal to 0"),
+        ({"jobs": [{"name": "a", "operations": [["saw", 1.5]]}]}, "integer"),
+        ({"jobs": [{"operations": [["saw", 1]]}]}, "required"),
+        ({"jobs": [{**SAW, "deadline": 3}]}, "Extra inputs"),
+        ({"jobs": [SAW], "machine": {"saw": 3}}, "Extra inputs"),
+        ({"jobs": [{**SAW, "done": -1}]}, "greater than or equal to 0"),
+        ({"jobs": [{**SAW, "done": 2}]}, "done is 2, of 1 operations"),
+        ({"jobs": [SAW, {**SAW, "done": 1}]}, "two jobs are called 'a'"),
+        ({"jobs": [{**SAW, "weight": 2}]}, "a weight counts for nothing"),
+        ({"jobs": [{**SAW, "due": 5}, {**SAW, "name": "b"}]}, "'b' has no due time"),
+        ({"jobs": [{**SAW, "due": 5, "weight": 0}]}, "all weights are 0"),
+        ({"jobs": [{"name": "a", "operations": [["saw", 0]]}]}, "0 time units of work"),
+        ({"jobs": [SAW], "machines": {f"m{i}": 0 for i in range(100_000)}}, "at most 200"),
+        ({"jobs": [{"name": "a", "operations": [[str(i), 1] for i in range(201)]}]}, "at most 200"),
+        ({"jobs": [{"name": "a", "operations": [["m", 1]] * 20_001}]}, "at most 20,000 in one"),
+        ('{"now": NaN, "jobs": []}', "valid integer"),
+        ('{"now": Infinity, "jobs": []}', "valid integer"),
+        ('{"jobs": [{"name": "\\ud800", "operations": [["saw", 1]]}]}', "surrogates"),
+        ('{"jobs": [{"\\ud800": 1}]}', "unicode"),
+        ("[" * 100_000, ""),
+        ("{", "JSON"),
     ],
-)
-def test_a_plan_that_cannot_be_is_refused(client, jobs):
-    answer = client.post("/next", json={"jobs": jobs})
-    assert answer.status_code == 422
-    assert answer.json()["detail"][0]["loc"][:2] == ["body", "jobs"]
+)  # fmt: skip
+def test_a_plan_that_cannot_be_is_refused(client, plan, message):
+    text = plan if isinstance(plan, str) else json.dumps(plan)
+    answer = client.post("/next", content=text, headers={"content-type": "application/json"})
+    assert 400 <= answer.status_code < 500
+    assert message in answer.text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from entity_env.observation import Observation, SelectEntityActionMask
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from ..checks import check_running, check_started, read_selection, reading_state
-from ..errors import check_whole
+from ..errors import EnvConfigError, check_whole
 from ..given_files import is_kept, keep_files
 from .job_shop_chart import Bar, draw_chart
 from .job_shop_instances import Instance
@@ -63,7 +64,7 @@ class JobShop(Environment):
         Dispatch: the clock selects a job that is ready.
     Reward:
         Minus what the choice adds to a lower bound of the makespan, times 10 / the first bound.
-        With ``arrivals`` minus what is added to the weighted tardiness that can no longer be
+        With due dates minus what is added to the weighted tardiness that can no longer be
         avoided, in mean durations for each unit of weight of all jobs, times 10.
     End:
         All operations have been started.
@@ -79,8 +80,10 @@ class JobShop(Environment):
     Args:
         jobs: How many; or the least and the most, from which each episode draws.
         machines: The same. Jobs that are drawn visit each machine once.
-        instance: ``ta01`` to ``ta80``, a file (text in the usual format, or a ``.csv`` with the
-            columns job, machine, duration), or a list of them, played in turn.
+        instance: ``ta01`` to ``ta80``, a file, or a list of them, played in turn. A file is text in
+            the usual format or Taillard's, or a ``.csv`` with the columns job, machine, duration
+            and perhaps due, weight, release. With due dates tardiness counts, as with ``arrivals``,
+            but all jobs are known from the beginning.
         arrivals: Jobs arrive over time, and have due dates and weights.
         load: With ``arrivals``, the share of the time that the machines are busy, about.
         tightness: With ``arrivals``, how many times its work a job's due date is after its
@@ -131,6 +134,7 @@ class JobShop(Environment):
         self.turn, self.steps, self.over = 0, -1, False
         self.bars: list[Bar] = []
         self.op: list[int] = []
+        self.here: list[int] = []
         self.due: list[int] = []
         self.weight: list[int] = []
         self.job_free: list[int] = []
@@ -160,15 +164,43 @@ class JobShop(Environment):
             self.turn += 1
         else:
             instance = self._drawn()
-        jobs = len(instance.durations)
-        self._begin(instance, [0] * jobs, [0] * jobs, [0] * jobs)
+        self._begin(instance)
         if self.settings.arrivals:
             self._draw_arrivals()
         self._draw_troubles()
+        self._start()
+        return self._shown(0.0)
+
+    def begin_at(
+        self, now: int, op: Sequence[int], job_free: Sequence[int], machine_free: Sequence[int]
+    ) -> Observation:
+        """Return the observation of the given instance at a moment of its work.
+
+        It is what an episode observes at that moment, where there are no set-ups and breakdowns.
+
+        Args:
+            now: The time.
+            op: How many operations of each job have been started. Shape: (jobs,).
+            job_free: When the next operation of each job can start. Shape: (jobs,).
+            machine_free: When each machine is free. Shape: (machines,).
+
+        Raises:
+            EnvConfigError: The environment has been made without ``instance``.
+        """
+        if not self.settings.instances:
+            raise EnvConfigError("no instance to begin at", expected="JobShop(instance=...)")
+        self._begin(self.settings.instances[0])
+        self._start()
+        self.now, self.op, self.machine_free = now, list(op), list(machine_free)
+        self.job_free = [max(times) for times in zip(job_free, self.release, strict=True)]
+        self.here = [job for job in self.here if self.op[job] < len(self.machines[job])]
+        self.bound, self.over = self._bound(), not self.here
+        return self._shown(0.0)
+
+    def _start(self) -> None:
         self._move_on()
         self.first = self.bound = self._bound()
         self.steps, self.over = 0, False
-        return self._shown(0.0)
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Start the job's operation, and move on to the next choice."""
@@ -188,7 +220,24 @@ class JobShop(Environment):
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """A Gantt chart of what has been started."""
         check_started(self.steps)
-        return draw_chart(self.bars, len(self.machine_free), self.now, **kwargs)
+        due = self.due if self.settings.dated else ()
+        return draw_chart(self.bars, self.job_names, self.machine_names, self.now, due, **kwargs)
+
+    def schedule(self) -> list[dict[str, Any]]:
+        """Return what has been started: a job, machine, start and end for each operation.
+
+        Jobs and machines are named as in their instance, or else by their numbers.
+        """
+        check_started(self.steps)
+        return [
+            {
+                "job": self.job_names[bar.job],
+                "machine": self.machine_names[bar.machine],
+                "start": bar.start,
+                "end": bar.end,
+            }
+            for bar in sorted(self.bars, key=lambda bar: (bar.start, bar.machine))
+        ]
 
     def get_state(self) -> dict[str, Any]:
         """The instance and its schedule."""
@@ -204,6 +253,8 @@ class JobShop(Environment):
             "best": self.best,
             "steps": self.steps,
             "turn": self.turn,
+            "job_names": self.job_names,
+            "machine_names": self.machine_names,
             **{name: _copied(getattr(self, name)) for name in names},
         }
 
@@ -211,8 +262,10 @@ class JobShop(Environment):
         """Go on with it."""
         with reading_state("a job shop", state):
             tables = state["durations"], state["machines"]
-            instance = Instance.of(*tables, len(state["machine_free"]), state["best"])
-            self._begin(instance, state["release"], state["due"], state["weight"])
+            given = {name: state[name] for name in ("release", "due", "weight")}
+            given["jobs"] = state.get("job_names", ())
+            given["machine_names"] = state.get("machine_names", ())
+            self._begin(Instance.of(*tables, len(state["machine_free"]), state["best"], **given))
             self.op, self.here = list(state["op"]), list(state["here"])
             for name in _TROUBLES:
                 setattr(self, name, _copied(state[name]))
@@ -230,9 +283,7 @@ class JobShop(Environment):
         order = self.rng.permuted(np.tile(np.arange(machines, dtype=np.int32), (jobs, 1)), axis=1)
         return Instance(durations, order, machines)
 
-    def _begin(
-        self, instance: Instance, release: list[int], due: list[int], weight: list[int]
-    ) -> None:
+    def _begin(self, instance: Instance) -> None:
         # As lists: single numbers of an array are read at a tenth of the speed.
         counts = (instance.machines >= 0).sum(1).tolist()
         tables = instance.durations.tolist(), instance.machines.tolist()
@@ -244,7 +295,12 @@ class JobShop(Environment):
         self.best = instance.best
         jobs, machines = instance.size
         self.unit = sum(map(sum, self.durations)) / sum(counts)
-        self.release, self.due, self.weight = list(release), list(due), list(weight)
+        none = [0] * jobs
+        self.release, self.due, self.weight = (
+            list(own or none) for own in (instance.release, instance.due, instance.weight)
+        )
+        self.job_names = list(instance.jobs or map(str, range(jobs)))
+        self.machine_names = list(instance.machine_names or map(str, range(machines)))
         self.op = [0] * jobs
         self.job_free = list(self.release)
         self.machine_free = [0] * machines
@@ -340,7 +396,8 @@ class JobShop(Environment):
             self._break_down()
             if any(self._can_start(job) for job in self.here):
                 return
-            coming = [time for time in self.release if time > self.now][:1]
+            coming = self.release if self.settings.arrivals else []
+            coming = [time for time in coming if time > self.now][:1]
             times = [self.start_of(job) for job in self.here] + coming
             if not times:
                 self._break_down(until_done=True)
@@ -382,7 +439,7 @@ class JobShop(Environment):
 
     def _bound(self) -> float:
         """What the makespan, or the weighted tardiness, is at least."""
-        if self.settings.arrivals:
+        if self.settings.dated:
             return float(sum(self._tardiness(job) for job in range(len(self.op))))
         ends = [max(self.start_of(job), self.now) + self._work(job) for job in self.here]
         work = self._machine_work()
@@ -404,7 +461,7 @@ class JobShop(Environment):
         return self.weight[job] * max(0, end - self.due[job])
 
     def _scale(self) -> float:
-        return sum(self.weight) * self.unit if self.settings.arrivals else self.first
+        return sum(self.weight) * self.unit if self.settings.dated else self.first
 
     def _shown(self, reward: float) -> Observation:
         jobs, count = len(self.here), len(self.machine_free)
@@ -414,15 +471,16 @@ class JobShop(Environment):
             for centre in map(self._centre, range(count))
         ]
         # Of due dates there is no bound of the makespan: what is there to do takes its place.
-        first = count * self.unit if self.settings.arrivals else self.first
+        first = count * self.unit if self.settings.dated else self.first
         left = self._left(own_work)
         queues = [0] * count
         for job in self.here:
             for one in self._centre(self.machines[job][self.op[job]]):
                 queues[one] += 1
-        works = {job: self._work(job) for job in self.here}
+        order = sorted(map(self._work, self.here))
+        turns = self._turns([job for job in self.here if self._can_start(job)])
         features = {
-            "Job": [self._job(job, works, work, queues, first, left) for job in self.here],
+            "Job": [self._job(job, order, turns, work, queues, first, left) for job in self.here],
             "Machine": [
                 [
                     max(0, free - self.now) / self.unit,
@@ -439,12 +497,12 @@ class JobShop(Environment):
                 [
                     left / first,
                     jobs / 10,
-                    sum(self._can_start(job) for job in self.here) / 10,
+                    len(turns) / 10,
                     count / 10,
                 ]
             ],
         }
-        ready = [("Job", job) for job in self.here if self._can_start(job)]
+        ready = [("Job", job) for job in self.here if job in turns]
         return Observation(
             features=features,
             ids={
@@ -472,7 +530,8 @@ class JobShop(Environment):
     def _job(
         self,
         job: int,
-        works: Mapping[int, int],
+        order: list[int],
+        turns: Mapping[int, float],
         work: list[float],
         queues: list[int],
         first: float,
@@ -481,7 +540,7 @@ class JobShop(Environment):
         op, count, unit, now = self.op[job], len(self.machine_free), self.unit, self.now
         machine, duration = self.machine_of(job), self.durations[job][op]
         setup = self._setup(job, machine)
-        own, start = works[job], max(self.start_of(job) - now, 0)
+        own, start = self._work(job), max(self.start_of(job) - now, 0)
         done = sum(self.durations[job][:op])
         after, following = [0.0, 0.0, 0.0], -1
         if op + 1 < len(self.machines[job]):
@@ -491,8 +550,8 @@ class JobShop(Environment):
                 max(0, min(self.machine_free[one] for one in self._centre(following)) - now) / unit,
                 work[following] / first,
             ]
-        jobs = len(works)
-        has_due = self.settings.arrivals
+        jobs = len(order)
+        has_due = self.settings.dated
         return [
             own / first,
             (len(self.machines[job]) - op) / count,
@@ -500,21 +559,21 @@ class JobShop(Environment):
             float(start == 0),
             start / unit,
             work[machine] / first,
-            (done + duration) / own,
+            (done + duration) / max(own, 1),
             max(0, self.machine_free[machine] - now) / unit,
             after[1],
-            sum(other > own for other in works.values()) / jobs,
+            (jobs - bisect_right(order, own)) / jobs,
             after[0],
             after[2],
             (queues[machine] - 1) / jobs,
             (start + own) / left,
             (self.due[job] - now - start - own) / unit if has_due else 0.0,
             float(self.weight[job]),
-            (now - self.release[job]) / unit if has_due else 0.0,
+            max(now - self.release[job], 0) / unit if has_due else 0.0,
             (done + own) / first,
             setup / unit,
             self._urgency(job) if has_due else 0.0,
-            self._turn(job) if start == 0 else 0.0,
+            turns.get(job, 0.0),
             *([float(machine), float(following)] if self.settings.labels else []),
         ]
 
@@ -522,28 +581,30 @@ class JobShop(Environment):
         duration = self.durations[job][self.op[job]] + self._setup(job, self.machine_of(job))
         end = max(self.start_of(job), self.now) + self._work(job)
         slack = max(0, self.due[job] - end) / self.unit
-        return float(self.weight[job] * self.unit / duration * math.exp(-slack / 2))
+        return float(self.weight[job] * self.unit / max(duration, 1) * math.exp(-slack / 2))
 
     def _haste(self, job: int) -> float:
         """What the best rule goes by: the job with the most goes first."""
-        if self.settings.arrivals:
+        if self.settings.dated:
             return self._urgency(job)
         through = self.op[job] + 1
-        return -sum(self.durations[job][:through]) / self._work(job)
+        return -sum(self.durations[job][:through]) / max(self._work(job), 1)
 
-    def _turn(self, job: int) -> float:
-        """One over the place of a ready job among those that are ready for its machine."""
-        centre = self._centre(self.machines[job][self.op[job]])
-        rivals = [
-            other
-            for other in self.here
-            if self.machines[other][self.op[other]] in centre and self._can_start(other)
-        ]
-        return 1 / (1 + sorted(rivals, key=self._haste, reverse=True).index(job))
+    def _turns(self, ready: list[int]) -> dict[int, float]:
+        """Return one over the place of each ready job among those ready for its machine."""
+        waiting: dict[int, list[int]] = {}
+        for job in ready:
+            centre = self.machines[job][self.op[job]] // self.settings.flexible
+            waiting.setdefault(centre, []).append(job)
+        return {
+            job: 1 / place
+            for rivals in waiting.values()
+            for place, job in enumerate(sorted(rivals, key=self._haste, reverse=True), 1)
+        }
 
     def _metrics(self) -> dict[str, float]:
         makespan = float(max(self.job_free))
-        if self.settings.arrivals:
+        if self.settings.dated:
             return {"makespan": makespan, "tardiness": self.bound / sum(self.weight)}
         found = {"makespan": makespan, "ratio": makespan / self.first}
         if self.best is not None:

@@ -13,8 +13,7 @@ from entity_env.drawing.canvas import Canvas, Color
 
 __all__ = ["Bar", "draw_chart"]
 
-
-INK = (40, 40, 40)
+_INK, _FAINT, _RED = (40, 40, 40), (225, 225, 225), (200, 30, 30)
 
 
 class Bar(NamedTuple):
@@ -27,30 +26,80 @@ class Bar(NamedTuple):
 
 
 def draw_chart(
-    bars: Sequence[Bar], machines: int, now: int, width: int = 900, row: int = 22, **_: Any
+    bars: Sequence[Bar],
+    jobs: Sequence[str],
+    machines: Sequence[str],
+    now: int,
+    due: Sequence[int] = (),
+    width: int = 900,
+    row: int = 22,
+    **_: Any,
 ) -> npt.NDArray[np.uint8]:
-    """A row for each machine, a bar for each operation, a line at ``now``. Shape: (H, W, 3)."""
-    edge, foot = 34, 22
+    """Return a picture of a schedule: a row for each machine, a bar for each operation.
+
+    What ends after its job is due has a red edge; the jobs that are late stand below the chart.
+
+    Args:
+        bars: The operations.
+        jobs: The names of the jobs.
+        machines: The names of the machines.
+        now: The time, at which there is a red line.
+        due: When each job is due; empty: there are no due dates.
+        width: Of the picture, in pixels.
+        row: The height of a row, in pixels; of many machines less.
+
+    Returns:
+        Shape: (H, width, 3), uint8.
+    """
     last = max([now, 1, *(bar.end for bar in bars)])
-    row = max(4, min(row, 1600 // max(machines, 1)))
-    height = machines * row + foot + 6
-    canvas = Canvas(width, height)
+    row = max(4, min(row, 1600 // max(len(machines), 1)))
+    foot, bottom = 40, 4 + len(machines) * row
+    canvas = Canvas(width, bottom + foot)
+    edge, most = 34.0, 150
+    if row >= 12:
+        edge = max([edge, *(12 + canvas.text_width(name[:most], 10) for name in machines)])
+        edge = min(edge, most)
     scale = (width - edge - 16) / last
-    for machine in range(machines):
+    for tick in _ticks(last):
+        x = edge + tick * scale
+        canvas.box(x, 4, x + 1, bottom + 3, _FAINT)
+        canvas.text(x, bottom + 10, f"{tick:,}", 10, _INK, "mm")
+    for machine, name in enumerate(machines):
         top = 4 + machine * row
-        canvas.box(edge, top + row - 1, width - 8, top + row, (225, 225, 225))
+        canvas.box(edge, top + row - 1, width - 8, top + row, _FAINT)
         if row >= 12:
-            canvas.text(4, top + row / 2, f"M{machine}", 10, INK)
+            canvas.text(4, top + row / 2, canvas.shortened(name, 10, edge - 10), 10, _INK)
     for bar in bars:
-        top = 4 + bar.machine * row
+        top, is_late = 4 + bar.machine * row, bool(due) and bar.end > due[bar.job]
         left, right = edge + bar.start * scale, edge + bar.end * scale
-        canvas.box(left, top + 2, max(right - 1, left + 1), top + row - 3, _color(bar.job))
-        if right - left > 16 and row >= 14:
-            canvas.text((left + right) / 2, top + row / 2, str(bar.job), 10, INK, "mm")
-    canvas.box(edge + now * scale, 2, edge + now * scale + 1, height - foot, (200, 30, 30))
-    canvas.text(width - 12, height - foot / 2, f"{last}", 11, INK, "rm")
-    canvas.text(edge, height - foot / 2, f"time {now}", 11, INK)
+        right = max(right - 1, left + 1)
+        canvas.box(left, top + 2, right, top + row - 3, _RED if is_late else _color(bar.job))
+        if is_late:
+            canvas.box(left + 2, top + 4, right - 2, top + row - 5, _color(bar.job))
+        if row >= 14 and right - left > 14:
+            label = canvas.shortened(jobs[bar.job][:most], 10, right - left - 5)
+            if label != "..." or right - left > 30:
+                canvas.text((left + right) / 2, top + row / 2, label, 10, _INK, "mm")
+    canvas.box(edge + now * scale, 2, edge + now * scale + 1, bottom, _RED)
+    canvas.text(4, bottom + 28, f"time {now:,}", 11, _INK)
+    ends = {bar.job: bar.end for bar in sorted(bars, key=lambda bar: bar.end)}
+    late = [
+        f"{jobs[job]} by {end - due[job]:,}" for job, end in ends.items() if due and end > due[job]
+    ]
+    if late:
+        text = f"late: {', '.join(late[:most])}"
+        canvas.text(
+            edge + 60, bottom + 28, canvas.shortened(text[:300], 11, width - edge - 70), 11, _RED
+        )
     return canvas.picture()
+
+
+def _ticks(last: int) -> range:
+    """Return about eight round times from 0 to the last one."""
+    step = 10 ** max(len(str(last)) - 2, 0)
+    while last / step > 8:
+        step = step * 2 if str(step)[0] in "15" else step * 5 // 2
+    return range(0, last + 1, step)
 
 
 def _color(job: int) -> Color:

@@ -186,7 +186,9 @@ def move_on(g: Any, game: int) -> None:
     """Time goes on to where something can start; then ``left`` is what is left of the bound."""
     jobs = g.jobs[game]
     while True:
-        while g.come[game] < jobs and g.release[game, g.come[game]] <= g.now[game]:
+        while g.come[game] < jobs and (
+            not g.arrivals or g.release[game, g.come[game]] <= g.now[game]
+        ):
             job = g.come[game]
             g.here[game, g.num_here[game]] = job
             g.num_here[game] += 1
@@ -249,7 +251,7 @@ def _break_down(g: Any, game: int, until_done: bool) -> None:
 def bound_of(g: Any, game: int) -> float:
     """What the makespan, or the weighted tardiness, is at least."""
     now, bound = g.now[game], 0
-    if g.arrivals:
+    if g.dated:
         for job in range(g.come[game]):
             end = g.job_free[game, job]
             if g.op[game, job] < g.ops[game, job]:
@@ -279,7 +281,7 @@ def measure(g: Any, game: int) -> None:
     for job in range(g.jobs[game]):
         makespan = max(makespan, g.job_free[game, job])
     g.makespan[game] = makespan
-    if g.arrivals:
+    if g.dated:
         weights = 0
         for job in range(g.jobs[game]):
             weights += g.weight[game, job]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ from ..given_files import read_given
 from .taillard import TAILLARD
 
 __all__ = [
+    "HEAVIEST",
+    "LATEST",
     "LONGEST",
     "MOST_JOBS",
     "MOST_MACHINES",
@@ -33,7 +36,11 @@ I32 = npt.NDArray[np.int32]
 MOST_JOBS, MOST_MACHINES = 2000, 200
 """The largest instance; each row has room for it."""
 LONGEST = 1_000_000
-"""The longest operation: times are counted in 32 bits, and features hold them exactly."""
+"""The longest operation."""
+LATEST = 1_000_000_000
+"""The latest time, and the most work of all jobs: times are counted in 32 bits."""
+HEAVIEST = 1000
+"""The largest weight of a job."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,9 @@ class Instance:
         best: The least makespan that is known, where one is.
         jobs: What the jobs are called; empty: by their numbers.
         machine_names: What the machines are called; empty: by their numbers.
+        release: When each job can start at the earliest; empty: at 0.
+        due: When each job is due; empty: there are no due dates.
+        weight: How much each job's tardiness counts; empty: 1 for each that is due.
     """
 
     durations: I32
@@ -57,6 +67,9 @@ class Instance:
     best: int | None = None
     jobs: tuple[str, ...] = ()
     machine_names: tuple[str, ...] = ()
+    release: tuple[int, ...] = ()
+    due: tuple[int, ...] = ()
+    weight: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -65,9 +78,11 @@ class Instance:
         machines: Sequence[Sequence[int]],
         num_machines: int,
         best: int | None = None,
-        **names: tuple[str, ...],
+        **given: Any,
     ) -> Instance:
-        """From lists of a job's operations, which may be longer and shorter.
+        """Make one of lists of each job's operations, which may be longer and shorter.
+
+        ``given`` are the other fields.
 
         Raises:
             ValueError: They do not fit together, or hold what is no duration or machine.
@@ -77,12 +92,21 @@ class Instance:
         for job, (times, route) in enumerate(zip(durations, machines, strict=True)):
             if len(times) != len(route) or not times:
                 raise ValueError(f"job {job}: {len(times)} durations, {len(route)} machines")
-            if not all(1 <= t <= LONGEST for t in times):
+            if not all(0 <= t <= LONGEST for t in times):
                 raise ValueError(f"job {job}: durations {times}")
             if not all(0 <= m < num_machines for m in route):
                 raise ValueError(f"job {job}: machines {route}")
             table[0][job, : len(times)], table[1][job, : len(route)] = times, route
-        return cls(table[0], table[1].astype(np.int32), num_machines, best, **names)
+        work = int(table[0].sum(dtype=np.int64))
+        if not 1 <= work + max(given.get("release", ()), default=0) <= LATEST or not work:
+            raise ValueError(f"{work:,} time units of work: expected 1 to {LATEST:,}")
+        each = {name: tuple(values) for name, values in given.items()}
+        if each.get("due") and not each.get("weight"):
+            each["weight"] = (1,) * len(durations)
+        of_jobs = {name: own for name, own in each.items() if name != "machine_names" and own}
+        if wrong := [name for name, own in of_jobs.items() if len(own) != len(durations)]:
+            raise ValueError(f"{wrong[0]}: expected {len(durations)}, one for each job")
+        return cls(table[0], table[1].astype(np.int32), num_machines, best, **each)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -98,7 +122,8 @@ class Instance:
 def find_instances(named: Any) -> list[Instance]:
     """One instance or several: each ``ta01`` to ``ta80``, a file, or an ``Instance``.
 
-    A file is text in the usual format, or a table of a user's own (``.csv``).
+    A file is text in the usual format or in Taillard's own, of jobs of any length (``.fjs``), or a
+    table of a user's own (``.csv``).
 
     Raises:
         EnvConfigError: There is no such instance, or the file is damaged.
@@ -121,7 +146,8 @@ def find_instance(named: Any) -> Instance:
         jobs, machines, times, order, _, best = TAILLARD[str(named)]
         return _generated(jobs, machines, times, order, best)
     where, text = read_given("instance", named, TAILLARD)
-    return read_table(text, where) if where.lower().endswith(".csv") else _read(text, where)
+    suffix = Path(where).suffix.lower()
+    return read_table(text, where) if suffix == ".csv" else _read(text, where, suffix == ".fjs")
 
 
 _FORMAT = (
@@ -155,109 +181,234 @@ class _Stream:
         return low + int(self.seed / 2147483647 * (high - low + 1))
 
 
-def _read(text: str, where: str) -> Instance:
-    lines = [(i, line.split("#")[0].split()) for i, line in enumerate(text.splitlines(), 1)]
-    lines = [(i, words) for i, words in lines if words]
-    if not lines:
+def _read(text: str, where: str, flexible: bool = False) -> Instance:
+    """Return the instance of a text in the usual format, in Taillard's, or in that of ``.fjs``."""
+    rows: list[_Row] = []
+    for number, line in enumerate(io.StringIO(text, newline=None), 1):
+        here, words = f"{where}, line {number}", line.partition("#")[0].split()
+        if flexible and not rows:
+            words = words[:2]  # the third one is the mean number of machines, not always whole
+        if words and not _HEADING.fullmatch(" ".join(words)):
+            rows.append((here, [_whole(word, here) for word in words]))
+    if not rows:
         raise EnvConfigError(f"{where} is empty", expected=_FORMAT)
-    rows = [(i, [_whole(word, f"{where}, line {i}") for word in words]) for i, words in lines]
-    number, head = rows[0]
-    if len(head) != 2 or not (1 <= head[0] <= MOST_JOBS and 1 <= head[1] <= MOST_MACHINES):
+    (here, head), *rows = rows
+    is_size = len(head) in (2, 6)  # Taillard adds seeds, and the bounds of the makespan
+    if not (is_size and 1 <= head[0] <= MOST_JOBS and 1 <= head[1] <= MOST_MACHINES):
         raise EnvConfigError(
-            f"{where}, line {number}: no size of an instance",
+            f"{here}: no size of an instance",
             expected=f"1 to {MOST_JOBS} jobs, 1 to {MOST_MACHINES} machines",
-            received=" ".join(map(str, head)),
+            received=shorten(" ".join(map(str, head))),
         )
-    jobs, machines = head
-    if len(rows) != jobs + 1:
+    jobs, machines = head[:2]
+    is_table = not flexible and len(rows) == 2 * jobs and len(rows[0][1]) == machines
+    if not is_table and len(rows) != jobs:
         raise EnvConfigError(
             f"{where} has the wrong number of jobs",
             expected=f"{jobs} lines after the first one",
-            received=f"{len(rows) - 1}",
+            received=f"{len(rows)}",
         )
-    for number, row in rows[1:]:
-        _check_job(row, machines, f"{where}, line {number}")
-    return Instance.of(
-        [row[1::2] for _, row in rows[1:]], [row[::2] for _, row in rows[1:]], machines
-    )
+    if flexible:
+        rows = [(here, _only_choices(row, here)) for here, row in rows]
+    elif is_table:
+        rows = _joined(rows[:jobs], rows[jobs:], machines)
+    for here, row in rows:
+        _check_job(row, machines, here, once=not flexible)
+    times, routes = [row[1::2] for _, row in rows], [row[::2] for _, row in rows]
+    return _made(where, times, routes, machines, head[4] if len(head) == 6 else None)
+
+
+_Row: TypeAlias = tuple[str, list[int]]
+"""The place of a line, for messages, and its numbers."""
+_HEADING = re.compile("nb of jobs.*|times|machines", re.IGNORECASE)
+"""Lines between the numbers of Taillard's own files."""
+
+
+def _joined(times: list[_Row], routes: list[_Row], machines: int) -> list[_Row]:
+    """Return lines of pairs 'machine duration' from Taillard's two tables; he counts from 1."""
+    rows = []
+    for (place, durations), (here, route) in zip(times, routes, strict=True):
+        for where, numbers in ((place, durations), (here, route)):
+            if len(numbers) != machines:
+                raise EnvConfigError(
+                    f"{where}: the wrong number of operations",
+                    expected=f"{machines} numbers",
+                    received=f"{len(numbers)}",
+                )
+        pairs = zip(route, durations, strict=True)
+        rows.append((here, [n for machine, time in pairs for n in (machine - 1, time)]))
+    return rows
+
+
+def _only_choices(row: list[int], where: str) -> list[int]:
+    """Return the pairs 'machine duration' of a job of an ``.fjs`` file, machines from 0.
+
+    A line holds the number of operations, then for each the number of its machines, and for each
+    of these a pair 'machine duration', machines counted from 1.
+    """
+    pairs, at = [], 1
+    for operation in range(row[0]):
+        count = row[at] if at < len(row) else 0
+        if count != 1:
+            raise EnvConfigError(
+                f"{where}: operation {operation + 1} can be done on {count} machines",
+                expected="1: this game has work centres of equal machines instead (flexible=2), "
+                "but no machines that take different times for an operation",
+            )
+        pairs += [row[at + 1] - 1, row[at + 2]] if at + 2 < len(row) else []
+        at += 3
+    if at != len(row) or not pairs:
+        raise EnvConfigError(
+            f"{where}: the numbers do not fit together",
+            expected="the number of operations, then '1 machine duration' for each",
+            received=f"{len(row)} numbers for {row[0]} operations",
+        )
+    return pairs
 
 
 _COLUMNS = ("job", "machine", "duration")
+_OF_JOBS = {"due": (0, LATEST), "weight": (0, HEAVIEST), "release": (0, LATEST)}
+"""Columns that a table may have besides, and what numbers may stand in them."""
 
 
 def read_table(text: str, where: str) -> Instance:
-    """An instance from a table with the columns job, machine and duration, one operation a line.
+    """Return the instance in a table with the columns job, machine and duration.
 
-    A job's operations are done in the order of their lines. Jobs and machines are called anything.
+    Each line is an operation, and a job's operations are done in the order of their lines. Jobs and
+    machines are called anything. The columns due, weight and release may say more of a job, on its
+    first line or on all. Columns are separated by commas, semicolons or tabs.
 
     Raises:
-        EnvConfigError: A column is missing, or a line is damaged; it names the line.
+        EnvConfigError: A column is missing or unknown, or a line is damaged; it names the line.
     """
-    lines = csv.DictReader(io.StringIO(text), skipinitialspace=True)
-    named = [name.strip() for name in lines.fieldnames or []]
-    lines.fieldnames = named
-    missing = [name for name in _COLUMNS if name not in named]
-    if missing:
-        raise EnvConfigError(
-            f"{where}, line 1: no column {missing[0]!r}",
-            expected=f"the columns {', '.join(_COLUMNS)}",
-            received=", ".join(named) or "nothing",
-            hint=nearest(missing[0], named),
-        )
     jobs: dict[str, tuple[list[int], list[int]]] = {}
     machines: dict[str, int] = {}
-    for line in lines:
-        here = f"{where}, line {lines.line_num}"
-        job, machine = ((line[name] or "").strip() for name in _COLUMNS[:2])
+    told: dict[str, dict[str, int]] = {name: {} for name in _OF_JOBS}
+    for here, cells in _lines(text, where):
+        job, machine, duration = (cells.pop(name) for name in _COLUMNS)
         if not job or not machine:
             raise EnvConfigError(f"{here}: a job or a machine without a name", expected=_COLUMNS)
-        duration = _whole((line["duration"] or "").strip(), here)
-        if not 1 <= duration <= LONGEST:
-            raise EnvConfigError(
-                f"{here}: an operation has an invalid duration",
-                expected=f"1 to {LONGEST:,} time units",
-                received=duration,
-            )
         times, route = jobs.setdefault(job, ([], []))
-        times.append(duration)
+        times.append(_within(duration, 0, LONGEST, f"{here}: an operation has an invalid duration"))
         route.append(machines.setdefault(machine, len(machines)))
-    if not jobs or len(jobs) > MOST_JOBS or len(machines) > MOST_MACHINES:
+        for name, cell in cells.items():
+            if cell:
+                value = _within(cell, *_OF_JOBS[name], f"{here}: column {name!r}")
+                if told[name].setdefault(job, value) != value:
+                    raise EnvConfigError(
+                        f"{here}: job {shorten(job)} has another {name} than on an earlier line",
+                        expected=told[name][job],
+                        received=value,
+                    )
+    if told["weight"] and not any(told["weight"].get(job, 1) for job in jobs):
+        raise EnvConfigError(f"{where}: all weights are 0", expected="a job that counts")
+    late = [job for job in jobs if told["due"] and job not in told["due"]]
+    if late or (told["weight"] and not told["due"]):
+        raise EnvConfigError(
+            f"{where}: job {shorten((late or list(jobs))[0])} has no due date",
+            expected="a number in the column due for each job, or for none and no weights; weight "
+            "0 for a job that may be late",
+        )
+    rows = [own[0] for own in jobs.values()], [own[1] for own in jobs.values()]
+    return _made(
+        where, *rows, len(machines), jobs=list(jobs), machine_names=list(machines),
+        due=[told["due"][job] for job in jobs if told["due"]],
+        weight=[told["weight"].get(job, 1) for job in jobs if told["due"]],
+        release=[told["release"].get(job, 0) for job in jobs if told["release"]],
+    )  # fmt: skip
+
+
+def _lines(text: str, where: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the place and the cells of each line of a table but the first, by its columns."""
+    lines = csv.reader(
+        io.StringIO(text, newline=None),  # a lone carriage return ends a line, too
+        delimiter=max(",;\t", key=text.lstrip().partition("\n")[0].count),
+        skipinitialspace=True,
+        strict=True,
+    )
+    names: list[str] = []
+    here = f"{where}, line 1"
+    try:
+        for found in lines:
+            cells = [cell.strip() for cell in found]
+            if not names and any(cells):
+                names = [name.lower() for name in cells]
+                _check_columns(names, here)
+            elif any(cells):
+                if len(cells) != len(names):
+                    raise EnvConfigError(
+                        f"{here}: the wrong number of values",
+                        expected=f"{len(names)}: {', '.join(names)}",
+                        received=f"{len(cells)}: {shorten(', '.join(cells))}",
+                    )
+                yield here, dict(zip(names, cells, strict=True))
+            here = f"{where}, line {lines.line_num + 1}"
+    except csv.Error as error:
+        raise EnvConfigError(f"{here}: {error}", expected="a table of values") from error
+    if not names:
+        _check_columns(names, here)
+
+
+def _check_columns(names: list[str], here: str) -> None:
+    known = (*_COLUMNS, *_OF_JOBS)
+    missing = [name for name in _COLUMNS if name not in names]
+    wrong = [name for i, name in enumerate(names) if name not in known or name in names[:i]]
+    if missing or wrong:
+        raise EnvConfigError(
+            f"{here}: no column {missing[0]!r}" if missing
+            else f"{here}: column {shorten(wrong[0])} is there twice" if wrong[0] in known
+            else f"{here}: unknown column {shorten(wrong[0])}",
+            expected=f"the columns {', '.join(_COLUMNS)}, and perhaps {', '.join(_OF_JOBS)}",
+            received=shorten(", ".join(names)) if names else "nothing",
+            hint=nearest(missing[0], names) if missing else nearest(wrong[0], known),
+        )  # fmt: skip
+
+
+def _made(where: str, times: Any, routes: Any, machines: int, *best: Any, **given: Any) -> Instance:
+    if not 1 <= len(times) <= MOST_JOBS or not 1 <= machines <= MOST_MACHINES:
         raise EnvConfigError(
             f"{where}: no size of an instance",
             expected=f"1 to {MOST_JOBS} jobs, 1 to {MOST_MACHINES} machines",
-            received=f"{len(jobs)} jobs, {len(machines)} machines",
+            received=f"{len(times)} jobs, {machines} machines",
         )
-    tables = [own[0] for own in jobs.values()], [own[1] for own in jobs.values()]
-    return Instance.of(*tables, len(machines), jobs=tuple(jobs), machine_names=tuple(machines))
+    try:
+        return Instance.of(times, routes, machines, *best, **given)
+    except ValueError as error:
+        raise EnvConfigError(f"{where}: {error}") from error
 
 
-def _check_job(row: list[int], machines: int, where: str) -> None:
-    if len(row) != 2 * machines:
+def _check_job(row: list[int], machines: int, where: str, once: bool) -> None:
+    """Refuse a line that holds no pairs 'machine duration', ``once`` one for each machine."""
+    if len(row) != 2 * machines and once:
         raise EnvConfigError(
             f"{where}: the wrong number of operations",
             expected=f"{machines} pairs 'machine duration'",
             received=f"{len(row)} numbers",
         )
-    missing = sorted(set(range(machines)) - set(row[::2]))
-    if missing:
+    missing = sorted(set(range(machines)) - set(row[::2])) if once else []
+    foreign = [machine for machine in row[::2] if not 0 <= machine < machines]
+    if missing or foreign:
         raise EnvConfigError(
-            f"{where}: the job does not visit each machine once",
-            expected=f"machines 0 to {machines - 1}, each once",
-            received=f"without {shorten(missing)}",
-        )
-    wrong = [duration for duration in row[1::2] if not 1 <= duration <= LONGEST]
-    if wrong:
-        raise EnvConfigError(
-            f"{where}: an operation has an invalid duration",
-            expected=f"1 to {LONGEST:,} time units",
-            received=wrong[0],
-        )
+            f"{where}: the job does not visit each machine once" if missing
+            else f"{where}: there is no such machine",
+            expected=f"machines 0 to {machines - 1}" + (", each once" if missing else ""),
+            received=f"without {shorten(missing)}" if missing else foreign[0],
+        )  # fmt: skip
+    for duration in row[1::2]:
+        _within(str(duration), 0, LONGEST, f"{where}: an operation has an invalid duration")
+
+
+def _within(word: str, least: int, most: int, where: str) -> int:
+    number = _whole(word, where)
+    if not least <= number <= most:
+        raise EnvConfigError(where, expected=f"{least} to {most:,}", received=number)
+    return number
 
 
 def _whole(word: str, where: str) -> int:
-    try:
-        return int(word)
-    except ValueError:
+    # ``int`` also reads 1_000, and digits of any script.
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", word):
         raise EnvConfigError(
             f"{where}: {shorten(word)} is no whole number", expected="a whole number"
-        ) from None
+        )
+    return int(word)

@@ -74,11 +74,18 @@ class JobShopRows(CompiledRows):
             self._fields["route"][row, :jobs, :most] = one.machines.clip(0)
             self._fields["ops"][row, :jobs] = (one.machines >= 0).sum(1)
             self._fields["best"][row] = one.best or 0
+            for name in ("release", "due", "weight"):
+                self._fields[name][row, :jobs] = getattr(one, name) or 0
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """The schedule of a row, as ``JobShop`` draws it."""
         self._alone.set_state(self.as_alone(row))
         return self._alone.render(**kwargs)
+
+    def schedule(self, row: int) -> list[dict[str, Any]]:
+        """Return the schedule of a row, as ``JobShop`` does."""
+        self._alone.set_state(self.as_alone(row))
+        return self._alone.schedule()
 
     def as_alone(self, row: int) -> dict[str, Any]:
         """The state of a row as ``JobShop`` saves it."""
@@ -94,7 +101,11 @@ class JobShopRows(CompiledRows):
             for job in range(jobs)
             for op in range(int(own["op"][job]))
         ]
+        given = self._alone.settings.instances
+        one = given[row // self._copies % len(given)] if given else None
         return {
+            "job_names": one.jobs if one else (),
+            "machine_names": one.machine_names if one else (),
             "durations": durations,
             "machines": route,
             "bars": sorted(bars, key=lambda bar: bar[2]),
@@ -169,6 +180,7 @@ def _game(settings: JobShopSettings) -> CompiledGame:
         settings={
             "given": bool(settings.instances),
             "arrivals": settings.arrivals,
+            "dated": settings.dated,
             "load": settings.load / settings.delay,
             "breakdowns": settings.breakdowns,
             "repair": settings.repair,
@@ -191,7 +203,7 @@ def _game(settings: JobShopSettings) -> CompiledGame:
         },
         actions={"Dispatch": Actors("Clock", targets=("Job",), mask=ready_jobs)},
         metrics={"makespan": "makespan"}
-        | ({"tardiness": "outcome"} if settings.arrivals else {"ratio": "outcome"})
+        | ({"tardiness": "outcome"} if settings.dated else {"ratio": "outcome"})
         | ({"gap": "gap"} if any(one.best for one in settings.instances) else {}),
     )
 
@@ -215,7 +227,7 @@ def reset(g: Any, game: int) -> None:
             work += g.durations[game, job, op]
         operations += g.ops[game, job]
         g.job_work[game, job], g.job_done[game, job], g.op[game, job] = work, 0, 0
-        g.release[game, job] = g.due[game, job] = g.weight[game, job] = g.job_free[game, job] = 0
+        g.job_free[game, job] = g.release[game, job]
         total += work
     g.unit[game] = total / operations
     if g.arrivals:
@@ -224,7 +236,7 @@ def reset(g: Any, game: int) -> None:
     g.now[game] = g.num_here[game] = g.come[game] = 0
     move_on(g, game)
     g.first[game] = g.bound[game] = bound_of(g, game)
-    if g.arrivals:
+    if g.dated:
         weights = 0
         for job in range(jobs):
             weights += g.weight[game, job]

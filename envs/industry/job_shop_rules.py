@@ -104,6 +104,11 @@ class JobShopSettings:
         """How much longer operations take with set-ups and breakdowns than without, about."""
         return (1 + self.setups * (1 - 1 / self.families)) / (1 - self.breakdowns)
 
+    @property
+    def dated(self) -> bool:
+        """True if jobs have due dates, so that tardiness counts."""
+        return self.arrivals or any(own.due for own in self.instances)
+
     @classmethod
     def check(cls, jobs: Any, machines: Any, instance: Any, **given: Any) -> JobShopSettings:
         """The settings, or EnvConfigError; the arguments are those of ``JobShop``."""
@@ -112,7 +117,13 @@ class JobShopSettings:
         if instances and arrivals:
             raise EnvConfigError(
                 "instance and arrivals do not go together",
-                expected="arrivals=False: all jobs of an instance are there from the beginning",
+                expected="arrivals=False: a table says itself when jobs can start (release), and "
+                "when they are due",
+            )
+        if len({bool(own.due) for own in instances}) > 1:
+            raise EnvConfigError(
+                "some instances have due dates, and others have none",
+                expected="due dates in all of them, whose tardiness counts, or in none",
             )
         sizes = [own.size for own in instances]
         if sizes:

@@ -138,7 +138,7 @@ def apparent_tardiness_cost(jobs: Jobs) -> F64:
     """
     scale = np.maximum(2 * jobs["mean ready"], 1e-9)
     patience = np.exp(-np.maximum(jobs["slack"], 0.0) / scale)
-    cost: F64 = -jobs["weight"] / jobs["duration"] * patience
+    cost: F64 = -jobs["weight"] / np.maximum(jobs["duration"], 1e-9) * patience
     return cost
 
 

@@ -39,7 +39,7 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     out[3] = start == 0
     out[4] = start / unit
     out[5] = centre_work(g, game, machine) / first
-    out[6] = (done + duration) / own
+    out[6] = (done + duration) / max(own, 1)
     out[7] = max(0, g.machine_free[game, machine] - now) / unit
     out[8] = out[10] = out[11] = 0.0
     following = -1
@@ -55,12 +55,12 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     out[9] = longer / jobs
     out[12] = (centre_queue(g, game, machine) - 1) / jobs
     out[13] = (start + own) / g.left[game]
-    out[14] = (g.due[game, job] - now - start - own) / unit if g.arrivals else 0.0
+    out[14] = (g.due[game, job] - now - start - own) / unit if g.dated else 0.0
     out[15] = g.weight[game, job]
-    out[16] = (now - g.release[game, job]) / unit if g.arrivals else 0.0
+    out[16] = max(now - g.release[game, job], 0) / unit if g.dated else 0.0
     out[17] = (done + own) / first
     out[18] = setup / unit
-    out[19] = _urgency(g, game, job) if g.arrivals else 0.0
+    out[19] = _urgency(g, game, job) if g.dated else 0.0
     out[20] = _turn(g, game, i) if start == 0 else 0.0
     if g.labels:
         out[21], out[22] = machine, following
@@ -95,18 +95,18 @@ def _urgency(g: Any, game: int, job: int) -> float:
     duration += setup_of(g, game, job, machine_of(g, game, job))
     end = max(start_of(g, game, job), now) + g.job_work[game, job]
     slack = max(0, g.due[game, job] - end) / unit
-    urgency: float = g.weight[game, job] * unit / duration * math.exp(-slack / 2)
+    urgency: float = g.weight[game, job] * unit / max(duration, 1) * math.exp(-slack / 2)
     return urgency
 
 
 @compiled
 def _haste(g: Any, game: int, job: int) -> float:
     """What the best rule goes by: the job with the most goes first."""
-    if g.arrivals:
+    if g.dated:
         haste: float = _urgency(g, game, job)
     else:
         done = g.job_done[game, job] + g.durations[game, job, g.op[game, job]]
-        haste = -done / g.job_work[game, job]
+        haste = -done / max(g.job_work[game, job], 1)
     return haste
 
 
@@ -128,5 +128,5 @@ def _turn(g: Any, game: int, i: int) -> float:
 @compiled
 def _first(g: Any, game: int) -> float:
     """In parts of which work is shown."""
-    first: float = g.machines[game] * g.unit[game] if g.arrivals else g.first[game]
+    first: float = g.machines[game] * g.unit[game] if g.dated else g.first[game]
     return first

@@ -1,5 +1,6 @@
 """Job shops: rules by hand, instances, and the compiled rows against the readable game."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -30,6 +31,15 @@ table, drill, 4
 table, saw, 1
 table, drill, 2
 stool, saw, 5
+"""
+DATED = """Job;Machine;Duration;Due;Weight;Release
+chair;saw;30;60;2;
+chair;drill;20;;;
+;;;;;
+table;drill;45;200;;5
+table;saw;10;;;
+table;drill;0;;;
+stool;saw;55;70;4;20
 """
 
 
@@ -117,6 +127,7 @@ def test_what_delays_the_end_costs_what_it_delays():
         {},
         {"arrivals": True, "load": 1.2},
         {"instance": ["ta01", read_table(TABLE, "")]},
+        {"instance": [read_table(DATED, ""), read_table(DATED.replace("200", "30"), "")]},
         {"flexible": 2, "labels": True},
         {"setups": 0.5, "families": 4},
         {"breakdowns": 0.2, "repair": 2},
@@ -220,6 +231,12 @@ BROKEN = {
     "size": ("3\n", "line 1: no size"),
     "jobs": ("2 2\n0 3 1 2\n", "wrong number of jobs"),
     "machine": ("1 2\n0 3 0 2\n", r"line 2: the job does not visit each machine once"),
+    "far": ("1 2\n0 3 9 2\n", "line 2: the job does not visit each machine once"),
+    "long": ("1 2\n0 3 1 " + "9" * 5000, "line 2: .*is no whole number"),
+    "endless": ("1 1\n0 0\n", "0 time units of work"),
+    "word": ("1 2\n0 3 1 1_0\n", "line 2: '1_0' is no whole number"),
+    "taillard": ("1 2\nTimes\n1 2\nMachines\n1 2 3\n", "line 5: the wrong number of operations"),
+    "twice": ("1 2\nTimes\n1 2\nMachines\n1 1\n", "line 5: the job does not visit each"),
     "negative": ("1 2\n0 3 1 -2\n", "line 2: an operation has an invalid duration"),
     "fraction": ("1 2\n0 3 1 2.5\n", r"line 2: '2.5' is no whole number"),
     "short": ("1 2\n0 3 1\n", "line 2: the wrong number of operations"),
@@ -296,10 +313,23 @@ def test_a_table_of_ones_own_has_jobs_of_any_length(tmp_path):
     ("text", "message"),
     [
         ("job,machin,duration\na,b,1\n", "line 1: no column 'machine'(?s:.*)did you mean 'machin'"),
-        ("job,machine,duration\na,b,1\na,c,0\n", "line 3: an operation has an invalid duration"),
+        ("job,machine,duration\na,b,1\na,c,-1\n", "line 3: an operation has an invalid duration"),
         ("job,machine,duration\na,,1\n", "line 2: a job or a machine without a name"),
-        ("job,machine,duration\na,b,1.5\n", "line 2: '1.5' is no whole number"),
+        ("job,machine,duration\na,b,1.5\n", "line 2: .*'1.5' is no whole number"),
         ("job,machine,duration\n", "no size of an instance"),
+        ("", "line 1: no column 'job'"),
+        ("job,machine,duration,deu\na,b,1,3\n", "line 1: unknown column 'deu'(?s:.*)mean 'due'"),
+        ("job,machine,duration,job\na,b,1,c\n", "line 1: column 'job' is there twice"),
+        ("job,machine,duration\na,b,1\na,b,1,9\n", "line 3: the wrong number of values"),
+        ("job,machine,duration\na,b\n", "line 2: the wrong number of values"),
+        ("job,machine,duration,due\na,b,1,9\n\na,c,2,8\n", "line 4: job 'a' has another due"),
+        ("job,machine,duration,due\na,b,1,9\nb,c,2,\n", "job 'b' has no due date"),
+        ("job,machine,duration,weight\na,b,1,2\n", "job 'a' has no due date"),
+        ("job,machine,duration,due,weight\na,b,1,2,0\n", "all weights are 0"),
+        ("job,machine,duration,due\na,b,1,x\n", "line 2: column 'due': 'x' is no whole number"),
+        ("job,machine,duration,release\na,b,1,-1\n", "line 2: column 'release'"),
+        ('job,machine,duration\na,b,1\n"a,b,1\na,b,1\n', "line 3: unexpected end of data"),
+        ("job,machine,duration\na,b," + "1" * 200_000, "line 2: field larger than field limit"),
     ],
 )
 def test_a_damaged_table_says_which_line_is_wrong(tmp_path, text, message):
@@ -307,6 +337,130 @@ def test_a_damaged_table_says_which_line_is_wrong(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(EnvConfigError, match=message):
         JobShop(instance=str(path))
+
+
+def test_due_dates_weights_and_release_times_of_a_table_count():
+    """Saw 0, drill 1. At 0 only the chair is there: 0 to 30 on the saw. At 5 the table comes:
+    5 to 50 on the drill, which both others then need nothing of until 50; the chair waits.
+
+    At 30 the stool alone can start on the saw: 30 to 85, 15 late of weight 4. At 50 the chair on
+    the drill: 50 to 70, 10 late of weight 2. The table on the saw from 85 to 95, and then 0 on the
+    drill. (15 * 4 + 10 * 2 + 0) / (2 + 1 + 4) is the tardiness, as nothing is there to choose.
+    """
+    one = read_table(DATED, "")
+    assert (one.release, one.due, one.weight) == ((0, 5, 20), (60, 200, 70), (2, 1, 4))
+    env = JobShop(instance=one)
+    seen = env.reset()
+    unit = (30 + 20 + 45 + 10 + 0 + 55) / 6
+    of = {name: [row[JOB.index(name)] for row in seen.features["Job"]] for name in JOB}
+    assert_allclose(of["wait"], [0, 5 / unit, 20 / unit])
+    assert_allclose(of["slack"], [(60 - 50) / unit, (200 - 60) / unit, (70 - 75) / unit])
+    assert (of["weight"], of["age"]) == ([2, 1, 4], [0, 0, 0])
+    seen = env.act(dispatch(0))
+    assert seen.done
+    assert seen.metrics == {"makespan": 95, "tardiness": pytest.approx(80 / 7)}
+    assert [(own["job"], own["machine"], own["start"], own["end"]) for own in env.schedule()] == [
+        ("chair", "saw", 0, 30), ("table", "drill", 5, 50), ("stool", "saw", 30, 85),
+        ("chair", "drill", 50, 70), ("table", "saw", 85, 95), ("table", "drill", 95, 95),
+    ]  # fmt: skip
+
+
+def test_the_chart_names_what_is_late():
+    """With other due dates, or other names, the picture is another one; what is on time, is not."""
+    pytest.importorskip("PIL")
+    pictures = []
+    for text in (DATED, DATED.replace("200", "201"), DATED.replace("200", "90")):
+        env = JobShop(instance=read_table(text, ""))
+        env.reset()
+        env.act(dispatch(0))
+        pictures.append(env.render())
+    assert pictures[0].shape[1:] == (900, 3)
+    assert (pictures[0] == pictures[1]).all()
+    assert (pictures[0] != pictures[2]).any()
+
+
+def test_a_duration_of_nothing_is_played_to_the_end():
+    """As in the published orb07, whose last job ends with one. Job 1 first: 3, else 3 + 2."""
+    env = JobShop(instance=Instance.of([[3, 0], [0, 2]], [[0, 1], [0, 1]], 2))
+    for rule in RULES.values():
+        seen, _ = play(env, rule)
+        assert seen.metrics["makespan"] in (3, 5)
+        assert np.isfinite(seen.reward)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252"])
+@pytest.mark.parametrize(("mark", "end"), [(",", "\n"), (";", "\r\n"), ("\t", "\r")])
+def test_tables_of_spreadsheets_are_read(tmp_path, encoding, mark, end):
+    path = tmp_path / "orders.CSV"
+    text = TABLE.replace("chair", "Stühle").replace(", ", mark).replace(",", mark)
+    path.write_bytes(text.replace("\n", end).encode(encoding))
+    assert find_instance(path).jobs == ("Stühle", "table", "stool")
+
+
+def test_taillards_own_layout_is_read(tmp_path):
+    """The tables of times and machines, which count from 1, with and without his headings."""
+    head = "Nb of jobs, Nb of Machines, Time seed, Machine seed, Upper bound, Lower bound\n"
+    full = head + " 2 2 840612802 398197754 9 8\nTimes\n 3 4\n 1 2\nMachines\n 2 1\n 1 2\n"
+    for text, best in ((full, 9), ("2 2\n3 4\n1 2\n2 1\n1 2\n", None)):
+        (tmp_path / "shop.txt").write_text(text)
+        found = find_instance(tmp_path / "shop.txt")
+        assert found.durations.tolist() == [[3, 4], [1, 2]]
+        assert found.machines.tolist() == [[1, 0], [0, 1]]
+        assert found.best == best
+
+
+def test_flexible_files_whose_operations_have_one_machine_are_read(tmp_path):
+    path = tmp_path / "shop.fjs"
+    path.write_text("2 3 1.0\n3 1 1 5 1 3 2 1 1 4\n1 1 2 7\n")
+    found = find_instance(path)
+    assert found.durations.tolist() == [[5, 2, 4], [7, 0, 0]]
+    assert found.machines.tolist() == [[0, 2, 0], [1, -1, -1]]
+    for job, message in (
+        ("2 1 1 5 2 1 3 2 4", "operation 2 can be done on 2 machines"),
+        ("1 1 4 5", "there is no such machine"),
+        ("2 1 1 5", "operation 2 can be done on 0 machines"),
+        ("1 1 1 5 3", "the numbers do not fit together"),
+    ):
+        path.write_text(f"1 3\n{job}\n")
+        with pytest.raises(EnvConfigError, match=f"line 2: {message}"):
+            find_instance(path)
+
+
+def test_whatever_a_file_holds_the_error_is_the_projects_own(tmp_path):
+    """Texts and tables with parts put in, taken out and exchanged, as a fuzzer does."""
+    rng = np.random.default_rng(1)
+    sources = [
+        TABLE,
+        DATED,
+        "2 2\n0 3 1 2\n1 4 0 1\n",
+        "2 2\nTimes\n3 4\n1 2\nMachines\n2 1\n1 2\n",
+    ]
+    odd = [
+        ",",
+        ";",
+        '"',
+        "\r",
+        "\n",
+        "\0",
+        "\ufeff",
+        "\u2028",
+        "-",
+        "9" * 30,
+        "e5",
+        "x" * 140_000,
+        " ",
+    ]
+    suffixes = [".csv", ".txt", ".fjs"]
+    for _ in range(300):
+        text = sources[rng.integers(len(sources))]
+        for _ in range(rng.integers(1, 4)):
+            start, end = sorted(rng.integers(0, len(text) + 1, 2))
+            part = odd[rng.integers(len(odd))] if rng.random() < 0.7 else text[start:end]
+            place = end if rng.random() < 0.5 else start + 1
+            text = text[:start] + part + text[place:]
+        given = {"file": "shop" + suffixes[rng.integers(3)], "text": text}
+        with contextlib.suppress(EnvConfigError):
+            find_instance(given)
 
 
 def test_machines_are_set_up_between_families():
