@@ -59,6 +59,37 @@ def test_a_damaged_cache_is_compiled_anew_and_replaced(jit, monkeypatch, tmp_pat
         assert recovers()
 
 
+def test_files_of_another_function_in_the_place_of_its_own_are_not_run(monkeypatch, tmp_path):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "adding.py").write_text(
+        "def one(x):\n    return x + 1\ndef two(x):\n    return x + 2"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "adding", raising=False)
+    adding = importlib.import_module("adding")
+
+    def results():
+        one, two = jit_of_games.kernel(adding.one), jit_of_games.kernel(adding.two)
+        return one(4), two(4), sum(f.stats.cache_hits.total() for f in (one, two))
+
+    assert [results(), results()] == [(5, 6, 0), (5, 6, 2)]
+    for kinds in (["nbc"], ["nbi"], ["nbi", "nbc"]):
+        for kind in kinds:
+            first, second = (tmp_path / "cache").glob(f"*/*.{kind}")
+            swapped = first.read_bytes(), second.read_bytes()
+            second.write_bytes(swapped[0])
+            first.write_bytes(swapped[1])
+        assert results() == (5, 6, 0), kinds
+        assert results() == (5, 6, 2), kinds
+    # Code of an older source under the name that the index gives to the new one.
+    kept = {file: file.read_bytes() for file in (tmp_path / "cache").glob("*/*.nbc")}
+    assert jit_of_games.kernel(adding.one, "another text")(4) == 5
+    for file, old in kept.items():
+        file.write_bytes(old)
+    again = jit_of_games.kernel(adding.one, "another text")
+    assert (again(4), again.stats.cache_hits.total()) == (5, 0)
+
+
 def test_a_damaged_index_means_that_compiling_is_needed(monkeypatch, tmp_path):
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "doubling.py").write_text("def double(x):\n    return 2 * x\n")

@@ -38,7 +38,8 @@ def keep_compiled(dispatcher: Any, *stamps: str) -> None:
     """
     file = dispatcher._cache._cache_file
     file._source_stamp = (*file._source_stamp, *stamps)
-    _seal(file)
+    function = dispatcher.py_func
+    _seal(file, f"{function.__module__}.{function.__qualname__}")
     dispatcher._cache.save_overload = _kept_where_it_can(dispatcher._cache.save_overload)
     dispatcher.compile = uncollected(dispatcher.compile)
 
@@ -52,25 +53,30 @@ def folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _seal(file: Any) -> None:
+def _seal(file: Any, function: str) -> None:
     """Write each file of the cache with a digest, and read it only where the digest is right.
 
     Machine code with a wrong byte would crash, and a file that a full disk left empty would be an
-    error in each process.
+    error in each process. The digest is also one of the function, of the name of the file and of
+    the stamps: a file in the place of another one would run other code.
     """
+
+    def digest(content: bytes, *name: str) -> bytes:
+        place = repr((function, file._index_name, name, file._source_stamp))
+        return hashlib.sha256(place.encode() + content).digest()
 
     def sealed(save: Callable[..., None]) -> Callable[..., None]:
         def saved(*arguments: Any) -> None:
             content = file._dump(arguments[-1])
-            save(*arguments[:-1], (_digest(content), content))
+            save(*arguments[:-1], (digest(content, *arguments[:-1]), content))
 
         return saved
 
     def opened(load: Callable[..., Any], nothing: Callable[[], Any]) -> Callable[..., Any]:
         def loaded(*arguments: Any) -> Any:
             with contextlib.suppress(Exception):  # of pickle's and the disk's there is any kind
-                digest, content = load(*arguments)
-                if digest == _digest(content):
+                seal, content = load(*arguments)
+                if seal == digest(content, *arguments):
                     return pickle.loads(content)
             return nothing()
 
@@ -78,10 +84,6 @@ def _seal(file: Any) -> None:
 
     file._save_index, file._load_index = sealed(file._save_index), opened(file._load_index, dict)
     file._save_data, file._load_data = sealed(file._save_data), opened(file._load_data, type(None))
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
 
 
 def _kept_where_it_can(save: Callable[..., None]) -> Callable[..., None]:

@@ -63,7 +63,8 @@ def main() -> None:
     leave_signals_to_parent()
     task: RatingTask = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.nice(19)
+    if hasattr(os, "nice"):  # not on Windows
+        os.nice(19)
     torch.set_num_threads(1)
     ratings = Ratings(task)
     while True:
