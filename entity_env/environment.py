@@ -13,6 +13,7 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.batching.step_results import is_over
 from entity_env.errors import (
+    FAILURES,
     EntityEnvError,
     EnvironmentFailedError,
     ObservationError,
@@ -27,6 +28,7 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 __all__ = [
     "MOST_RESETS",
     "Environment",
+    "NoExit",
     "Playable",
     "YAxis",
     "begin_episode",
@@ -197,11 +199,30 @@ def call_environment(what: str, function: Callable[..., T], *arguments: Any) -> 
         return function(*arguments)
     except EntityEnvError:
         raise
-    except Exception as error:
+    except FAILURES as error:
         raise environment_failed(what, error) from error
 
 
-def environment_failed(what: str, error: Exception) -> EnvironmentFailedError:
+class NoExit:
+    """A block in which a game's ``sys.exit()`` is an error: a program must not end in silence.
+
+    Args:
+        what: What the game does within, for the message.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        """Raise EnvironmentFailedError in the place of SystemExit."""
+        if isinstance(error, SystemExit):
+            raise environment_failed(self._what, error) from error
+
+
+def environment_failed(what: str, error: BaseException) -> EnvironmentFailedError:
     """The error for what an environment's own code raised in ``what``, with its traceback."""
     return EnvironmentFailedError(
         f"the environment raised {type(error).__name__} in {what}: {error}",

@@ -13,6 +13,7 @@ from typing import Any
 
 __all__ = [
     "DAMAGES",
+    "FAILURES",
     "ActionIndexError",
     "ActionMaskError",
     "ActionShapeError",
@@ -252,6 +253,8 @@ class StateError(EntityEnvError):
     """A saved state that does not fit, or an environment that cannot save its state."""
 
 
+FAILURES = (Exception, SystemExit)
+"""What code of a user's may raise: a ``sys.exit()`` in it must not end the program in silence."""
 DAMAGES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What reading a saved state raises where something is missing, or is not what it should be."""
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, TypeAlias, TypeGuard, cast, get_type_hints
 
 from entity_env.environment import Environment
-from entity_env.errors import SettingError, UnknownEnvironmentError, nearest, shorten
+from entity_env.errors import FAILURES, SettingError, UnknownEnvironmentError, nearest, shorten
 from entity_env.nearby import meant_nearby
 from entity_env.plugins import ENVIRONMENTS, load_plugins
 from entity_env.rows.vec_env import VecEnv
@@ -134,7 +134,7 @@ def find(path: str) -> Any:
     module_name, _, attribute = path.rpartition(".")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a module of the user's may raise anything
+    except FAILURES as error:  # a module of the user's may raise anything
         missing = isinstance(error, ModuleNotFoundError) and error.name in module_name.split(".")
         raise UnknownEnvironmentError(
             f"environment {path!r}: importing {module_name!r} failed: "

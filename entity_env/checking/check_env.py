@@ -28,6 +28,7 @@ from entity_env.checking.check_tools import COPIES, Between, check_spaces, diffe
 from entity_env.command_line import game_from_words, version_text
 from entity_env.environment import Environment, Playable
 from entity_env.errors import (
+    FAILURES,
     DeterminismError,
     EntityEnvError,
     EnvironmentFailedError,
@@ -275,7 +276,7 @@ def _call(what: str, function: Callable[[], Any]) -> Any:
         return function()
     except MissingPackageError:
         raise
-    except Exception as error:
+    except FAILURES as error:
         raise EnvironmentFailedError(f"{what} raised {shorten(error)}") from error
 
 

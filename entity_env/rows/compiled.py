@@ -21,6 +21,7 @@ from entity_env.drawing import draw_observation
 from entity_env.environment import environment_failed
 from entity_env.errors import (
     DAMAGES,
+    FAILURES,
     EntityEnvError,
     ObservationError,
     ResetNeededError,
@@ -320,7 +321,7 @@ class CompiledRows(VecEnv):
                 written = [future.result() for future in futures]
         except EntityEnvError as error:
             raise error.located(f"step {self._step}") from error.__cause__
-        except Exception as error:
+        except FAILURES as error:
             raise environment_failed("the compiled game", error).located(
                 f"step {self._step}"
             ) from error

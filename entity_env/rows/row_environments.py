@@ -17,7 +17,7 @@ from entity_env.environment import (
     never_begins,
     seed_environment,
 )
-from entity_env.errors import EntityEnvError, ObservationError, shorten
+from entity_env.errors import FAILURES, EntityEnvError, ObservationError, shorten
 from entity_env.observation import Observation
 from entity_env.rows.shared_buffers import Watch
 from entity_env.spaces import ActionName, check_same_spaces
@@ -105,7 +105,7 @@ class RowEnvironments:
                 observations.append(env.act(own))
                 if row == 0:
                     watch = Watch(observations, row, len(self))
-        except Exception as error:
+        except FAILURES as error:
             self._blame(row, "act", error)
         watch.check(self.places("act"))
         return observations
@@ -128,7 +128,7 @@ class RowEnvironments:
             self._on_row(self._first_row + row, self.step)
         try:
             return function(*args, **kw)
-        except Exception as error:
+        except FAILURES as error:
             self._blame(row, what, error)
 
     def where(self, row: int) -> str:
@@ -146,7 +146,7 @@ class RowEnvironments:
 
         return place
 
-    def _blame(self, row: int, what: str, error: Exception) -> NoReturn:
+    def _blame(self, row: int, what: str, error: BaseException) -> NoReturn:
         if isinstance(error, EntityEnvError):
             raise error.located(f"{self.where(row)}, {what}") from error.__cause__
         raise environment_failed(what, error).located(self.where(row)) from error

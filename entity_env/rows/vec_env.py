@@ -12,7 +12,7 @@ import numpy.typing as npt
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
-from entity_env.environment import Environment, Playable
+from entity_env.environment import Environment, NoExit, Playable
 from entity_env.errors import (
     ClosedError,
     EntityEnvError,
@@ -66,7 +66,8 @@ class VecEnv(ABC):
         """Start a new episode in each row; with a seed, restart the rows' random numbers first."""
         self._check_open()
         self._last = None
-        self._last = self._reset(seed)
+        with NoExit("reset"):
+            self._last = self._reset(seed)
         return self._last
 
     def act(self, actions: Mapping[ActionName, ActionBuffer]) -> VecObs:
@@ -84,7 +85,8 @@ class VecEnv(ABC):
         chosen = self._check(actions, self._last)
         # A step that fails leaves rows at different steps: only a reset helps then.
         self._last = None
-        self._last = self._act(chosen)
+        with NoExit("act"):
+            self._last = self._act(chosen)
         return self._last
 
     def has_state(self) -> bool:

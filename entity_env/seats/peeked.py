@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from entity_env.errors import FAILURES
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.table import seats_of
 
@@ -32,7 +33,7 @@ class Peeked:
             return
         try:
             made = create_env()
-        except Exception as error:
+        except FAILURES as error:
             self._first.append(_raising(error))
             return
         self._first.append(lambda: made)
@@ -47,7 +48,7 @@ class Peeked:
         return self._first.pop()() if self._first else self._create_env()
 
 
-def _raising(error: Exception) -> Callable[[], Any]:
+def _raising(error: BaseException) -> Callable[[], Any]:
     def again() -> Any:
         raise error
 

@@ -18,6 +18,7 @@ from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import check_seed, environment_failed
 from entity_env.errors import (
     DAMAGES,
+    FAILURES,
     EntityEnvError,
     ObservationError,
     SeatError,
@@ -330,7 +331,7 @@ class SeatRows(VecEnv):
             return function(*arguments)
         except EntityEnvError as error:
             raise error.located(f"{self._where(game)}, {what}") from error.__cause__
-        except Exception as error:
+        except FAILURES as error:
             raise environment_failed(what, error).located(self._where(game)) from error
 
     def _where(self, game: int) -> str:

@@ -17,7 +17,7 @@ import torch
 
 from entity_env import VecEnv, VecObs
 from entity_env.agent import RandomAgent
-from entity_env.errors import shorten
+from entity_env.errors import FAILURES, shorten
 from entity_env.player.episodes import (
     Policy,
     VecPolicy,
@@ -177,7 +177,7 @@ def _evaluate_script(
     limit = config.eval.max_steps
     try:
         metrics = play_scripted(whole, scripted, episodes, seed, max_steps=limit, budget=budget)
-    except Exception as error:
+    except FAILURES as error:
         complain("".join(traceback.format_exception(error, limit=-3)).rstrip())
         complain(f"no scripted player: eval.scripted={config.eval.scripted} failed")
         return None
@@ -226,7 +226,7 @@ def load_scripted(path: str) -> Policy:
         if not all(part.isidentifier() for part in path.split(".")):
             raise ImportError("no dotted path")
         policy: Policy = getattr(importlib.import_module(module_name), name)
-    except Exception as error:  # a module of the user's may raise anything
+    except FAILURES as error:  # a module of the user's may raise anything
         raise ConfigError(
             f"eval.scripted: {path!r} cannot be imported: {type(error).__name__}: {error}",
             expected=_SCRIPTED,

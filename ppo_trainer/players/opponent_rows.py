@@ -13,7 +13,15 @@ from entity_env import VecEnv, VecObs
 from entity_env.agent import Agent, RandomAgent
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.errors import DAMAGES, EntityEnvError, SeatError, SettingError, StateError, shorten
+from entity_env.errors import (
+    DAMAGES,
+    FAILURES,
+    EntityEnvError,
+    SeatError,
+    SettingError,
+    StateError,
+    shorten,
+)
 from entity_env.wrappers.vec_wrapper import VecWrapper, act_checked
 from ppo_trainer.experience.frames import answers_in_order, asked_frames, frames_of
 from ppo_trainer.players.game_tracker import GameTracker
@@ -171,7 +179,7 @@ class OpponentRows(VecWrapper):
             who = f"opponent {name!r}"
             error.where = f"{who}, {error.where}" if error.where else who
             raise
-        except Exception as error:
+        except FAILURES as error:
             raise SettingError(
                 f"the opponent {name!r} has failed: {type(error).__name__}: {error}",
                 expected=f"a player of actions {list(self.action_space())} among entities "

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.agent import RandomAgent, SpacedAgent
-from entity_env.errors import EntityEnvError, SpaceError, nearest, shorten
+from entity_env.errors import FAILURES, EntityEnvError, SpaceError, nearest, shorten
 from entity_env.player.episodes import Policy
 from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.wrappers.selection import Selection, check_same_actions
@@ -107,7 +107,7 @@ def _script(name: str) -> Policy:
     module, _, attribute = name.rpartition(".")
     try:
         found = importlib.import_module(module)
-    except Exception as error:  # a module may raise anything
+    except FAILURES as error:  # a module may raise anything
         raise _unknown(name, f"{type(error).__name__}: {error}") from error
     if not callable(policy := getattr(found, attribute, None)) or isinstance(policy, type):
         public = [own for own in vars(found) if not own.startswith("_")]

@@ -15,6 +15,7 @@ from support.broken import ragged
 from support.tiny_envs import Chain, Farm, assert_same_obs, chain_metrics, row_seed
 
 from entity_env import (
+    AsyncEnv,
     CategoricalAction,
     CategoricalActionSpace,
     Entity,
@@ -29,6 +30,7 @@ from entity_env import (
     SelectEntityActionSpace,
     check_env,
     errors,
+    make,
 )
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 from entity_env.workers.channel import _HEAD, Channel
@@ -58,7 +60,7 @@ def pids(env):
 class Switch(Chain):
     """A ``Chain`` of 10 steps that saves its state, and raises in the method named ``fails``."""
 
-    fails = None
+    fails, error = None, RuntimeError
 
     def __init__(self):
         super().__init__(10)
@@ -81,17 +83,18 @@ class Switch(Chain):
 
     def check(self, method):
         if self.fails == method:
-            raise RuntimeError(f"{method} broke")
+            raise self.error(f"{method} broke")
 
 
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
 @pytest.mark.parametrize("method", ["reset", "act", "set_state"])
-def test_after_a_call_that_failed_half_way_rows_disagree_and_act_asks_for_a_reset(method):
+def test_after_a_call_that_failed_half_way_rows_disagree_and_act_asks_for_a_reset(method, error):
     made = []
     with ListEnv(lambda: made.append(Switch()) or made[-1], 2) as env:
         env.reset()
         env.act(go(2))
         saved = env.get_state()
-        made[1].fails = method  # row 0 has done its part by then
+        made[1].fails, made[1].error = method, error  # row 0 has done its part by then
         calls = {
             "reset": env.reset,
             "act": lambda: env.act(go(2)),
@@ -105,6 +108,47 @@ def test_after_a_call_that_failed_half_way_rows_disagree_and_act_asks_for_a_rese
                 env.act(go(2))
         env.reset()
         assert env.act(go(2)).reward.tolist() == [1.0, 1.0]
+
+
+class Leaves(Switch):
+    fails, error = "act", SystemExit
+
+
+class LeavingRows(ListEnv):
+    """Rows of a user's own, which name no environment."""
+
+    def _act(self, chosen):
+        raise SystemExit
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (lambda: ParallelEnv(Leaves, 2, 1), "environment 0, step 1"),
+        (lambda: AsyncEnv(Leaves, 2, 1, 2), "environment 0, step 1"),
+        (lambda: LeavingRows(Chain, 2), "raised SystemExit in act"),
+    ],
+)
+def test_a_game_that_ends_the_program_is_an_error_that_says_where(make, where):
+    with make() as env:
+        env.reset()
+        with pytest.raises(errors.EnvironmentFailedError, match=f"{where}.*") as caught:
+            env.act(go(2))
+        assert "SystemExit" in str(caught.value)
+
+
+def test_ctrl_c_in_a_game_stays_ctrl_c():
+    with ListEnv(type("Stops", (Leaves,), {"error": KeyboardInterrupt}), 2) as env:
+        env.reset()
+        with pytest.raises(KeyboardInterrupt):
+            env.act(go(2))
+
+
+def test_a_module_that_ends_the_program_when_it_is_imported_is_an_error(monkeypatch, tmp_path):
+    (tmp_path / "leaving.py").write_text("raise SystemExit")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(errors.UnknownEnvironmentError, match="importing 'leaving' failed: System"):
+        make("leaving.Env")
 
 
 @pytest.mark.parametrize("state", [[], "nothing", [{}, {}]])
