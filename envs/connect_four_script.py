@@ -126,7 +126,8 @@ def _open_lines(own: int, other: int) -> int:
 def _search(own: int, other: int, depth: int, ply: int, alpha: int, beta: int) -> int:
     """Negamax with alpha-beta pruning: the value, to who moves, after ``ply`` moves."""
     if ply == depth:
-        return _open_lines(own, other) - _open_lines(other, own)
+        balance: int = _open_lines(own, other) - _open_lines(other, own)
+        return balance
     best = -2 * _WIN
     for i in range(WIDTH):
         x = WIDTH // 2 + ((i + 1) // 2) * (1 if i % 2 else -1)  # the middle first

@@ -11,17 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.agent import Agent, RandomAgent, load_agent
+from entity_env.agent import Agent
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.vec_obs import batch_frames
 from entity_env.environment import MOST_RESETS, Environment, never_begins
 from entity_env.errors import ResetNeededError, SeatError, SettingError, nearest, shorten
-from entity_env.kinds.table import typed_actions
 from entity_env.observation import Observation
 from entity_env.player.episodes import Policy
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
+from entity_env.seats.seat_player import SeatPlayer
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -43,8 +42,8 @@ class MaskedEnvironment(Environment):
     Args:
         game: The game, or its class.
         opponents: Who plays the other seats: one for all, or a list with one for each. They are
-            drawn anew for each episode where they are more than one and seats are shuffled. An
-            agent with a memory plays one seat; a run folder is loaded for each.
+            drawn anew for each episode where they are more than one and seats are shuffled. What
+            an agent remembers belongs to a seat of this game: it plays with copies of its own.
         shuffle_seats: Whether the learner gets another seat in each episode.
         seat: The learner's seat where seats are not shuffled; the first one if None.
         trust: The consent to import code that opponents' run folders name.
@@ -77,14 +76,17 @@ class MaskedEnvironment(Environment):
                 expected=f"one opponent for all, or a list of {others}",
                 received=len(each),
             )
-        self._opponents = [_Opponent.of(own, self._reader, trust) for own in each]
-        for own in each:
-            if callable(attach := getattr(own, "attach", None)):
-                # An agent that looks ahead in the game itself must know who has left it.
-                attach(self._game, functools.partial(_inside, self._table))
+        spaces = self._reader.obs_space, self._reader.action_space
+        inside = functools.partial(_inside, self._table)
+        # An agent that is named twice is one player, loaded once.
+        made = {
+            key: SeatPlayer(own, self._game, self._table.seats, spaces, inside, trust)
+            for key, own in {_key(own): own for own in each}.items()
+        }
+        self._opponents = [made[_key(own)] for own in each]
         self._shuffle = shuffle_seats
         self._learner = self._number_of(seat)
-        self._players: dict[int, _Opponent] = {}
+        self._players: dict[int, SeatPlayer] = {}
         self._asked: dict[int, tuple[Observation, Frame]] = {}
         self.y_axis = self._game.y_axis
 
@@ -119,7 +121,7 @@ class MaskedEnvironment(Environment):
         """Seed the seats' order, the game, and what opponents draw."""
         super().seed(seed)
         self._game.seed(int(self.rng.integers(2**32)))
-        for opponent in self._opponents:
+        for opponent in dict.fromkeys(self._opponents):
             opponent.seed(int(self.rng.integers(2**32)))
 
     def reset(self) -> Observation:
@@ -141,7 +143,7 @@ class MaskedEnvironment(Environment):
             self.rng.shuffle(opponents)  # type: ignore[arg-type]
         others = [i for i in range(len(self._table.seats)) if i != self._learner]
         self._players = dict(zip(others, opponents, strict=True))
-        for opponent in opponents:
+        for opponent in dict.fromkeys(opponents):
             opponent.reset()
         self._asked = {}
         shown = self._play_on(self._table.reset())
@@ -188,15 +190,20 @@ class MaskedEnvironment(Environment):
         for seat, observation in told.items():
             frame = self._reader.read(observation)
             self._asked.pop(seat, None)
+            if frame.done and seat in self._players:
+                self._players[seat].ended(seat)
             if not frame.done and any(len(mask.actors) for mask in frame.actions.values()):
                 self._asked[seat] = observation, frame
         return self._asked.pop(self._learner, None) is not None
 
     def _next(self, actions: dict[int, Mapping[ActionName, Action]]) -> Told:
         """Let all who are asked act, the learner by ``actions``."""
+        asked: dict[SeatPlayer, dict[int, tuple[Observation, Frame]]] = {}
         for seat, player in self._players.items():
-            if (asked := self._asked.pop(seat, None)) is not None:
-                actions[seat] = player.act(*asked)
+            if seat in self._asked:
+                asked.setdefault(player, {})[seat] = self._asked.pop(seat)
+        for player, shown in asked.items():
+            actions |= player.act(shown)
         return self._table.act(actions)
 
     def has_state(self) -> bool:
@@ -237,68 +244,14 @@ def who_is_who(env: Environment) -> str:
     return ", ".join(f"{seat}: {player}" for seat, player in env.players.items())
 
 
+def _key(opponent: Any) -> Any:
+    """Return what two mentions of one opponent share."""
+    return opponent if isinstance(opponent, str) else id(opponent)
+
+
 def _inside(table: Table) -> Collection[int]:
     """Who is in the game; no lambda, for a copy of the environment asks its own table."""
     return table.inside
-
-
-class _Opponent:
-    """Plays other seats, from checked frames.
-
-    It holds no function that knows the agent: a copy of the environment plays with its own agents.
-
-    Args:
-        agent: What is behind it.
-        name: What it is called.
-        spaces: What it sees and can do.
-    """
-
-    def __init__(
-        self, agent: Any, name: str, spaces: tuple[ObsSpace, Mapping[ActionName, ActionSpace]]
-    ) -> None:
-        self._agent, self.name, self._spaces = agent, name, spaces
-
-    @classmethod
-    def of(cls, given: Opponent, reader: FrameReader, trust: bool) -> _Opponent:
-        """The opponent that somebody has named."""
-        agent: Any = given
-        name = given if isinstance(given, str) else _name_of(given)
-        spaces = reader.obs_space, reader.action_space
-        if isinstance(given, str):
-            agent = RandomAgent(*spaces, 0) if given == "random" else load_agent(given, 0, trust)
-        can_play = hasattr(agent, "decide") or callable(getattr(agent, "act", None))
-        if not can_play and not callable(agent):
-            raise SettingError(
-                "an opponent cannot play",
-                expected="'random', a run folder, an agent, or a function of an observation",
-                received=shorten(given),
-            )
-        return cls(agent, name, spaces)
-
-    def act(self, observation: Observation, frame: Frame) -> Mapping[ActionName, Action]:
-        """From what a seat that is asked sees, as it is and checked, to its actions."""
-        agent = self._agent
-        if hasattr(agent, "decide"):
-            chosen = agent.decide(batch_frames([frame], *self._spaces)).chosen
-            return typed_actions(frame, chosen, self._spaces[1])
-        act = agent.act if callable(getattr(agent, "act", None)) else agent
-        taken: Mapping[ActionName, Action] = act(observation)
-        return taken
-
-    def seed(self, seed: int) -> None:
-        """Restart what it draws, where it can."""
-        if callable(seeding := getattr(self._agent, "seed", None)):
-            seeding(seed)
-
-    def reset(self) -> None:
-        """Begin another game, where it remembers anything of the last one."""
-        if callable(forget := getattr(self._agent, "reset", None)):
-            forget()
-
-
-def _name_of(opponent: Any) -> str:
-    own = getattr(opponent, "name", None) or getattr(opponent, "__name__", None)
-    return own if isinstance(own, str) else type(opponent).__name__
 
 
 def _game(

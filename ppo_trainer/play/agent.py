@@ -31,7 +31,7 @@ from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.game_memory import GameMemory
-from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.players.network_agent import NetworkAgent, copy_beside
 from ppo_trainer.runs.checkpoint import locate_checkpoint
 from ppo_trainer.runs.load_run import LoadedNet, load_net, load_policy
 from ragged_net import ActionOutput
@@ -147,6 +147,11 @@ class RunAgent:
         self._memory = GameMemory(loaded.net)
         self._rows: NetworkAgent | None = None  # of whole rows
         self._filter = ObservationFilter(shown or spaces[0], spaces[1], spaces[0])
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RunAgent:
+        """Return an agent with the same network that draws and remembers for itself."""
+        # The rows' agent shares the network, too, and draws from the copy of the generator.
+        return copy_beside(self, self.loaded, memo)
 
     def seed(self, seed: int) -> None:
         """Restart what it draws."""

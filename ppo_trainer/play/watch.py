@@ -22,7 +22,6 @@ from entity_env.drawing import Caption, Drawer, check_labels, chosen_lines, labe
 from entity_env.drawing.canvas import Picture
 from entity_env.environment import YAxis, y_axis_of
 from entity_env.registry import Factory
-from entity_env.seats.table import seats_of
 from entity_env.spaces import ObsSpace
 from entity_env.wrappers.feature_filter import FeatureFilter
 from ppo_trainer.machine.torch_state import usual_torch
@@ -152,14 +151,9 @@ def film(
 def _against(loaded: LoadedRun, against: str) -> Environment:
     """One seat of the run's game, the others played by somebody who is named."""
     game, net = loaded.game, loaded.net
-    made = game.table()
-    seats = len(seats_of(made))
     device = str(loaded.device)
-    opponents = [
-        make_opponent(against, net.obs_space, net.action_space, seed=i, device=device)
-        for i in range(seats - 1)
-    ]
-    masked = MaskedEnvironment(made, opponents)
+    opponent = make_opponent(against, net.obs_space, net.action_space, device=device)
+    masked = MaskedEnvironment(game.table(), opponent)
     return masked if game.shown is None else FeatureFilter(masked, game.shown)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,7 +23,9 @@ from ppo_trainer.runs.load_run import load_net
 from ragged_net import RaggedNet
 from ragged_net.config import check_sharpness
 
-__all__ = ["NetworkAgent"]
+__all__ = ["NetworkAgent", "copy_beside"]
+
+T = TypeVar("T")
 
 
 class NetworkAgent(SpacedAgent):
@@ -77,6 +80,10 @@ class NetworkAgent(SpacedAgent):
                 expected="a run of this version; any resume writes the file",
             )
         return cls(loaded.net, seed=seed, greedy=greedy, precision=loaded.config.precision)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NetworkAgent:
+        """Return an agent with the same network that draws and remembers for itself."""
+        return copy_beside(self, self.net, memo)
 
     def seed(self, seed: int) -> None:
         """Restart what it draws."""
@@ -134,3 +141,11 @@ class NetworkAgent(SpacedAgent):
                 self._memory.states = kept.to(self._device)
         except (*DAMAGES, RuntimeError) as error:
             raise StateError(f"the saved state of an agent is damaged: {error}") from error
+
+
+def copy_beside(agent: T, shared: object, memo: dict[int, Any]) -> T:
+    """Return a deep copy of an agent that shares one of its parts, such as the network."""
+    own = copy.copy(agent)
+    memo |= {id(agent): own, id(shared): shared}
+    vars(own).update(copy.deepcopy(vars(agent), memo))
+    return own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -196,3 +197,94 @@ def test_copies_play_with_agents_of_their_own():
     opening(second, 2)  # draws nothing from the first one's agent
     for ours, again in zip(alone, opening(first, 1), strict=True):
         np.testing.assert_array_equal(ours, again)
+
+
+class Alternating:
+    """Goes left, right, left, ... in each game."""
+
+    def __init__(self):
+        self.count = 0
+
+    def act(self, observation):
+        self.count += 1
+        side = (self.count + 1) % 2
+        return {"Go": CategoricalAction(["card"], np.array([side]), ["left", "right"])}
+
+    def reset(self):
+        self.count = 0
+
+
+EVERYBODY = {seat: asked() for seat in "abc"}
+
+
+def everybody_acts():
+    return Played(EVERYBODY, EVERYBODY, EVERYBODY, {seat: told(0.0, True) for seat in "abc"})
+
+
+@pytest.mark.parametrize("given", ["agent", "list"])
+def test_what_one_agent_remembers_belongs_to_a_seat_of_a_game(given):
+    """Two rows of a ``ListEnv`` share the agent, which plays two seats in each."""
+    agent = Alternating()
+    opponents = {"agent": agent, "list": [agent, agent]}[given]
+    games = [everybody_acts(), everybody_acts()]
+    rows = [MaskedEnvironment(game, opponents, shuffle_seats=False) for game in games]
+    for _ in range(2):  # a game is played to its end, and another one is begun
+        for env in rows:
+            env.reset()
+        for _ in range(3):
+            for env in rows:
+                env.act(GO)
+        for game in games:
+            for seat in "bc":
+                own = [heard[seat] for heard in game.heard[-3:]]
+                assert own == ["left", "right", "left"]
+    assert agent.count == 0
+
+
+class NotToBeCopied(Alternating):
+    def __deepcopy__(self, memo):
+        raise TypeError("it holds a socket")
+
+
+def test_an_agent_that_cannot_be_copied_is_refused():
+    with pytest.raises(errors.SettingError, match="cannot be copied: TypeError: it holds a socket"):
+        MaskedEnvironment(everybody_acts(), NotToBeCopied())
+
+
+class Rows(RandomAgent):
+    """Plays at random, and notes the batches; its copies share the notes."""
+
+    seen: ClassVar = []
+
+    def act_rows(self, obs):
+        self.seen.append((obs.rows.tolist(), np.flatnonzero(obs.done).tolist(), len(obs)))
+        return super().act_rows(obs)
+
+
+def test_seats_that_must_act_are_one_batch():
+    b_leaves = {**EVERYBODY, "b": told(0.0, True)}
+    game = Played(EVERYBODY, b_leaves, {"b": asked()}, EVERYBODY, EVERYBODY)
+    agent = Rows(game.obs_space(), game.action_space())
+    env = MaskedEnvironment(game, agent, shuffle_seats=False)
+    Rows.seen.clear()
+    env.reset()
+    for _ in range(3):
+        env.act(GO)
+    # b leaves after the first step and comes back: then its row has ended since the last batch.
+    assert Rows.seen == [([1, 2], [], 3), ([2], [1], 3), ([1], [], 3), ([1, 2], [], 3)]
+
+
+def test_a_run_is_loaded_once_for_all_seats(monkeypatch):
+    loaded, game = [], Secrets(5)
+
+    def load(path, seed, trust):
+        loaded.append(path)
+        return RandomAgent(game.obs_space(), game.action_space())
+
+    monkeypatch.setattr("entity_env.seats.seat_player.load_agent", load)
+    env = MaskedEnvironment(game, ["runs/one", "random", "runs/two", "runs/one"])
+    assert loaded == ["runs/one", "runs/two"]
+    env.reset()
+    assert sorted(env.players.values()) == [
+        *("random", "runs/one", "runs/one", "runs/two", "the learner")
+    ]

@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 import torch
 from ragged_envs.tic_tac_toe import TicTacToe
+from support.seat_games import Played, Secrets, asked, told
 from support.trainer_runs import small_config
 from support.turn_rows import ACTIONS, SPACE, TurnRows
 
-from entity_env import SeatRows, errors
+from entity_env import CategoricalAction, MaskedEnvironment, SeatRows, errors
 from ppo_trainer import train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.players.network_agent import NetworkAgent
 from ragged_net import NetConfig, RaggedNet
+
+GO = {"Go": CategoricalAction(["card"], np.array([1]), ["left", "right"])}
 
 
 def network(**settings):
@@ -46,6 +49,29 @@ def _one(rows, obs, place):
 
     every = observations_of(obs, rows.obs_space(), rows.action_space())
     return batch_obs([every[place]], rows.obs_space(), rows.action_space())
+
+
+def test_what_it_remembers_belongs_to_a_seat_also_in_one_batch():
+    """One agent at two seats, in two games in turns, goes as an agent of its own at each seat."""
+    seen = [{seat: asked(float(3 * step + seat)) for seat in range(3)} for step in range(8)]
+    script = *seen, {seat: told(0.0, True) for seat in range(3)}
+    spaces = (Secrets(3).obs_space(), Secrets(3).action_space())
+    torch.manual_seed(0)
+    net = RaggedNet(*spaces, NetConfig(dim=16, layers=1, heads=2, memory="gru"))
+    shared = NetworkAgent(net, greedy=True)
+    heard = []
+    for opponents in (shared, [NetworkAgent(net, greedy=True) for _ in range(2)]):
+        games = [Played(*script, seats=range(3)) for _ in range(2)]
+        rows = [MaskedEnvironment(game, opponents, shuffle_seats=False) for game in games]
+        for _ in range(2):
+            for env in rows:
+                env.reset()
+            for _ in seen:
+                for env in rows:
+                    env.act(GO)
+        heard += [game.heard for game in games]
+    assert all(own == heard[0] for own in heard)
+    assert heard[0][:8] == heard[0][8:]
 
 
 def test_it_goes_on_drawing_where_its_state_was_saved():

@@ -13,6 +13,7 @@ from support.seat_games import Played, asked, told
 from support.trainer_runs import small_config
 
 from entity_env import CategoricalAction, RandomAgent, ScriptedAgent, SeatRows, errors
+from entity_env.kinds.answers import INDEX
 from ppo_trainer.config import PPOConfig, RolloutConfig
 from ppo_trainer.experience.collect import collect
 from ppo_trainer.players.network_agent import NetworkAgent
@@ -173,6 +174,42 @@ def test_rows_go_on_from_a_saved_state_with_the_players_that_they_had():
     assert play_on(again, again.set_state(saved), learner) == expected
     with pytest.raises(errors.StateError, match="opponents are damaged"):
         again.set_state([{"row": 1}] * 12)
+
+
+class Ends(RandomAgent):
+    """Notes the rows that must act, and which of rows 1 and 2 have ended since its last batch."""
+
+    def act_rows(self, obs):
+        self.heard.append((obs.rows.tolist(), np.flatnonzero(obs.done[1:]).tolist()))
+        return super().act_rows(obs)
+
+
+def test_an_opponent_hears_of_every_end_of_its_rows():
+    """Of a seat that leaves and comes back while the game goes on, and of the end of a game."""
+    everybody = {seat: asked() for seat in "abc"}
+    script = (
+        everybody,
+        {**everybody, "b": told(0.0, True)},
+        everybody,
+        everybody,
+        {seat: told(0.0, True) for seat in "abc"},
+    )
+    agent = Ends(*spaces(Played()))
+    agent.heard = []
+    rows = rows_of(lambda: Played(*script), Draws(Lineup("it"), agents={"it": agent}), 3, SIDES)
+    obs = rows.reset()
+    for _ in range(6):
+        obs = rows.act(left_answers(obs))
+    game = [([1, 2], [0, 1]), ([2], [0]), ([1, 2], []), ([1, 2], [])]
+    assert agent.heard == [*game, *game[:2]]
+
+
+SIDES = (0,), (1, 2)
+
+
+def left_answers(obs):
+    mask = obs.action_masks["Go"]
+    return {"Go": INDEX.buffer(np.zeros(obs.num_frames), mask.actors.size1())}
 
 
 def test_a_row_has_one_player():

@@ -1,0 +1,172 @@
+"""One agent at several seats of a game: the seats that must act are one batch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from entity_env.actions import Action
+from entity_env.agent import Agent, RandomAgent, load_agent
+from entity_env.batching.action_checks import check_actions
+from entity_env.batching.frame import Frame
+from entity_env.batching.vec_obs import batch_frames
+from entity_env.errors import SettingError, shorten
+from entity_env.kinds.answers import flat_answers
+from entity_env.kinds.table import answer_forms, typed_actions
+from entity_env.observation import Observation
+from entity_env.player.scripted_agent import ObservationAgent
+from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+
+__all__ = ["SeatPlayer"]
+
+
+class SeatPlayer:
+    """Plays some seats of one game with copies of an agent: what is remembered belongs to a seat.
+
+    Agents that play rows see the seats as rows, all that must act in one batch. Of any other agent
+    each seat has a copy.
+
+    Args:
+        given: ``random``, a run folder, an agent, or a function from an observation to actions.
+        game: The game.
+        seats: All of its seats.
+        spaces: What the game shows, and its actions.
+        inside: Returns the numbers of the seats that are in the game.
+        trust: The consent to import code that a run folder names.
+
+    Raises:
+        SettingError: It cannot play, or cannot be copied.
+    """
+
+    def __init__(
+        self,
+        given: Any,
+        game: MultiPlayerEnvironment,
+        seats: tuple[Seat, ...],
+        spaces: tuple[ObsSpace, Mapping[ActionName, ActionSpace]],
+        inside: Callable[[], Collection[int]],
+        trust: bool = False,
+    ) -> None:
+        self.name = given if isinstance(given, str) else _name_of(given)
+        self._game, self._seats, self._spaces, self._inside = game, seats, spaces, inside
+        if isinstance(given, str):
+            made: Any = RandomAgent(*spaces) if given == "random" else load_agent(given, 0, trust)
+        else:
+            made = _copied(given)
+        self._agent = made
+        acts = any(callable(getattr(made, how, None)) for how in ("decide", "act"))
+        if not acts and not callable(made):
+            raise SettingError(
+                "an opponent cannot play",
+                expected="'random', a run folder, an agent, or a function of an observation",
+                received=shorten(given),
+            )
+        own = getattr(type(made), "act_rows", None)
+        self._plays_rows = own not in (None, Agent.act_rows, ObservationAgent.act_rows)
+        self._copies: dict[int, Any] = {}
+        self._seed: int | None = None
+        self._ended = np.zeros(len(seats), np.bool_)  # since its last batch
+
+    def act(
+        self, asked: Mapping[int, tuple[Observation, Frame]]
+    ) -> dict[int, Mapping[ActionName, Action]]:
+        """Return the actions of the seats that must act.
+
+        Args:
+            asked: By the number of the seat what it sees, as it is and checked.
+        """
+        if self._plays_rows:
+            return self._act_rows({seat: frame for seat, (_, frame) in asked.items()})
+        return {seat: self._act_alone(seat, *shown) for seat, shown in asked.items()}
+
+    def ended(self, seat: int) -> None:
+        """Forget what was seen from a seat, which is out of the game."""
+        self._ended[seat] = True
+        _call(self._copies.get(seat), "reset")
+
+    def seed(self, seed: int) -> None:
+        """Restart what it draws, where it can."""
+        self._seed = seed
+        _call(self._agent, "seed", seed)
+        self._copies.clear()  # each draws for its seat
+
+    def reset(self) -> None:
+        """Forget the last game."""
+        self._ended[:] = False
+        for own in (self._agent, *self._copies.values()):
+            _call(own, "reset")
+
+    def _act_rows(self, asked: Mapping[int, Frame]) -> dict[int, Mapping[ActionName, Action]]:
+        obs_space, action_space = self._spaces
+        count = len(self._seats)
+        obs = replace(
+            batch_frames(list(asked.values()), obs_space, action_space),
+            rows=np.array(list(asked), np.int64),
+            reward=np.zeros(count, np.float32),
+            done=self._ended.copy(),
+            truncated=np.zeros(count, np.bool_),
+        )
+        self._ended[:] = False
+        taken = check_actions(self._agent.act_rows(obs), obs, action_space)
+        parts = {
+            name: np.split(
+                flat_answers(taken[name], form),
+                np.cumsum(obs.action_masks[name].actors.size1())[:-1],
+            )
+            for name, form in answer_forms(action_space).items()
+        }
+        return {
+            seat: typed_actions(frame, {n: own[i] for n, own in parts.items()}, action_space)
+            for i, (seat, frame) in enumerate(asked.items())
+        }
+
+    def _act_alone(
+        self, seat: int, observation: Observation, frame: Frame
+    ) -> Mapping[ActionName, Action]:
+        agent = self._copy_of(seat)
+        if callable(act := getattr(agent, "act", None)):
+            return act(observation)  # type: ignore[no-any-return]
+        if callable(decide := getattr(agent, "decide", None)):
+            return typed_actions(
+                frame, decide(batch_frames([frame], *self._spaces)).chosen, self._spaces[1]
+            )
+        return agent(observation)  # type: ignore[no-any-return]
+
+    def _copy_of(self, seat: int) -> Any:
+        """Return the copy of the agent that plays a seat."""
+        if seat not in self._copies:
+            own = self._copies[seat] = _copied(self._agent)
+            if self._seed is not None or len(self._copies) > 1:
+                draws = np.random.default_rng((self._seed or 0, seat))
+                _call(own, "seed", int(draws.integers(2**32)))
+            # An agent that looks ahead in the game itself must know its seat, and who has left.
+            _call(own, "attach", self._game, self._inside, self._seats[seat])
+        return self._copies[seat]
+
+
+def _call(agent: Any, name: str, *arguments: Any) -> None:
+    """Call a method of an agent, where it has it."""
+    if callable(method := getattr(agent, name, None)):
+        method(*arguments)
+
+
+def _copied(agent: Any) -> Any:
+    """Return a copy of an agent; a function is its own copy."""
+    try:
+        return copy.deepcopy(agent)
+    except Exception as error:  # an agent's own __deepcopy__ may raise anything
+        raise SettingError(
+            f"an opponent cannot be copied: {type(error).__name__}: {error}",
+            expected="an agent that copy.deepcopy copies: what it remembers belongs to a seat",
+            received=shorten(agent),
+        ) from error
+
+
+def _name_of(agent: Any) -> str:
+    own = getattr(agent, "name", None) or getattr(agent, "__name__", None)
+    return own if isinstance(own, str) else type(agent).__name__
