@@ -122,16 +122,18 @@ def _read(setting: str, file: str, names: Collection[str]) -> bytes:
 
 
 def _decoded(data: bytes, where: str) -> str:
-    text = None
     is_wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    before = b""
     for encoding in ["utf-16"] if is_wide else ["utf-8-sig", "cp1252"]:
         try:
             text = data.decode(encoding)
-            break
-        except UnicodeDecodeError:
+        except UnicodeDecodeError as error:
+            before = data[: error.start]
             continue
-    found = _NO_TEXT.search(text or "")
-    if text is None or found:
-        line = f", line {text.count(chr(10), 0, found.start()) + 1}" if text and found else ""
-        raise EnvConfigError(f"{where}{line}: this is no text", expected="a text file in UTF-8")
-    return text
+        found = _NO_TEXT.search(text)
+        if found is None:
+            return text
+        before = text[: found.start()].encode()
+        break
+    line = before.count(b"\n") + 1
+    raise EnvConfigError(f"{where}, line {line}: this is no text", expected="a text file in UTF-8")

@@ -12,6 +12,7 @@ from ragged_envs.industry.job_shop_instances import Instance
 
 from ppo_trainer import recipe, train
 from ppo_trainer.agent import load_agent
+from ppo_trainer.watch import main as watch
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 TEXT = (EXAMPLES / "work.md").read_text()
@@ -39,6 +40,17 @@ def test_the_python_of_the_example_writes_two_charts(folder, monkeypatch, capsys
     assert all(85 <= span <= 220 for span in spans)
     assert (folder / "network.png").stat().st_size > 1000
     assert (folder / "rule.png").stat().st_size > 1000
+
+
+def test_watching_writes_the_schedule_of_ones_own_orders(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    watch(
+        ["runs/shop", "env.instance=orders.csv", "--episodes", "1", "--greedy", "--csv", "plan.csv"]
+    )
+    lines = (folder / "plan.csv").read_text().splitlines()
+    assert lines[0] == "episode,job,machine,start,end"
+    assert len(lines) == 1 + 8
+    assert "1,stool,saw," in (folder / "plan.csv").read_text()
 
 
 @pytest.fixture(scope="module")

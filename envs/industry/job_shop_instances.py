@@ -282,6 +282,7 @@ def read_table(text: str, where: str) -> Instance:
         EnvConfigError: A column is missing or unknown, or a line is damaged; it names the line.
     """
     jobs: dict[str, tuple[list[int], list[int]]] = {}
+    places: dict[str, str] = {}
     machines: dict[str, int] = {}
     told: dict[str, dict[str, int]] = {name: {} for name in _OF_JOBS}
     for here, cells in _lines(text, where):
@@ -289,6 +290,7 @@ def read_table(text: str, where: str) -> Instance:
         if not job or not machine:
             raise EnvConfigError(f"{here}: a job or a machine without a name", expected=_COLUMNS)
         times, route = jobs.setdefault(job, ([], []))
+        places.setdefault(job, here)
         times.append(_within(duration, 0, LONGEST, f"{here}: an operation has an invalid duration"))
         route.append(machines.setdefault(machine, len(machines)))
         for name, cell in cells.items():
@@ -304,8 +306,9 @@ def read_table(text: str, where: str) -> Instance:
         raise EnvConfigError(f"{where}: all weights are 0", expected="a job that counts")
     late = [job for job in jobs if told["due"] and job not in told["due"]]
     if late or (told["weight"] and not told["due"]):
+        job = (late or list(jobs))[0]
         raise EnvConfigError(
-            f"{where}: job {shorten((late or list(jobs))[0])} has no due date",
+            f"{places[job]}: job {shorten(job)} has no due date",
             expected="a number in the column due for each job, or for none and no weights; weight "
             "0 for a job that may be late",
         )

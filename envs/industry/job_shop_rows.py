@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.environment import Environment
+from entity_env.errors import StateError
 from entity_env.rows.compiled import (
     Actors,
     CompiledGame,
@@ -29,6 +30,7 @@ from .job_shop_engine import (
     move_on,
     start_of,
 )
+from .job_shop_instances import Instance
 from .job_shop_rules import (
     ACTION_SPACE,
     BREAKDOWNS,
@@ -65,17 +67,39 @@ class JobShopRows(CompiledRows):
         self._alone = JobShop(**settings)
         given = self._alone.settings
         super().__init__(_game(given), num_envs, seed, threads=threads, copies=copies)
-        for row in range(num_envs if given.instances else 0):
-            one = given.instances[row // copies % len(given.instances)]
-            jobs, machines = one.size
-            self._fields["jobs"][row], self._fields["machines"][row] = jobs, machines
-            most = one.most_operations
-            self._fields["durations"][row, :jobs, :most] = one.durations
-            self._fields["route"][row, :jobs, :most] = one.machines.clip(0)
-            self._fields["ops"][row, :jobs] = (one.machines >= 0).sum(1)
-            self._fields["best"][row] = one.best or 0
-            for name in ("release", "due", "weight"):
-                self._fields[name][row, :jobs] = getattr(one, name) or 0
+        self._given = [self._fields_of(one) for one in given.instances]
+        for row in range(num_envs if self._given else 0):
+            for name, value in self._given[row // copies % len(self._given)].items():
+                self._fields[name][row] = value
+
+    def _fields_of(self, one: Instance) -> dict[str, Any]:
+        """Return what an instance says of the state of its row."""
+        (jobs, machines), most = one.size, one.most_operations
+        fields: dict[str, Any] = {"jobs": jobs, "machines": machines, "best": one.best or 0}
+        for name in ("durations", "route", "ops", "release", "due", "weight"):
+            fields[name] = np.zeros_like(self._fields[name][0])
+        fields["durations"][:jobs, :most] = one.durations
+        fields["route"][:jobs, :most] = one.machines.clip(0)
+        fields["ops"][:jobs] = (one.machines >= 0).sum(1)
+        for name in ("release", "due", "weight"):
+            fields[name][:jobs] = getattr(one, name) or 0
+        return fields
+
+    def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields, or StateError, also for an instance that is not among the given."""
+        fields = super().load_game(saved)
+        if self._given and not any(
+            all(np.array_equal(fields[name], own[name]) for name in own) for own in self._given
+        ):
+            raise StateError(
+                "the saved state is that of another instance",
+                expected="one of those that the settings name",
+                hint="begin another run",
+            )
+        here = fields["here"][: int(fields["num_here"])]
+        if (fields["op"][here] >= fields["ops"][here]).any():
+            raise StateError("a saved job is waiting, and has no operation left")
+        return fields
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """The schedule of a row, as ``JobShop`` draws it."""

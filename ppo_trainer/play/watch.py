@@ -11,6 +11,8 @@ import contextlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from csv import DictWriter
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,10 @@ from entity_env.drawing.canvas import Picture
 from entity_env.environment import YAxis, y_axis_of
 from entity_env.registry import Factory
 from entity_env.spaces import ObsSpace
+from entity_env.storage.files import write_file
 from entity_env.wrappers.feature_filter import FeatureFilter
+from entity_env.wrappers.wrapper import Wrapper
+from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.playing import Step, play
 from ppo_trainer.play.video import check_picture, write_video
@@ -53,6 +58,7 @@ def watch(
     changes: Mapping[str, Any] | None = None,
     trust: bool = False,
     against: str | None = None,
+    csv: str | Path | None = None,
 ) -> None:
     """Play episodes in the terminal.
 
@@ -69,11 +75,17 @@ def watch(
         trust: The consent to import the environment that somebody else's run names.
         against: Who plays the other seats of a game of several players: ``random``, a run folder,
             or the dotted path of a script; None: players at random.
+        csv: A file for the schedules of all episodes, of an environment that has ``schedule()``: a
+            list of dicts from columns to values.
     """
     loaded = load_policy(run, env, trust=trust, changes=changes)
     labels = check_labels(loaded.net.obs_space, label)
     live = Screen(sys.stdout).isatty()
-    game = _against(loaded, against) if against else None
+    game = _against(loaded, against) if against else loaded.game()
+    schedule: Any = getattr(game.unwrapped if isinstance(game, Wrapper) else game, "schedule", None)
+    if csv is not None and schedule is None:
+        raise ConfigError(f"{loaded.game.name} has no schedule to be written as CSV")
+    lines: list[dict[str, Any]] = []
     for step in play(loaded, episodes=episodes, greedy=greedy, seed=seed, env=game):
         if live and step.step:
             time.sleep(1 / fps)
@@ -84,6 +96,22 @@ def watch(
         labelled = label_lines(step.frame, loaded.net.obs_space, labels)
         rest = "".join(f"\n  {line}" for line in [*labelled, *step.choices])
         say(step.text + rest, is_read=True)
+        if csv is not None and step.done:
+            lines += [{"episode": step.episode, **line} for line in schedule()]
+    if csv is not None:
+        _write_table(Path(csv), lines)
+
+
+def _write_table(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    table = StringIO()
+    writer = DictWriter(table, list(lines[0]) if lines else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    try:
+        write_file(path, table.getvalue().encode())
+    except OSError as error:
+        raise ConfigError(f"{str(path)!r} cannot be written: {error}") from error
+    say(str(path))
 
 
 @usual_torch()
@@ -205,6 +233,9 @@ def main(arguments: list[str] | None = None) -> None:
         help="play with other settings of the environment than it was trained with",
     )
     parser.add_argument("--video", metavar="FILE", help="write a .gif or .mp4 instead")
+    parser.add_argument(
+        "--csv", metavar="FILE", help="write schedules as a table, of environments that have them"
+    )
     parser.add_argument("--episodes", type=int, default=3)
     parser.add_argument("--greedy", action="store_true", help="always the likeliest choice")
     parser.add_argument("--seed", type=int, default=None, help="other episodes")
@@ -231,5 +262,7 @@ def main(arguments: list[str] | None = None) -> None:
     video, y_axis, plain = (options.pop(name) for name in ("video", "y_axis", "no_captions"))
     if video is None:
         watch(**options)
+    elif options.pop("csv") is not None:
+        parser.error("--csv and --video do not go together: write one after the other")
     else:
         say(str(film(path=video, y_axis=y_axis, captions=not plain, **options)))

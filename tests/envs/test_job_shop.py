@@ -199,6 +199,16 @@ def test_rules_reach_their_published_gaps(rule, expected):
     assert np.mean(gaps) == pytest.approx(expected, abs=0.05)
 
 
+def test_rows_do_not_go_on_with_another_instance():
+    rows = JobShopRows(2, instance=TINY)
+    rows.reset()
+    state = rows.get_state()
+    other = JobShopRows(2, instance=Instance.of([[3, 2], [2, 4], [4, 9]], [[0, 1]] * 3, 2))
+    with pytest.raises(StateError, match="another instance"):
+        other.set_state(state)
+    JobShopRows(2, instance=TINY).set_state(state)
+
+
 def test_copies_of_an_instance_stay_together():
     rows = JobShopRows(6, seed=1, copies=3, jobs=(2, 4), machines=(2, 3))
     for _ in range(2):  # also after another reset with a seed
@@ -323,8 +333,8 @@ def test_a_table_of_ones_own_has_jobs_of_any_length(tmp_path):
         ("job,machine,duration\na,b,1\na,b,1,9\n", "line 3: the wrong number of values"),
         ("job,machine,duration\na,b\n", "line 2: the wrong number of values"),
         ("job,machine,duration,due\na,b,1,9\n\na,c,2,8\n", "line 4: job 'a' has another due"),
-        ("job,machine,duration,due\na,b,1,9\nb,c,2,\n", "job 'b' has no due date"),
-        ("job,machine,duration,weight\na,b,1,2\n", "job 'a' has no due date"),
+        ("job,machine,duration,due\na,b,1,9\nb,c,2,\n", "line 3: job 'b' has no due date"),
+        ("job,machine,duration,weight\na,b,1,2\n", "line 2: job 'a' has no due date"),
         ("job,machine,duration,due,weight\na,b,1,2,0\n", "all weights are 0"),
         ("job,machine,duration,due\na,b,1,x\n", "line 2: column 'due': 'x' is no whole number"),
         ("job,machine,duration,release\na,b,1,-1\n", "line 2: column 'release'"),

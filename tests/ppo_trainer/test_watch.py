@@ -18,7 +18,7 @@ from entity_env.drawing import Caption
 from entity_env.errors import EnvironmentFailedError, SettingError
 from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
-from ppo_trainer.errors import RunFolderError, VideoError
+from ppo_trainer.errors import ConfigError, RunFolderError, VideoError
 from ppo_trainer.play.playing import play
 from ppo_trainer.play.video import write_video
 from ppo_trainer.play.watch import film, main, watch
@@ -167,6 +167,11 @@ def test_the_terminal_says_what_is_chosen_and_the_label_that_was_asked_for(run, 
     assert choice in ("  Press: left", "  Press: right")
     assert last.startswith("episode 1, step 3, reward 3   the end, left_over 0.5\n")
     assert "Press" not in last, "nothing is chosen any more"
+
+
+def test_an_environment_without_schedules_writes_none(run, tmp_path):
+    with pytest.raises(ConfigError, match="DrawnCountdown has no schedule"):
+        watch(run, DrawnCountdown, csv=tmp_path / "plan.csv")
 
 
 def test_a_label_that_is_none_is_explained(run, tmp_path):
