@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from entity_env.recording.recorder import RecordEpisodes
-from entity_env.recording.recording import Recording
+from entity_env.recording.recording import DamageWarning, Recording
 from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
 from entity_env.recording.replays import Moment, RecordedCommand, RecordReplay, Replay
 
 __all__ = [
+    "DamageWarning",
     "Moment",
     "RecordEpisodes",
     "RecordReplay",

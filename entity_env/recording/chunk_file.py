@@ -10,7 +10,8 @@ All numbers are little-endian::
 
 A chunk is written with one call and reaches the disk before the next one is begun. What a killed
 program leaves is a file whose last chunk is cut. Chunks know what they follow, so that any that
-stand elsewhere are noticed; those of version 1 do not.
+stand elsewhere are noticed; those of version 1 do not. Behind a damaged chunk, the next complete
+one is looked for.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import os
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,7 +41,7 @@ __all__ = [
     "Chunk",
     "Header",
     "Place",
-    "find_chunk",
+    "is_cut",
     "next_place",
     "read_chunks",
     "read_header",
@@ -67,6 +68,9 @@ _PLACE = struct.Struct("<QI")
 _LENGTH = struct.Struct("<I")  # which arrays begin with
 _MOST_SPACES, _MOST_PARTS = 1 << 22, 100_000  # bytes and values of the JSON
 _BLOCK = 1 << 20
+_SEARCHED = 8
+"""A search for chunks reads so many times the size of the file: in a hostile one all may look like
+chunks."""
 _LEVEL = 1
 """Of zlib: higher ones take several times as long, for a few percent."""
 
@@ -106,6 +110,7 @@ class Chunk:
         place: Where it was written; None in a file of version 1.
         crc: Its checksum.
         start: Where the compressed bytes start in the file.
+        after_gap: Whether what stood before it is lost.
     """
 
     flags: int
@@ -117,6 +122,17 @@ class Chunk:
     place: Place | None
     crc: int
     start: int
+    after_gap: bool = field(default=False, compare=False)
+
+    @property
+    def begin(self) -> int:
+        """Where it starts, with its numbers."""
+        return self.start - _head_size(self.place is not None)
+
+    @property
+    def continues(self) -> bool:
+        """Whether it goes on where the chunk before it in the list stopped."""
+        return bool(self.flags & CONTINUES) and not self.after_gap
 
     @property
     def end(self) -> int:
@@ -210,47 +226,71 @@ def next_place(place: Place | None, written: bytes) -> Place | None:
 
 
 def read_chunks(file: BinaryIO, header: Header, path: Path) -> list[Chunk]:
-    """The complete chunks of a file, up to the first that is damaged or cut.
+    """Return the complete chunks of a file; those behind a damaged one are marked.
 
     Raises:
         RecordingError: One does not stand where it was written, or another recording follows.
     """
     chunks: list[Chunk] = []
     size, start, place = os.fstat(file.fileno()).st_size, header.end, header.first
-    while (chunk := _read_chunk(file, start, size, place is not None)) is not None:
-        if chunk.place != place:
-            number = chunk.place.number if chunk.place is not None else 0
-            other = " of another recording" if number == len(chunks) else ""
-            raise RecordingError(
-                f"{path}: the chunk at byte {start:,} is not where it was written",
-                expected=f"chunk {len(chunks)} of this recording",
-                received=f"chunk {number}{other}",
-                hint="somebody has swapped, doubled, removed or joined parts of recordings; "
-                "append=True goes on with a recording",
-            )
+    numbered, budget = place is not None, _SEARCHED * size
+    while True:
+        chunk = _read_chunk(file, start, size, numbered)
+        if chunk is None:
+            file.seek(start)
+            if file.read(len(_MAGIC)) == _MAGIC:
+                raise RecordingError(
+                    f"{path}: another recording begins at byte {start:,}",
+                    expected="one recording in a file",
+                    hint="read each from its own file; append=True goes on with a recording",
+                )
+            chunk, budget = _search_chunk(file, start + 1, size, numbered, budget)
+        if chunk is None:
+            return chunks
+        if place is not None and chunk.place is not None:
+            fits = chunk.place.number > place.number if chunk.after_gap else chunk.place == place
+            if not fits:
+                other = " of another recording" if chunk.place.number == place.number else ""
+                raise RecordingError(
+                    f"{path}: the chunk at byte {chunk.begin:,} is not where it was written",
+                    expected=f"chunk {place.number} of this recording",
+                    received=f"chunk {chunk.place.number}{other}",
+                    hint="somebody has swapped, doubled, removed or joined parts of recordings; "
+                    "append=True goes on with a recording",
+                )
         chunks.append(chunk)
         start, place = chunk.end, chunk.next_place
+
+
+def is_cut(file: BinaryIO, header: Header, start: int) -> bool:
+    """Return whether what follows byte ``start`` is the beginning of a chunk, as a kill leaves it.
+
+    Other bytes are what damage leaves.
+    """
     file.seek(start)
-    if file.read(len(_MAGIC)) == _MAGIC:
-        raise RecordingError(
-            f"{path}: another recording begins at byte {start:,}",
-            expected="one recording in a file",
-            hint="read each from its own file; append=True goes on with a recording",
-        )
-    return chunks
-
-
-def find_chunk(file: BinaryIO, header: Header, start: int) -> bool:
-    """Whether there is a complete chunk anywhere after byte ``start``."""
-    size = os.fstat(file.fileno()).st_size
-    if start >= size:
+    head = file.read(_head_size(header.first is not None))
+    if head[: len(_CHUNK_MAGIC)] != _CHUNK_MAGIC[: len(head)]:
         return False
+    if len(head) < _head_size(header.first is not None):
+        return True
+    stored = _CHUNK.unpack_from(head)[4]
+    return bool(start + len(head) + stored > os.fstat(file.fileno()).st_size)
+
+
+def _search_chunk(
+    file: BinaryIO, start: int, size: int, numbered: bool, budget: int
+) -> tuple[Chunk | None, int]:
+    """The next complete chunk, if there is one, and how many bytes may still be read for others."""
+    if start >= size:
+        return None, budget
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
-        while (start := memory.find(_CHUNK_MAGIC, start)) >= 0:
-            if _read_chunk(file, start, size, header.first is not None) is not None:
-                return True
+        while budget > 0 and (start := memory.find(_CHUNK_MAGIC, start)) >= 0:
+            chunk = _read_chunk(file, start, size, numbered)
+            budget -= file.tell() - start
+            if chunk is not None:
+                return replace(chunk, after_gap=True), budget
             start += 1
-    return False
+    return None, budget
 
 
 def read_payload(file: BinaryIO, chunk: Chunk) -> bytes:

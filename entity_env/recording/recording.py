@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from entity_env.errors import EntityEnvError, RecordingError, SettingError, shor
 from entity_env.recording.arrays import unpack_arrays
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
-    CONTINUES,
     Chunk,
+    is_cut,
     read_chunks,
     read_header,
     read_payload,
@@ -33,7 +34,11 @@ from entity_env.recording.steps import RecordedSteps, StepFormat
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import open_file
 
-__all__ = ["Recording"]
+__all__ = ["DamageWarning", "Recording"]
+
+
+class DamageWarning(UserWarning):
+    """A part of a file is damaged, and the rest of it is read."""
 
 
 @named_arguments(RecordingError)
@@ -41,7 +46,8 @@ class Recording:
     """A file of recorded steps.
 
     Opening it reads it once, to find the complete chunks; what a recorder adds later is not seen.
-    Everything is read from the disk again, a chunk at a time, when it is asked for.
+    Everything is read from the disk again, a chunk at a time, when it is asked for. Of a damaged
+    file all that is whole is read, with a ``DamageWarning``; no episode goes on behind the damage.
 
     for batch in Recording("games.episodes").minibatches(256, seed=1, epochs=3):
         output = net(to_batch(batch.obs, device), given=...)
@@ -56,8 +62,9 @@ class Recording:
         num_frames: Observations that were acted on: steps times rows. Where rows wait, fewer were.
         has_log_probs: Whether log-probabilities were recorded.
         has_logits: Whether logits were recorded.
-        truncated_bytes: Bytes at the end that are not read, from the first chunk on that is
-            damaged, or that a killed program has not finished; else 0.
+        truncated_bytes: Bytes at the end that are not read, as a killed program has not finished
+            them, or as they are damaged; else 0.
+        lost_bytes: Bytes before others that are not read, as they are damaged.
 
     Raises:
         RecordingError: It is not there, is no recording, has a damaged header, or chunks that do
@@ -71,12 +78,14 @@ class Recording:
                 header = read_header(file, self.path)
                 self._chunks = read_chunks(file, header, self.path)
                 size = os.fstat(file.fileno()).st_size
+                ends = [header.end, *(chunk.end for chunk in self._chunks)]
+                is_damaged = ends[-1] < size and not is_cut(file, header, ends[-1])
         except OSError as error:
             raise RecordingError(f"{path} cannot be read: {error.strerror or error}") from error
         except TypeError as error:
             raise RecordingError("the path is not one", received=shorten(path)) from error
         self.obs_space, self.action_space = header.obs_space, header.action_space
-        self.truncated_bytes = size - (self._chunks[-1].end if self._chunks else header.end)
+        self.truncated_bytes = size - ends[-1]
         self.num_steps = sum(chunk.steps for chunk in self._chunks)
         self.num_frames = sum(chunk.frames for chunk in self._chunks)
         noted = {chunk.noted for chunk in self._chunks} or {(False, False)}
@@ -84,9 +93,25 @@ class Recording:
             raise RecordingError(f"{path}: some chunks have log_probs or logits, and some have not")
         self.has_log_probs, self.has_logits = noted.pop()
         self._form = StepFormat(self.obs_space, self.action_space)
+        gaps = [
+            (end, own.begin) for end, own in zip(ends, self._chunks, strict=False) if own.after_gap
+        ]
+        self.lost_bytes = sum(end - begin for begin, end in gaps)
+        if is_damaged:
+            gaps.append((ends[-1], size))
+        if gaps:
+            places = ", ".join(f"{begin:,} to {end:,}" for begin, end in gaps[:5])
+            warnings.warn(
+                f"{self.path} is damaged: what stood in its bytes {places}"
+                f"{' and elsewhere' if len(gaps) > 5 else ''} is lost; "
+                f"{self.num_frames:,} frames of {self.num_steps:,} steps can be read",
+                DamageWarning,
+                stacklevel=3,
+            )
 
     def __repr__(self) -> str:
         lost = f", {self.truncated_bytes} bytes at its end unread" if self.truncated_bytes else ""
+        lost += f", {self.lost_bytes} bytes before damaged" if self.lost_bytes else ""
         return (
             f"Recording({str(self.path)!r}: {self.num_steps} steps, {self.num_frames} frames{lost})"
         )
@@ -111,12 +136,14 @@ class Recording:
         """
         cutter: EpisodeCutter | None = None
         for chunk in self._chunks:
-            if cutter is None or not chunk.flags & CONTINUES or chunk.rows != cutter.rows:
+            with self._reading(chunk):
+                steps = self._load(chunk)  # first, as it has as many rows as it says only then
+            if cutter is None or not chunk.continues or chunk.rows != cutter.rows:
                 if cutter is not None:
                     yield from cutter.unfinished()
                 cutter = EpisodeCutter(self._form, chunk.rows, bool(chunk.flags & AFTER_RESET))
             with self._reading(chunk):
-                episodes = cutter.cut(self._load(chunk))
+                episodes = cutter.cut(steps)
             yield from episodes
         if cutter is not None:
             yield from cutter.unfinished()
@@ -168,7 +195,7 @@ class Recording:
         outcomes = self._form.outcomes([steps])
         rows = self._chunks[number].rows
         for chunk in self._chunks[number + 1 :]:
-            if (outcomes.open < 0).all() or not chunk.flags & CONTINUES or chunk.rows != rows:
+            if (outcomes.open < 0).all() or not chunk.continues or chunk.rows != rows:
                 break
             with self._reading(chunk):
                 later.append(self._load(chunk))

@@ -12,7 +12,6 @@ from entity_env.recording.arrays import Array, pack_arrays
 from entity_env.recording.chunk_file import (
     MOST_BYTES,
     Place,
-    find_chunk,
     next_place,
     read_chunks,
     read_header,
@@ -147,8 +146,11 @@ class ChunkWriter:
                 )
         chunks = read_chunks(self._file, known, self.path)
         self._place = chunks[-1].next_place if chunks else known.first
-        self._end = chunks[-1].end if chunks else known.end
-        if find_chunk(self._file, known, self._end + 1):
+        self._end = known.end
+        for chunk in chunks:
+            if not chunk.after_gap:
+                self._end = chunk.end
+                continue
             raise RecordingError(
                 f"{self.path} is damaged at byte {self._end:,}, and complete chunks follow",
                 expected="damage at the end only, as a killed program leaves it",

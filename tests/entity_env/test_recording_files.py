@@ -21,7 +21,7 @@ from support.workers import wait_until
 
 from entity_env import ListEnv
 from entity_env.errors import RecordingError
-from entity_env.recording import RecordEpisodes, Recording
+from entity_env.recording import DamageWarning, RecordEpisodes, Recording
 from entity_env.recording.arrays import pack_arrays, unpack_arrays
 from entity_env.recording.chunk_file import (
     HAS_LOG_PROBS,
@@ -92,7 +92,7 @@ def test_a_file_that_is_cut_anywhere_can_be_gone_on_with(small, tmp_path):
             assert_same_obs(step.obs, obs)
 
 
-def test_a_flipped_bit_ends_the_recording_before_its_chunk(small, tmp_path):
+def test_a_flipped_bit_costs_its_chunk_and_is_said(small, tmp_path):
     data, ends, seen = small
     rng = np.random.default_rng(0)
     path = tmp_path / "a"
@@ -104,12 +104,45 @@ def test_a_flipped_bit_ends_the_recording_before_its_chunk(small, tmp_path):
             with pytest.raises(RecordingError):
                 Recording(path)
             continue
-        recording = steps_in(path, seen) if place % 40 == 0 else Recording(path)
-        good = sum(end <= place for end in ends[1:])
-        assert recording.num_steps == [0, 2, 4][good]
-        assert recording.truncated_bytes == len(data) - ends[good]
+        lost = sum(end <= place for end in ends[1:])
+        kept = [t for t in range(5) if t // 2 != lost]
+        looks_cut = ends[2] + 16 <= place < ends[2] + 24 and damaged[place] > data[place]
+        if looks_cut:  # its last chunk says that it is longer
+            recording = Recording(path)
+        else:
+            words = f"bytes {ends[lost]:,} to {ends[lost + 1]:,} is lost"
+            with pytest.warns(DamageWarning, match=words):
+                recording = Recording(path)
+        assert recording.num_steps == len(kept)
+        size = ends[lost + 1] - ends[lost]
+        unread = (0, size) if lost == 2 else (size, 0)
+        assert (recording.lost_bytes, recording.truncated_bytes) == unread
         if place % 40 == 0:
+            for step, t in zip(recording.steps(), kept, strict=True):
+                assert_same_obs(step.obs, seen.shown[t])
             read_all(recording)
+
+
+def test_no_episode_goes_on_behind_a_damaged_chunk(tmp_path):
+    path = tmp_path / "a"
+    with ListEnv(lambda: Chain(9), 1) as env:
+        record(env, path, 9, chunk_steps=3)
+    assert [len(own) for own in Recording(path).episodes()] == [9]
+    data = bytearray(path.read_bytes())
+    data[data.index(_MAGIC, data.index(_MAGIC) + 1) + 60] ^= 1
+    path.write_bytes(data)
+    with pytest.warns(DamageWarning, match="6 frames of 6 steps"):
+        recording = Recording(path)
+    assert [len(own) for own in recording.episodes()] == [3, 3]
+    assert "damaged" in repr(recording)
+
+
+def test_a_file_that_is_full_of_beginnings_of_chunks_is_searched_in_bounded_time(small, tmp_path):
+    data, ends, _ = small
+    head = struct.pack("<4sIIIQQQ", _MAGIC, 0, 1, 1, 1 << 20, 1, 1)
+    (tmp_path / "a").write_bytes(data[: ends[0]] + b"x" + head * (1 << 16))  # 3 MiB
+    with pytest.warns(DamageWarning, match="0 frames"):
+        assert Recording(tmp_path / "a").num_steps == 0
 
 
 def test_appending_does_not_remove_complete_chunks_behind_a_damaged_one(small, tmp_path):
@@ -361,6 +394,7 @@ def test_sizes_in_a_file_are_not_believed(forgery, tmp_path):
         {"magic": b"CHUN"},
     ],
 )
+@pytest.mark.filterwarnings("ignore::entity_env.recording.DamageWarning")
 def test_a_chunk_that_cannot_be_is_not_read(head, arrays, tmp_path):
     recording = forged(tmp_path / "a", arrays, **head)
     assert recording.num_steps == 0
