@@ -17,7 +17,14 @@ from entity_env.spaces import ActionName, ActionSpace
 __all__ = ["main", "show"]
 
 
-def show(path: str, *, row: int | None = None, commands: bool = False, trust: bool = False) -> None:
+def show(
+    path: str,
+    *,
+    row: int | None = None,
+    commands: bool = False,
+    trust: bool = False,
+    damaged: bool = False,
+) -> None:
     """Play a replay again, and print what happened.
 
     Args:
@@ -25,11 +32,12 @@ def show(path: str, *, row: int | None = None, commands: bool = False, trust: bo
         row: Only what this row decided, and how its episodes ended; None: all rows.
         commands: Print every decision.
         trust: The consent to import an environment that nobody has registered.
+        damaged: Play what stands before a damaged line.
 
     Raises:
         EntityEnvError: It cannot be read, or does not play the same game.
     """
-    replay = Replay.read(path)
+    replay = Replay.read(path, damaged=damaged)
     settings = "".join(f" {name}={value}" for name, value in replay.settings.items())
     rows = "alone" if replay.rows == 0 else f"{replay.rows} rows"
     print(f"{replay.env}{settings}, seed {replay.seed}, {rows}, {len(replay.steps):,} steps")
@@ -74,9 +82,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--trust", action="store_true", help="import the code that the replay names"
     )
+    parser.add_argument(
+        "--damaged", action="store_true", help="play what stands before a damaged line"
+    )
     given = parser.parse_args(arguments)
     try:
-        show(given.path, row=given.row, commands=given.commands, trust=given.trust)
+        show(**vars(given))
     except EntityEnvError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

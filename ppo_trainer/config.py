@@ -48,7 +48,8 @@ class RolloutConfig:
             so does the run. Needs worker processes.
         batch_size: How many rows act together then; 0 for half of them.
         replays: The folder that gets a replay of all games of the training, a line for each
-            decision; null: none is written. Not of worker processes.
+            decision, and another one when it is resumed; null: none is written. Not of worker
+            processes.
     """
 
     num_envs: int = 128

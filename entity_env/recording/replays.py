@@ -9,16 +9,20 @@ A replay is small, for the games themselves compute everything else: a row of a 
 some hundred decisions has some kilobytes. It is JSON lines, and grows by whole steps that are given
 to the operating system at once, so that a kill loses the step in hand at most. A step ends with a
 sum over all that is seen after it, by which playing again finds out whether it is still the same
-game. What a recording holds beside it (observations, log-probabilities) is in
-``entity_env.recording.RecordEpisodes``.
+game. Rows that go on from a saved state, as those of a resumed run, have it in the lines behind the
+first, one for each row (version 2). What a recording holds beside it (observations,
+log-probabilities) is in ``entity_env.recording.RecordEpisodes``.
 """
 
 from __future__ import annotations
 
 import json
+import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +43,7 @@ from entity_env.errors import (
 from entity_env.kinds.answers import AnswerForm, flat_answers
 from entity_env.kinds.table import answer_forms, typed_actions
 from entity_env.observation import Observation
+from entity_env.recording.recording import DamageWarning
 from entity_env.registry import (
     Factory,
     alone,
@@ -60,9 +65,11 @@ from entity_env.wrappers.vec_wrapper import VecWrapper
 
 __all__ = ["Moment", "RecordFrames", "RecordReplay", "RecordedCommand", "Replay", "make_rows"]
 
-_FORMAT, _VERSION = "replay of ragged-rl", 1
+_FORMAT = "replay of ragged-rl"
+_FROM_RESET, _FROM_STATE = 1, 2  # versions
 _MOST_BYTES = 1 << 30
 _MOST_VALUES = 1 << 20  # of one line
+_MOST_IDLE_ROWS, _MOST_SEATS = 1024, 64
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,7 @@ class Replay:
         rows: How many there are; 0: it was played alone, as an ``Environment``.
         steps: For each step its commands and the sum over what was seen after it.
         start: The sum over the first observation.
+        state: What the rows go on from; None: from a reset.
     """
 
     env: str
@@ -115,10 +123,16 @@ class Replay:
     rows: int
     start: int
     steps: tuple[tuple[tuple[RecordedCommand, ...], int], ...] = field(repr=False)
+    state: list[Any] | None = field(repr=False, default=None)
 
     @classmethod
-    def read(cls, path: str | Path) -> Replay:
+    def read(cls, path: str | Path, *, damaged: bool = False) -> Replay:
         """Read a file; a step that was being written when its program was killed is left out.
+
+        Args:
+            path: The file.
+            damaged: Return the steps before a damaged line, with a warning, instead of an error:
+                those behind it cannot be played without it.
 
         Raises:
             RecordingError: There is no such file, it is no replay, or it is damaged.
@@ -128,29 +142,62 @@ class Replay:
             data = read_file(path, _MOST_BYTES)
         except (OSError, UnfitFileError) as error:
             raise RecordingError(f"{where} cannot be read: {error}") from error
-        lines = data.split(b"\n")[:-1]  # what has no end was being written
-        if not lines:
+        # One after the other: what has no end was being written.
+        lines = enumerate((line for line in BytesIO(data) if line.endswith(b"\n")), 1)
+        first = next(lines, (1, b""))[1]
+        if not first:
             raise RecordingError(f"{where} is empty", expected="a file that RecordReplay wrote")
-        head = _parse(lines[0], where, 1)
+        head = _parse(first, where, 1)
         if head.get("format") != _FORMAT:
             raise RecordingError(
                 f"{where} is no replay",
                 expected=f'a first line with "format": "{_FORMAT}"',
-                received=shorten(lines[0][:200].decode(errors="replace")),
+                received=shorten(first[:200].decode(errors="replace")),
             )
-        if head.get("version") != _VERSION:
+        version = head.get("version")
+        if version not in (_FROM_RESET, _FROM_STATE):
             raise RecordingError(
-                f"{where} has another version", expected=_VERSION, received=head.get("version")
+                f"{where} has another version",
+                expected=f"{_FROM_RESET} or {_FROM_STATE}",
+                received=version,
             )
         kinds = {"env": str, "settings": dict, "seed": int, "rows": int, "start": int}
         for name, kind in kinds.items():
             if type(head.get(name)) is not kind:
                 raise _damaged(where, 1, f"a {kind.__name__} called {name}", head.get(name))
-        steps = _steps(lines, where)
         known = {name: head[name] for name in kinds}
         if known["seed"] < 0 or known["rows"] < 0:
             raise _damaged(where, 1, "seed and rows >= 0", head)
-        return cls(**known, steps=tuple(steps))
+        state = None
+        if version == _FROM_STATE:
+            saved = [
+                _parse(line, where, number)
+                for number, line in islice(lines, min(known["rows"], len(data)))
+            ]
+            if len(saved) < known["rows"] or any(set(own) != {"saved"} for own in saved):
+                raise _damaged(where, 2, f"the saved states of {known['rows']} rows", len(saved))
+            state = [own["saved"] for own in saved]
+        steps: list[tuple[tuple[RecordedCommand, ...], int]] = []
+        try:
+            _read_steps(lines, where, steps)
+        except RecordingError as error:
+            if not damaged:
+                error.hint = (
+                    f"Replay.read(path, damaged=True), in the terminal --damaged, plays the "
+                    f"{len(steps):,} steps before it"
+                )
+                raise
+            warnings.warn(
+                f"{error.what}; the {len(steps):,} steps before it are read",
+                DamageWarning,
+                stacklevel=2,
+            )
+        acting = {command.row for commands, _ in steps for command in commands}
+        if known["rows"] > _MOST_IDLE_ROWS + _MOST_SEATS * len(acting):
+            raise RecordingError(
+                f"{where} asks for {known['rows']:,} rows, of which {len(acting):,} ever decide"
+            )
+        return cls(**known, steps=tuple(steps), state=state)
 
     def commands(self) -> Iterator[RecordedCommand]:
         """All decisions, in their order."""
@@ -179,7 +226,10 @@ class Replay:
     def play_in(self, rows: VecEnv) -> Iterator[Moment]:
         """As ``play``, in rows that have been made for it and stay open."""
         forms = answer_forms(rows.action_space())
-        obs = rows.reset()
+        try:
+            obs = rows.reset() if self.state is None else rows.set_state(self.state)
+        except EntityEnvError as error:
+            raise RecordingError(f"the replay cannot be begun: {error}") from error
         if _sum_of(obs) != self.start:
             raise _differs(-1)
         yield Moment(-1, (), obs)
@@ -215,10 +265,18 @@ class Replay:
                 expected="consent to import or read them: trust=True, or --trust",
             )
         check_settings(factory, dict(self.settings))
-        if self.rows == 0:
-            create, settings = alone(factory), dict(self.settings)
-            return _Alone(create(**settings), self.seed)
-        return make_rows(factory, self.settings, self.rows, self.seed)
+        try:
+            if self.rows == 0:
+                create, settings = alone(factory), dict(self.settings)
+                return _Alone(create(**settings), self.seed)
+            return make_rows(factory, self.settings, self.rows, self.seed)
+        except EntityEnvError:
+            raise
+        except Exception as error:  # of settings of others: no memory for them, wrong types
+            raise RecordingError(
+                f"what the replay asks for cannot be made: {type(error).__name__}: {error}",
+                received=f"{self.rows} rows of {self.env} {shorten(self.settings)}",
+            ) from error
 
 
 def make_rows(factory: Factory, settings: Mapping[str, Any], rows: int, seed: int) -> VecEnv:
@@ -262,15 +320,17 @@ class RecordReplay(VecWrapper):
         self._shown: VecObs | None = None
 
     def _reset(self, seed: int | None) -> VecObs:
-        if seed is not None or self._shown is not None:
-            raise RecordingError(
-                "rows whose replay is written are reset once",
-                expected="reset() without a seed, as the rows have been given theirs",
-                received=f"reset({'' if seed is None else seed})",
-            )
-        self._shown = super()._reset(None)
-        self._writer.begin(self._shown)
+        self._check_first("reset")
+        self._shown = super()._reset(seed)
+        self._writer.begin(self._shown, seed=seed)
         return self._shown
+
+    def _check_first(self, what: str) -> None:
+        if self._shown is not None:
+            raise RecordingError(
+                f"rows whose replay is written begin once, and {what} begins them again",
+                hint="make other rows, with a replay of their own",
+            )
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         assert self._shown is not None
@@ -279,7 +339,10 @@ class RecordReplay(VecWrapper):
         return self._shown
 
     def _set_state(self, state: list[Any]) -> VecObs:
-        raise RecordingError("a replay cannot jump: its rows go back to no saved state")
+        self._check_first("set_state")
+        self._shown = super()._set_state(state)
+        self._writer.begin(self._shown, state)
+        return self._shown
 
     def _close(self) -> None:
         self._writer.close()
@@ -349,9 +412,20 @@ class _Writer:
         self._step = 0
         self._lines: list[str] = []
 
-    def begin(self, obs: VecObs) -> None:
-        """Write the first line."""
+    def begin(self, obs: VecObs, state: list[Any] | None = None, seed: int | None = None) -> None:
+        """Write the first line, with another seed than the rows were made with where one is given.
+
+        Args:
+            obs: What is seen first.
+            state: The saved rows that it is seen of; each gets a line.
+            seed: With which the rows have been reset.
+        """
+        if state is not None:
+            self._head["version"] = _FROM_STATE
+        if seed is not None:
+            self._head["seed"] = int(seed)
         self._lines.append(_line({**self._head, "start": _sum_of(obs)}))
+        self._lines += [_line({"saved": own}) for own in state or ()]
         self._flush()
 
     def command(self, row: int, actions: Mapping[ActionName, list[Any]]) -> None:
@@ -438,7 +512,7 @@ def _head(env: str, settings: Mapping[str, Any] | None, seed: int, rows: int) ->
             f"a replay holds settings as JSON: {error}", received=shorten(own)
         ) from error
     facts = {"env": str(env), "settings": own, "seed": check_seed(seed), "rows": rows}
-    return {"format": _FORMAT, "version": _VERSION, **facts}
+    return {"format": _FORMAT, "version": _FROM_RESET, **facts}
 
 
 def _line(values: Mapping[str, Any]) -> str:
@@ -459,10 +533,14 @@ def _sum_of(obs: VecObs) -> int:
     return total
 
 
-def _steps(lines: list[bytes], where: str) -> list[tuple[tuple[RecordedCommand, ...], int]]:
-    steps: list[tuple[tuple[RecordedCommand, ...], int]] = []
+def _read_steps(
+    lines: Iterable[tuple[int, bytes]],
+    where: str,
+    steps: list[tuple[tuple[RecordedCommand, ...], int]],
+) -> None:
+    """Append the steps of numbered lines, one by one."""
     commands: list[RecordedCommand] = []
-    for number, line in enumerate(lines[1:], 2):
+    for number, line in lines:
         own = _parse(line, where, number)
         if own.get("step") != len(steps) or type(own.get("step")) is not int:
             raise _damaged(where, number, f"step {len(steps)}", own.get("step"))
@@ -475,7 +553,6 @@ def _steps(lines: list[bytes], where: str) -> list[tuple[tuple[RecordedCommand, 
         if not is_command or not all(isinstance(a, list) for a in actions.values()):  # type: ignore[union-attr]
             raise _damaged(where, number, '"row" with "actions", or "seen"', own)
         commands.append(RecordedCommand(len(steps), row, actions))  # type: ignore[arg-type]
-    return steps
 
 
 def _parse(line: bytes, where: str, number: int) -> dict[str, Any]:

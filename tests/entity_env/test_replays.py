@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from support.tiny_envs import assert_same_obs
 
 pytest.importorskip("numba")  # the games that are played
 
@@ -13,7 +14,7 @@ from entity_env import ListEnv, SeatRows
 from entity_env.errors import RecordingError, SettingError, UnknownEnvironmentError
 from entity_env.player.episodes import random_policy
 from entity_env.player.runner import main as player
-from entity_env.recording import RecordReplay, Replay
+from entity_env.recording import DamageWarning, RecordReplay, Replay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
 from entity_env.replay import main
@@ -106,8 +107,16 @@ def change(lines, at, **values):
 DAMAGES = {
     "is empty": lambda lines: [],
     "is no replay": lambda lines: ['{"a": 1}', *lines[1:]],
-    "has another version": lambda lines: change(lines, 0, version=2),
+    "has another version": lambda lines: change(lines, 0, version=3),
     "damaged at line 1": lambda lines: change(lines, 0, rows="two"),
+    "the saved states of 2 rows": lambda lines: change(lines, 0, version=2),
+    "cannot be begun": lambda lines: [
+        *change(lines, 0, version=2)[:1],
+        '{"saved": 1}',
+        '{"saved": {}}',
+        *lines[1:],
+    ],
+    "rows, of which 2 ever decide": lambda lines: change(lines, 0, rows=10**13),
     "damaged at line 2": lambda lines: [lines[0], "{", *lines[2:]],
     "expected: step 0": lambda lines: change(lines, 1, step=3),
     "a JSON object": lambda lines: [lines[0], "[1]", *lines[2:]],
@@ -130,6 +139,56 @@ def test_damage_is_named(tmp_path, message, capsys):
     assert "RecordingError" in capsys.readouterr().err
 
 
+def test_rows_that_have_no_room_are_an_error_of_the_replay(tmp_path, monkeypatch):
+    def no_room(*_):
+        raise MemoryError
+
+    record(tmp_path / "games.replay", "tic_tac_toe", 2, {}, steps=1)
+    monkeypatch.setattr("entity_env.recording.replays.make_rows", no_room)
+    with pytest.raises(RecordingError, match="cannot be made: MemoryError"):
+        list(Replay.read(tmp_path / "games.replay").play())
+
+
+def test_the_steps_before_a_damaged_line_can_be_played(tmp_path, capsys):
+    path = tmp_path / "games.replay"
+    record(path, "tic_tac_toe", 2, {}, steps=6)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:10], lines[10].replace("step", "stup"), *lines[11:]]))
+    with pytest.raises(RecordingError, match="plays the 4 steps before it"):
+        Replay.read(path)
+    with pytest.warns(DamageWarning, match="line 11.*the 4 steps before it are read"):
+        assert len(list(Replay.read(path, damaged=True).play())) == 5
+    with pytest.warns(DamageWarning):
+        assert main([str(path), "--damaged"]) == 0
+    path.write_bytes(b"\n" * 1000)
+    with pytest.raises(RecordingError, match="damaged at line 1"):
+        Replay.read(path, damaged=True)
+
+
+@pytest.mark.parametrize("name", ["compiled", "single"])
+def test_rows_that_go_on_from_a_saved_state_or_another_seed_are_played_again(tmp_path, name):
+    env, count, settings = GAMES[name]
+    policy = random_policy(seed=1)
+    with make_rows(resolve(env), settings, count, 5) as rows:
+        obs = rows.reset()
+        for _ in range(3):
+            obs = rows.act(policy(obs))
+        state = rows.get_state()
+    for begin in (lambda rows: rows.set_state(state), lambda rows: rows.reset(7)):
+        path, seen = tmp_path / f"{len(list(tmp_path.iterdir()))}.replay", []
+        made = make_rows(resolve(env), settings, count, 5)
+        with RecordReplay(made, path, env, settings, 5) as rows:
+            seen.append(begin(rows))
+            for _ in range(12):
+                seen.append(rows.act(policy(seen[-1])))
+            with pytest.raises(RecordingError, match="begin once, and set_state"):
+                rows.set_state(state)
+        moments = list(Replay.read(path).play(trust=True))
+        assert len(moments) == 13
+        for moment, obs in zip(moments, seen, strict=True):
+            assert_same_obs(moment.obs, obs)
+
+
 def test_what_cannot_be_recorded(tmp_path):
     path = tmp_path / "games.replay"
     rows = make_rows(resolve("minesweeper"), {}, 1, 0)
@@ -137,7 +196,7 @@ def test_what_cannot_be_recorded(tmp_path):
         RecordReplay(rows, path, "minesweeper", {"width": object()}, 0)
     with RecordReplay(rows, path, "minesweeper", {}, 0) as played:
         played.reset()
-        with pytest.raises(RecordingError, match="reset once"):
+        with pytest.raises(RecordingError, match="begin once"):
             played.reset(3)
     with pytest.raises(RecordingError, match="already"):
         RecordReplay(make_rows(resolve("minesweeper"), {}, 1, 0), path, "minesweeper")

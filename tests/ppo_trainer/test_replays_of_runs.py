@@ -9,7 +9,7 @@ import pytest
 from support.trainer_runs import small_config
 
 from entity_env.recording import Replay
-from ppo_trainer import train
+from ppo_trainer import resume, train
 from ppo_trainer.play.evaluate import evaluate_run, main
 from ppo_trainer.players.league import main as league
 
@@ -34,6 +34,26 @@ def test_a_training_can_be_played_again(run):
     assert replay.settings == {"width": 4}
     assert len(list(replay.commands())) == 96  # each frame that was trained on
     assert len(list(replay.play())) == 1 + 96 // config.rollout.num_envs
+
+
+@pytest.mark.parametrize("target", ["minesweeper", "support.trainer_envs.Foraging"])
+def test_a_resumed_training_writes_another_replay_and_goes_on_bit_for_bit(run, tmp_path, target):
+    _, _, config = run
+    rollout = replace(config.rollout, replays=str(tmp_path / "replays"))
+    config = replace(config, env={"_target_": target}, run_dir=str(tmp_path), rollout=rollout)
+    whole = train(replace(config, rollout=replace(rollout, replays=None)))
+    part = train(config, stop=lambda updates: updates == 2)
+    rest = resume(part.run)
+    assert rest.steps == whole.steps == 96
+    frames = 0
+    for number in range(2):
+        replay = Replay.read(tmp_path / "replays" / f"{number:04d}.replay")
+        assert len(list(replay.play(trust=True))) == 1 + len(replay.steps)
+        frames += len(list(replay.commands()))
+    assert frames == 96
+    if target == "minesweeper":  # the other one saves no state
+        for name, own in whole.net.state_dict().items():
+            assert own.equal(rest.net.state_dict()[name]), name
 
 
 @pytest.mark.parametrize("settings", [{}, {"_target_": "minesweeper_python"}])
