@@ -97,7 +97,8 @@ class JobShop(Environment):
             each pair of families has its own time.
         families: Of jobs, where there are set-ups.
         flexible: So many neighbouring machines form a work centre: an operation is done on the one
-            of them on which it ends first.
+            of them on which it ends first. An ``.fjs`` file says itself which machines can do an
+            operation, and how fast; what is shown of work and queues is then that of all machines.
         labels: Show the numbers of machines, for ``net.relations``: ``machine`` and ``next
             machine`` of a job (-1 for none), ``number`` of a machine.
         copies: Of many rows, so many neighbours get the same instance; alone it changes nothing.
@@ -253,6 +254,7 @@ class JobShop(Environment):
             "best": self.best,
             "steps": self.steps,
             "turn": self.turn,
+            "times": self.times,
             "job_names": self.job_names,
             "machine_names": self.machine_names,
             **{name: _copied(getattr(self, name)) for name in names},
@@ -265,6 +267,7 @@ class JobShop(Environment):
             given = {name: state[name] for name in ("release", "due", "weight")}
             given["jobs"] = state.get("job_names", ())
             given["machine_names"] = state.get("machine_names", ())
+            given["times"] = state.get("times")
             self._begin(Instance.of(*tables, len(state["machine_free"]), state["best"], **given))
             self.op, self.here = list(state["op"]), list(state["here"])
             for name in _TROUBLES:
@@ -293,6 +296,10 @@ class JobShop(Environment):
             [row[:count] for row, count in zip(table, counts, strict=True)] for table in tables
         )
         self.best = instance.best
+        self.times: list[list[list[int]]] | None = None
+        if instance.times is not None:
+            tables3 = zip(instance.times.tolist(), counts, strict=True)
+            self.times = [own[:count] for own, count in tables3]
         jobs, machines = instance.size
         self.unit = sum(map(sum, self.durations)) / sum(counts)
         none = [0] * jobs
@@ -360,12 +367,24 @@ class JobShop(Environment):
     def machine_of(self, job: int) -> int:
         """The machine on which the next operation of a job ends first, of equals the first."""
         return min(
-            self._centre(self.machines[job][self.op[job]]),
+            self._able(job),
             key=lambda machine: (
                 max(self.job_free[job], self.machine_free[machine], self.now)
                 + self._setup(job, machine)
+                + self._time(job, machine)
             ),
         )
+
+    def _able(self, job: int) -> Sequence[int]:
+        """Return the machines that can do the next operation of a job."""
+        if self.times is None:
+            return self._centre(self.machines[job][self.op[job]])
+        return [one for one, time in enumerate(self.times[job][self.op[job]]) if time >= 0]
+
+    def _time(self, job: int, machine: int) -> int:
+        """Return how long the next operation of a job takes on a machine."""
+        op = self.op[job]
+        return self.durations[job][op] if self.times is None else self.times[job][op][machine]
 
     def start_of(self, job: int) -> int:
         """When the next operation of a job can start, or its machine be set up for it."""
@@ -380,8 +399,8 @@ class JobShop(Environment):
 
     def _dispatch(self, job: int) -> None:
         """Start the next operation of a job now."""
-        op, machine = self.op[job], self.machine_of(job)
-        end = self.now + self._setup(job, machine) + self.durations[job][op]
+        machine = self.machine_of(job)
+        end = self.now + self._setup(job, machine) + self._time(job, machine)
         self.set_for[machine], self.last_job[machine] = self.family[job], job
         self.bars.append(Bar(machine, job, self.now, end))
         self.job_free[job] = self.machine_free[machine] = end
@@ -555,7 +574,7 @@ class JobShop(Environment):
         return [
             own / first,
             (len(self.machines[job]) - op) / count,
-            (duration + setup) / unit,
+            (self._time(job, machine) + setup) / unit,
             float(start == 0),
             start / unit,
             work[machine] / first,
@@ -578,7 +597,8 @@ class JobShop(Environment):
         ]
 
     def _urgency(self, job: int) -> float:
-        duration = self.durations[job][self.op[job]] + self._setup(job, self.machine_of(job))
+        machine = self.machine_of(job)
+        duration = self._time(job, machine) + self._setup(job, machine)
         end = max(self.start_of(job), self.now) + self._work(job)
         slack = max(0, self.due[job] - end) / self.unit
         return float(self.weight[job] * self.unit / max(duration, 1) * math.exp(-slack / 2))
@@ -595,6 +615,8 @@ class JobShop(Environment):
         waiting: dict[int, list[int]] = {}
         for job in ready:
             centre = self.machines[job][self.op[job]] // self.settings.flexible
+            if self.times is not None:
+                centre = self.machine_of(job)
             waiting.setdefault(centre, []).append(job)
         return {
             job: 1 / place

@@ -25,6 +25,7 @@ __all__ = [
     "move_on",
     "setup_of",
     "start_of",
+    "time_of",
 ]
 
 _SHORTEST, _LONGEST = SHORTEST_LONGEST
@@ -131,6 +132,14 @@ def setup_of(g: Any, game: int, job: int, machine: int) -> int:
 
 
 @compiled
+def time_of(g: Any, game: int, job: int, machine: int) -> int:
+    """Return how long the next operation of a job takes on a machine, -1 if it cannot do it."""
+    op = g.op[game, job]
+    time: int = g.times[game, job, op, machine] if g.has_times else g.durations[game, job, op]
+    return time
+
+
+@compiled
 def machine_of(g: Any, game: int, job: int) -> int:
     """The machine on which the next operation of a job ends first, of equals the first."""
     machine: int = g.route[game, job, g.op[game, job]]
@@ -141,8 +150,9 @@ def machine_of(g: Any, game: int, job: int) -> int:
     best: int = begin
     least = NEVER
     for one in range(begin, end):
-        time = max(g.machine_free[game, one], earliest) + setup_of(g, game, job, one)
-        if time < least:
+        own = time_of(g, game, job, one)
+        time = max(g.machine_free[game, one], earliest) + setup_of(g, game, job, one) + own
+        if own >= 0 and time < least:
             best, least = one, time
     return best
 
@@ -160,7 +170,7 @@ def dispatch(g: Any, game: int, job: int) -> None:
     op = g.op[game, job]
     route, duration = g.route[game, job, op], g.durations[game, job, op]
     machine = machine_of(g, game, job)
-    end = g.now[game] + setup_of(g, game, job, machine) + duration
+    end = g.now[game] + setup_of(g, game, job, machine) + time_of(g, game, job, machine)
     g.set_for[game, machine], g.last_job[game, machine] = g.family[game, job], job
     g.starts[game, job, op], g.ends[game, job, op] = g.now[game], end
     g.places[game, job, op] = machine

@@ -39,6 +39,7 @@ LONGEST = 1_000_000
 """The longest operation."""
 LATEST = 1_000_000_000
 """The latest time, and the most work of all jobs: times are counted in 32 bits."""
+_MOST_TIMES = 5_000_000
 HEAVIEST = 1000
 """The largest weight of a job."""
 
@@ -59,6 +60,9 @@ class Instance:
         release: When each job can start at the earliest; empty: at 0.
         due: When each job is due; empty: there are no due dates.
         weight: How much each job's tardiness counts; empty: 1 for each that is due.
+        times: How long each operation takes on each machine, -1 where it cannot be done; then
+            ``durations`` and ``machines`` hold the least one. None: on no other machine. Shape:
+            (jobs, most operations, machines), int32.
     """
 
     durations: I32
@@ -70,6 +74,7 @@ class Instance:
     release: tuple[int, ...] = ()
     due: tuple[int, ...] = ()
     weight: tuple[int, ...] = ()
+    times: I32 | None = None
 
     @classmethod
     def of(
@@ -78,32 +83,41 @@ class Instance:
         machines: Sequence[Sequence[int]],
         num_machines: int,
         best: int | None = None,
+        times: Sequence[Any] | None = None,
         **given: Any,
     ) -> Instance:
         """Make one of lists of each job's operations, which may be longer and shorter.
 
-        ``given`` are the other fields.
+        ``times`` are lists of the jobs' operations, too; ``given`` are the other fields.
 
         Raises:
             ValueError: They do not fit together, or hold what is no duration or machine.
         """
         most = max((len(own) for own in durations), default=0)
         table = np.zeros((len(durations), most), np.int32), np.full((len(durations), most), -1)
-        for job, (times, route) in enumerate(zip(durations, machines, strict=True)):
-            if len(times) != len(route) or not times:
-                raise ValueError(f"job {job}: {len(times)} durations, {len(route)} machines")
-            if not all(0 <= t <= LONGEST for t in times):
-                raise ValueError(f"job {job}: durations {times}")
+        for job, (own, route) in enumerate(zip(durations, machines, strict=True)):
+            if len(own) != len(route) or not own:
+                raise ValueError(f"job {job}: {len(own)} durations, {len(route)} machines")
+            if not all(0 <= t <= LONGEST for t in own):
+                raise ValueError(f"job {job}: durations {own}")
             if not all(0 <= m < num_machines for m in route):
                 raise ValueError(f"job {job}: machines {route}")
-            table[0][job, : len(times)], table[1][job, : len(route)] = times, route
+            table[0][job, : len(own)], table[1][job, : len(route)] = own, route
         work = int(table[0].sum(dtype=np.int64))
         if not 1 <= work + max(given.get("release", ()), default=0) <= LATEST or not work:
             raise ValueError(f"{work:,} time units of work: expected 1 to {LATEST:,}")
-        each = {name: tuple(values) for name, values in given.items()}
+        if times is not None:
+            given["times"] = _times_table(times, table, num_machines)
+        each: dict[str, Any] = {
+            name: own if name == "times" else tuple(own) for name, own in given.items()
+        }
         if each.get("due") and not each.get("weight"):
             each["weight"] = (1,) * len(durations)
-        of_jobs = {name: own for name, own in each.items() if name != "machine_names" and own}
+        of_jobs = {
+            name: own
+            for name, own in each.items()
+            if name not in ("machine_names", "times") and own
+        }
         if wrong := [name for name, own in of_jobs.items() if len(own) != len(durations)]:
             raise ValueError(f"{wrong[0]}: expected {len(durations)}, one for each job")
         return cls(table[0], table[1].astype(np.int32), num_machines, best, **each)
@@ -117,6 +131,23 @@ class Instance:
     def most_operations(self) -> int:
         """Of a job."""
         return int(self.durations.shape[1])
+
+
+def _times_table(times: Sequence[Any], table: Sequence[Any], machines: int) -> I32:
+    """Return the times on all machines as an array, checked against the least ones."""
+    durations, route = table
+    jobs, most = durations.shape
+    if jobs * most * machines > _MOST_TIMES:
+        raise ValueError(f"{jobs * most * machines:,} times: at most {_MOST_TIMES:,}")
+    whole = np.full((jobs, most, machines), -1, np.int32)
+    for job, own in enumerate(times):
+        whole[job, : len(own)] = own
+    least = np.where(whole < 0, LONGEST + 1, whole)
+    first = np.take_along_axis(whole, np.maximum(route, 0)[..., None], 2)[..., 0]
+    is_there = route >= 0
+    if (whole < -1).any() or ((first != durations) | (least.min(2) != durations))[is_there].any():
+        raise ValueError("durations that are not the least times")
+    return whole
 
 
 def find_instances(named: Any) -> list[Instance]:
@@ -209,11 +240,11 @@ def _read(text: str, where: str, flexible: bool = False) -> Instance:
             received=f"{len(rows)}",
         )
     if flexible:
-        rows = [(here, _only_choices(row, here)) for here, row in rows]
-    elif is_table:
+        return _flexible(where, rows, machines)
+    if is_table:
         rows = _joined(rows[:jobs], rows[jobs:], machines)
     for here, row in rows:
-        _check_job(row, machines, here, once=not flexible)
+        _check_job(row, machines, here)
     times, routes = [row[1::2] for _, row in rows], [row[::2] for _, row in rows]
     return _made(where, times, routes, machines, head[4] if len(head) == 6 else None)
 
@@ -240,30 +271,34 @@ def _joined(times: list[_Row], routes: list[_Row], machines: int) -> list[_Row]:
     return rows
 
 
-def _only_choices(row: list[int], where: str) -> list[int]:
-    """Return the pairs 'machine duration' of a job of an ``.fjs`` file, machines from 0.
+def _flexible(where: str, rows: list[_Row], machines: int) -> Instance:
+    """Return the instance of an ``.fjs`` file, whose operations have one machine or several.
 
-    A line holds the number of operations, then for each the number of its machines, and for each
-    of these a pair 'machine duration', machines counted from 1.
+    A line holds the number of a job's operations, then for each the number of its machines, and for
+    each of these a pair 'machine duration', machines counted from 1.
     """
-    pairs, at = [], 1
-    for operation in range(row[0]):
-        count = row[at] if at < len(row) else 0
-        if count != 1:
+    durations, routes, times = [], [], []
+    for here, (count, *numbers) in rows:
+        table: list[list[int]] = []
+        while numbers and len(table) < count:
+            pairs, numbers = numbers[1 : 1 + 2 * numbers[0]], numbers[1 + 2 * max(numbers[0], 0) :]
+            table.append([-1] * machines)
+            for machine, duration in zip(pairs[::2], pairs[1::2], strict=False):
+                _within(str(machine), 1, machines, f"{here}: there is no such machine")
+                what = f"{here}: an operation has an invalid duration"
+                table[-1][machine - 1] = _within(str(duration), 0, LONGEST, what)
+            if len(pairs) % 2 or max(table[-1]) < 0:
+                break
+        if numbers or not table or len(table) != count or max(table[-1]) < 0 or len(pairs) % 2:
             raise EnvConfigError(
-                f"{where}: operation {operation + 1} can be done on {count} machines",
-                expected="1: this game has work centres of equal machines instead (flexible=2), "
-                "but no machines that take different times for an operation",
+                f"{here}: the numbers do not fit together",
+                expected="the number of operations, and for each that of its machines and as many "
+                "pairs 'machine duration'",
             )
-        pairs += [row[at + 1] - 1, row[at + 2]] if at + 2 < len(row) else []
-        at += 3
-    if at != len(row) or not pairs:
-        raise EnvConfigError(
-            f"{where}: the numbers do not fit together",
-            expected="the number of operations, then '1 machine duration' for each",
-            received=f"{len(row)} numbers for {row[0]} operations",
-        )
-    return pairs
+        durations.append([min(time for time in own if time >= 0) for own in table])
+        routes.append([own.index(least) for own, least in zip(table, durations[-1], strict=True)])
+        times.append(table)
+    return _made(where, durations, routes, machines, times=times)
 
 
 _COLUMNS = ("job", "machine", "duration")
@@ -367,36 +402,35 @@ def _check_columns(names: list[str], here: str) -> None:
         )  # fmt: skip
 
 
-def _made(where: str, times: Any, routes: Any, machines: int, *best: Any, **given: Any) -> Instance:
-    if not 1 <= len(times) <= MOST_JOBS or not 1 <= machines <= MOST_MACHINES:
+def _made(
+    where: str, durations: Any, routes: Any, machines: int, *best: Any, **given: Any
+) -> Instance:
+    if not 1 <= len(durations) <= MOST_JOBS or not 1 <= machines <= MOST_MACHINES:
         raise EnvConfigError(
             f"{where}: no size of an instance",
             expected=f"1 to {MOST_JOBS} jobs, 1 to {MOST_MACHINES} machines",
-            received=f"{len(times)} jobs, {machines} machines",
+            received=f"{len(durations)} jobs, {machines} machines",
         )
     try:
-        return Instance.of(times, routes, machines, *best, **given)
+        return Instance.of(durations, routes, machines, *best, **given)
     except ValueError as error:
         raise EnvConfigError(f"{where}: {error}") from error
 
 
-def _check_job(row: list[int], machines: int, where: str, once: bool) -> None:
-    """Refuse a line that holds no pairs 'machine duration', ``once`` one for each machine."""
-    if len(row) != 2 * machines and once:
+def _check_job(row: list[int], machines: int, where: str) -> None:
+    if len(row) != 2 * machines:
         raise EnvConfigError(
             f"{where}: the wrong number of operations",
             expected=f"{machines} pairs 'machine duration'",
             received=f"{len(row)} numbers",
         )
-    missing = sorted(set(range(machines)) - set(row[::2])) if once else []
-    foreign = [machine for machine in row[::2] if not 0 <= machine < machines]
-    if missing or foreign:
+    missing = sorted(set(range(machines)) - set(row[::2]))
+    if missing:
         raise EnvConfigError(
-            f"{where}: the job does not visit each machine once" if missing
-            else f"{where}: there is no such machine",
-            expected=f"machines 0 to {machines - 1}" + (", each once" if missing else ""),
-            received=f"without {shorten(missing)}" if missing else foreign[0],
-        )  # fmt: skip
+            f"{where}: the job does not visit each machine once",
+            expected=f"machines 0 to {machines - 1}, each once",
+            received=f"without {shorten(missing)}",
+        )
     for duration in row[1::2]:
         _within(str(duration), 0, LONGEST, f"{where}: an operation has an invalid duration")
 

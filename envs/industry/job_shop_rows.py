@@ -83,6 +83,13 @@ class JobShopRows(CompiledRows):
         fields["ops"][:jobs] = (one.machines >= 0).sum(1)
         for name in ("release", "due", "weight"):
             fields[name][:jobs] = getattr(one, name) or 0
+        if self._alone.settings.has_times:
+            times = fields["times"] = np.full_like(self._fields["times"][0], -1)
+            if one.times is not None:
+                times[:jobs, :most, :machines] = one.times
+            else:  # each operation on its own machine
+                job, op = np.nonzero(one.machines >= 0)
+                times[job, op, one.machines[job, op]] = one.durations[job, op]
         return fields
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,7 +134,12 @@ class JobShopRows(CompiledRows):
         ]
         given = self._alone.settings.instances
         one = given[row // self._copies % len(given)] if given else None
+        times = own["times"][:jobs, :, :machines].tolist()
+        has_times = self._alone.settings.has_times
         return {
+            "times": [row[:count] for row, count in zip(times, counts, strict=True)]
+            if has_times
+            else None,
             "job_names": one.jobs if one else (),
             "machine_names": one.machine_names if one else (),
             "durations": durations,
@@ -164,6 +176,7 @@ def _game(settings: JobShopSettings) -> CompiledGame:
             "jobs": Field(least=1, most=jobs),
             "machines": Field(least=1, most=machines),
             "durations": Field((jobs, most), least=0),
+            "times": Field((jobs, most, machines) if settings.has_times else (1, 1, 1), least=-1),
             "route": Field((jobs, most), least=0, most=machines - 1),
             "starts": Field((jobs, most)),
             "ends": Field((jobs, most)),
@@ -205,6 +218,7 @@ def _game(settings: JobShopSettings) -> CompiledGame:
             "given": bool(settings.instances),
             "arrivals": settings.arrivals,
             "dated": settings.dated,
+            "has_times": settings.has_times,
             "load": settings.load / settings.delay,
             "breakdowns": settings.breakdowns,
             "repair": settings.repair,

@@ -109,6 +109,11 @@ class JobShopSettings:
         """True if jobs have due dates, so that tardiness counts."""
         return self.arrivals or any(own.due for own in self.instances)
 
+    @property
+    def has_times(self) -> bool:
+        """True if operations take different times on several machines."""
+        return any(own.times is not None for own in self.instances)
+
     @classmethod
     def check(cls, jobs: Any, machines: Any, instance: Any, **given: Any) -> JobShopSettings:
         """The settings, or EnvConfigError; the arguments are those of ``JobShop``."""
@@ -125,6 +130,16 @@ class JobShopSettings:
                 "some instances have due dates, and others have none",
                 expected="due dates in all of them, whose tardiness counts, or in none",
             )
+        flexible = check_whole("flexible", given["flexible"], 1, MOST_MACHINES)
+        if any(own.times is not None for own in instances):
+            if flexible != 1:
+                raise EnvConfigError(
+                    "flexible does not go together with an instance whose operations have several "
+                    "machines",
+                    expected="flexible=1",
+                    received=flexible,
+                )
+            flexible = MOST_MACHINES  # all that work can come to is one work centre
         sizes = [own.size for own in instances]
         if sizes:
             jobs = (min(n for n, _ in sizes), max(n for n, _ in sizes))
@@ -140,7 +155,7 @@ class JobShopSettings:
             repair=_above("repair", given["repair"]),
             setups=check_number("setups", given["setups"], 0.0, 1000.0),
             families=check_whole("families", given["families"], 1, 1000) if given["setups"] else 1,
-            flexible=check_whole("flexible", given["flexible"], 1, MOST_MACHINES),
+            flexible=flexible,
             labels=check_flag("labels", given["labels"]),
         )
 

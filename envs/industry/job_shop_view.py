@@ -10,7 +10,15 @@ import numpy.typing as npt
 
 from entity_env.rows.compiled import compiled
 
-from .job_shop_engine import centre_of, centre_queue, centre_work, machine_of, setup_of, start_of
+from .job_shop_engine import (
+    centre_of,
+    centre_queue,
+    centre_work,
+    machine_of,
+    setup_of,
+    start_of,
+    time_of,
+)
 
 __all__ = ["clock_features", "job_features", "machine_features", "ready_jobs"]
 
@@ -35,7 +43,7 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     first = _first(g, game)
     out[0] = own / first
     out[1] = (g.ops[game, job] - op) / count
-    out[2] = (duration + setup) / unit
+    out[2] = (time_of(g, game, job, machine) + setup) / unit
     out[3] = start == 0
     out[4] = start / unit
     out[5] = centre_work(g, game, machine) / first
@@ -91,8 +99,8 @@ def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> N
 def _urgency(g: Any, game: int, job: int) -> float:
     """Weight over duration, less the more slack there is."""
     now, unit = g.now[game], g.unit[game]
-    duration = g.durations[game, job, g.op[game, job]]
-    duration += setup_of(g, game, job, machine_of(g, game, job))
+    machine = machine_of(g, game, job)
+    duration = time_of(g, game, job, machine) + setup_of(g, game, job, machine)
     end = max(start_of(g, game, job), now) + g.job_work[game, job]
     slack = max(0, g.due[game, job] - end) / unit
     urgency: float = g.weight[game, job] * unit / max(duration, 1) * math.exp(-slack / 2)
@@ -119,6 +127,8 @@ def _turn(g: Any, game: int, i: int) -> float:
     for k in range(g.num_here[game]):
         other = g.here[game, k]
         is_rival = begin <= g.route[game, other, g.op[game, other]] < end
+        if g.has_times:
+            is_rival = machine_of(g, game, other) == machine_of(g, game, job)
         if is_rival and k != i and start_of(g, game, other) <= g.now[game]:
             own = _haste(g, game, other)
             place += own > haste or (own == haste and k < i)

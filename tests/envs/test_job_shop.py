@@ -41,6 +41,11 @@ table;saw;10;;;
 table;drill;0;;;
 stool;saw;55;70;4;20
 """
+FLEXIBLE = """3 3 1.5
+3 2 1 5 2 9 1 3 2 2 1 1 3 1
+2 3 1 4 2 4 3 2 1 2 7
+1 2 1 3 3 4
+"""
 
 
 def dispatch(job):
@@ -128,6 +133,7 @@ def test_what_delays_the_end_costs_what_it_delays():
         {"arrivals": True, "load": 1.2},
         {"instance": ["ta01", read_table(TABLE, "")]},
         {"instance": [read_table(DATED, ""), read_table(DATED.replace("200", "30"), "")]},
+        {"instance": [find_instance({"file": "a.fjs", "text": FLEXIBLE}), TINY], "labels": True},
         {"flexible": 2, "labels": True},
         {"setups": 0.5, "families": 4},
         {"breakdowns": 0.2, "repair": 2},
@@ -419,21 +425,42 @@ def test_taillards_own_layout_is_read(tmp_path):
         assert found.best == best
 
 
-def test_flexible_files_whose_operations_have_one_machine_are_read(tmp_path):
+def test_flexible_files_are_read_and_played(tmp_path):
+    """Job 0: M0 5 or M1 9, M2 2, then M0 1 or M2 1. Job 1: M0 4, M1 4 or M2 2, then M1 7. Job 2: M0
+    3 or M2 4.
+
+    Job 0 on M0, 0 to 5. Job 1 ends first on M2, at 2. Job 2 then waits for M2, where it ends at 6:
+    on M0 it would at 8. At 2 job 1 on M1, until 9, and job 2 by itself. At 5 job 0 waits for M2,
+    6 to 8, and at 8 M0 is the first of two on which it ends at 9.
+    """
     path = tmp_path / "shop.fjs"
-    path.write_text("2 3 1.0\n3 1 1 5 1 3 2 1 1 4\n1 1 2 7\n")
-    found = find_instance(path)
-    assert found.durations.tolist() == [[5, 2, 4], [7, 0, 0]]
-    assert found.machines.tolist() == [[0, 2, 0], [1, -1, -1]]
+    path.write_text(FLEXIBLE)
+    one = find_instance(path)
+    assert one.durations.tolist() == [[5, 2, 1], [2, 7, 0], [3, 0, 0]]
+    assert one.machines.tolist() == [[0, 2, 0], [2, 1, -1], [0, -1, -1]]
+    env = JobShop(instance=one)
+    seen = env.reset()
+    assert [row[JOB.index("ready")] for row in seen.features["Job"]] == [1, 1, 1]
+    for job in (0, 1, 1):
+        seen = env.act(dispatch(job))
+    assert (seen.done, seen.metrics["makespan"]) == (True, 9)
+    assert [tuple(bar) for bar in env.bars] == [
+        (0, 0, 0, 5), (2, 1, 0, 2), (1, 1, 2, 9), (2, 2, 2, 6), (2, 0, 6, 8), (0, 0, 8, 9),
+    ]  # fmt: skip
     for job, message in (
-        ("2 1 1 5 2 1 3 2 4", "operation 2 can be done on 2 machines"),
         ("1 1 4 5", "there is no such machine"),
-        ("2 1 1 5", "operation 2 can be done on 0 machines"),
+        ("2 1 1 5", "the numbers do not fit together"),
         ("1 1 1 5 3", "the numbers do not fit together"),
+        ("1 0", "the numbers do not fit together"),
+        ("1 2 1 5 2", "the numbers do not fit together"),
+        ("1 -1 1 5", "the numbers do not fit together"),
+        ("1 1 1 -5", "an operation has an invalid duration"),
     ):
         path.write_text(f"1 3\n{job}\n")
         with pytest.raises(EnvConfigError, match=f"line 2: {message}"):
             find_instance(path)
+    with pytest.raises(EnvConfigError, match="flexible does not go together"):
+        JobShop(instance=one, flexible=2)
 
 
 def test_whatever_a_file_holds_the_error_is_the_projects_own(tmp_path):
