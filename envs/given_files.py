@@ -19,7 +19,7 @@ from .errors import EnvConfigError
 __all__ = ["GivenText", "is_kept", "keep_files", "read_given"]
 
 _MOST_BYTES = 1 << 25
-_MOST_KEPT, _MOST_MARKS = 90_000, 9_000
+_MOST_KEPT, _MOST_MARKS = 90_000, 8_000
 """The settings of a run have a bounded size: so many bytes, commas and line ends of files."""
 _NO_TEXT = re.compile("[\x00-\x08\x0e-\x19\x1b-\x1f\x7f]")
 _KEYS = ("file", "text", "sha256")

@@ -298,8 +298,8 @@ class JobShop(Environment):
         self.best = instance.best
         self.times: list[list[list[int]]] | None = None
         if instance.times is not None:
-            tables3 = zip(instance.times.tolist(), counts, strict=True)
-            self.times = [own[:count] for own, count in tables3]
+            own_times = zip(instance.times.tolist(), counts, strict=True)
+            self.times = [own[:count] for own, count in own_times]
         jobs, machines = instance.size
         self.unit = sum(map(sum, self.durations)) / sum(counts)
         none = [0] * jobs

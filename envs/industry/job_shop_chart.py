@@ -51,13 +51,15 @@ def draw_chart(
     Returns:
         Shape: (H, width, 3), uint8.
     """
+    # One line each: names from a table may have several.
+    jobs, machines = ([" ".join(own[:150].split()) for own in names] for names in (jobs, machines))
     last = max([now, 1, *(bar.end for bar in bars)])
     row = max(4, min(row, 1600 // max(len(machines), 1)))
     foot, bottom = 40, 4 + len(machines) * row
     canvas = Canvas(width, bottom + foot)
     edge, most = 34.0, 150
     if row >= 12:
-        edge = max([edge, *(12 + canvas.text_width(name[:most], 10) for name in machines)])
+        edge = max([edge, *(12 + canvas.text_width(name, 10) for name in machines)])
         edge = min(edge, most)
     scale = (width - edge - 16) / last
     for tick in _ticks(last):
@@ -77,7 +79,7 @@ def draw_chart(
         if is_late:
             canvas.box(left + 2, top + 4, right - 2, top + row - 5, _color(bar.job))
         if row >= 14 and right - left > 14:
-            label = canvas.shortened(jobs[bar.job][:most], 10, right - left - 5)
+            label = canvas.shortened(jobs[bar.job], 10, right - left - 5)
             if label != "..." or right - left > 30:
                 canvas.text((left + right) / 2, top + row / 2, label, 10, _INK, "mm")
     canvas.box(edge + now * scale, 2, edge + now * scale + 1, bottom, _RED)

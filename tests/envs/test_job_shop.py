@@ -385,7 +385,8 @@ def test_the_chart_names_what_is_late():
     """With other due dates, or other names, the picture is another one; what is on time, is not."""
     pytest.importorskip("PIL")
     pictures = []
-    for text in (DATED, DATED.replace("200", "201"), DATED.replace("200", "90")):
+    dated = DATED.replace("chair", '"a chair\n of oak"')  # a name may have several lines
+    for text in (dated, dated.replace("200", "201"), dated.replace("200", "90")):
         env = JobShop(instance=read_table(text, ""))
         env.reset()
         env.act(dispatch(0))
