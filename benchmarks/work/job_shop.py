@@ -1,5 +1,7 @@
 """Job shops: the gap to the best makespan known, in percent, of instances no training has seen.
 
+Of files of which no best makespan is known, the makespan itself.
+
 Taillard's ten instances of each size, or those of files; the best dispatching rules beside greedy
 and sampled networks.
 """
@@ -12,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from ragged_envs.industry.job_shop_instances import find_instances
 from ragged_envs.industry.job_shop_rows import JobShopRows
 from ragged_envs.industry.job_shop_scripts import RULES
 from ragged_envs.industry.taillard import TAILLARD
@@ -41,7 +44,8 @@ def run(given: argparse.Namespace) -> None:
         groups = {", ".join(Path(name).name for name in given.instances): given.instances}
     ways = ["greedy", *([f"best of {given.samples}"] if given.samples else [])]
     columns = [*BEST_RULES, *(f"{own.run.path.name}, {how}" for own in loaded for how in ways)]
-    print("gap in percent | " + " | ".join([*columns, "greedy CPU-s", "sampled CPU-s"]))
+    metric = "gap in percent" if _measured(next(iter(groups.values()))) == "gap" else "makespan"
+    print(f"{metric} | " + " | ".join([*columns, "greedy CPU-s", "sampled CPU-s"]))
     for size, names in groups.items():
         cells = [spread(_rule(rule, names)) for rule in BEST_RULES]
         spent = [0.0, 0.0]
@@ -62,11 +66,16 @@ def _by_size(sizes: Sequence[str] | None) -> dict[str, list[str]]:
 
 def _rule(rule: str, names: Sequence[str]) -> F64:
     rows = JobShopRows(len(names), instance=list(names))
-    return first_episodes(by_rule(RULES[rule]), rows, "gap")
+    return first_episodes(by_rule(RULES[rule]), rows, _measured(names))
+
+
+def _measured(names: Sequence[str]) -> str:
+    """Return the metric that all of these instances have."""
+    return "gap" if all(one.best for one in find_instances(names)) else "makespan"
 
 
 def _solve(own: LoadedRun, names: Sequence[str], samples: int) -> F64:
-    """The gap of each instance: greedily, or the least of several samples."""
+    """The gap or makespan of each instance: greedily, or the least of several samples."""
     at_once = max(1, MOST_ROWS // samples)
     found = []
     for first in range(0, len(names), at_once):
@@ -75,6 +84,6 @@ def _solve(own: LoadedRun, names: Sequence[str], samples: int) -> F64:
         rows = JobShopRows(
             len(some) * samples, seed=1, copies=samples, instance=some, labels=labels
         )
-        gaps = values_of(own, rows, "gap", greedy=samples == 1)
+        gaps = values_of(own, rows, _measured(some), greedy=samples == 1)
         found.append(gaps.reshape(len(some), samples).min(1))
     return np.concatenate(found)
