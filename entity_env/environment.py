@@ -28,7 +28,6 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 __all__ = [
     "MOST_RESETS",
     "Environment",
-    "NoExit",
     "Playable",
     "YAxis",
     "begin_episode",
@@ -201,25 +200,6 @@ def call_environment(what: str, function: Callable[..., T], *arguments: Any) -> 
         raise
     except FAILURES as error:
         raise environment_failed(what, error) from error
-
-
-class NoExit:
-    """A block in which a game's ``sys.exit()`` is an error: a program must not end in silence.
-
-    Args:
-        what: What the game does within, for the message.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        """Raise EnvironmentFailedError in the place of SystemExit."""
-        if isinstance(error, SystemExit):
-            raise environment_failed(self._what, error) from error
 
 
 def environment_failed(what: str, error: BaseException) -> EnvironmentFailedError:

@@ -50,6 +50,9 @@ class RolloutConfig:
         replays: The folder that gets a replay of all games of the training, a line for each
             decision, and another one when it is resumed; null: none is written. Not of worker
             processes.
+        slow_after: Seconds after which an environment that has not returned from a step is named,
+            with its worker, while it is waited for; 0 never. Compiled code of others may keep the
+            whole program from saying anything.
     """
 
     num_envs: int = 128
@@ -58,6 +61,7 @@ class RolloutConfig:
     asynchronous: bool = False
     batch_size: int = 0
     replays: str | None = None
+    slow_after: float = 60.0
 
 
 @names_its_settings
@@ -404,6 +408,7 @@ _AT_LEAST: dict[str, float] = {
     "rollout.steps": 1,
     "rollout.processes": 0,
     "rollout.batch_size": 0,
+    "rollout.slow_after": 0,
     "ppo.epochs": 1,
     "ppo.minibatch_size": 1,
     "ppo.microbatch_size": 0,

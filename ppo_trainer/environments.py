@@ -21,7 +21,7 @@ from entity_env import (
     SeatRows,
     VecEnv,
 )
-from entity_env.environment import NoExit
+from entity_env.environment import environment_failed
 from entity_env.errors import shorten
 from entity_env.recording import RecordReplay
 from entity_env.registry import (
@@ -140,8 +140,10 @@ class Game:
         if not self.is_native:
             return self._recorded(ListEnv(self.alone, num_envs, seed=seed), seed)
         make: Callable[..., Any] = self.factory
-        with NoExit(self.name):
+        try:
             rows = make(num_envs, seed=seed, **self.settings)
+        except SystemExit as error:
+            raise environment_failed(self.name, error) from error
         if not isinstance(rows, VecEnv) or len(rows) != num_envs:
             raise ConfigError(
                 f"{self.name} did not make the rows that it was asked for",

@@ -13,6 +13,7 @@ from pathlib import Path
 from entity_env import Metric, VecObs
 from entity_env.errors import shorten
 from entity_env.registry import Factory
+from entity_env.rows.slow_calls import naming_slow_calls
 from ppo_trainer.algorithms.advantage import explained_variance
 from ppo_trainer.algorithms.algorithm import Algorithm
 from ppo_trainer.algorithms.ppo import PPO
@@ -35,6 +36,7 @@ from ppo_trainer.reporting.policies import of_policies
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import is_per_episode
 from ppo_trainer.reporting.report import evaluate_now, finish
+from ppo_trainer.reporting.screen import complain
 from ppo_trainer.reporting.stopwatch import Stopwatch
 from ppo_trainer.runs.callbacks import CallbackLike, Callbacks
 from ppo_trainer.runs.checkpoint import TrainState, saved_at
@@ -103,6 +105,7 @@ def train(
         load_scripted(config.eval.scripted)  # a misspelt path stops here, not after the training
     check_wandb(config)
     with (
+        naming_slow_calls(config.rollout.slow_after, complain),
         Interrupt() as interrupt,
         open_vec_env(config, game, config.seed) as vec_env,
         compiling(config, vec_env, device),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from entity_env.own_methods import returns_state, warn_of_return
 from entity_env.rows.garbage import uncollected
 from entity_env.rows.row_environments import RowEnvironments
 from entity_env.rows.shared_buffers import Watch
-from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
+from entity_env.rows.vec_env import LIVE, VecEnv, check_count, check_saved_rows, damaged_state
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["ListEnv"]
@@ -55,6 +55,7 @@ class ListEnv(VecEnv):
         on_row: Callable[[int, int], None] | None = None,
     ) -> None:
         check_count("number of environments", num_envs)
+        LIVE.add(self)
         self._rows: ReadRows = None  # type: ignore[assignment]  # what the next actions answer
         self._envs = RowEnvironments(first_row, on_row)
         self._episodes = EpisodeTrackers(num_envs)
@@ -208,6 +209,10 @@ class ListEnv(VecEnv):
             self._envs.call(row, "render", env.render, **kwargs)
             for row, env in enumerate(self._envs)
         ]
+
+    def _running(self) -> list[tuple[Hashable, str]]:
+        row = self._envs.running
+        return [] if row is None else [((self._envs.step, row), self._envs.where(row))]
 
     def _close(self) -> None:
         self._envs.close()

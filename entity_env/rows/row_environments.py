@@ -35,6 +35,8 @@ class RowEnvironments:
 
     def __init__(self, first_row: int, on_row: Callable[[int, int], None] | None) -> None:
         self.step = 0
+        self.running: int | None = None
+        """The row whose own code runs."""
         self._first_row = first_row
         self._on_row = on_row
         self._envs: list[Environment] = []
@@ -100,6 +102,7 @@ class RowEnvironments:
         row, note = 0, self._on_row
         try:
             for row, (env, own) in enumerate(zip(self._envs, actions, strict=True)):
+                self.running = row
                 if note is not None:
                     note(self._first_row + row, self.step)
                 observations.append(env.act(own))
@@ -107,6 +110,8 @@ class RowEnvironments:
                     watch = Watch(observations, row, len(self))
         except FAILURES as error:
             self._blame(row, "act", error)
+        finally:
+            self.running = None
         watch.check(self.places("act"))
         return observations
 
@@ -126,10 +131,13 @@ class RowEnvironments:
         """Run the environment's own code; what it raises names the row and the step."""
         if self._on_row is not None:
             self._on_row(self._first_row + row, self.step)
+        self.running = row
         try:
             return function(*args, **kw)
         except FAILURES as error:
             self._blame(row, what, error)
+        finally:
+            self.running = None
 
     def where(self, row: int) -> str:
         """The place of a row, for errors."""

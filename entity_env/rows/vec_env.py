@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
-from entity_env.environment import Environment, NoExit, Playable
+from entity_env.environment import Environment, Playable, environment_failed
 from entity_env.errors import (
     ClosedError,
     EntityEnvError,
@@ -24,7 +25,7 @@ from entity_env.errors import (
 )
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["VecEnv", "check_count", "check_saved_rows", "damaged_state"]
+__all__ = ["LIVE", "VecEnv", "check_count", "check_saved_rows", "damaged_state"]
 
 
 class VecEnv(ABC):
@@ -44,6 +45,8 @@ class VecEnv(ABC):
 
     _last: VecObs | None = None
     _closed: bool = False
+    _calls: int = 0
+    _doing: str | None = None
 
     @abstractmethod
     def obs_space(self) -> ObsSpace:
@@ -66,8 +69,7 @@ class VecEnv(ABC):
         """Start a new episode in each row; with a seed, restart the rows' random numbers first."""
         self._check_open()
         self._last = None
-        with NoExit("reset"):
-            self._last = self._reset(seed)
+        self._last = self._called("reset", self._reset, seed)
         return self._last
 
     def act(self, actions: Mapping[ActionName, ActionBuffer]) -> VecObs:
@@ -85,8 +87,7 @@ class VecEnv(ABC):
         chosen = self._check(actions, self._last)
         # A step that fails leaves rows at different steps: only a reset helps then.
         self._last = None
-        with NoExit("act"):
-            self._last = self._act(chosen)
+        self._last = self._called("act", self._act, chosen)
         return self._last
 
     def has_state(self) -> bool:
@@ -102,8 +103,29 @@ class VecEnv(ABC):
         """Go back to what ``get_state`` returned; the rewards of the observation are 0."""
         self._check_open()
         self._last = None
-        self._last = self._set_state(state)
+        self._last = self._called("set_state", self._set_state, state)
         return self._last
+
+    def _called(self, what: str, function: Callable[..., VecObs], argument: Any) -> VecObs:
+        """Run the rows; a ``sys.exit()`` in them is an error, not the silent end of a program."""
+        if what != "act":
+            LIVE.add(self)
+        self._calls, self._doing = self._calls + 1, what
+        try:
+            return function(argument)
+        except SystemExit as error:
+            raise environment_failed(what, error) from error
+        finally:
+            self._doing = None
+
+    def _running(self) -> list[tuple[Hashable, str]]:
+        """Return the calls that run now, each with where it is; another thread asks for them.
+
+        Each has a key, which is another one when the call is made again.
+        """
+        if self._doing is None:
+            return []
+        return [(self._calls, f"{self._doing} of {type(self).__name__}")]
 
     def wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
         """Put a wrapper around the environment of each row; ``reset`` comes next.
@@ -188,6 +210,10 @@ class VecEnv(ABC):
 
     @abstractmethod
     def _close(self) -> None: ...
+
+
+LIVE: weakref.WeakSet[VecEnv] = weakref.WeakSet()
+"""All rows that are played; ``slow_calls`` looks at them."""
 
 
 def check_saved_rows(state: object, rows: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from entity_env.errors import (
 from entity_env.metrics import EpisodeTracker, metric_columns
 from entity_env.observation import Observation
 from entity_env.rows.garbage import uncollected
-from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
+from entity_env.rows.vec_env import LIVE, VecEnv, check_count, check_saved_rows, damaged_state
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
@@ -76,6 +76,7 @@ class SeatRows(VecEnv):
         check_count("number of environments", num_envs)
         self._step, self._first_game, self._on_row = 0, 0, on_row
         self._tables: list[Table] = []
+        LIVE.add(self)
         try:
             self._sit_down(create_env, num_envs, first_row)
             self._seed_all(seed)
@@ -85,6 +86,7 @@ class SeatRows(VecEnv):
             raise
 
     _seats: tuple[Seat, ...] = ()
+    _game: int | None = None  # whose own code runs
 
     def _sit_down(
         self, create_env: Callable[[], MultiPlayerEnvironment], num_envs: int, first_row: int
@@ -303,6 +305,10 @@ class SeatRows(VecEnv):
         self._tables = wrapped
         self._seed_all(self._seed)  # wrappers may draw numbers of their own
 
+    def _running(self) -> list[tuple[Hashable, str]]:
+        game = self._game
+        return [] if game is None else [((self._step, game), self._where(game))]
+
     def _close(self) -> None:
         self._on_row = None  # the row to report is the one that ran, not the one that closes
         failed: EntityEnvError | None = None
@@ -327,12 +333,15 @@ class SeatRows(VecEnv):
     def _call(self, game: int, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         if self._on_row is not None:
             self._on_row((self._first_game + game) * len(self._seats), self._step)
+        self._game = game
         try:
             return function(*arguments)
         except EntityEnvError as error:
             raise error.located(f"{self._where(game)}, {what}") from error.__cause__
         except FAILURES as error:
             raise environment_failed(what, error).located(self._where(game)) from error
+        finally:
+            self._game = None
 
     def _where(self, game: int) -> str:
         return f"game {self._first_game + game}, step {self._step}"

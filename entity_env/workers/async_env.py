@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import select
 import selectors
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,7 @@ from entity_env.errors import (
     TimeoutValueError,
     shorten,
 )
-from entity_env.rows.vec_env import VecEnv, check_count
+from entity_env.rows.vec_env import LIVE, VecEnv, check_count
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.workers.action_format import deal_actions
@@ -105,6 +106,8 @@ class AsyncEnv(VecEnv):
         self._workers = start_workers(create_env, num_envs, num_processes, seed, apart=True)
         self._selector = selectors.DefaultSelector()
         self._finalizer = weakref.finalize(self, _end, self._workers, self._selector)
+        self._round = 0
+        LIVE.add(self)
         try:
             self._spaces = common_spaces(self._workers)
         except BaseException:
@@ -116,7 +119,6 @@ class AsyncEnv(VecEnv):
         counts = [worker.num_rows // self._seats for worker in self._workers]
         self._owners = np.repeat(np.arange(len(counts)), counts)  # of each game
         self._format = ObsFormat(self.obs_space(), self.action_space())
-        self._round = 0
         # A game is ready, with the number of its rows that are asked and the place of its
         # observation; or its rows are asked for actions; or it is on its way.
         self._arrived: deque[tuple[int, int, bytes]] = deque()
@@ -244,6 +246,21 @@ class AsyncEnv(VecEnv):
         raise SettingError(
             "the rows of an AsyncEnv are not drawn while they play", expected="a ListEnv"
         )
+
+    def _running(self) -> list[tuple[Hashable, str]]:
+        if any(worker.is_awaited for worker in self._workers):  # they are being started
+            return [worker.running() for worker in self._workers if worker.is_awaited]
+        if not self._round:
+            return []
+        here = {game for game, _, _ in self._arrived} | self._asked.games(self._seats)
+        busy = set(self._owners[[i for i in range(len(self._owners)) if i not in here]].tolist())
+        reports = select.poll()
+        for i in busy:
+            reports.register(self._workers[i].channel.fileno(), select.POLLIN)
+        reported = {descriptor for descriptor, _ in reports.poll(0)}
+        # A worker whose report nobody has read yet, such as during an update, does not hang.
+        workers = [self._workers[i] for i in sorted(busy)]
+        return [own.running() for own in workers if own.channel.fileno() not in reported]
 
     def _close(self) -> None:
         self._finalizer()

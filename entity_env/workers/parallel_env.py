@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -15,7 +15,7 @@ from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import SettingError, StateError, shorten
-from entity_env.rows.vec_env import VecEnv
+from entity_env.rows.vec_env import LIVE, VecEnv
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.workers.action_format import split_actions
@@ -52,6 +52,7 @@ class ParallelEnv(VecEnv):
     ) -> None:
         self._workers = start_workers(create_env, num_envs, num_processes, seed, apart=False)
         self._finalizer = weakref.finalize(self, end_workers, self._workers)
+        LIVE.add(self)
         try:
             self._spaces = common_spaces(self._workers)
         except BaseException:
@@ -127,6 +128,10 @@ class ParallelEnv(VecEnv):
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return list(chain.from_iterable(self._ask("render", [kwargs] * len(self._workers))))
+
+    def _running(self) -> list[tuple[Hashable, str]]:
+        # Those that wait their turn may have answered; the one that is read has not.
+        return [worker.running() for worker in self._workers if worker.is_awaited]
 
     def _close(self) -> None:
         self._finalizer()

@@ -8,7 +8,7 @@ import pickle
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from entity_env.environment import Environment, check_seed
@@ -44,6 +44,8 @@ class WorkerProcess:
 
     seats = 1
     """How many rows a game of several players has."""
+    is_awaited = False
+    """Whether the parent waits for its answer."""
 
     def __init__(self, first_row: int, num_rows: int) -> None:
         self.first_row = first_row
@@ -71,10 +73,20 @@ class WorkerProcess:
 
     def receive(self) -> Any:
         """The next answer, unpickled, or the bytes of a report; raises the error that is one."""
+        self.is_awaited = True
         try:
             return self._understood(*self.channel.receive())
         except (EOFError, ConnectionError):  # not each OSError: a signal's handler may raise others
             raise self._death() from None
+        finally:
+            self.is_awaited = False
+
+    def running(self) -> tuple[Hashable, str]:
+        """Return what it runs, as ``VecEnv._running`` does, where it has not answered."""
+        row, step = self.block.noted()
+        row = max(row, self.first_row)  # nothing is noted before the first row runs
+        where = f"{self.place(row)}, step {step}, in the worker process {self._process.pid}"
+        return (self._process.pid, row, step), where
 
     def take(self) -> list[Any]:
         """All answers that have arrived, at least one."""

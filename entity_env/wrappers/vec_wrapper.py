@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,11 @@ class VecWrapper(VecEnv):
     def _set_state(self, state: list[Any]) -> VecObs:
         self._inner = self.env.set_state(state)
         return self._show(self._inner)
+
+    def _running(self) -> list[tuple[Hashable, str]]:
+        if self._doing is None or self.unwrapped._running():  # which say it themselves
+            return []
+        return [(self._calls, f"{self._doing} of {type(self.unwrapped).__name__}")]
 
     def _check_wrappable(self) -> None:
         self.env._check_wrappable()

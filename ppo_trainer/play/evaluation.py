@@ -27,6 +27,7 @@ from entity_env.player.episodes import (
     random_policy,
 )
 from entity_env.player.play_budget import PlayBudget
+from entity_env.rows.slow_calls import naming_slow_calls
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
@@ -147,7 +148,10 @@ def evaluate_all(
     if not only_greedy:
         players[_RANDOM] = partial(_evaluate_random, game, config, episodes, seed)
     results, start = [], time.monotonic()
-    with EvaluationProgress(list(players), episodes, config.eval.seconds) as progress:
+    with (
+        naming_slow_calls(config.rollout.slow_after, complain),
+        EvaluationProgress(list(players), episodes, config.eval.seconds) as progress,
+    ):
         for number, (name, play) in enumerate(players.items()):
             left = config.eval.seconds - (time.monotonic() - start)
             # What one player does not need is left to the others; each plays at least a step.
