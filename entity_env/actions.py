@@ -104,7 +104,8 @@ class SelectEntityAction:
     Args:
         actors: Ids of the actors.
         actees: For each actor the id of the entity it selected.
-        probs: The probability of each pair, where known. Shape: (A, E).
+        probs: The probability of each pair, where known; a column for each actee that the mask
+            names, in the order of the mask. Shape: (A, E).
     """
 
     actors: Sequence[EntityID]
@@ -143,7 +144,8 @@ class SelectEntitiesAction:
         actors: Ids of the actors.
         actees: For each actor the ids of the entities it selected, each once, in that order.
         probs: The probability of each pair to be the actor's first choice, where known. What is
-            missing to 1 is that of the empty set. Shape: (A, E).
+            missing to 1 is that of the empty set. Columns as in ``SelectEntityAction``. Shape:
+            (A, E).
     """
 
     actors: Sequence[EntityID]

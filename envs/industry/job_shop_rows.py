@@ -106,6 +106,10 @@ class JobShopRows(CompiledRows):
         here = fields["here"][: int(fields["num_here"])]
         if (fields["op"][here] >= fields["ops"][here]).any():
             raise StateError("a saved job is waiting, and has no operation left")
+        machines = int(fields["machines"])
+        times = fields["ups"][:machines], fields["downs"][:machines]
+        if self._alone.settings.breakdowns and min(own.min() for own in times) < 1:
+            raise StateError("a saved machine breaks down for no time, or again at once")
         return fields
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
