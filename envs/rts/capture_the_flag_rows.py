@@ -194,6 +194,8 @@ def _duel_reset(g: Any, game: int) -> None:
     w = world_of(g, game)
     setup(w, g.random, game, g.max_tick)
     g.ticks[game] = 0
+    while not w.numbers[OVER] and w.numbers[TICK] % g.frame_skip != 0:
+        _tick(w, g.random, game, _RANDOM, 0)
     for seat in range(2):
         g.win[game, seat] = 0
         _note_view(w, g.looks[game, seat], g.counts[game, seat], g.allowed[game, seat], seat, g.fog)

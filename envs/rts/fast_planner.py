@@ -11,7 +11,7 @@ from entity_env.rows.jit import with_arrays
 
 from .fast_layout import PLAN_LIST, PLANS, SIZE, SLOTS, TICK, WALLED, X, Y, called
 from .fast_space import can_pass, cell_of, is_ground
-from .planner import BLOCKED_WITHIN, MOST_EXPANSIONS, SAMPLE
+from .planner import MOST_EXPANSIONS, NEAR, SAMPLE
 from .rules import PLAN_ROOM, PLAN_TICKS
 
 __all__ = [
@@ -45,25 +45,23 @@ def waypoint(w: Any, i: int, x: float, y: float) -> int:
 @called
 def _is_open(w: Any, i: int, x: float, y: float) -> bool:
     dx, dy = x - w.places[i, X], y - w.places[i, Y]
-    if dx * dx + dy * dy < BLOCKED_WITHIN:
-        return can_pass(w, x, y, i)
-    return is_ground(w, x, y)
+    if w.numbers[WALLED] and dx * dx + dy * dy >= NEAR:
+        return is_ground(w, x, y)
+    return can_pass(w, x, y, i)
 
 
 @called
 def passes_straight(w: Any, i: int, x: float, y: float) -> bool:
-    """Whether nothing stands on the line from a unit to a point of the map."""
+    """Return whether no wall and no body is on the line from a unit to a point of the map."""
     from_x, from_y = w.places[i, X], w.places[i, Y]
     dx, dy = x - from_x, y - from_y
     count = int(math.sqrt(dx * dx + dy * dy) / SAMPLE) + 1
-    for step in range(1, count + 1):
+    start, goal = cell_of(w, from_x, from_y), cell_of(w, x, y)
+    for step in range(1, count):
         at_x, at_y = from_x + dx * step / count, from_y + dy * step / count
-        if not _is_open(w, i, at_x, at_y):
+        cell = cell_of(w, at_x, at_y)
+        if cell != start and cell != goal and not _is_open(w, i, at_x, at_y):
             return False
-        far_x, far_y = at_x - from_x, at_y - from_y
-        # Without walls nothing that is farther away can be in the way.
-        if w.numbers[WALLED] == 0 and far_x * far_x + far_y * far_y > BLOCKED_WITHIN:
-            return True
     return True
 
 
@@ -76,8 +74,6 @@ def _around(w: Any, i: int, start: int, goal: int) -> int:
     size = w.numbers[SIZE]
     cells = size * size
     goal_x, goal_y = goal % size, goal // size
-    if not _is_open(w, i, float(goal_x), float(goal_y)):
-        return -1
     came, cost = np.full(cells, -1, np.int32), np.full(cells, cells, np.int32)
     closed = np.zeros(cells, np.bool_)
     estimates, queued = np.empty(4 * cells + 4), np.empty(4 * cells + 4, np.int32)
@@ -109,7 +105,7 @@ def _around(w: Any, i: int, start: int, goal: int) -> int:
             near = y * size + x
             if closed[near] or cost[near] <= cost[cell] + 1:
                 continue
-            if not _is_open(w, i, float(x), float(y)):
+            if near != goal and not _is_open(w, i, float(x), float(y)):
                 continue
             came[near], cost[near] = cell, cost[cell] + 1
             dx, dy = x - goal_x, y - goal_y

@@ -142,9 +142,10 @@ GOING, WORKING, RETURNING = range(3)
 
 @called
 def begin(w: Any, size: int, most: int, money: int, max_tick: int) -> None:
-    """An empty map at tick 0."""
+    """Make an empty map at tick 1, from which on units exist."""
     n = w.numbers
     n[:] = 0
+    n[TICK] = 1
     n[WINNER], n[SIZE], n[MOST], n[MAX_TICK] = -1, size, most, max_tick
     n[SLOTS] = w.units.shape[0] // 2
     n[MONEY], n[MONEY + 1] = money, money
@@ -482,6 +483,8 @@ def _attack(w: Any, kinds: Any, i: int) -> bool:
     dx, dy = p[target, X] - p[i, X], p[target, Y] - p[i, Y]
     reach = kinds[kind, REACH]
     if int(dx * dx + dy * dy) > reach * reach:
+        if kinds[kind, SPEED] == 0:
+            return True
         step_to(w, kinds, i, p[target, X], p[target, Y])
     elif w.numbers[TICK] - u[i, ATTACKED] >= kinds[kind, ATTACK_TICKS]:
         what = DO_STRIKE if reach <= 1 else DO_SHOOT

@@ -295,7 +295,7 @@ def _refuge(world: World, unit: Unit, targets: list[Unit]) -> tuple[float, float
         for cell in border:
             for dx, dy in ((-1, 0), (1, 0), (0, -1), (0, 1)):
                 x, y = cell % size + dx, cell // size + dy
-                if world.is_ground(x, y):
+                if world.can_pass(x, y, unit):
                     near.add(y * size + x)
         border = near - reached
         reached = reached | border

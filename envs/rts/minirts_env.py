@@ -81,8 +81,8 @@ class MiniRtsSettings:
                 received=shorten(self.opponent),
                 hint=nearest(self.opponent, OPPONENTS),
             )
-        check_whole("max_tick", self.max_tick, 1, 10_000_000)
-        check_whole("frame_skip", self.frame_skip, 1, self.max_tick)
+        check_whole("max_tick", self.max_tick, 2, 10_000_000)
+        check_whole("frame_skip", self.frame_skip, 1, self.max_tick - 1)
         if self.opponent_skip is not None:
             check_whole("opponent_skip", self.opponent_skip, 1, self.max_tick)
         check_flag("fog", self.fog)
@@ -231,7 +231,7 @@ class MiniRtsDuel(OneWorld[MiniRts], MultiPlayerEnvironment):
     def reset(self) -> SeatObservations:
         """Begin a game."""
         self.begun(self.settings.max_tick)
-        return self._observe()
+        return self._until_asked()
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Let those who are asked order something, and let ticks pass until somebody is again."""
@@ -239,6 +239,11 @@ class MiniRtsDuel(OneWorld[MiniRts], MultiPlayerEnvironment):
         for player in self._asked():
             _tell(world, player, actions[player], self.settings)
         world.play_tick()
+        return self._until_asked()
+
+    def _until_asked(self) -> SeatObservations:
+        world = self.world
+        assert world is not None
         while not world.is_over and not self._asked():
             world.play_tick()
         return self._observe()

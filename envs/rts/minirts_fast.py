@@ -34,7 +34,7 @@ from .fast_layout import (
     world_of,
 )
 from .fast_orders import forget, send_told, tell
-from .fast_space import can_pass, cell_of, is_ground, sees
+from .fast_space import can_pass, cell_of, sees
 from .fast_world import (
     GOES_ON,
     JUDGE,
@@ -348,7 +348,7 @@ def _refuge(w: Any, player: int, me: int, kind: int) -> int:
         for way in range(4):
             x = cell % size + (-1 if way == 0 else 1 if way == 1 else 0)
             y = cell // size + (-1 if way == 2 else 1 if way == 3 else 0)
-            if is_ground(w, float(x), float(y)) and steps[y * size + x] < 0:
+            if can_pass(w, float(x), float(y), me) and steps[y * size + x] < 0:
                 steps[y * size + x], queue[count] = steps[cell] + 1, y * size + x
                 count += 1
     found, least = -1, 1e9

@@ -134,7 +134,9 @@ def begin_game(g: Any, game: int) -> None:
         g.opponent[game] = who
         until = random_int(g.random, game, 0, int(g.help[game]))
         g.help[game] *= LESS_HELP
-        while not w.numbers[OVER] and w.numbers[TICK] < until:
+        while not w.numbers[OVER] and (
+            w.numbers[TICK] < until or w.numbers[TICK] % g.frame_skip != 0
+        ):
             _play_on(w, g.random, game, who, who, g.frame_skip, g.opponent_skip)
         if not w.numbers[OVER]:
             break
@@ -170,8 +172,10 @@ def is_turn(g: Any, game: int, seat: int) -> bool:
 
 @called
 def begin_duel(g: Any, game: int, w: Any) -> None:
-    """Begin a game of two players."""
+    """Begin a game of two players, and play until one of them acts."""
     setup(w, g.random, game, g.max_tick)
+    while not w.numbers[OVER] and not is_turn(g, game, 0) and not is_turn(g, game, 1):
+        play_tick(w, KINDS)
     g.win[game, 0] = g.win[game, 1] = 0
     g.ticks[game] = 0
 

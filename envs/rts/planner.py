@@ -13,8 +13,8 @@ __all__ = ["Planner"]
 MOST_EXPANSIONS = 1000
 SAMPLE = 0.1
 """How far apart the points are that a straight line is tested at."""
-BLOCKED_WITHIN = 4.0
-"""Units stand in the way only where they are nearer than this, squared."""
+NEAR = 1.0
+"""Between walls only bodies within this squared distance block a plan."""
 
 
 class Unit(Protocol):
@@ -34,7 +34,7 @@ class World(Protocol):
         """The number of the cell of a point."""
 
     def is_ground(self, x: float, y: float) -> bool:
-        """Whether there is neither a wall nor the end of the map."""
+        """Return whether there is neither a wall nor the end of the map."""
 
     def can_pass(self, x: float, y: float, unit: Any) -> bool:
         """Whether nothing is in the way of a unit there."""
@@ -63,34 +63,41 @@ class Planner:
 
 
 def is_open(world: World, unit: Unit, x: float, y: float) -> bool:
-    """Whether a unit may plan to be at a point: units far away are not in its way."""
+    """Return whether a planned way of a unit may lead over a point.
+
+    Bodies block at any distance. Only where there are walls do those farther away than ``NEAR`` not
+    count, or whoever walks in a corridor would close it to all behind.
+    """
     dx, dy = x - unit.x, y - unit.y
-    if dx * dx + dy * dy < BLOCKED_WITHIN:
-        return world.can_pass(x, y, unit)
-    return world.is_ground(x, y)
+    if world.rules.has_walls and dx * dx + dy * dy >= NEAR:
+        return world.is_ground(x, y)
+    return world.can_pass(x, y, unit)
 
 
 def passes_straight(world: World, unit: Unit, x: float, y: float) -> bool:
-    """Whether nothing stands on the line from a unit to a point, the point included."""
+    """Return whether no wall and no body is on the line from a unit to a point.
+
+    The cells of the unit and of the point do not count: the unit stands in one, and what it heads
+    for, a base or a resource, in the other.
+    """
     dx, dy = x - unit.x, y - unit.y
     count = int(math.sqrt(dx * dx + dy * dy) / SAMPLE) + 1
-    return all(
-        is_open(world, unit, unit.x + dx * i / count, unit.y + dy * i / count)
-        for i in range(1, count + 1)
-    )
+    ends = world.cell(unit.x, unit.y), world.cell(x, y)
+    for i in range(1, count):
+        at_x, at_y = unit.x + dx * i / count, unit.y + dy * i / count
+        if world.cell(at_x, at_y) not in ends and not is_open(world, unit, at_x, at_y):
+            return False
+    return True
 
 
 def path(world: World, unit: Unit, start: int, goal: int) -> list[int]:
     """The cells behind ``start`` on a shortest way to ``goal``, by A*; empty: there is none.
 
     Four neighbours in the order left, right, up, down; of cells with the same estimate the one
-    that was found first is looked at first. Nothing leads to a goal on
-    which something stands: units go straight to it then.
+    that was found first is looked at first. Nothing blocks ``goal``.
     """
     size = world.rules.size
     goal_x, goal_y = goal % size, goal // size
-    if not is_open(world, unit, goal_x, goal_y):
-        return []
     came, cost = {start: -1}, {start: 0}
     queue, found, closed = [(0.0, 0, start)], 1, set[int]()
     for _ in range(MOST_EXPANSIONS):
@@ -113,7 +120,7 @@ def path(world: World, unit: Unit, start: int, goal: int) -> list[int]:
             near = y * size + x
             if near in closed or cost.get(near, size * size) <= cost[cell] + 1:
                 continue
-            if not is_open(world, unit, x, y):
+            if near != goal and not is_open(world, unit, x, y):
                 continue
             came[near], cost[near] = cell, cost[cell] + 1
             dx, dy = x - goal_x, y - goal_y

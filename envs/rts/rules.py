@@ -82,6 +82,7 @@ class Rules:
         max_tick: When the game ends, whatever has happened.
         resource: What each player has at first.
         most_units: The most units that each player can have at a time.
+        has_walls: Whether the map has walls, between which plans count near bodies only.
         extra_commands: Names of durative commands that only this game has.
 
     Raises:
@@ -93,6 +94,7 @@ class Rules:
     max_tick: int = 30_000
     resource: int = 0
     most_units: int = 32
+    has_walls: bool = False
     extra_commands: tuple[str, ...] = ()
     number: Mapping[str, int] = field(init=False)
 

@@ -130,8 +130,8 @@ class Settings:
                 hint=nearest(self.opponent, names),
             )
         if self.max_tick is not None:
-            check_whole("max_tick", self.max_tick, 1, 10_000_000)
-        check_whole("frame_skip", self.frame_skip, 1, self.limit)
+            check_whole("max_tick", self.max_tick, 2, 10_000_000)
+        check_whole("frame_skip", self.frame_skip, 1, self.limit - 1)
         if self.opponent_skip is not None:
             check_whole("opponent_skip", self.opponent_skip, 1, self.limit)
         check_flag("fog", self.fog)
@@ -249,7 +249,9 @@ class StrategicDuel(OneWorld[StrategicGame], MultiPlayerEnvironment):
 
     def reset(self) -> SeatObservations:
         """Begin a game."""
-        return self._observe(self.begun(self.settings.limit), [0.0, 0.0])
+        world = self.begun(self.settings.limit)
+        self._until_asked(world)
+        return self._observe(world, [0.0, 0.0])
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Let both order something, and let ``frame_skip`` ticks pass."""
@@ -259,11 +261,14 @@ class StrategicDuel(OneWorld[StrategicGame], MultiPlayerEnvironment):
             own: Any = actions[player]["Order"]
             self.game.order(world, player, {int(own.index)})
         world.play_tick()
-        while not world.is_over and world.tick % self.settings.frame_skip:
-            world.play_tick()
+        self._until_asked(world)
         return self._observe(
             world, [self.game.reward(before[p], self.game.marks(world, p)) for p in (0, 1)]
         )
+
+    def _until_asked(self, world: World) -> None:
+        while not world.is_over and world.tick % self.settings.frame_skip:
+            world.play_tick()
 
     def _observe(self, world: World, rewards: list[float]) -> SeatObservations:
         fog = self.settings.fog

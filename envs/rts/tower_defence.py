@@ -5,7 +5,7 @@ from __future__ import annotations
 from .rules import ATTACK, Rules, UnitKind
 from .world import Command, Game, Unit, World, squared
 
-__all__ = ["BASE_HP", "TOWER_DEFENCE", "TowerDefence", "build_tower", "possible"]
+__all__ = ["BASE_HP", "TOWER_DEFENCE", "TowerDefence", "aim", "build_tower", "possible"]
 
 BASE_HP = 100
 
@@ -45,10 +45,13 @@ TOWER_DEFENCE = Rules(
     resource=100,
     max_tick=1200,
     most_units=48,
+    has_walls=True,
 )
 
 WAVE_TICKS = 200
 FOR_A_KILL = 10
+AIM = 3.0
+"""Towers aim at what is within this squared distance, less than they reach."""
 OPEN = 14
 """The block of cells from here on, where attackers appear, has no walls."""
 
@@ -92,7 +95,7 @@ class TowerDefence(Game):
         return 0 if world.tick + 1 >= world.max_tick else None
 
     def each_tick(self, world: World) -> None:
-        """Waves come, and towers aim."""
+        """Waves come."""
         base = world.first(0, "TowerBase")
         if base is None:
             return
@@ -102,12 +105,6 @@ class TowerDefence(Game):
         for unit in world.of(1, "Attacker"):
             if unit.command is None:
                 world.send(1, unit.uid, Command(ATTACK, target=base.uid))
-        for tower in world.of(0, "Tower"):
-            if tower.command is None:
-                near = [u for u in world.of(1, "Attacker") if int(_apart(tower, u)) <= 9]
-                if near:
-                    target = min(near, key=lambda unit: _apart(tower, unit))
-                    world.send(0, tower.uid, Command(ATTACK, target=target.uid))
 
     def hits(self, world: World, by: Unit | None, hurt: Unit) -> None:
         """A tower that kills earns money, and who hits the base dies."""
@@ -130,6 +127,19 @@ def possible(world: World) -> list[bool]:
         for y in range(size)
         for x in range(size)
     ]
+
+
+def aim(world: World) -> None:
+    """Let each tower attack the nearest attacker within ``AIM``; call it when the defender acts.
+
+    A tower with nobody that near keeps its target until that is out of reach.
+    """
+    for tower in world.of(0, "Tower"):
+        near = [unit for unit in world.of(1, "Attacker") if _apart(tower, unit) <= AIM]
+        if near:
+            target = min(near, key=lambda unit: _apart(tower, unit))
+            tower.command = None  # a building that does something takes no command
+            world.send(0, tower.uid, Command(ATTACK, target=target.uid))
 
 
 def build_tower(world: World, cell: int) -> bool:

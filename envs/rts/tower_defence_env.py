@@ -19,7 +19,7 @@ from entity_env.spaces import (
 
 from ..errors import check_whole
 from .one_world import OneWorld
-from .tower_defence import BASE_HP, TOWER_DEFENCE, TowerDefence, build_tower, possible
+from .tower_defence import BASE_HP, TOWER_DEFENCE, TowerDefence, aim, build_tower, possible
 from .world import World
 
 __all__ = ["ACTION_SPACE", "OBS_SPACE", "TowerDefenceEnv", "observe"]
@@ -87,6 +87,7 @@ class TowerDefenceEnv(OneWorld[TowerDefence], Environment):
         world, own = self.running(), actions["Build"]
         assert isinstance(own, SelectEntityAction)
         before = base_hp(world)
+        aim(world)
         if own.actees[0] != "defender":
             build_tower(world, int(own.actees[0]))  # type: ignore[call-overload]
         world.play_tick()

@@ -62,7 +62,7 @@ from .fast_world import (
     send,
 )
 from .rules import ATTACK
-from .tower_defence import BASE_HP, FOR_A_KILL, OPEN, TOWER_DEFENCE, WAVE_TICKS
+from .tower_defence import AIM, BASE_HP, FOR_A_KILL, OPEN, TOWER_DEFENCE, WAVE_TICKS
 from .tower_defence_env import ACTION_SPACE, OBS_SPACE, TowerDefenceEnv
 
 __all__ = ["TowerDefenceRows", "build_tower", "can_build", "play_tick", "setup"]
@@ -80,7 +80,6 @@ def rules_of_a_tick(w: Any, kinds: Any, what: int, i: int) -> int:
     n, u = w.numbers, w.units
     if what == EACH_TICK:
         _send_waves(w)
-        _aim(w)
     elif what == HURT:
         by = u[i, DAMAGED_BY]
         if is_alive(w, by):
@@ -111,19 +110,20 @@ def _send_waves(w: Any) -> None:
 
 @copied
 def _aim(w: Any) -> None:
-    """Every tower attacks its nearest attacker in range, and keeps it while it lives."""
+    """Let each tower attack the nearest attacker within AIM. See ``tower_defence.aim``."""
     n, u, p = w.numbers, w.units, w.places
     for tower in range(n[TAIL]):
-        if not u[tower, ALIVE] or u[tower, KIND] != TOWER or u[tower, COMMAND] != 0:
+        if not u[tower, ALIVE] or u[tower, KIND] != TOWER:
             continue
         found, least = -1, 1e9
         for i in range(n[SLOTS], n[SLOTS] + n[TAIL + 1]):
             if u[i, ALIVE] and u[i, KIND] == ATTACKER:
                 dx, dy = p[tower, X] - p[i, X], p[tower, Y] - p[i, Y]
                 apart = dx * dx + dy * dy
-                if int(apart) <= KINDS[TOWER, REACH] ** 2 and apart < least:
+                if apart <= AIM and apart < least:
                     found, least = i, apart
         if found >= 0:
+            u[tower, COMMAND] = 0
             send(w, KINDS, 0, tower, ATTACK, -1.0, -1.0, found, -1, -1)
 
 
@@ -260,6 +260,7 @@ def _reset(g: Any, game: int) -> None:
 def _step(g: Any, game: int, chosen: Any) -> tuple[float, bool]:
     w = world_of(g, game)
     before = _base_hp(w)
+    _aim(w)
     if chosen[0] > 0:  # entity 0 is the defender: it waits
         build_tower(w, chosen[0] - 1)
     while True:

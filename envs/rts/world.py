@@ -181,10 +181,13 @@ class World:
             self.begin()
 
     def begin(self, max_tick: int | None = None) -> None:
-        """Begin a game; random numbers go on. ``max_tick`` in the place of that of the rules."""
+        """Begin a game; random numbers go on. ``max_tick`` in the place of that of the rules.
+
+        What ``setup`` creates is there from tick 1 on.
+        """
         size = self.rules.size
         self.max_tick = self.rules.max_tick if max_tick is None else max_tick
-        self.tick, self.winner, self.is_over = 0, -1, False
+        self.tick, self.winner, self.is_over = 1, -1, False
         self.resource = [self.rules.resource] * 2
         self.walls = [[False] * size for _ in range(size)]  # rows from top to bottom
         self.units.clear()
@@ -387,6 +390,8 @@ class World:
         if target is None:
             return True
         if int(squared(target.x - unit.x, target.y - unit.y)) > kind.range**2:
+            if not kind.speed:
+                return True
             self.step_to(unit, target.x, target.y)
         elif self.tick - unit.attacked >= kind.attack_ticks:
             what = "strike" if kind.range <= 1 else "shoot"

@@ -21,6 +21,8 @@ from envs.rts.minirts import (
     possible,
     simple,
 )
+from envs.rts.minirts_env import MiniRtsEnv
+from envs.rts.planner import Planner
 from envs.rts.rules import ATTACK, BUILD, GATHER, MOVE, Rules, UnitKind
 from envs.rts.world import Command, World
 
@@ -79,6 +81,24 @@ def test_a_way_around_a_body_is_found():
     own.send(0, worker.uid, Command(MOVE, 10.0, 5.0))
     play(own, 90)
     assert (worker.x, worker.y) == (pytest.approx(10, abs=0.04), pytest.approx(5, abs=0.04))
+
+
+@pytest.mark.parametrize(("goal", "body"), [(14, 10), (8, 6.6)])
+def test_a_plan_leads_to_a_base_around_bodies_at_any_distance(goal, body):
+    own = world()
+    worker, base = own.create(0, "Worker", 5, 5), own.create(0, "Base", goal, 5)
+    assert Planner().waypoint(own, worker, (base.x, base.y)) == -1  # its own body is not in the way
+    own.create(1, "Worker", body, 5)
+    cell = Planner().waypoint(own, worker, (base.x, base.y))
+    assert cell // own.rules.size != 5  # around the body, not straight into it
+
+
+def test_units_exist_from_tick_1_and_the_first_orders_come_at_a_multiple_of_the_skip():
+    assert World(MiniRts()).tick == 1
+    env = MiniRtsEnv(frame_skip=20)
+    assert env.reset().global_features[1] == 20
+    with pytest.raises(EnvConfigError, match="frame_skip"):
+        MiniRtsEnv(frame_skip=20, max_tick=20)  # nobody would ever act
 
 
 def test_melee_damage_is_attack_less_defence_every_15_ticks():

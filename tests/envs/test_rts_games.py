@@ -14,7 +14,7 @@ from envs.errors import EnvConfigError
 from envs.rts.capture_the_flag import CaptureTheFlag, built_in, order
 from envs.rts.minirts_env import MiniRtsDuel, MiniRtsEnv
 from envs.rts.rules import ATTACK
-from envs.rts.tower_defence import TowerDefence, build_tower, possible
+from envs.rts.tower_defence import TowerDefence, aim, build_tower, possible
 from envs.rts.world import Command, World
 
 ROOT = Path(__file__).parents[2]
@@ -183,12 +183,36 @@ def test_a_tower_kills_in_one_shot_and_earns_ten():
     tower = world.put(0, world.rules.number["Tower"], 13, 15)
     attacker = world.create(1, "Attacker", 15, 15)
     world.tick = 15
+    aim(world)  # it is 2 cells away, and 4 is more than 3
+    assert not world.sent
+    attacker.x = 14.7  # 1.7^2 < 3
+    aim(world)
     for _ in range(20):
         world.play_tick()
     # 50 damage to 50 hit points; the bullet takes some ten ticks for two cells.
     assert attacker.uid not in world.units
     assert world.resource[0] == 110
     assert tower.hp == 100
+
+
+def test_a_tower_aims_again_at_the_nearest_and_drops_what_is_out_of_reach():
+    world = World(TowerDefence(), 0)
+    tower = world.put(0, world.rules.number["Tower"], 13, 15)
+    far, near = (world.put(1, world.rules.number["Attacker"], x, 15) for x in (14.7, 14.0))
+    near.x = 18.0
+    aim(world)
+    world.play_tick()
+    assert tower.command.target == far.uid
+    near.x = 14.0
+    world.play_tick()
+    assert tower.command.target == far.uid  # towers aim when the defender acts, not by themselves
+    aim(world)
+    world.play_tick()
+    assert tower.command.target == near.uid
+    near.x = 18.0
+    world.play_tick()
+    assert tower.command is None
+    assert sum(world.failed) == 0  # a tower does not try to walk
 
 
 def test_a_leak_costs_ten_and_the_attacker_its_life():

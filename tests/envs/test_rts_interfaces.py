@@ -69,7 +69,7 @@ def test_the_flag_being_nearer_is_worth_a_hundredth_for_each_cell():
     runner.x, runner.y = 1.5, 9.5  # 0.5^2 < 0.5: it scores
     obs = env.act({"Order": GlobalCategoricalAction(3, "")})
     assert obs.reward == pytest.approx(0.2)
-    assert list(obs.global_features) == [1, 0, 8]
+    assert list(obs.global_features) == [1, 0, 12]
 
 
 def test_the_defender_selects_walls_it_can_pay_for():

@@ -65,8 +65,8 @@ while not all(own.done for own in told.values()):
                for seat, index in zip(obs.rows.tolist(), given)}
     obs, told = rows.act(chosen), duel.act(actions)
 assert obs.done.all()
-# Ticks 0, 20, 30, 40 and 60, when both are asked again.
-assert asked[:5] == [[0, 1], [1], [0], [1], [0, 1]]
+# Ticks 20, 30, 40 and 60, when both are asked.
+assert asked[:4] == [[1], [0], [1], [0, 1]]
 
 rows = MiniRtsRows(2, seed=1, opponent="simple")
 obs = rows.reset()
@@ -130,7 +130,7 @@ def test_seats_of_a_duel_have_their_own_frame_skips():
     for _ in range(7):
         asked.append((duel.world.tick, [seat for seat in (0, 1) if told[seat].actions]))
         told = duel.act(dict.fromkeys(asked[-1][1], IDLE))
-    ticks = [(0, [0, 1]), (20, [1]), (40, [1]), (50, [0]), (60, [1]), (80, [1]), (100, [0, 1])]
+    ticks = [(20, [1]), (40, [1]), (50, [0]), (60, [1]), (80, [1]), (100, [0, 1]), (120, [1])]
     assert asked == ticks
 
 
@@ -192,7 +192,7 @@ def test_a_map_in_characters():
     assert write_world(world, 0, fog=False).splitlines()[18][32] == "m"
     assert lines[8][6] == "."  # (2, 7), 5 steps from the base
     assert lines[9][6] == " "
-    assert "tick 0, money 200" in text
+    assert "tick 1, money 200" in text
     assert "Worker    ( 4.0,  2.0)    50 hp  idle" in text
     assert write_world(world, 1, fog=True).splitlines()[18][36] == "H"
     world.send(0, worker.uid, Command(ATTACK, target=world.first(1, "Base").uid))
@@ -207,7 +207,7 @@ def test_somebody_plays_and_plays_it_again(tmp_path, monkeypatch, capsys):
     assert play(["minirts", "opponent=simple", "--seed", "4", "--replay", str(path)]) == 0
     out = capsys.readouterr().out
     # Between two questions 50 ticks pass: the game waits for whoever types.
-    for tick in (0, 50, 100, 150, 200):
+    for tick in (50, 100, 150, 200, 250):
         assert f"tick {tick}, money" in out
     assert "-> BuildWorker" in out
     assert "nonsense" in out
