@@ -64,7 +64,7 @@ def test_a_dead_worker_is_noticed_though_its_children_live(kind, how, tmp_path):
 
 
 class Threaded(Chain):
-    """Ends its process with ``exit`` in its first step, beside a thread that runs on."""
+    """Ends its process in its first step, beside a thread that runs on."""
 
     def __init__(self, seconds):
         super().__init__()
@@ -73,7 +73,7 @@ class Threaded(Chain):
     def act(self, actions):
         worker.SECONDS_TO_CLOSE = self.seconds  # in the worker's process
         threading.Thread(target=time.sleep, args=(600,)).start()
-        sys.exit(3)
+        raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("kind", [ParallelEnv, AsyncEnv])
