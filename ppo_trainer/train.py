@@ -28,7 +28,8 @@ from ppo_trainer.machine.device import choose_device, compiling, use_threads
 from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.malloc import keep_freed_memory
 from ppo_trainer.machine.torch_state import usual_torch
-from ppo_trainer.play.evaluation import Evaluation, load_scripted
+from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.play.rehearsal import rehearse
 from ppo_trainer.players.population_rows import PopulationRows
 from ppo_trainer.players.ratings import open_ratings
 from ppo_trainer.reporting.logger import RunLogger, check_wandb
@@ -101,8 +102,7 @@ def train(
     game = make_factory(config, env)
     if config.resume is not None:
         game = fit_game(RunFolder.open(config.resume), game).game
-    if config.eval.scripted is not None:
-        load_scripted(config.eval.scripted)  # a misspelt path stops here, not after the training
+    rehearse(config, game)
     check_wandb(config)
     with (
         naming_slow_calls(config.rollout.slow_after, complain),

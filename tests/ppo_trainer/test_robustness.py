@@ -40,6 +40,7 @@ from support.trainer_runs import (
 from test_divergence import TRAIN, poison
 
 import ppo_trainer
+from entity_env.agent import RandomAgent
 from entity_env.errors import (
     EntityEnvError,
     EnvironmentFailedError,
@@ -627,12 +628,20 @@ def test_what_next_of_a_class_with_a_path_is_for_the_shell(config, capsys):
 # ------------------------------------------------------- what fails when the training is over
 
 
+CALLS = []
+
+
 def raises(observation):
-    raise KeyError("Bit")
+    """Fail after the first step, which every script plays before the training."""
+    CALLS.append(observation)
+    if len(CALLS) > 1:
+        raise KeyError("Bit")
+    return RandomAgent(SavedForaging().obs_space(), SavedForaging().action_space()).act(observation)
 
 
 def test_a_script_that_fails_costs_no_evaluation(config, capsys):
     config = replace(config, eval=EvalConfig(episodes=3, scripted=f"{__name__}.raises"))
+    CALLS.clear()
     result = train(config, env=SavedForaging)
     players = ["agent, greedy", "agent, sampled", "random play"]
     assert [evaluation.player for evaluation in result.evaluations] == players
@@ -682,9 +691,9 @@ def test_an_environment_that_never_ends_is_trained_and_evaluated(config):
     )
     Counted.made = 0
     done = train(config, env=Counted)
-    # 4 rows to train on; 3 for the evaluation after the update; at the end 4, 4, 1 and 4 rows for
-    # the agent greedy and sampled, the script and random play.
-    assert Counted.made == 4 + 3 + 4 + 4 + 1 + 4
+    # The script's first step; 4 rows to train on; 3 for the evaluation after the update; at the end
+    # 4, 4, 1 and 4 rows for the agent greedy and sampled, the script and random play.
+    assert Counted.made == 1 + 4 + 3 + 4 + 4 + 1 + 4
     assert len(done.evaluations) == 4
     for player in done.evaluations:
         assert player.metrics["episodic_length"].tolist() == [7.0] * 10

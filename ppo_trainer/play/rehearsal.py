@@ -1,0 +1,98 @@
+"""One step of every script and environment that a run uses later, before it trains."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from entity_env import Observation
+from entity_env.agent import RandomAgent
+from entity_env.environment import begin_episode, seed_environment
+from entity_env.errors import shorten
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.play.evaluation import load_scripted
+from ppo_trainer.players.opponents import make_opponent
+from ppo_trainer.players.self_play_config import is_script
+
+__all__ = ["rehearse"]
+
+
+def rehearse(config: TrainConfig, game: Game) -> None:
+    """Let the scripted player, scripts among the opponents and ``eval.env`` play one step each.
+
+    Args:
+        config: The settings of the training that is about to begin.
+        game: The game that is trained on.
+
+    Raises:
+        ConfigError: One of them does not exist or fails; the message shows how actions are written.
+    """
+    scripted = config.eval.scripted
+    script = None if scripted is None else load_scripted(scripted)
+    if config.eval.episodes or config.eval.every or config.selfplay.ratings:
+        whole = replace(game.evaluated(config), shown=None)
+        if config.eval.env:
+            _play_step("eval.env", f"the environment with {config.eval.env}", whole, None)
+        if script is not None:
+            _play_step("eval.scripted", f"the script {scripted!r}", whole, script)
+    scripts = [name for name in config.selfplay.opponents if is_script(name)]
+    if not scripts:
+        return
+    with replace(game, replays=None).rows(game.whole(1), seed=0) as rows:
+        obs, spaces = rows.reset(), (rows.obs_space(), rows.action_space())
+        for name in scripts:
+            agent = make_opponent(name, *spaces)
+            try:
+                agent.act_rows(obs)
+            except Exception as error:  # a script may raise anything
+                raise _failed("selfplay.opponents", f"the script {name!r}", error) from error
+
+
+def _play_step(
+    setting: str,
+    what: str,
+    create_env: Callable[[], Any],
+    script: Callable[[Observation], Any] | None,
+) -> None:
+    """Play the first step of an episode with a script, or at random."""
+    written: str | None = None
+    try:
+        with contextlib.closing(create_env()) as env:
+            seed_environment(env, 0)
+            observation = begin_episode(env.reset)
+            spaces = env.obs_space(), env.action_space()
+            example = RandomAgent(*spaces, seed=0).act(observation)
+            written = _written(example)
+            actions = example if script is None else script(observation)
+            if not isinstance(actions, Mapping):
+                raise TypeError(f"it returned {shorten(actions)}, no dict of actions")
+            env.act(actions)
+    except Exception as error:  # so may an environment
+        raise _failed(setting, what, error, written if script is not None else None) from error
+
+
+def _failed(setting: str, what: str, error: Exception, written: str | None = None) -> ConfigError:
+    return ConfigError(
+        f"{setting}: {what} has failed in its first step: {type(error).__name__}: {error}",
+        expected=None if written is None else f"actions such as {written}",
+    )
+
+
+def _written(actions: Mapping[str, Any]) -> str:
+    """Return actions as a script writes them."""
+    parts = []
+    for name, action in actions.items():
+        own = {field.name: getattr(action, field.name) for field in fields(action)}
+        given = [f"{key}={_value(value)}" for key, value in own.items() if value is not None]
+        parts.append(f"{name!r}: {type(action).__name__}({', '.join(given)})")
+    return "{" + ", ".join(parts) + "}"
+
+
+def _value(value: Any) -> str:
+    return f"np.array({value.tolist()})" if isinstance(value, np.ndarray) else shorten(value)

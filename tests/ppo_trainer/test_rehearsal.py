@@ -1,0 +1,48 @@
+"""Scripts and evaluation environments that fail do so before a training, not after it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ppo_trainer import recipe, train
+from ppo_trainer.errors import ConfigError
+
+SCRIPTS = """
+
+def says_a_number(observation):
+    return {"Move": 3}
+
+
+def says_nothing(observation):
+    return None
+
+
+def is_lost(observation):
+    raise KeyError("north")
+"""
+
+
+@pytest.fixture
+def scripts(tmp_path, monkeypatch):
+    (tmp_path / "rehearsed.py").write_text(SCRIPTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("game", "setting", "words"),
+    [
+        ("minesweeper", "eval.scripted=rehearsed.says_a_number", r"CategoricalAction\(actors="),
+        ("minesweeper", "eval.scripted=rehearsed.says_nothing", "no dict of actions"),
+        ("minesweeper", "eval.scripted=rehearsed.is_lost", "KeyError: 'north'"),
+        ("minesweeper_python", "eval.env={nmines: 1000}", "eval.env"),
+        ("tic_tac_toe", "selfplay.opponents=[rehearsed.says_a_number]", "selfplay.opponents"),
+    ],
+)
+def test_what_fails_stops_the_run_before_it_trains(scripts, tmp_path, game, setting, words):
+    kind = ["selfplay=fixed"] if game == "tic_tac_toe" else []
+    config = recipe(game, *kind, setting, "total_timesteps=100_000_000")
+    with pytest.raises(ConfigError, match=words) as caught:
+        train(config)
+    assert "in its first step" in str(caught.value)
+    assert not (tmp_path / "runs").exists()
