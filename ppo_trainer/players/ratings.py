@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
+from entity_env.storage.files import open_to_append, write_file
 from entity_env.workers.interpreter import start_python
 from entity_env.workers.pickles import pickled
 from ppo_trainer.errors import ConfigError, RunFolderError
@@ -15,6 +16,7 @@ from ppo_trainer.players.rating_process import RatingTask, version_steps
 from ppo_trainer.reporting.ratings_file import read_ratings
 from ppo_trainer.reporting.screen import complain
 from ppo_trainer.runs.checkpoint import save_network
+from ppo_trainer.runs.folder import refuse_link, writing
 from ppo_trainer.runs.session import Session
 
 __all__ = ["RunRatings", "open_ratings"]
@@ -68,12 +70,15 @@ class RunRatings:
 
     def _start(self) -> None:
         own = self._session
+        refuse_link(self._run.rated)
         task = RatingTask(
             self._run.path.absolute(), own.game, own.config, own.net.obs_space, own.net.action_space
         )
         content = pickled("the game to be rated", task)
         with contextlib.ExitStack() as stack:
-            log = stack.enter_context(open(self._log, "wb"))
+            stack.enter_context(writing(self._log))
+            write_file(self._log, b"")  # not through a link
+            log = stack.enter_context(open_to_append(self._log))
             self._process = start_python(
                 _START, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log
             )

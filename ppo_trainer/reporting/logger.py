@@ -16,7 +16,7 @@ from ppo_trainer.config import TrainConfig, config_to_dict
 from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.reporting.metrics_file import keep_records, read_metrics
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
-from ppo_trainer.runs.folder import RunFolder, reading, writing
+from ppo_trainer.runs.folder import RunFolder, reading, refuse_link, writing
 
 __all__ = ["RunLogger", "check_wandb", "read_metrics"]
 
@@ -145,12 +145,7 @@ def _start_wandb(run: RunFolder, config: TrainConfig) -> Any:
         return None
     import wandb
 
-    folder = run.path / "wandb"
-    if folder.is_symlink():
-        raise RunFolderError(
-            f"{folder} is a link, and nothing is written through links within a run folder",
-            hint="link the run's folder itself, or remove the link",
-        )
+    refuse_link(run.path / "wandb")
     with _explained():
         return wandb.init(
             mode=config.wandb.mode,

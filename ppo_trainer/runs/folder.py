@@ -29,7 +29,7 @@ from ppo_trainer.runs.bounded_yaml import check_size, parse_yaml
 from ppo_trainer.runs.drafts import draft_name, remove_drafts
 from ppo_trainer.runs.signature import SIGNATURE_LENGTH, KeyUnavailableError, sign
 
-__all__ = ["RunFolder", "named_policy", "reading", "writing"]
+__all__ = ["RunFolder", "named_policy", "reading", "refuse_link", "writing"]
 
 _MOST_CONFIG, _MOST_SPACES = 1 << 20, 1 << 22  # bytes
 _MOST_PARTS = 100_000  # values in the JSON of spaces
@@ -239,6 +239,15 @@ class RunFolder:
         with suppress(KeyUnavailableError), writing(self.signature_file):
             # A run without a signature trains all the same.
             write_file(self.signature_file, f"{sign(config)}\n".encode())
+
+
+def refuse_link(folder: Path) -> None:
+    """Raise RunFolderError for a link within a run folder, which leads to other people's files."""
+    if folder.is_symlink():
+        raise RunFolderError(
+            f"{folder} is a link, and nothing is written through links within a run folder",
+            hint="link the run's folder itself, or remove the link",
+        )
 
 
 def named_policy(path: str | Path) -> Path:

@@ -29,7 +29,7 @@ from ppo_trainer.runs.checkpoint import (
     save_state,
     steps_of,
 )
-from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.folder import RunFolder, refuse_link
 from ragged_net import RaggedNet
 
 __all__ = [
@@ -64,8 +64,16 @@ class Learner:
 
 
 def policy_folder(run: RunFolder, number: int) -> RunFolder:
-    """Where policy ``number`` is kept: of 0 the run itself."""
-    return RunFolder(run.path / f"policy_{number}") if number else run
+    """Return where policy ``number`` is kept: of 0 the run itself.
+
+    Raises:
+        RunFolderError: There is a link of its name.
+    """
+    if not number:
+        return run
+    folder = RunFolder(run.path / f"policy_{number}")
+    refuse_link(folder.path)
+    return folder
 
 
 def make_others(

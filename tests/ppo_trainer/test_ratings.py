@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import train
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
-from ppo_trainer.errors import ConfigError
+from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.players import ratings as ratings_module
 from ppo_trainer.players.rating_process import Ratings, RatingTask
 from ppo_trainer.reporting.ratings_file import read_ratings
 from ppo_trainer.runs.checkpoint import save_network
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_policy
+from ppo_trainer.runs.population import policy_folder
 
 pytest.importorskip("openskill")
 
@@ -55,6 +58,27 @@ def test_a_run_ends_with_ratings_and_trains_as_without_them(tmp_path, monkeypatc
     assert (run / "curve.png").is_file()
     plain = train(config(tmp_path, run_name="plain", selfplay=SelfPlayConfig())).run
     assert [strip(own) for own in metrics(run)] == metrics(plain)
+
+
+def test_nothing_is_written_through_links(tmp_path, monkeypatch):
+    run, target = RunFolder(tmp_path / "run"), tmp_path / "precious"
+    target.write_text("precious")
+    run.path.mkdir()
+    (run.path / "ratings.log").symlink_to(target)
+    started = SimpleNamespace(stdin=io.BytesIO())
+    monkeypatch.setattr(ratings_module, "start_python", lambda *words, **pipes: started)
+    spaces = SimpleNamespace(obs_space=None, action_space=None)
+    session = SimpleNamespace(run=run, config=config(tmp_path), game=len, net=spaces)
+    ratings_module.RunRatings(session)
+    assert target.read_text() == "precious"
+    assert (run.path / "ratings.log").read_bytes() == b""
+    for folder, write in (
+        (run.rated, lambda: ratings_module.RunRatings(session)),
+        (run.path / "policy_1", lambda: policy_folder(run, 1)),
+    ):
+        folder.symlink_to(tmp_path)
+        with pytest.raises(RunFolderError, match="is a link"):
+            write()
 
 
 def strip(record):
