@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,12 +13,14 @@ from entity_env.recording.arrays import Array, pack_arrays
 from entity_env.recording.chunk_file import (
     MOST_BYTES,
     Place,
+    is_cut,
     next_place,
     read_chunks,
     read_header,
     write_chunk,
     write_header,
 )
+from entity_env.recording.recording import DamageWarning
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.storage.files import lock, open_to_append, write_file
 from entity_env.storage.space_json import spaces_to_json
@@ -155,6 +158,13 @@ class ChunkWriter:
                 f"{self.path} is damaged at byte {self._end:,}, and complete chunks follow",
                 expected="damage at the end only, as a killed program leaves it",
                 hint="record to another file: appending would remove these chunks",
+            )
+        size = os.fstat(self._file.fileno()).st_size
+        if self._end < size and not is_cut(self._file, known, self._end):
+            warnings.warn(
+                f"{self.path} is damaged: its bytes {self._end:,} to {size:,} are removed",
+                DamageWarning,
+                stacklevel=4,
             )
         self.noted = chunks[-1].noted if chunks else None
         self._file.truncate(self._end)

@@ -162,7 +162,8 @@ def test_appending_does_not_remove_complete_chunks_behind_a_damaged_one(small, t
 def test_appending_removes_what_a_crash_left_of_the_last_chunk(small, tmp_path):
     data, ends, _ = small
     (tmp_path / "a").write_bytes(data[: ends[2] + 30] + bytes(100_000))
-    with ListEnv(lambda: Chain(2), 2) as env:
+    words = f"bytes {ends[2]:,} to {ends[2] + 100_030:,} are removed"
+    with ListEnv(lambda: Chain(2), 2) as env, pytest.warns(DamageWarning, match=words):
         record(env, tmp_path / "a", 1, append=True, noted=("log_probs",))
     recording = Recording(tmp_path / "a")
     assert (recording.num_steps, recording.truncated_bytes) == (5, 0)
