@@ -30,6 +30,79 @@ DAMAGES = {
 }
 
 
+class LateTimer:
+    """Fires when it is cancelled, as if the time had just been up."""
+
+    def __init__(self, delay, function, arguments):
+        self.cancel = lambda: function(*arguments)
+
+    def start(self):
+        pass
+
+
+@pytest.fixture
+def slow(monkeypatch, tmp_path):
+    """Functions to compile, and everything takes long."""
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("entity_env.storage.kernel_cache.threading.Timer", LateTimer)
+    monkeypatch.setattr("entity_env.storage.kernel_cache._compiled_for", {})
+    (tmp_path / "slowly.py").write_text(
+        "def triple(x):\n    return 3 * x\n\n\ndef double(x):\n    return 2 * x\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "slowly", raising=False)
+    return importlib.import_module("slowly")
+
+
+@pytest.mark.parametrize(
+    ("jit", "message"),
+    [
+        (jit_of_networks, "compiling the network: 10 to 40 seconds, once on this machine\n"),
+        (jit_of_games, "compiling slowly: 5 to 40 seconds, once on this machine\n"),
+    ],
+)
+def test_long_compilations_are_announced_once_and_not_on_stdout(jit, message, slow, capsys):
+    assert jit.kernel(slow.triple)(4) == 12
+    assert capsys.readouterr() == ("", message)
+    # Another kernel of the same, and one that is read from the disk.
+    assert jit.kernel(slow.double)(4) == 8
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("jit", [jit_of_networks, jit_of_games])
+def test_kept_kernels_are_read_without_a_word(jit, slow, capsys, monkeypatch):
+    jit.kernel(slow.triple)(4)
+    capsys.readouterr()
+    monkeypatch.setattr("entity_env.storage.kernel_cache._compiled_for", {})
+    assert jit.kernel(slow.triple)(4) == 12
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("jit", [jit_of_networks, jit_of_games])
+def test_where_nothing_is_kept_it_says_so(jit, slow, capsys, monkeypatch):
+    def fail(*arguments):
+        raise RuntimeError("no locator available")
+
+    monkeypatch.setattr(jit, "keep_compiled", fail)
+    assert jit.kernel(slow.triple)(4) == 12
+    assert "in each process" in capsys.readouterr().err
+
+
+def test_short_compilations_are_not_announced_until_they_add_up(slow, capsys, monkeypatch):
+    delays = []
+
+    class Timer(LateTimer):
+        def __init__(self, delay, function, arguments):
+            delays.append(delay)
+            self.cancel = lambda: None
+
+    monkeypatch.setattr("entity_env.storage.kernel_cache.threading.Timer", Timer)
+    jit_of_games.kernel(slow.triple)(4)
+    jit_of_games.kernel(slow.double)(4)
+    assert capsys.readouterr() == ("", "")
+    assert delays[1] < delays[0] == 3
+
+
 @pytest.mark.parametrize("jit", [jit_of_networks, jit_of_games])
 def test_a_damaged_cache_is_compiled_anew_and_replaced(jit, monkeypatch, tmp_path):
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit as _njit
 
-from entity_env.storage.kernel_cache import folder_digest, keep_compiled
+from entity_env.storage.kernel_cache import announce_compiling, folder_digest, keep_compiled
 
 __all__ = ["called", "compiled", "interpreted", "kernel", "with_arrays", "wrapping"]
 
@@ -64,9 +64,11 @@ def kernel(function: Callable[..., Any], text: str = "") -> Any:
             return wrapping(function)
         folder = Path(function.__code__.co_filename).parent
         keep_compiled(made, folder_digest(folder), folder_digest(_HERE), text)
+        is_kept = True
     except (AttributeError, RuntimeError, OSError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
-        return njit(nogil=True, _nrt=False)(function)
+        made, is_kept = njit(nogil=True, _nrt=False)(function), False
+    announce_compiling(made, function.__module__, "5 to 40 seconds", kept=is_kept)
     return made
 
 

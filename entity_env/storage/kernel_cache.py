@@ -10,14 +10,72 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import math
 import pickle
+import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from entity_env.rows.garbage import uncollected
 
-__all__ = ["folder_digest", "keep_compiled"]
+__all__ = ["announce_compiling", "folder_digest", "keep_compiled"]
+
+_PATIENCE = 3.0
+"""Seconds of compiling without a word."""
+_compiled_for: dict[str, float] = {}
+"""By what is compiled the seconds that this process has spent on it; infinity once it said so."""
+
+
+def announce_compiling(dispatcher: Any, what: str, duration: str, *, kept: bool) -> None:
+    """Let a kernel say on stderr, once in a process, that whoever waits waits for its compilation.
+
+    It does so as soon as all kernels of the same name have taken ``_PATIENCE`` seconds together.
+    Reading kept code from the disk does not count.
+
+    Args:
+        dispatcher: What ``numba.njit`` has returned.
+        what: What is compiled, such as ``the network``.
+        duration: How long that takes.
+        kept: Say that it happens once on this machine; else how to make it so.
+    """
+    compile_now = getattr(dispatcher, "compile", None)
+    if compile_now is None:  # a Python function, as with NUMBA_DISABLE_JIT=1
+        return
+    again = (
+        "once on this machine"
+        if kept
+        else "in each process, as no folder can be written to that would keep the result; "
+        "NUMBA_CACHE_DIR may name one"
+    )
+
+    def misses() -> int:
+        return sum(dispatcher.stats.cache_misses.values())
+
+    def announce(before: int) -> None:
+        if misses() > before and _compiled_for.get(what) != math.inf:
+            _compiled_for[what] = math.inf
+            with contextlib.suppress(Exception):  # a screen that fails stops nobody
+                print(f"compiling {what}: {duration}, {again}", file=sys.stderr, flush=True)
+
+    @functools.wraps(compile_now)
+    def announced(*arguments: Any) -> Any:
+        start, spent, before = time.monotonic(), _compiled_for.get(what, 0.0), misses()
+        if spent == math.inf:
+            return compile_now(*arguments)
+        timer = threading.Timer(max(0.0, _PATIENCE - spent), announce, (before,))
+        timer.daemon = True
+        timer.start()
+        try:
+            return compile_now(*arguments)
+        finally:
+            timer.cancel()
+            if misses() > before:
+                _compiled_for[what] = _compiled_for.get(what, 0.0) + time.monotonic() - start
+
+    dispatcher.compile = announced
 
 
 def keep_compiled(dispatcher: Any, *stamps: str) -> None:

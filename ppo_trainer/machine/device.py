@@ -12,7 +12,6 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import DeviceError
 from ppo_trainer.machine.compile_ahead import compiling_ahead
 from ppo_trainer.machine.device_names import check_device_name, devices_here
-from ppo_trainer.reporting.screen import say
 from ragged_net import set_threads
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled import kernels
@@ -58,17 +57,10 @@ def use_threads(config: TrainConfig, device: torch.device) -> None:
 def compiling(
     config: TrainConfig, vec_env: VecEnv, device: torch.device
 ) -> AbstractContextManager[None]:
-    """Say so if the first update will compile blocks; within, a second core helps."""
+    """Within, another process helps to compile the network where a second core can."""
     if not _blocks_are_compiled(config, device) or not kernels.need_compiling():
         return nullcontext()
-    if not kernels.are_kept():
-        say(
-            "compiling: 10 to 40 seconds in each run, as no folder can be written to that would"
-            " keep the result; NUMBA_CACHE_DIR may name one",
-        )
-        return nullcontext()
-    say("compiling for this machine, once: 10 to 40 seconds")
-    if cores() == 1:
+    if not kernels.are_kept() or cores() == 1:
         return nullcontext()
     spaces = vec_env.obs_space(), vec_env.action_space()
     return compiling_ahead(*spaces, config.net, config.value_net)

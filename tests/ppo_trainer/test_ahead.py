@@ -39,7 +39,7 @@ def python(code, **options):
 
 def test_a_step_goes_without_all_kernels_but_those_of_indices():
     code = (
-        "import pickle, sys\n"
+        "import inspect, pickle, sys\n"
         "from ppo_trainer.machine import compile_ahead as ahead\n"
         "from ragged_net import NetConfig, RaggedNet\n"
         "from ragged_net.compiled import kernels\n"
@@ -47,7 +47,7 @@ def test_a_step_goes_without_all_kernels_but_those_of_indices():
         "ways = NetConfig(dim=32), NetConfig(dim=24, activation='gelu')\n"
         "nets = [RaggedNet(*spaces, way) for way in ways]\n"
         "calls = ahead._postponed(lambda: [ahead._step(net) for net in nets])\n"
-        "left_out = {call.func.__wrapped__.__self__ for call in calls}\n"
+        "left_out = {inspect.unwrap(call.func).__self__ for call in calls}\n"
         "modules = [module for name, module in sys.modules.items() if '.kernels.' in name]\n"
         "things = {thing for module in modules for thing in vars(module).values()\n"
         "          if kernels.load('jit').is_kept(thing)}\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 from numba import njit
 
-from entity_env.storage.kernel_cache import folder_digest, keep_compiled
+from entity_env.storage.kernel_cache import announce_compiling, folder_digest, keep_compiled
 
 __all__ = ["is_cached", "is_kept", "kernel"]
 
@@ -20,11 +20,13 @@ def kernel(function: Callable[..., Any]) -> Any:
     calls, from other files: without more it would go on running their old versions.
     """
     try:
-        compiled = njit(cache=True, nogil=True, no_cfunc_wrapper=True)(function)
+        compiled: Any = njit(cache=True, nogil=True, no_cfunc_wrapper=True)(function)
         keep_compiled(compiled, folder_digest(Path(__file__).parent))
+        kept = True
     except (AttributeError, RuntimeError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
-        return njit(nogil=True)(function)
+        compiled, kept = njit(nogil=True)(function), False
+    announce_compiling(compiled, "the network", "10 to 40 seconds", kept=kept)
     return compiled
 
 
