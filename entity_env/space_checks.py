@@ -94,6 +94,22 @@ def checked_labels(labels: object) -> tuple[str, ...]:
     return checked
 
 
+def checked_names(feature: str, n: int, names: object) -> tuple[str, ...]:
+    """Return the names of a discrete feature's values: none, or n different ones."""
+    expected = f"a list of {n} strings, one for each value, or none"
+    checked = in_order(f"the names of {feature!r}", names, expected)
+    for name in checked:
+        check_name("value", name)
+    check_unique("value", list(checked))
+    if checked and len(checked) != n:
+        raise SpaceError(
+            f"discrete feature {feature!r} has {n} values and {len(checked)} names",
+            expected=expected,
+            received=shorten(names),
+        )
+    return checked
+
+
 def checked_size(feature: str, n: Any) -> int:
     """The number of values of a discrete feature, of any type of whole numbers, as an int."""
     size = _whole(n)

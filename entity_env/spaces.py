@@ -18,6 +18,7 @@ from entity_env.space_checks import (
     checked_bounds,
     checked_flags,
     checked_labels,
+    checked_names,
     checked_shape,
     checked_size,
     in_order,
@@ -103,23 +104,28 @@ class Discrete:
         n: The number of values, at most 2**24.
         vocabulary: Features of one vocabulary mean the same by their values, such as the terrain of
             a tile and the terrain under a unit, and share one embedding. None: one of its own.
+        names: What the values are called in tables and pictures, one name for each of the ``n``;
+            none: their numbers. Features that differ only in names are equal.
     """
 
     name: str
     n: int
     vocabulary: str | None = None
+    names: Sequence[str] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        """Check the name, the number of values and the vocabulary."""
+        """Check the name, the number of values, the vocabulary and the names."""
         check_name("feature", self.name)
         object.__setattr__(self, "n", checked_size(self.name, self.n))
         if self.vocabulary is not None:
             check_name("vocabulary", self.vocabulary)
+        object.__setattr__(self, "names", checked_names(self.name, self.n, self.names))
 
     def __repr__(self) -> str:
-        """As a dataclass does, without a vocabulary that there is not."""
+        """Return the text of a dataclass, without a vocabulary or names if there are none."""
         shared = "" if self.vocabulary is None else f", vocabulary={self.vocabulary!r}"
-        return f"Discrete(name={self.name!r}, n={self.n!r}{shared})"
+        named = f", names={self.names!r}" if self.names else ""
+        return f"Discrete(name={self.name!r}, n={self.n!r}{shared}{named})"
 
 
 @named_arguments(SpaceError)
@@ -141,6 +147,7 @@ class Flags(Discrete):
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "n", 2 ** checked_flags(name, count))
         object.__setattr__(self, "vocabulary", None)
+        object.__setattr__(self, "names", ())
 
     @property
     def count(self) -> int:

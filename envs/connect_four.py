@@ -42,7 +42,7 @@ OBS_SPACE = ObsSpace(
             [
                 "x",
                 "height",
-                *(Discrete(f"disc{y}", 3) for y in range(HEIGHT)),
+                *(Discrete(f"disc{y}", 3, names=("none", "own", "other")) for y in range(HEIGHT)),
                 *(Discrete(name, 5) for name in ("own", "other", "own_above", "other_above")),
             ]
         ),

@@ -67,10 +67,19 @@ OBS_SPACE = ObsSpace(
             + [f"available_{kind.lower()}" for kind in KINDS]
             + [f"left_{kind.lower()}" for kind in KINDS]
         ),
-        "Kind": Entity([Discrete("kind", len(KINDS)), "available", "left", "price"]),
+        "Kind": Entity([Discrete("kind", len(KINDS), names=KINDS), "available", "left", "price"]),
         "Pass": Entity([]),
         "Piece": Entity(
-            ["x", "y", "soil", "own", "seat", Discrete("size", len(KINDS)), "activated", *_SHADED]
+            [
+                "x",
+                "y",
+                "soil",
+                "own",
+                "seat",
+                Discrete("size", len(KINDS), names=KINDS),
+                "activated",
+                *_SHADED,
+            ]
         ),
         "Space": Entity(["x", "y", "soil", "activated", "target", *_SHADED]),
         "Pile": Entity(["soil", "left", "next"]),

@@ -41,7 +41,9 @@ class PokerGame(MultiPlayerEnvironment):
             entities={
                 "Player": Entity(["in_pot", "to_call"]),
                 "Card": Entity(["public", Discrete("rank", rules.ranks)]),
-                "Bet": Entity(["round", "number", "own", Discrete("action", len(ACTIONS))]),
+                "Bet": Entity(
+                    ["round", "number", "own", Discrete("action", len(ACTIONS), names=ACTIONS)]
+                ),
             }
         )
         self._action_space = {"Bet": CategoricalActionSpace(ACTIONS)}

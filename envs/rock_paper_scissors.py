@@ -42,7 +42,9 @@ THROWS = ("rock", "paper", "scissors")
 _ENDS = (0.5, 0.8)
 """The opponent throws rock for numbers up to the first, and paper for those up to the second."""
 
-_OBS_SPACE = ObsSpace(entities={"Opponent": Entity([Discrete("throw", 3)]), "Player": Entity()})
+_OBS_SPACE = ObsSpace(
+    entities={"Opponent": Entity([Discrete("throw", 3, names=THROWS)]), "Player": Entity()}
+)
 _ACTION_SPACE: dict[ActionName, ActionSpace] = {"throw": CategoricalActionSpace(THROWS)}
 _MASKS = {"throw": CategoricalActionMask(actor_types=("Player",))}
 _PLAYER = ("Player",)

@@ -50,7 +50,10 @@ class TicTacToe(MultiPlayerEnvironment):
     def obs_space(self) -> ObsSpace:
         """A player, and cells."""
         return ObsSpace(
-            entities={"Player": Entity([]), "Cell": Entity(["x", "y", Discrete("mark", 3)])}
+            entities={
+                "Player": Entity([]),
+                "Cell": Entity(["x", "y", Discrete("mark", 3, names=("empty", "own", "other"))]),
+            }
         )
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:

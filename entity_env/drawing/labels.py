@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from entity_env.batching.frame import Frame
 from entity_env.drawing.chosen import fold, name_in_frame
+from entity_env.drawing.table_text import feature_text
 from entity_env.errors import SettingError, nearest, shorten
-from entity_env.spaces import Discrete, Feature, ObsSpace
+from entity_env.spaces import ObsSpace
 
 __all__ = ["check_labels", "label_lines", "label_texts"]
 
@@ -38,7 +39,7 @@ def label_texts(frame: Frame, obs_space: ObsSpace, labels: Sequence[str]) -> dic
         places = [entity.names.index(label) for label in labels if label in entity.names]
         if places:
             for row, own in enumerate(rows):
-                values = (_short(entity.features[place], own[place]) for place in places)
+                values = (feature_text(entity.features[at], own[at], digits=3) for at in places)
                 texts[first + row] = ", ".join(values)
         first += len(rows)
     return texts
@@ -52,7 +53,3 @@ def label_lines(frame: Frame, obs_space: ObsSpace, labels: Sequence[str]) -> lis
         cells = [f"{name_in_frame(frame, obs_space, i)} {text}" for i, text in texts.items()]
         lines += [line for line, _ in fold(f"{label}: ", cells or ["-"], 100)]
     return lines
-
-
-def _short(feature: Feature, value: float) -> str:
-    return str(int(value)) if isinstance(feature, Discrete) else f"{value:.3g}"

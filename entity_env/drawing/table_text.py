@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,9 +21,11 @@ __all__ = [
     "feature_text",
     "global_text",
     "id_text",
+    "terminal_width",
 ]
 
 _LONGEST_ID = 40
+_INDENT = "  "
 
 
 @dataclass(frozen=True)
@@ -69,34 +73,50 @@ def entity_blocks(frame: Frame, obs_space: ObsSpace, limit: int = 50) -> list[Te
     return blocks
 
 
-def entity_table(frame: Frame, obs_space: ObsSpace, *, limit: int = 50, width: int = 100) -> str:
+def terminal_width() -> int:
+    """Return the number of columns of the terminal, 100 where there is none."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def entity_table(
+    frame: Frame, obs_space: ObsSpace, *, limit: int = 50, width: int | None = None
+) -> str:
     """The frame as aligned lines: global features, then for each type its entities.
 
     Args:
         frame: What to show.
         obs_space: Its space.
         limit: How many entities of each type are shown.
-        width: Where more features follow than fit, they go on in lines of their own.
+        width: Of the lines, in characters; None: that of the terminal. Where more features follow
+            than fit, they go on in lines of their own.
     """
-    lines = [global_text(frame, obs_space)] if obs_space.global_features else []
+    width = (terminal_width() if width is None else width) - len(_INDENT)
+    # A name and its value stay together: no-break spaces while lines are made.
+    values = global_text(frame, obs_space).replace(" ", "\xa0").replace(",\xa0", ", ")
+    lines = [
+        line.replace("\xa0", " ")
+        for line in textwrap.wrap(values, max(width, 1), break_on_hyphens=False)
+    ]
     blocks = [block for block in entity_blocks(frame, obs_space, limit) if block.count]
-    labels = [label for block in blocks for label in block.labels]
-    index_width = max([1, *(len(index) for index, _ in labels)])
-    id_width = max([1, *(len(text) for _, text in labels), *(len(block.name) for block in blocks)])
-    for block in blocks:
-        heads = [("#", block.name), *block.labels]
-        starts = [f"{index:>{index_width}}  {text:<{id_width}}" for index, text in heads]
+    heads = [[("#", block.name), *block.labels] for block in blocks]
+    every = [label for labels in heads for label in labels]
+    index_width = max([1, *(len(index) for index, _ in every)])
+    id_width = min(max([1, *(len(text) for _, text in every)]), max(8, width // 3))
+    room = width - index_width - 2 - id_width
+    for block, labels in zip(blocks, heads, strict=True):
+        starts = [f"{i:>{index_width}}  {_cut(text, id_width):<{id_width}}" for i, text in labels]
         columns = [
-            _column([name, *(row[i] for row in block.cells)]) for i, name in enumerate(block.header)
+            _column([_cut(text, max(8, room - 2)) for text in texts])
+            for texts in zip(block.header, *block.cells, strict=True)
         ]
         if any(block.hidden):
             columns.append(_column(["", *("hidden" if hidden else "" for hidden in block.hidden)]))
-        for part in _fold(columns, width - len(starts[0])):
+        for part in _fold(columns, room):
             rows = zip(starts, *part, strict=True)
             lines += ["".join(row).rstrip() for row in rows]
         if block.count > len(block.labels):
             lines.append(f"{'':>{index_width}}  ... and {block.count - len(block.labels):,} more")
-    return "\n".join(f"  {line}" for line in lines or ["(no entities)"])
+    return textwrap.indent("\n".join(lines or ["(no entities)"]), _INDENT)
 
 
 def global_text(frame: Frame, obs_space: ObsSpace) -> str:
@@ -107,9 +127,11 @@ def global_text(frame: Frame, obs_space: ObsSpace) -> str:
     )
 
 
-def feature_text(feature: Feature, value: float) -> str:
-    """A feature's value, short."""
-    return str(int(value)) if isinstance(feature, Discrete) else f"{value:.5g}"
+def feature_text(feature: Feature, value: float, digits: int = 5) -> str:
+    """Return a feature's value as a short text: the name of a discrete value if it has one."""
+    if not isinstance(feature, Discrete):
+        return f"{value:.{digits}g}"
+    return feature.names[int(value)] if feature.names else str(int(value))
 
 
 def entity_name(frame: Frame, obs_space: ObsSpace, index: int) -> str:
@@ -133,7 +155,11 @@ def id_text(entity_id: EntityID) -> str:
     text = " ".join(parts)
     if not text.isprintable():
         text = repr(text)
-    return text if len(text) <= _LONGEST_ID else text[: _LONGEST_ID - 3] + "..."
+    return _cut(text, _LONGEST_ID)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 def _column(cells: list[str]) -> list[str]:

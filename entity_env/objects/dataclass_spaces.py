@@ -14,6 +14,7 @@ features = extract_features({"Robot": robots, "Mine": mines}, obs_space)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import Field, fields, is_dataclass, replace
 from enum import Enum, Flag
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -105,10 +106,10 @@ def _feature(
     elif _is_number(kind):
         return [name]
     elif get_origin(kind) is Literal and all(isinstance(text, str) for text in get_args(kind)):
-        return [Discrete(name, len(get_args(kind)))]
+        return [_named(name, get_args(kind))]
     elif isinstance(kind, type) and issubclass(kind, Enum) and not issubclass(kind, Flag):
         if len(kind):
-            return [Discrete(name, len(kind))]
+            return [_named(name, [own.name for own in kind])]
     elif isinstance(kind, type) and is_dataclass(kind) and kind not in inside:
         return _features(kind, name + ".", inside)
     raise SpaceError(
@@ -117,6 +118,11 @@ def _feature(
         received=f"{own.name}: {_spelled(annotation)}",
         hint=_LEAVE_OUT,
     )
+
+
+def _named(name: str, values: Sequence[str]) -> Discrete:
+    """Return the feature with these values, and their names if all of them can be read."""
+    return Discrete(name, len(values), names=values if all(values) else ())
 
 
 def _marked(cls: type, own: str, name: str, mark: Discrete | Continuous | range) -> Feature:

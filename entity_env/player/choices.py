@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.frame import Frame
-from entity_env.drawing.table_text import entity_name, id_text
+from entity_env.drawing.table_text import entity_name, id_text, terminal_width
 from entity_env.errors import ActionIndexError, MaskedActionError, nearest, shorten
 from entity_env.kinds.continuous import bounds_of, numbers_error, range_text
 from entity_env.kinds.select_entity import FrameSelectActors
@@ -113,11 +114,11 @@ def pick(text: str, question: Question) -> Choice:
         ActionIndexError: No choice of the question is called that, or several begin like that.
         MaskedActionError: The mask forbids it.
     """
-    given = text.strip().casefold()
+    given = _plain(text)
     every = [*question.choices, *question.others]
     for matches in (
-        [choice for choice in every if given == choice.number],
-        [choice for choice in every if given in map(str.casefold, choice.names)],
+        [choice for choice in every if text.strip() == choice.number],
+        [choice for choice in every if given in map(_plain, choice.names)],
         [choice for choice in question.choices if choice.allowed and _begins(choice, given)],
         [choice for choice in every if _begins(choice, given)],
     ):
@@ -185,9 +186,14 @@ def read_numbers(text: str, question: Question) -> npt.NDArray[np.float32]:
 
 
 def write_choices(
-    question: Question, probs: npt.NDArray[np.float32] | None = None, width: int = 100
+    question: Question, probs: npt.NDArray[np.float32] | None = None, width: int | None = None
 ) -> str:
-    """The allowed choices with their numbers, and with the probabilities (C,) if there are any."""
+    """Return the allowed choices with their numbers, and the probabilities (C,) if there are any.
+
+    Lines are at most ``width`` characters long, unless a choice alone is longer; None: those of the
+    terminal.
+    """
+    width = terminal_width() if width is None else width
     shown = [(i, choice) for i, choice in enumerate(question.choices) if choice.allowed]
     cells = [
         choice.text if probs is None else f"{choice.text} {percent(probs[i])}"
@@ -250,7 +256,12 @@ def _called(name: str, entity_id: EntityID) -> tuple[str, ...]:
 
 
 def _begins(choice: Choice, given: str) -> bool:
-    return bool(given) and any(name.casefold().startswith(given) for name in choice.names)
+    return bool(given) and any(_plain(name).startswith(given) for name in choice.names)
+
+
+def _plain(text: str) -> str:
+    """Return what is compared of a name: ``build_worker`` means ``Build Worker``."""
+    return re.sub(r"[\s_]+", "", text).casefold()
 
 
 def _options(question: Question) -> list[str]:

@@ -117,11 +117,11 @@ def _feature_to_json(feature: Feature) -> str | dict[str, Any]:
         return feature
     if isinstance(feature, Flags):
         return {"kind": "flags", "name": feature.name, "count": feature.count}
-    if isinstance(feature, Discrete) and feature.vocabulary is not None:
-        own = {"name": feature.name, "n": feature.n, "vocabulary": feature.vocabulary}
-        return {"kind": "word", **own}
     if isinstance(feature, Discrete):
-        return {"kind": "discrete", "name": feature.name, "n": feature.n}
+        own: dict[str, Any] = {"kind": "discrete", "name": feature.name, "n": feature.n}
+        if feature.vocabulary is not None:
+            own |= {"kind": "word", "vocabulary": feature.vocabulary}
+        return own | ({"names": list(feature.names)} if feature.names else {})
     return {
         "kind": "continuous",
         "name": feature.name,
@@ -138,10 +138,14 @@ def _action_to_json(name: ActionName, space: ActionSpace) -> dict[str, Any]:
 def _feature(value: Any) -> Feature:
     if isinstance(value, str):
         return value
+    names: dict[str, Any] = {}
+    if isinstance(value, Mapping) and value.get("kind") in ("discrete", "word"):
+        names = {key: own for key, own in value.items() if key == "names"}
+        value = {key: own for key, own in value.items() if key != "names"}
     parts = _kind_of("a feature", value, _FEATURE_KEYS)
     if parts["kind"] in _DISCRETE_KINDS:
         kind = _DISCRETE_KINDS[parts["kind"]]
-        return kind(*[parts[key] for key in _FEATURE_KEYS[parts["kind"]][1:]])
+        return kind(*[parts[key] for key in _FEATURE_KEYS[parts["kind"]][1:]], **names)
     return Continuous(parts["name"], parts["mean"], parts["std"])
 
 

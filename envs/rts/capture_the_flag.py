@@ -54,7 +54,7 @@ OBS_SPACE = ObsSpace(
         "Own": Entity(["x", "y", "hp", Discrete("carries", 2), Discrete("command", 7)]),
         "Enemy": Entity(["x", "y", "hp", Discrete("carries", 2)]),
         "Base": Entity(["x", "y", Discrete("own", 2)]),
-        "Flag": Entity(["x", "y", Discrete("held", 4)]),
+        "Flag": Entity(["x", "y", Discrete("held", 4, names=("lies", "ours", "theirs", "comes"))]),
     },
 )
 """``held`` of the flag: it lies on the ground, an own athlete or an enemy's has it, or it comes."""

@@ -6,16 +6,17 @@ from entity_env.observation import GlobalCategoricalActionMask, Observation
 from entity_env.spaces import Discrete, Entity, GlobalCategoricalActionSpace, ObsSpace
 
 from .minirts import ACTIONS, MINI_RTS, possible
+from .rules import COMMANDS
 from .world import World
 
 __all__ = ["ACTION_SPACE", "OBS_SPACE", "observe"]
 
-_KIND = Discrete("kind", len(MINI_RTS.kinds))
+_KIND = Discrete("kind", len(MINI_RTS.kinds), names=[own.name for own in MINI_RTS.kinds])
 
 OBS_SPACE = ObsSpace(
     global_features=["money", "tick"],
     entities={
-        "Own": Entity([_KIND, "x", "y", "hp", Discrete("command", 5)]),
+        "Own": Entity([_KIND, "x", "y", "hp", Discrete("command", 5, names=COMMANDS)]),
         "Enemy": Entity([_KIND, "x", "y", "hp"]),
         "Resource": Entity(["x", "y", "hp", Discrete("own", 2)]),
         "Remembered": Entity([_KIND, "x", "y"]),

@@ -105,6 +105,17 @@ ROBOT = [
 ]
 
 
+def test_members_and_texts_are_the_names_of_values():
+    features = {
+        f.name: f
+        for f in obs_space_from_dataclasses(Robot).entities["Robot"].features
+        if isinstance(f, Discrete)
+    }
+    assert features["team"].names == tuple(team.name for team in Team)
+    assert features["mood"].names == ("calm", "angry")
+    assert features["terrain"].names == ()
+
+
 def test_every_kind_of_field_becomes_its_feature():
     space = obs_space_from_dataclasses(Mine, Robot, global_features=Clock)
     assert space == ObsSpace(

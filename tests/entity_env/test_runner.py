@@ -123,6 +123,46 @@ def test_hidden_entities_are_marked():
     assert lines[5:7] == ["  2  Cat 0     3", "  3  Cat 1  4.25  hidden"]
 
 
+def test_values_with_names_are_shown_by_name():
+    names = ("spring", "summer", "autumn", "winter")
+    season = Discrete("season", 4, names=names)
+    space = ObsSpace(global_features=[season], entities={"Dog": Entity(["x", season])})
+    reader = FrameReader(space, ACTION_SPACE)
+    observation = Observation(features={"Dog": [[1, 3], [2, 0]]}, global_features=[2])
+    lines = entity_table(reader.read(observation), space).splitlines()
+    assert [line.split() for line in lines] == [
+        ["season", "autumn"],
+        ["#", "Dog", "x", "season"],
+        ["0", "-", "1", "winter"],
+        ["1", "-", "2", "spring"],
+    ]
+
+
+@pytest.mark.parametrize("columns", [30, 45, 60])
+def test_tables_and_choices_fit_the_terminal(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    long = "a-name-of-forty-characters-and-without-space"
+    space = ObsSpace(
+        global_features=[f"number{i}" for i in range(9)],
+        entities={long: Entity(["x", "y", long]), "Dog": Entity(["hp"])},
+    )
+    observation = Observation(
+        features={long: [[1, 2, 3]] * 60, "Dog": [[0.12345678]] * 10_000},
+        ids={long: [f"{long}{i}" for i in range(60)]},
+        global_features=[1.5] * 9,
+    )
+    text = entity_table(FrameReader(space, ACTION_SPACE).read(observation), space)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert [line.strip() for line in lines if "..." in line and "and" in line.split()[:2]] == [
+        "... and 10 more",
+        "... and 9,950 more",
+    ]
+    assert all(f"number{i} 1.5" in text for i in range(9))
+    many = [Choice(i, str(i), (f"choice{i}",)) for i in range(70)]
+    assert max(map(len, write_choices(Question("Go", 0, "you", many)).splitlines())) <= columns
+
+
 def test_an_empty_frame_says_so():
     space = ObsSpace(entities={"Dog": Entity(["x"])})
     frame = FrameReader(space, ACTION_SPACE).read(Observation())
@@ -224,6 +264,8 @@ def test_long_lists_of_choices_are_wrapped_and_cut():
         ("Chase", "dog", 0),  # the other dog cannot be chased
         ("Chase", "cat 1", 3),
         ("Chase", "c", 3),
+        ("Chase", "CAT_1", 3),
+        ("Chase", "dogrex", 0),
         ("Weather", "s", 0),
     ],
 )

@@ -62,6 +62,19 @@ def test_a_round_trip_changes_nothing_not_even_the_order(obs_space, action_space
     assert list(actions) == list(action_space)
 
 
+@pytest.mark.parametrize("vocabulary", [None, "sizes"])
+def test_names_of_values_are_saved(vocabulary):
+    size = Discrete("size", 2, vocabulary, names=("small", "large"))
+    saved = spaces_to_json(ObsSpace(global_features=[size, Discrete("age", 2)]), ACTION_SPACE)
+    obs_space, _ = spaces_from_json(json.loads(json.dumps(saved)))
+    assert [feature.names for feature in obs_space.global_features] == [("small", "large"), ()]
+    assert "names" not in saved["global_features"][1]
+    for wrong in (["small"], "ab", [1, 2], {}):
+        saved["global_features"][0]["names"] = wrong
+        with pytest.raises(SpaceError):
+            spaces_from_json(saved)
+
+
 def test_what_is_written_is_this():
     assert spaces_to_json(*EVERYTHING) == {
         "global_features": [

@@ -103,6 +103,20 @@ def test_what_is_no_number_of_values_is_refused(n):
         Discrete("kind", n)
 
 
+def test_values_may_have_names_which_make_no_other_feature():
+    plain, named = Discrete("size", 2), Discrete("size", 2, names=["small", "large"])
+    assert named.names == ("small", "large")
+    assert (plain, hash(plain)) == (named, hash(named))
+    assert "names" not in repr(plain)
+    assert "names=('small', 'large')" in repr(named)
+
+
+@pytest.mark.parametrize("names", [["small"], ["a", "a"], ["a", ""], "ab", ["a", 1], {"a", "b"}, 7])
+def test_what_are_no_names_of_values_is_refused(names):
+    with pytest.raises(SpaceError):
+        Discrete("size", 2, names=names)
+
+
 def test_a_discrete_feature_has_no_more_values_than_float32_tells_apart():
     most = 2**24
     assert Discrete("kind", most).n == most
