@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from entity_env.rows.compiled import (
     Actors,
     CompiledGame,
@@ -97,6 +99,17 @@ def _may_drop(g: Any, game: int, seat: int, i: int, out: Any) -> None:
         out[x] = g.height[game, x] < HEIGHT
 
 
+def _problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved state must not have, and whether it has it."""
+    filled, discs = g.board[game] > 0, g.discs[game]
+    return {
+        "discs that float": (filled != (np.arange(HEIGHT) < g.height[game][:, np.newaxis])).any(),
+        "another number of discs": filled.sum() != discs or discs == filled.size,
+        "the wrong player's turn": g.turn[game] != discs % 2
+        or (g.board[game] == 1).sum() != (discs + 1) // 2,
+    }
+
+
 class ConnectFourRows(CompiledRows):
     """Games of connect four, two rows each; everything about it: ``ConnectFour``.
 
@@ -130,5 +143,6 @@ class ConnectFourRows(CompiledRows):
             seats=2,
             asks=_asks,
             resolve=_resolve,
+            problems=_problems,
         )
         super().__init__(game, num_envs, seed)

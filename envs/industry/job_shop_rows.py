@@ -30,7 +30,7 @@ from .job_shop_engine import (
     move_on,
     start_of,
 )
-from .job_shop_instances import Instance
+from .job_shop_instances import LONGEST, Instance
 from .job_shop_rules import (
     ACTION_SPACE,
     BREAKDOWNS,
@@ -40,6 +40,9 @@ from .job_shop_rules import (
 from .job_shop_view import clock_features, job_features, machine_features, ready_jobs
 
 __all__ = ["JobShopRows"]
+
+_LATEST = 1_000_000_000
+"""The latest time of saved states, half of what 32 bits count."""
 
 
 class JobShopRows(CompiledRows):
@@ -103,13 +106,6 @@ class JobShopRows(CompiledRows):
                 expected="one of those that the settings name",
                 hint="begin another run",
             )
-        here = fields["here"][: int(fields["num_here"])]
-        if (fields["op"][here] >= fields["ops"][here]).any():
-            raise StateError("a saved job is waiting, and has no operation left")
-        machines = int(fields["machines"])
-        times = fields["ups"][:machines], fields["downs"][:machines]
-        if self._alone.settings.breakdowns and min(own.min() for own in times) < 1:
-            raise StateError("a saved machine breaks down for no time, or again at once")
         return fields
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
@@ -177,43 +173,44 @@ def _game(settings: JobShopSettings) -> CompiledGame:
         obs_space=obs_space_of(settings.labels),
         action_space=ACTION_SPACE,
         state={
-            "jobs": Field(least=1, most=jobs),
-            "machines": Field(least=1, most=machines),
-            "durations": Field((jobs, most), least=0),
-            "times": Field((jobs, most, machines) if settings.has_times else (1, 1, 1), least=-1),
+            "jobs": Field(least=settings.jobs[0], most=jobs),
+            "machines": Field(least=settings.machines[0], most=machines),
+            "durations": Field((jobs, most), least=0, most=LONGEST),
+            "times": Field(
+                (jobs, most, machines) if settings.has_times else (1, 1, 1), least=-1, most=LONGEST
+            ),
             "route": Field((jobs, most), least=0, most=machines - 1),
-            "starts": Field((jobs, most)),
-            "ends": Field((jobs, most)),
-            "places": Field((jobs, most)),
+            "starts": Field((jobs, most), least=0, most=_LATEST),
+            "ends": Field((jobs, most), least=0, most=_LATEST),
+            "places": Field((jobs, most), least=0, most=machines - 1),
             "family": Field((jobs,), least=0, most=families - 1),
-            "setup_times": Field((families, families), least=0),
+            "setup_times": Field((families, families), least=0, most=_LATEST),
             "set_for": Field((machines,), least=-1, most=families - 1),
             "last_job": Field((machines,), least=-1, most=jobs - 1),
-            "ups": Field((machines, breaks), least=0),
-            "downs": Field((machines, breaks), least=0),
-            "broken": Field((machines,), least=0),
-            "next_break": Field((machines,), least=1),
+            "ups": Field((machines, breaks), least=0, most=_LATEST),
+            "downs": Field((machines, breaks), least=0, most=_LATEST),
+            "broken": Field((machines,), least=0, most=_LATEST),
+            "next_break": Field((machines,), least=0, most=NEVER),
             "ops": Field((jobs,), least=0, most=most),
             "op": Field((jobs,), least=0, most=most),
-            "release": Field((jobs,)),
-            "due": Field((jobs,)),
-            "weight": Field((jobs,)),
-            "job_free": Field((jobs,)),
-            "job_work": Field((jobs,)),
-            "job_done": Field((jobs,)),
-            "machine_free": Field((machines,)),
-            "machine_work": Field((machines,)),
-            "queue": Field((machines,)),
+            **{
+                name: Field((jobs,), least=0, most=_LATEST)
+                for name in ("release", "due", "weight", "job_free", "job_work", "job_done")
+            },
+            "machine_free": Field((machines,), least=0, most=_LATEST),
+            "machine_work": Field((machines,), least=0, most=_LATEST),
+            "queue": Field((machines,), least=0, most=jobs),
             "here": Field((jobs,), least=0, most=jobs - 1),
-            "num_here": Field(least=0, most=jobs),
+            "num_here": Field(least=1, most=jobs),
             "come": Field(least=0, most=jobs),
-            "now": Field(),
-            "best": Field(),
-            "unit": Field(dtype=np.float64),
-            "first": Field(dtype=np.float64),
-            "bound": Field(dtype=np.float64),
-            "scale": Field(dtype=np.float64),
-            "left": Field(dtype=np.float64),
+            "now": Field(least=0, most=_LATEST),
+            "best": Field(least=0, most=_LATEST),
+            **{
+                name: Field(dtype=np.float64, least=1e-9, most=1e18)
+                for name in ("unit", "scale", "left")
+            },
+            "first": Field(dtype=np.float64, least=0 if settings.arrivals else 1, most=1e18),
+            "bound": Field(dtype=np.float64, least=0, most=1e18),
             "makespan": Field(dtype=np.float64),
             "outcome": Field(dtype=np.float64),
             "gap": Field(dtype=np.float64),
@@ -247,7 +244,40 @@ def _game(settings: JobShopSettings) -> CompiledGame:
         metrics={"makespan": "makespan"}
         | ({"tardiness": "outcome"} if settings.dated else {"ratio": "outcome"})
         | ({"gap": "gap"} if any(one.best for one in settings.instances) else {}),
+        problems=problems,
     )
+
+
+def problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved state must not have, and whether it has it."""
+    machines, come, now = g.machines[game], g.come[game], g.now[game]
+    ops, op = g.ops[game, : g.jobs[game]], g.op[game, : g.jobs[game]]
+    places = np.arange(g.route.shape[2])
+    exists = places < ops[:, np.newaxis]
+    is_left = exists & (places >= op[:, np.newaxis])
+    # Where an operation has several machines, their work is a mean over them.
+    has_times = g.times.shape[1:3] == g.route.shape[1:3]
+    times, route = g.durations[game, : len(ops)], g.route[game, : len(ops)]
+    waits, here = np.flatnonzero(op[:come] < ops[:come]), g.here[game, : g.num_here[game]]
+    if not np.array_equal(waits, here):
+        return {"a wrong list of jobs": True}
+    came = is_left & (np.arange(len(ops)) < come)[:, np.newaxis]
+    work = np.bincount(route[came], times[came], len(g.queue[game]))
+    queue = np.bincount(route[waits, op[waits]], minlength=len(g.queue[game]))
+    return {
+        "a job without operations": (ops < 1).any() or (op > ops).any(),
+        "an operation on a machine that is not there": (route[exists] >= machines).any(),
+        "other work": not has_times
+        and (
+            not np.array_equal((times * is_left).sum(1), g.job_work[game, : len(ops)])
+            or not np.array_equal(work[:machines], g.machine_work[game, :machines])
+            or not np.array_equal(queue[:machines], g.queue[game, :machines])
+        ),
+        "no job that can start": not any(start_of(g, game, job) <= now for job in here),
+        "a breakdown in the past": (g.next_break[game, :machines] <= now).any(),
+        "a repair without end": g.breakdowns > 0
+        and min(g.ups[game, :machines].min(), g.downs[game, :machines].min()) < 1,
+    }
 
 
 def reset(g: Any, game: int) -> None:

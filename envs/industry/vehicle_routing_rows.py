@@ -35,6 +35,8 @@ __all__ = ["VehicleRoutingRows"]
 
 _OPEN, _SERVED, _MISSED = 0, 1, 2
 _NEVER = 1e30
+_FAR, _LATE = 1e6, 1e12
+"""The greatest coordinates and times of saved states."""
 _CAPACITIES = np.array([usual_capacity(n) for n in range(MOST_CUSTOMERS + 1)])
 
 
@@ -121,28 +123,33 @@ def _game(settings: RoutingSettings) -> CompiledGame:
         action_space=ACTION_SPACE,
         state={
             "customers": Field(least=1, most=customers),
-            "vehicles": Field(least=1, most=vehicles),
-            "given": Field(),
-            "depot": Field((2,), np.float64),
-            **{
-                name: Field((customers,), np.float64)
-                for name in ("x", "y", "known", "opens", "closes")
-            },
-            "demand": Field((customers,)),
-            "served": Field((customers,)),
+            "vehicles": Field(least=settings.vehicles[0], most=vehicles),
+            "given": Field(least=0, most=1),
+            "depot": Field((2,), np.float64, least=-_FAR, most=_FAR),
+            "x": Field((customers,), np.float64, least=-_FAR, most=_FAR),
+            "y": Field((customers,), np.float64, least=-_FAR, most=_FAR),
+            "known": Field((customers,), np.float64, least=0, most=_LATE),
+            "opens": Field((customers,), np.float64, least=0, most=_LATE),
+            "closes": Field((customers,), np.float64, least=0, most=_NEVER),
+            "demand": Field((customers,), least=0, most=1_000_000),
+            "served": Field((customers,), least=_OPEN, most=_MISSED),
             "here": Field((customers,), least=0, most=customers - 1),
             "num_here": Field(least=0, most=customers),
-            "capacity": Field(least=1),
-            **{name: Field((vehicles,), np.float64) for name in ("at_x", "at_y", "free")},
-            "load": Field((vehicles,)),
-            "parked": Field((vehicles,)),
-            "waits": Field((vehicles,)),
-            "asked": Field((vehicles,)),
-            "over": Field(),
-            **{
-                name: Field(dtype=np.float64)
-                for name in ("now", "driven", "scale", "last", "cost", "missed")
-            },
+            "capacity": Field(least=1, most=1_000_000),
+            "at_x": Field((vehicles,), np.float64, least=-_FAR, most=_FAR),
+            "at_y": Field((vehicles,), np.float64, least=-_FAR, most=_FAR),
+            "free": Field((vehicles,), np.float64, least=0, most=_LATE),
+            "load": Field((vehicles,), least=0, most=1_000_000),
+            "parked": Field((vehicles,), least=0, most=1),
+            "waits": Field((vehicles,), least=0, most=1),
+            "asked": Field((vehicles,), least=0, most=1),
+            "over": Field(least=0, most=1),
+            "now": Field(dtype=np.float64, least=0, most=_LATE),
+            "driven": Field(dtype=np.float64, least=0, most=_LATE),
+            "scale": Field(dtype=np.float64, least=1e-6, most=_LATE),
+            "last": Field(dtype=np.float64, least=0, most=_LATE),
+            "cost": Field(dtype=np.float64, least=0, most=_LATE),
+            "missed": Field(dtype=np.float64, least=0, most=customers),
         },
         settings={
             "least_customers": settings.customers[0],
@@ -166,6 +173,7 @@ def _game(settings: RoutingSettings) -> CompiledGame:
             "Go": Actors("Vehicle", targets=("Depot", "Customer"), when=is_asked, mask=options_of)
         },
         metrics={"cost": "cost", "missed": "missed"},
+        problems=problems,
     )
 
 
@@ -223,6 +231,26 @@ def options_of(g: Any, game: int, vehicle: int, allowed: npt.NDArray[np.bool_]) 
     allowed[0] = not g.parked[game, vehicle] or _others_drive(g, game, vehicle)
     for i in range(g.num_here[game]):
         allowed[1 + i] = _can_serve(g, game, vehicle, g.here[game, i])
+
+
+def problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved state must not have, and whether it has it."""
+    count, fleet, here = g.customers[game], g.vehicles[game], g.here[game].copy()
+    asked, before = g.asked[game, :fleet], g.num_here[game]
+    _list_here(g, game)
+    chosen = [
+        g.free[game, k] <= g.now[game] and not g.waits[game, k] and _has_choice(g, game, k)
+        for k in range(fleet)
+    ]
+    return {
+        "more load than capacity": (g.load[game, :fleet] > g.capacity[game]).any(),
+        "more demand than capacity": (g.demand[game, :count] > g.capacity[game]).any(),
+        "a wrong list of customers": not np.array_equal(
+            here[:before], g.here[game, : g.num_here[game]]
+        ),
+        "the wrong vehicles asked": asked.tolist() != chosen,
+        "an end that is none": bool(g.over[game]) == any(chosen),
+    }
 
 
 def vehicle_features(g: Any, game: int, vehicle: int, out: npt.NDArray[np.float32]) -> None:

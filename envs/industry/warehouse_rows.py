@@ -55,35 +55,37 @@ class WarehouseRows(CompiledRows):
 
 def _game(own: WarehouseSettings) -> CompiledGame:
     layout, robots, items = own.layout, own.robots[1], own.shelf_room
-    cells = len(layout.cells)
-    each = {
-        name: Field((robots,)) for name in ("cell", "goal", "task", "loaded", "battery", "charged")
-    }
+    cells, stations, room = len(layout.cells), len(layout.stations), own.room
     return CompiledGame(
         obs_space=OBS_SPACE,
         action_space=ACTION_SPACE,
         state={
             # The layout, the same in all games.
-            "ways": Field((cells, cells)),
-            "next": Field((cells, 4)),
-            "places": Field((cells, 2)),
-            "shelves": Field(layout.shelves.shape),
-            "stations": Field(layout.stations.shape),
-            "chargers": Field(layout.chargers.shape),
-            "shared": Field((cells,)),
-            "robots": Field(least=1, most=robots),
-            **each,
-            "load": Field((robots, own.room)),
-            "want": Field((robots,)),
-            "ring": Field((robots,)),
-            "item": Field((items, 3)),
-            "shown": Field((items,)),
+            "ways": Field((cells, cells), fixed=True),
+            "next": Field((cells, 4), fixed=True),
+            "places": Field((cells, 2), fixed=True),
+            "shelves": Field(layout.shelves.shape, fixed=True),
+            "stations": Field(layout.stations.shape, fixed=True),
+            "chargers": Field(layout.chargers.shape, fixed=True),
+            "shared": Field((cells,), fixed=True),
+            "robots": Field(least=own.robots[0], most=robots),
+            "cell": Field((robots,), least=0, most=cells - 1),
+            "goal": Field((robots,), least=-1, most=cells - 1),
+            "task": Field((robots,), least=-1, most=items - 1),
+            "loaded": Field((robots,), least=0, most=room),
+            "battery": Field((robots,), least=0, most=own.battery),
+            "charged": Field((robots,), least=-1, most=own.ticks + own.charge),
+            "load": Field((robots, room), least=0, most=items - 1),
+            "want": Field((robots,), least=-1, most=cells - 1),
+            "ring": Field((robots,), least=0, most=cells - 1),
+            "item": Field((items, 3), least=0, most=(cells - 1, own.waiting - 1, CARRIED)),
+            "shown": Field((items,), least=0, most=items - 1),
             "num_shown": Field(least=0, most=items),
-            "order": Field((own.waiting, 3)),
-            "asked": Field(),
-            "tick": Field(),
-            "handed": Field(),
-            "orders": Field(dtype=np.float64),
+            "order": Field((own.waiting, 3), least=0, most=(stations - 1, own.lines[1], own.ticks)),
+            "asked": Field(least=0, most=robots - 1),
+            "tick": Field(least=0, most=own.ticks - 1),
+            "handed": Field(least=0, most=2**30),
+            "orders": Field(dtype=np.float64, least=0, most=2**30),
             "throughput": Field(dtype=np.float64),
         },
         settings={
@@ -102,9 +104,7 @@ def _game(own: WarehouseSettings) -> CompiledGame:
         entities={
             "Robot": Entities(robot_features, count="robots", most=robots),
             "Item": Entities(item_features, count="num_shown", most=items),
-            "Station": Entities(
-                station_features, count=len(layout.stations), most=len(layout.stations)
-            ),
+            "Station": Entities(station_features, count=stations, most=stations),
             "Charger": Entities(
                 charger_features, count=len(layout.chargers), most=len(layout.chargers)
             ),
@@ -116,6 +116,7 @@ def _game(own: WarehouseSettings) -> CompiledGame:
             )
         },
         metrics={"throughput": "throughput", "orders": "orders"},
+        problems=problems,
     )
 
 
@@ -177,6 +178,39 @@ def tasks_of(g: Any, game: int, robot: int, allowed: npt.NDArray[np.bool_]) -> N
         some |= allowed[shown + i]
     for i in range(g.chargers.shape[1]):
         allowed[shown + stations + i] = _may_charge(g, game, robot, some)
+
+
+def problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved state must not have, and whether it has it."""
+    robots = range(g.robots[game])
+    item, order, task = g.item[game], g.order[game], g.task[game, : len(robots)]
+    goal, cell = g.goal[game, : len(robots)], g.cell[game, : len(robots)]
+    claimed = task[task >= 0]
+    carried = [i for k in robots for i in g.load[game, k, : g.loaded[game, k]]]
+    left = np.bincount(item[item[:, 2] > 0, 1], minlength=len(order))
+    inside = cell[g.shared[game, cell] == 0]
+    shown, asked = g.shown[game, : g.num_shown[game]].tolist(), g.asked[game]
+    first = _who_is_asked(g, game)
+    return {
+        "items claimed that no robot fetches": not _is_list(claimed, item[:, 2] == CLAIMED),
+        "items carried that no robot has": not _is_list(carried, item[:, 2] == CARRIED),
+        "an order of another number of items": not np.array_equal(left, order[:, 1]),
+        "a robot that fetches from the wrong cell": (goal[task >= 0] != item[claimed, 0]).any(),
+        "a robot on its way to no station or charger": (
+            g.shared[game, goal[(task < 0) & (goal >= 0)]] == 0
+        ).any(),
+        "a robot that fetches more than it can carry": (
+            g.loaded[game, : len(robots)][task >= 0] >= g.room
+        ).any(),
+        "two robots in one cell": len(np.unique(inside)) < len(inside),
+        "a robot asked that is not the first": first != asked,
+        "a wrong list of items": shown != g.shown[game, : g.num_shown[game]].tolist(),
+    }
+
+
+def _is_list(numbers: Any, chosen: npt.NDArray[np.bool_]) -> bool:
+    """Return True if the numbers are those that are chosen, each once, in any order."""
+    return sorted(numbers) == np.flatnonzero(chosen).tolist()
 
 
 def robot_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:

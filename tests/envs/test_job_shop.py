@@ -213,7 +213,7 @@ def test_rows_do_not_go_on_with_another_instance():
     with pytest.raises(StateError, match="another instance"):
         other.set_state(state)
     JobShopRows(2, instance=TINY).set_state(state)
-    with pytest.raises(StateError, match="no operation left"):
+    with pytest.raises(StateError, match="wrong list of jobs"):
         rows.load_game({**rows.save_game(0), "op": [2, 2, 2], "num_here": 3})
 
 
