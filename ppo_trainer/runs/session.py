@@ -6,7 +6,7 @@ import math
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -154,8 +154,9 @@ class Session:
                 hint=f"to go on: {self.resume_command()}; to train unseen, append > log.txt",
             ) from None
         except KeyboardInterrupt:
-            folder = latest_checkpoint(self.run)
-            say(f"\nnot saved: what came after {folder}; to go on: {self.resume_command()}")
+            with suppress(CheckpointError):  # there is nothing to go on with
+                folder = latest_checkpoint(self.run)
+                say(f"\nnot saved: what came after {folder}; to go on: {self.resume_command()}")
             raise
         except NonFiniteError as error:
             folder = self.save(f"before_nonfinite_{self.state.steps:012d}")

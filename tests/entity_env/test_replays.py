@@ -211,6 +211,10 @@ def test_strangers_code_is_not_imported(tmp_path):
     path.write_text("\n".join(change(lines, 0, env="no_such.module.Env")) + "\n")
     with pytest.raises(UnknownEnvironmentError, match="nobody has registered"):
         list(Replay.read(path).play())
+    named = change(lines, 0, env="job_shop", settings={"instance": "/etc/passwd"})
+    path.write_text("\n".join(named) + "\n")
+    with pytest.raises(SettingError, match="names code or files: instance='/etc/passwd'"):
+        list(Replay.read(path).play())
 
 
 def test_the_command_line(tmp_path, capsys):
