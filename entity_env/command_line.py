@@ -6,7 +6,7 @@ import ast
 import functools
 import importlib.metadata
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,13 @@ from entity_env.errors import SettingError
 from entity_env.registry import alone, check_settings, resolve, seated
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 
-__all__ = ["environment_from_words", "game_from_words", "parse_setting", "version_text"]
+__all__ = [
+    "environment_from_words",
+    "game_from_words",
+    "game_words",
+    "parse_setting",
+    "version_text",
+]
 
 
 def version_text() -> str:
@@ -59,6 +65,20 @@ def game_from_words(
     settings = dict(map(parse_setting, words))
     check_settings(factory, settings)
     return functools.partial(factory, **settings)
+
+
+def game_words(env: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return the name and the words from which ``environment_from_words`` makes an environment.
+
+    Args:
+        env: ``_target_``, its name, and its settings.
+    """
+    words = []
+    for name, value in env.items():
+        if name != "_target_":
+            plain = f"{name}={value}"
+            words.append(plain if parse_setting(plain) == (name, value) else f"{name}={value!r}")
+    return env["_target_"], words
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -170,8 +170,9 @@ class CheckpointConfig:
     Args:
         every: Updates between two checkpoints.
         keep: How many to keep.
-        best: A metric, such as ``win``, ``episodic_reward`` or ``eval/win``. The network with the
-            best mean over the last episodes is kept in the run's folder ``best``.
+        best: A metric, such as ``win``, ``reward`` or ``eval/win``, by its name on the screen or in
+            ``metrics.jsonl``. The network with the best mean over the last episodes is kept in the
+            run's folder ``best``.
         best_mode: Whether the greatest (``max``) or the least mean (``min``) is the best.
     """
 

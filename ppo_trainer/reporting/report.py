@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from entity_env.command_line import game_words
 from ppo_trainer.environments import UNIMPORTABLE, evaluated, name_in_script
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.play.evaluation import Evaluation, evaluate, evaluate_all
@@ -135,9 +136,15 @@ def _next_steps(session: Session) -> list[tuple[str, str]]:
             ),
         ]
     quoted = shlex.quote(path)
+    target, settings = game_words(evaluated(session.config).env)
+    play = shlex.join(["entity_env.runner", target, *settings, "--agent", path])
     free = "".join(f" {name}=null" for name in goals)
     return [
         ("watch it play", f"{python} -m ppo_trainer.watch {quoted}"),
+        ("play it yourself", f"{python} -m {play}"),
+        ("evaluate it again", f"{python} -m ppo_trainer.evaluate {quoted}"),
+        ("record its games", f"{python} -m ppo_trainer.record {quoted} games.episodes"),
+        ("export its network", f"{python} -m ppo_trainer.export {quoted} policy.pt2"),
         (
             "train it further",
             f"{python} -m ppo_trainer resume={quoted} total_timesteps={more}{free}",

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from entity_env.errors import nearest
 from entity_env.metrics import is_derived
 from ppo_trainer.reporting.recent_episodes import PER_EPISODE, is_per_episode
 
-__all__ = ["own_metrics", "shown_metrics", "unknown_metrics"]
+__all__ = ["own_metrics", "shown_metrics", "unknown_metrics", "with_screen_names"]
+
+
+_ON_SCREEN = {"reward": "episodic_reward", "length": "episodic_length", "win rate": "win"}
+"""What the screen and its tables call the metrics that every environment has."""
+
+
+def with_screen_names(means: Mapping[str, float]) -> dict[str, float]:
+    """Return the means also under the names that the screen has for them.
+
+    A metric of the environment's own keeps a name that is the same.
+    """
+    named = {
+        f"{group}{shown}": means[f"{group}{name}"]
+        for shown, name in _ON_SCREEN.items()
+        for group in ("", "eval/")
+        if f"{group}{name}" in means
+    }
+    return {**named, **means}
 
 
 def own_metrics(names: Iterable[str]) -> list[str]:

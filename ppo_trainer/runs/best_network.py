@@ -69,7 +69,8 @@ class BestNetwork:
         metric = self._metric
         if metric is None or metric not in means:
             return
-        if metric.startswith("eval/") and metric not in state.metrics:
+        measured = any(name.startswith("eval/") for name in state.metrics)
+        if metric.startswith("eval/") and not measured:
             return  # not measured again since
         value = means[metric]
         if self._best is not None and self._best.is_sure:

@@ -26,6 +26,7 @@ from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.screen import say
+from ppo_trainer.reporting.shown_metrics import with_screen_names
 from ppo_trainer.runs.best_network import BestNetwork
 from ppo_trainer.runs.checkpoint import (
     TrainState,
@@ -114,8 +115,11 @@ class Session:
 
     @property
     def means(self) -> dict[str, float]:
-        """Means over the last episodes, and those of the last evaluation as ``eval/<metric>``."""
-        return self.recent.means | self.state.evaluated
+        """Means over the last episodes, and those of the last evaluation as ``eval/<metric>``.
+
+        Those that the screen calls by another name are there under both names.
+        """
+        return with_screen_names(self.recent.means | self.state.evaluated)
 
     @property
     def evaluations(self) -> list[Evaluation]:

@@ -33,6 +33,7 @@ from entity_env import (
 from entity_env.agent import Decision, RandomAgent, decided_actions, fit_environment, load_agent
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.checking.check_env import main as check_main
+from entity_env.command_line import game_words, parse_setting
 from entity_env.drawing.table_text import entity_name, entity_table, id_text
 from entity_env.player.choices import Choice, Question, percent, pick, questions, write_choices
 from entity_env.player.runner import main, play_in_terminal
@@ -211,6 +212,15 @@ def test_entities_are_called_by_type_and_id():
         "Rock",
         "you",
     ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [3, 0.5, True, None, "aggressive", "3", "None", "true", "two words", [1, "a"], {"b": 2}],
+)
+def test_settings_survive_as_words(value):
+    target, words = game_words({"_target_": "zoo", "steps": value})
+    assert (target, [parse_setting(word) for word in words]) == ("zoo", [("steps", value)])
 
 
 # Choices.

@@ -113,9 +113,10 @@ def test_a_run_of_few_episodes_keeps_its_last_network(tmp_path):
     assert not json.loads((run / "best" / "state.json").read_text())["is_sure"]
 
 
-def test_evaluations_may_say_which_is_the_best(tmp_path):
+@pytest.mark.parametrize("best", ["eval/episodic_reward", "eval/reward"])
+def test_evaluations_may_say_which_is_the_best(tmp_path, best):
     values = {**vars(config_for(tmp_path)), "eval": EvalConfig(episodes=0, every=7)}
-    values["checkpoint"] = CheckpointConfig(every=4, best="eval/episodic_reward")
+    values["checkpoint"] = CheckpointConfig(every=4, best=best)
     config = TrainConfig(**values)
     run = train(config, env=SavedForaging).run
     name = "eval/episodic_reward"
@@ -130,6 +131,8 @@ def test_the_end_says_what_the_best_is_and_a_metric_that_is_none_is_named(tmp_pa
     assert f"{run / 'best'}: episodic_reward 6.000 at step" in capsys.readouterr().out
     with pytest.raises(ConfigError, match=r"checkpoint.best: no episode has a metric 'win'"):
         train(config_for(tmp_path, best="win"), env=Truncated)
+    with pytest.raises(ConfigError, match=r"did you mean 'reward'"):
+        train(config_for(tmp_path, best="rewards"), env=Truncated)
 
 
 def test_a_run_without_a_best_network_says_how_to_keep_one(tmp_path):

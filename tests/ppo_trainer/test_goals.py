@@ -8,6 +8,7 @@ from ppo_trainer import EvalConfig, TrainConfig, resume, train
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
+from ppo_trainer.reporting.shown_metrics import with_screen_names
 
 
 def last_means(run, rows=4):
@@ -32,6 +33,15 @@ def test_a_training_ends_when_the_mean_over_the_last_episodes_is_reached(tmp_pat
     printed = capsys.readouterr().out
     assert "episodic_reward 6.000" in printed
     assert "stop_at=null" in printed, "to train it further, the goal has to go"
+
+
+def test_metrics_go_by_their_names_on_the_screen(tmp_path):
+    config = small_config(
+        total_timesteps=960, run_dir=str(tmp_path), stop_at={"reward": 6}, stop_below={"length": 3}
+    )
+    assert train(config, env=Truncated).steps == 312
+    # A game's own metric of that name is that of the game.
+    assert with_screen_names({"episodic_reward": 1, "reward": 2})["reward"] == 2
 
 
 def test_a_goal_just_missed_ends_nothing(tmp_path):
