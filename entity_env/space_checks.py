@@ -6,6 +6,7 @@ import math
 import operator
 import struct
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 from entity_env.errors import SpaceError, shorten
@@ -21,6 +22,8 @@ __all__ = [
     "in_order",
     "inner_float32",
     "is_finite_number",
+    "plain_number",
+    "whole",
 ]
 
 _MOST_VALUES = 2**24
@@ -53,12 +56,18 @@ def check_unique(kind: str, names: list[str]) -> None:
 
 
 def is_finite_number(value: Any) -> bool:
-    """Whether it is a Python number, not NaN and not infinite."""
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and float("-inf") < value < float("inf")
-    )
+    """Return True for a number, of Python's or NumPy's, that is finite as a float32."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(struct.unpack("f", struct.pack("f", value))[0])
+    except Exception:  # beyond all float32, or of an odd class
+        return False
+
+
+def plain_number(value: Any) -> Any:
+    """Return NumPy's numbers as Python's, which JSON can hold, and everything else as it is."""
+    return float(value) if isinstance(value, Real) and type(value) not in (int, float) else value
 
 
 def in_order(what: str, items: object, expected: str, hint: str | None = None) -> tuple[Any, ...]:
@@ -112,7 +121,7 @@ def checked_names(feature: str, n: int, names: object) -> tuple[str, ...]:
 
 def checked_size(feature: str, n: Any) -> int:
     """The number of values of a discrete feature, of any type of whole numbers, as an int."""
-    size = _whole(n)
+    size = whole(n)
     if size < 1:
         raise SpaceError(
             f"discrete feature {feature!r} needs at least one value",
@@ -131,7 +140,7 @@ def checked_size(feature: str, n: Any) -> int:
 
 def checked_flags(feature: str, count: Any) -> int:
     """The number of flags of a set of them, of any type of whole numbers, as an int."""
-    number = _whole(count)
+    number = whole(count)
     if not 1 <= number <= _MOST_FLAGS:
         raise SpaceError(
             f"the flags {feature!r} are too few or too many for one feature",
@@ -144,17 +153,17 @@ def checked_flags(feature: str, count: Any) -> int:
 
 def checked_shape(shape: object) -> tuple[int, int]:
     """Height and width of a grid."""
-    sides = [_whole(side) for side in in_order("the sides of a Grid", shape, _SIDES)]
+    sides = [whole(side) for side in in_order("the sides of a Grid", shape, _SIDES)]
     if len(sides) != 2 or min(sides) < 1:
         raise SpaceError("a Grid has no such shape", expected=_SIDES, received=shorten(shape))
     return sides[0], sides[1]
 
 
-def _whole(value: Any) -> int:
-    """A number of any type of whole numbers as an int; 0 for all else."""
+def whole(value: Any) -> int:
+    """Return a number of any type of whole numbers as an int, and 0 for all else."""
     try:  # by name, as a boolean of NumPy would pass for an index, too
-        return 0 if type(value).__name__ in ("bool", "bool_") else operator.index(value)
-    except TypeError:
+        return 0 if type(value).__name__ in ("bool", "bool_") else int(operator.index(value))
+    except Exception:  # whatever an odd object raises
         return 0
 
 
@@ -209,11 +218,11 @@ _SMALLEST = 2.0**-149
 
 def _bounds(what: str, given: Any, absent: float) -> tuple[float, ...]:
     items = given
-    if (
-        isinstance(given, str)
-        or not isinstance(given, Iterable)
-        or getattr(given, "shape", None) == ()
-    ):
+    try:
+        is_one = not isinstance(given, Iterable) or getattr(given, "shape", None) == ()
+    except Exception:  # nested tensors of torch have no shape
+        is_one = True
+    if is_one or isinstance(given, str):
         items = [given]
     bounds = in_order(f"the {what} bounds of an action", items, "a number, or a list of numbers")
     return tuple(absent if bound is None else _bound(what, bound, absent) for bound in bounds)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args
 
 from entity_env.arguments import named_arguments
-from entity_env.errors import SpaceError, shorten
+from entity_env.errors import EntityEnvError, ObservationError, SpaceError, shorten
 from entity_env.space_checks import (
     check_name,
     check_unique,
@@ -24,6 +23,8 @@ from entity_env.space_checks import (
     in_order,
     inner_float32,
     is_finite_number,
+    plain_number,
+    whole,
 )
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "SelectEntitiesActionSpace",
     "SelectEntityActionSpace",
     "check_action_space",
+    "check_obs_space",
     "check_same_spaces",
     "feature_name",
 ]
@@ -78,12 +80,13 @@ class Continuous:
             raise SpaceError(
                 f"feature {self.name!r} declares only one of mean and std",
                 expected="both, or neither",
-                received=f"mean={self.mean!r}, std={self.std!r}",
+                received=f"mean={shorten(self.mean)}, std={shorten(self.std)}",
             )
         for label, value in (("mean", self.mean), ("std", self.std)):
             if value is not None and not is_finite_number(value):
                 raise SpaceError(
                     f"feature {self.name!r} has a {label} that is not a finite number",
+                    expected="a number that float32 can hold",
                     received=shorten(value),
                 )
         if self.std is not None and self.std <= 0:
@@ -92,6 +95,8 @@ class Continuous:
                 expected="std > 0",
                 received=self.std,
             )
+        for label in ("mean", "std"):
+            object.__setattr__(self, label, plain_number(getattr(self, label)))
 
 
 @named_arguments(SpaceError)
@@ -396,14 +401,14 @@ class SelectEntitiesActionSpace:
 
     def __post_init__(self) -> None:
         """Check the number."""
-        given = self.at_most
-        if isinstance(given, bool) or not isinstance(given, Integral) or given < 1:
+        at_most = whole(self.at_most)
+        if at_most < 1:
             raise SpaceError(
                 "at_most of a SelectEntitiesActionSpace is no size of a set",
                 expected="a whole number, at least 1",
-                received=shorten(given),
+                received=shorten(self.at_most),
             )
-        object.__setattr__(self, "at_most", int(given))
+        object.__setattr__(self, "at_most", at_most)
 
 
 @dataclass(frozen=True)
@@ -468,6 +473,17 @@ CONTINUOUS_ACTIONS = (ContinuousActionSpace, GlobalContinuousActionSpace)
 """The kinds that set numbers."""
 
 
+def check_obs_space(obs_space: object) -> ObsSpace:
+    """Return the observation space, or raise ObservationError if it is something else."""
+    if not isinstance(obs_space, ObsSpace):
+        raise ObservationError(
+            "not an observation space",
+            expected="entity_env.ObsSpace",
+            received=shorten(obs_space),
+        )
+    return obs_space
+
+
 def check_action_space(action_space: object) -> dict[ActionName, ActionSpace]:
     """Return a checked copy of a dict from action name to action space, or raise SpaceError."""
     if not isinstance(action_space, Mapping):
@@ -495,8 +511,17 @@ def check_same_spaces(spaces: Sequence[Mapping[str, Any]], where: Callable[[int]
 
     Args:
         spaces: The ``obs_space`` and ``action_space`` of each.
-        where: The place of the i-th environment, for the SpaceError.
+        where: The place of the i-th environment, for errors.
+
+    Raises:
+        ObservationError, SpaceError: A space that is none, or differs from the first one.
     """
+    for i, space in enumerate(spaces):
+        try:
+            check_obs_space(space["obs_space"])
+            check_action_space(space["action_space"])
+        except EntityEnvError as error:
+            raise error.located(where(i)) from error.__cause__
     for kind in ("obs_space", "action_space"):
         first = spaces[0][kind]
         for i, own in enumerate(space[kind] for space in spaces):

@@ -191,6 +191,8 @@ class EntityBatch:
         check_kind("the entities of a batch", entities, Mapping, hint=_BY_NAME)
         check_kind("the lengths of entity types", lengths, Mapping, hint=_BY_NAME)
         check_names("entity type", "the lengths", lengths, entities)
+        for name, rows in entities.items():
+            check_dtype(f"entity type {name!r}", rows, torch.float32)
         return _packed(
             {
                 name: from_padded(f"entity type {name!r}", rows, lengths[name])
@@ -375,7 +377,7 @@ def _packed(
             )
         some = next(iter(entities.values()))
         global_features = torch.zeros(some.num_frames, 0, device=some.values.device)
-    return EntityBatch(entities, global_features, {}, actions or {})
+    return EntityBatch(entities, global_features, {}, {} if actions is None else actions)
 
 
 _BY_NAME = "a dict from names to parts"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+import torch
 from torch import Tensor
 
 __all__ = [
@@ -175,14 +176,34 @@ def check_names(kind: str, where: str, received: Iterable[str], valid: Iterable[
             )
 
 
-def check_tensor(where: str, value: object) -> None:
-    """Raise DtypeError unless ``value`` is a tensor."""
+def shown(value: object) -> str:
+    """Return ``repr(value)``, cut to 80 characters; never raises."""
+    try:
+        return repr(value)[:80]
+    except Exception as error:
+        return f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+
+
+def check_tensor(where: str, value: object, *, nested: bool = False) -> None:
+    """Raise DtypeError unless ``value`` is a dense tensor, or a nested one where that is fine."""
     if not isinstance(value, Tensor):
         raise DtypeError(
             f"{where}: no tensor",
             expected="a torch.Tensor",
             received=type(value).__name__,
             hint=_TENSORS_FROM.get(type(value).__name__),
+        )
+    if nested and value.is_nested:
+        return
+    if value.layout != torch.strided or value.is_nested or value.is_quantized:
+        kind = "nested" if value.is_nested else f"{value.layout}, {value.dtype}"
+        raise DtypeError(
+            f"{where}: no dense tensor",
+            expected="a tensor of layout torch.strided",
+            received=kind,
+            hint="EntityBatch.from_nested takes nested tensors of rows"
+            if value.is_nested
+            else "tensor.to_dense(), or .dequantize()",
         )
 
 
@@ -224,10 +245,14 @@ def whole(where: str, value: object) -> int:
     Raises:
         NetConfigError: It is none.
     """
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise NetConfigError(
-            f"{where} is out of range", expected="a whole number >= 1", received=repr(value)
-        )
-    return value
+    number = value
+    try:
+        if getattr(value, "shape", None) == () and hasattr(value, "item"):
+            number = value.item()
+        if isinstance(number, int) and not isinstance(number, bool) and number >= 1:
+            return number
+    except Exception:  # a tensor without numbers, or an odd object
+        number = value
+    raise NetConfigError(
+        f"{where} is out of range", expected="a whole number >= 1", received=shown(number)
+    )

@@ -16,10 +16,13 @@ from ragged_net.errors import (
     check_kind,
     check_tensor,
     nearest,
+    shown,
 )
-from ragged_net.ragged import RaggedTensor
+from ragged_net.ragged import RaggedTensor, check_known, whole_numbers
 
 __all__ = ["by_type", "from_lists", "from_nested", "from_padded"]
+
+_FRAMES = "a list with the rows of each frame"
 
 
 def from_lists(where: str, frames: Any, width: int | None = None) -> RaggedTensor:
@@ -34,7 +37,7 @@ def from_lists(where: str, frames: Any, width: int | None = None) -> RaggedTenso
         ShapeError: Rows of different widths, or no row that tells it.
         DtypeError: Something else than numbers.
     """
-    check_kind(where, frames, Sequence, hint="a list with the rows of each frame")
+    check_kind(where, frames, Sequence, hint=_FRAMES)
     parts = [_rows(where, frame) for frame in frames]
     # An empty list says nothing about widths; an empty tensor (0, F) does.
     widths = {part.shape[1] for part in parts if part.ndim == 2}
@@ -56,17 +59,19 @@ def _rows(where: str, frame: Any) -> Tensor:
     """Return the rows (n, F) float32 of one frame; (0,) of an empty list."""
     try:
         rows = torch.as_tensor(frame, dtype=torch.float32)
-    except (ValueError, TypeError, RuntimeError) as error:
-        lengths = {len(row) for row in frame if isinstance(row, Sequence)}
-        if isinstance(frame, Sequence) and len(lengths) > 1:
+    except Exception as error:  # whatever an odd object raises
+        is_list = isinstance(frame, list | tuple)
+        lengths = {len(row) for row in frame if isinstance(row, list | tuple)} if is_list else ()
+        if len(lengths) > 1:
             raise ShapeError(
                 f"{where}: a frame has rows of different widths",
                 expected="one width",
                 received=sorted(lengths),
             ) from error
         raise DtypeError(
-            f"{where}: a frame is no list of rows of numbers", received=repr(frame)[:80]
+            f"{where}: a frame is no list of rows of numbers", received=shown(frame)
         ) from error
+    check_tensor(f"{where}: a frame", rows)
     if rows.ndim != 2 and tuple(rows.shape) != (0,):
         raise ShapeError(
             f"{where}: a frame has the wrong number of dimensions",
@@ -89,18 +94,12 @@ def from_padded(where: str, values: Tensor, lengths: Any) -> RaggedTensor:
         ShapeError, DtypeError: Lengths of other frames, or beyond the padding.
     """
     check_tensor(where, values)
+    check_known(where, values)
     if values.ndim < 2:
         raise ShapeError(
             f"{where}: no padded frames", expected="(B, L, ...)", received=tuple(values.shape)
         )
-    try:
-        lengths = torch.as_tensor(lengths, device=values.device)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise DtypeError(
-            f"{where}: lengths that are none",
-            expected="(B,) whole numbers, or a mask (B, L)",
-            received=repr(lengths)[:80],
-        ) from error
+    lengths = whole_numbers(f"{where}: the lengths", lengths).to(values.device)
     if lengths.dtype == torch.bool:
         present = lengths
         if present.shape != values.shape[:2]:
@@ -111,8 +110,9 @@ def from_padded(where: str, values: Tensor, lengths: Any) -> RaggedTensor:
             )
     else:
         frames, room = values.shape[:2]
-        bad = lengths.is_floating_point() or lengths.shape != (frames,)
-        if bad or (frames and not 0 <= int(lengths.min()) <= int(lengths.max()) <= room):
+        if lengths.shape != (frames,) or (
+            frames and not 0 <= int(lengths.min()) <= int(lengths.max()) <= room
+        ):
             raise ShapeError(
                 f"{where}: lengths that do not fit the padded frames",
                 expected=f"({frames},) whole numbers from 0 to {room}",
@@ -128,7 +128,7 @@ def from_nested(where: str, nested: Tensor) -> RaggedTensor:
     Raises:
         WrongTypeError: No nested tensor.
     """
-    check_tensor(where, nested)
+    check_tensor(where, nested, nested=True)
     if not nested.is_nested:
         raise DtypeError(
             f"{where}: no nested tensor",
@@ -137,11 +137,16 @@ def from_nested(where: str, nested: Tensor) -> RaggedTensor:
             hint="from_padded takes padded ones",
         )
     parts = list(nested.unbind())
+    widths = {tuple(part.shape[1:]) for part in parts if part.ndim}
+    if len(widths) != 1 or not all(part.ndim for part in parts):
+        raise ShapeError(
+            f"{where}: the parts of a nested tensor are not rows of one width",
+            expected="(n, F) each, at least one",
+            received=", ".join(str(tuple(part.shape)) for part in parts[:10]) or "no parts",
+        )
     lengths = [len(part) for part in parts]
     if nested.layout == torch.jagged and sum(lengths) == len(nested.values()):
         return RaggedTensor.from_lengths(nested.values(), lengths)  # as it lies there
-    if not parts:
-        return RaggedTensor.from_lengths(nested.new_zeros(0, *nested.shape[2:]), [])
     return RaggedTensor.from_lengths(torch.cat(parts), lengths)
 
 
@@ -164,6 +169,8 @@ def by_type(
                 options=obs_space.entities,
                 hint=nearest(name, obs_space.entities),
             )
+    for name, frames in entities.items():
+        check_kind(f"entity type {name!r}", frames, Sequence, hint=_FRAMES)
     count = max((len(frames) for frames in entities.values()), default=0)
     return [
         (name, entities.get(name, [[]] * count), len(entity.features))

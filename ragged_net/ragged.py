@@ -18,10 +18,19 @@ from ragged_net.errors import (
     ShapeError,
     check_kind,
     check_tensor,
+    shown,
 )
 from ragged_net.transfer import device_named, send
 
-__all__ = ["FrameNumbers", "RaggedTensor", "check_memory", "offsets_of", "shifted_places"]
+__all__ = [
+    "FrameNumbers",
+    "RaggedTensor",
+    "check_known",
+    "check_memory",
+    "offsets_of",
+    "shifted_places",
+    "whole_numbers",
+]
 
 
 def offsets_of(lengths: Tensor) -> Tensor:
@@ -58,6 +67,40 @@ def check_memory(where: str, tensor: Tensor) -> None:
             expected=f"a storage of {needed} bytes",
             received=f"{held} bytes",
         )
+
+
+def check_known(where: str, numbers: Tensor) -> None:
+    """Raise DeviceError if ``numbers`` are on the device ``meta``, where nobody knows them."""
+    if numbers.device.type == "meta":
+        raise DeviceError(
+            f"{where}: nobody knows them", expected="the CPU, or a GPU", received="meta"
+        )
+
+
+def whole_numbers(where: str, numbers: object) -> Tensor:
+    """Return numbers, in a list or a tensor, as int64; a mask stays one.
+
+    Raises:
+        DtypeError: They are not whole, or no numbers.
+        DeviceError: They are on the device ``meta``.
+    """
+    expected = "a list of whole numbers, or a tensor (B,) int64"
+    try:
+        found = torch.as_tensor(numbers)
+    except Exception as error:  # whatever an odd object raises
+        raise DtypeError(
+            f"{where} are not whole numbers", expected=expected, received=shown(numbers)
+        ) from error
+    check_tensor(where, found)
+    check_known(where, found)
+    if found.dtype in (torch.int64, torch.bool):
+        return found
+    if found.numel() and found.dtype not in _WHOLE:
+        raise DtypeError(f"{where} are not whole numbers", expected=expected, received=found.dtype)
+    return found.to(torch.int64)
+
+
+_WHOLE = {getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 def shifted_places(shift: Tensor, lengths: Tensor, total: int) -> Tensor:
@@ -104,6 +147,7 @@ class FrameNumbers:
             raise ShapeError(
                 "frames are selected by a list", expected="(K,)", received=tuple(frames.shape)
             )
+        check_known("the numbers of the frames to select", frames)
         frames = frames.to(torch.int64)
         return cls(host=frames.cpu(), there=send(frames, device))
 
@@ -168,9 +212,18 @@ class RaggedTensor:
                 expected=f"offsets on {self.values.device}, where the values are",
                 received=self.offsets.device,
             )
-        offsets = self.offsets if self.offsets.device.type == "cpu" else self.known_offsets
-        if offsets is not None:
-            self._check_numbers(where, offsets)
+        if self.offsets.device.type == "cpu":
+            self._check_numbers(where, self.offsets)
+        elif self.known_offsets is not None:
+            known = self.known_offsets
+            kind = known.device.type, known.dtype, known.shape
+            if kind != ("cpu", torch.int64, self.offsets.shape):
+                raise ShapeError(
+                    f"the known_offsets of {where} are no copy of its offsets",
+                    expected=f"{tuple(self.offsets.shape)} int64 on the CPU",
+                    received=f"{tuple(known.shape)} {known.dtype} on {known.device}",
+                )
+            self._check_numbers(where, known)
 
     def _check_numbers(self, where: str, known: Tensor) -> None:
         # In NumPy: many small tensors are made, and its calls cost a fraction of torch's.
@@ -188,22 +241,7 @@ class RaggedTensor:
     def from_lengths(cls, values: Tensor, lengths: Tensor | Sequence[int]) -> RaggedTensor:
         """Frames from their ``lengths`` (B,), whose sum is the number of ``values`` (N, ...)."""
         check_tensor("the values of a RaggedTensor", values)
-        if not isinstance(lengths, Tensor) or lengths.dtype != torch.int64:
-            try:
-                lengths = torch.as_tensor(lengths)
-            except (RuntimeError, TypeError, ValueError) as error:
-                raise DtypeError(
-                    "the lengths of a RaggedTensor are not whole numbers",
-                    expected="a list of whole numbers, or a tensor (B,) int64",
-                    received=repr(lengths)[:80],
-                ) from error
-            if lengths.numel() and lengths.is_floating_point():
-                raise DtypeError(
-                    "the lengths of a RaggedTensor are not whole numbers",
-                    expected=torch.int64,
-                    received=lengths.dtype,
-                )
-            lengths = lengths.to(torch.int64)
+        lengths = whole_numbers("the lengths of a RaggedTensor", lengths).to(torch.int64)
         if lengths.ndim != 1:
             raise ShapeError(
                 "the lengths of a RaggedTensor are no list",
@@ -314,6 +352,12 @@ class RaggedTensor:
             check_kind("a part of what is to be concatenated", part, RaggedTensor)
         if not parts:
             raise EmptyBatchError("no RaggedTensor to concatenate", expected="at least one")
+        devices = {part.values.device for part in parts}
+        if len(devices) > 1:
+            raise DeviceError(
+                "RaggedTensors on different devices cannot be concatenated",
+                received=sorted(map(str, devices)),
+            )
         trailing = {tuple(part.values.shape[1:]) for part in parts}
         if len(trailing) > 1:
             raise ShapeError(

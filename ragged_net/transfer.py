@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ragged_net.errors import DeviceError
+from ragged_net.errors import DeviceError, shown
 
 __all__ = ["device_named", "send"]
 
@@ -20,9 +20,11 @@ def device_named(device: torch.device | str) -> torch.device:
         return device
     try:
         found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
+        if found.type not in ("cpu", "cuda", "meta"):
+            torch.empty(0, device=found)  # many kinds need a build of torch of their own
+    except Exception as error:
         raise DeviceError(
-            "unknown device", expected="a torch.device, cpu, cuda, cuda:1", received=repr(device)
+            "unknown device", expected="a torch.device, cpu, cuda, cuda:1", received=shown(device)
         ) from error
     here = torch.cuda.device_count() if found.type == "cuda" else 1
     if found.type == "cuda" and (found.index or 0) >= here:

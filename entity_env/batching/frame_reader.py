@@ -36,6 +36,7 @@ from entity_env.spaces import (
     Grid,
     ObsSpace,
     check_action_space,
+    check_obs_space,
     feature_name,
 )
 
@@ -51,13 +52,7 @@ class FrameReader:
     """
 
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
-        if not isinstance(obs_space, ObsSpace):
-            raise ObservationError(
-                "not an observation space",
-                expected="entity_env.ObsSpace",
-                received=shorten(obs_space),
-            )
-        self.obs_space = obs_space
+        self.obs_space = check_obs_space(obs_space)
         self.grids = obs_space.grids
         self.action_space = check_action_space(action_space)
 

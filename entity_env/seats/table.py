@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -211,13 +211,12 @@ def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
             shares them with another.
     """
     given = game.seats()
-    is_list = _is_listed(given) and not isinstance(given, str)
-    seats = tuple(map(_plain, given)) if is_list else None
+    seats = _listed(given)
     if not seats:
         raise SeatError("seats() is no list of seats", expected="a list", received=shorten(given))
     try:
         known = set(seats)
-    except TypeError as error:
+    except Exception as error:  # lists, and whatever an odd object raises
         raise SeatError(
             "a seat cannot be looked up",
             expected="strings, numbers, tuples of them",
@@ -232,19 +231,20 @@ def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
             "teams() is no dict", expected="{name: seats}, or {}", received=shorten(teams)
         )
     for team, members in teams.items():
-        if isinstance(members, str) or not _is_listed(members):
+        listed = _listed(members)
+        if listed is None:
             raise SeatError(
                 f"the seats of team {shorten(team)} are no list",
                 expected="a list of seats",
                 received=shorten(members),
             )
-        if not list(members):
+        if not listed:
             raise SeatError(
                 f"team {shorten(team)} has no seats",
                 expected="at least one; who is out of the game stays in its team",
             )
-        for seat in members:
-            if seat not in known:
+        for seat in listed:
+            if not isinstance(seat, Hashable) or seat not in known:
                 raise SeatError(
                     f"team {team!r} has a seat that does not exist",
                     received=shorten(seat),
@@ -263,9 +263,11 @@ def _plain(seat: Any) -> Seat:
     return tuple(map(_plain, seat)) if type(seat) is tuple else seat
 
 
-def _is_listed(given: object) -> bool:
+def _listed(given: Any) -> tuple[Seat, ...] | None:
+    """Return the seats of a list in their order; None of what is no list, such as text."""
+    if isinstance(given, str | bytes):
+        return None
     try:
-        iter(given)  # type: ignore[call-overload]
-    except TypeError:
-        return False
-    return True
+        return tuple(map(_plain, given))
+    except Exception:  # whatever an odd object raises
+        return None

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.features import is_listed
 from entity_env.errors import SpaceError, nearest, shorten
 from entity_env.spaces import (
     ActionName,
@@ -226,14 +227,14 @@ def _is_all(columns: npt.NDArray[np.int64], features: Sequence[Feature]) -> bool
 
 def _chosen(argument: str, value: Any, types: Mapping[EntityName, Any]) -> dict[EntityName, Names]:
     """``keep`` or ``drop`` as a dict from known types to feature names."""
-    if isinstance(value, str) or not isinstance(value, Collection):
+    if not isinstance(value, Mapping) and not is_listed(value):
         raise SpaceError(
             f"{argument} is not a dict from entity type to feature names",
             expected=f"such as {argument}={{'Mine': ['x', 'y']}}, or a list of entity types",
             received=shorten(value),
         )
     for name in value:
-        if name not in types:
+        if not isinstance(name, str) or name not in types:
             raise SpaceError(
                 f"{argument} names an unknown entity type {shorten(name)}",
                 options=types,
@@ -250,7 +251,7 @@ def _named(owner: str, features: Sequence[Feature], names: Any) -> list[Feature]
     """The features with these names, in their order; all of them for None."""
     if names is None:
         return list(features)
-    if isinstance(names, str) or not isinstance(names, Collection):
+    if not is_listed(names):
         raise SpaceError(
             f"the feature names of {owner} are not a list",
             expected="a list of names, or None for all",
@@ -258,7 +259,7 @@ def _named(owner: str, features: Sequence[Feature], names: Any) -> list[Feature]
         )
     of = {feature_name(feature): feature for feature in features}
     for name in names:
-        if name not in of:
+        if not isinstance(name, str) or name not in of:
             raise SpaceError(
                 f"{owner} has no feature {shorten(name)}", options=of, hint=nearest(name, of)
             )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,14 +14,20 @@ import pytest
 from entity_env import (
     CategoricalActionSpace,
     Continuous,
+    ContinuousActionSpace,
     Discrete,
     Entity,
+    Flags,
     GlobalCategoricalActionSpace,
+    Grid,
     ObsSpace,
+    Position,
+    SelectEntitiesActionSpace,
     SelectEntityActionSpace,
 )
-from entity_env.errors import SpaceError
-from entity_env.spaces import check_action_space, feature_name
+from entity_env.errors import EntityEnvError, SpaceError
+from entity_env.spaces import check_action_space, check_same_spaces, feature_name
+from entity_env.wrappers import subspace
 
 
 def test_features_keep_their_order_and_names():
@@ -154,3 +163,74 @@ def test_features_and_labels_without_an_order_are_refused(make, what, items):
 def test_entity_types_in_the_place_of_global_features_are_sent_to_theirs():
     with pytest.raises(SpaceError, match=r"ObsSpace\(entities="):
         ObsSpace({"A": Entity(["x"])})
+
+
+class Odd:
+    """Whatever looks at it fails."""
+
+    def __repr__(self):
+        raise RuntimeError("odd")
+
+    __len__ = __iter__ = __index__ = __float__ = __repr__
+
+
+class Uneven:
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise RuntimeError("uneven")
+
+
+ODD = [
+    None, True, -1, 10**400, 1e300, float("nan"), 1j, "", "x", b"x", "\ud800", {}, {"x": 1}, {1},
+    Odd(), [Odd()], Uneven(), [Uneven()], iter("ab"), range(3), object, Entity, [[]], [None],
+    np.float32(2), np.int64(2), np.bool_(True), np.str_("x"), np.float64("nan"), np.array(3),
+    np.array(["a", "b"]), np.array(["a", None], object), np.array([1.0, np.nan]), np.zeros((2, 2)),
+    np.zeros(0), np.ma.masked, np.datetime64("2020-01-01"), np.array([(1, 2)], "i4,f4"),
+    Decimal("sNaN"), Fraction(1, 3), ObsSpace(), Discrete("x", 2), Position("x"), Grid((2, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Continuous,
+        lambda odd: Continuous("x", odd, odd),
+        lambda odd: Continuous("x", mean=odd),
+        Entity,
+        lambda odd: Entity([odd]),
+        lambda odd: Entity(["x"], odd),
+        lambda odd: Discrete("x", odd),
+        lambda odd: Discrete("x", 2, odd),
+        lambda odd: Flags("x", odd),
+        lambda odd: Position("x", odd),
+        Grid,
+        lambda odd: Grid((odd, 2), odd, odd),
+        ObsSpace,
+        lambda odd: ObsSpace((), odd),
+        lambda odd: ObsSpace((), {"A": odd}),
+        CategoricalActionSpace,
+        lambda odd: CategoricalActionSpace(["a", odd]),
+        SelectEntitiesActionSpace,
+        lambda odd: ContinuousActionSpace(odd, 1.0),
+        lambda odd: ContinuousActionSpace([0.0, odd], [1.0, odd]),
+        check_action_space,
+        lambda odd: check_action_space({"A": odd}),
+        lambda odd: check_same_spaces([{"obs_space": odd, "action_space": odd}] * 2, str),
+        lambda odd: subspace(ObsSpace(["x"], {"A": Entity(["x"])}), odd),
+        lambda odd: subspace(ObsSpace(["x"], {"A": Entity(["x"])}), {"A": odd}),
+    ],
+)
+def test_odd_values_lead_to_errors_of_this_package_alone(make):
+    for odd in ODD:
+        with contextlib.suppress(EntityEnvError):
+            made = make(odd)
+            assert made == made
+            assert repr(made)
+
+
+def test_scales_may_be_numbers_of_numpy_and_are_saved_as_numbers():
+    feature = Continuous("hp", mean=np.float32(0.5), std=np.int64(2))
+    assert repr(feature) == "Continuous(name='hp', mean=0.5, std=2.0)"
+    with pytest.raises(SpaceError, match=r"mean that is not a finite number(?s:.*)float32"):
+        Continuous("hp", mean=1e300, std=1)

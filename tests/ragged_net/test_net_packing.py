@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
 from net_support import OBS
 from torch.testing import assert_close
 
-from ragged_net import EntityBatch, RaggedNetError
-from ragged_net.errors import DtypeError, EmptyBatchError, ShapeError, UnknownNameError
+from ragged_net import EntityBatch, GrowingBatch, RaggedNetError, RaggedTensor
+from ragged_net.errors import DeviceError, DtypeError, EmptyBatchError, ShapeError, UnknownNameError
 
 # Frames with 2, 0 and 1 mines of 2 features.
 MINES = [[[1.0, 2.0], [3.0, 4.0]], [], [[5.0, 6.0]]]
@@ -97,3 +99,70 @@ def test_what_does_not_fit_is_explained(make, error, text):
     with pytest.raises(RaggedNetError, match=text) as caught:
         make()
     assert isinstance(caught.value, error)
+
+
+class Odd:
+    def __repr__(self):
+        raise RuntimeError("odd")
+
+    __len__ = __iter__ = __index__ = __repr__
+
+
+ODD = [
+    None, Odd(), [None], [Odd()], True, 3, 10**400, [[[10**400]]], "ab", range(2), iter([1]),
+    np.array(["a"]), [[np.zeros(2)], [[1.0]]], torch.tensor(1.0), torch.tensor([True]),
+    torch.zeros(2, 3, 2).to_sparse(), torch.tensor([1, 2]).to_sparse(),
+    torch.zeros(2, 3, 2, device="meta"), torch.zeros(2, dtype=torch.int64, device="meta"),
+    torch.zeros(2, 3, 2, dtype=torch.complex64), torch.zeros(2, 3, 2).to(torch.float8_e4m3fn),
+    torch.quantize_per_tensor(torch.zeros(2, 3, 2), 0.1, 0, torch.qint8),
+    torch.tensor([1, 2]).to(torch.uint64), torch.tensor([1, 2]).to(torch.uint16),
+    torch.nested.nested_tensor([torch.zeros(1, 2), torch.zeros(2, 2)]),
+    torch.nested.nested_tensor([torch.zeros(1, 2), torch.zeros(2, 3)]),
+    torch.nested.nested_tensor([torch.zeros(1), torch.zeros(2)], layout=torch.jagged),
+    torch.nested.nested_tensor([torch.tensor(1.0)]), torch.nested.nested_tensor([]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda odd: EntityBatch.from_lists({"Mine": odd}),
+        lambda odd: EntityBatch.from_lists({"Mine": odd}, obs_space=OBS),
+        lambda odd: EntityBatch.from_lists({"Mine": [odd, []]}),
+        lambda odd: EntityBatch.from_lists({"Mine": MINES}, odd),
+        lambda odd: EntityBatch.from_lists({"Mine": MINES}, None, odd),
+        lambda odd: EntityBatch.from_lists({"Mine": MINES}, None, {"Fire": odd}),
+        lambda odd: EntityBatch.from_lists({"Mine": MINES}, obs_space=odd),
+        lambda odd: EntityBatch.from_padded({"Mine": odd}, {"Mine": [1, 2]}),
+        lambda odd: EntityBatch.from_padded({"Mine": torch.zeros(2, 3, 2)}, {"Mine": odd}),
+        lambda odd: EntityBatch.from_padded(odd, {"Mine": [1, 2]}),
+        lambda odd: EntityBatch.from_nested({"Mine": odd}),
+        lambda odd: EntityBatch({"Mine": odd}, torch.zeros(2, 0)),
+        lambda odd: EntityBatch({}, torch.zeros(2, 0), {"Mine": odd}),
+        lambda odd: EntityBatch.from_lists({"Mine": MINES}).select(odd),
+        lambda odd: EntityBatch.from_lists({"Mine": MINES}).to(odd),
+        lambda odd: EntityBatch.cat([odd]),
+        lambda odd: RaggedTensor.from_lengths(torch.zeros(3, 2), odd),
+        lambda odd: RaggedTensor.from_lengths(odd, [1, 2]),
+        lambda odd: RaggedTensor(odd, torch.tensor([0, 1])),
+        lambda odd: RaggedTensor(torch.zeros(3, 2), odd),
+        lambda odd: RaggedTensor(torch.zeros(3, 2), torch.tensor([0, 3]), odd),
+        lambda odd: GrowingBatch(odd),
+    ],
+)
+def test_odd_values_lead_to_errors_of_this_package_alone(make):
+    for odd in ODD:
+        with contextlib.suppress(RaggedNetError):
+            make(odd)
+
+
+def test_what_is_no_dense_tensor_says_what_to_do():
+    sparse = torch.zeros(2, 3, 2).to_sparse()
+    with pytest.raises(DtypeError, match=r"type 'Mine': no dense(?s:.*)sparse_coo(?s:.*)to_dense"):
+        EntityBatch.from_padded({"Mine": sparse}, {"Mine": [1, 2]})
+    nested = torch.nested.nested_tensor([torch.zeros(1, 2), torch.zeros(2, 2)])
+    with pytest.raises(DtypeError, match=r"no dense(?s:.*)nested(?s:.*)from_nested"):
+        EntityBatch.from_padded({"Mine": nested}, {"Mine": [1, 2]})
+    lengths = torch.zeros(2, dtype=torch.int64, device="meta")
+    with pytest.raises(DeviceError, match=r"the lengths: nobody knows them(?s:.*)meta"):
+        EntityBatch.from_padded({"Mine": torch.zeros(2, 3, 2)}, {"Mine": lengths})
