@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.drawing import Sign, add_legend
 from entity_env.drawing.canvas import Canvas, Color
 
 from .errors import check_whole
 
-__all__ = ["Space", "draw_spaces"]
+__all__ = ["Space", "draw_spaces", "player_signs"]
 
 PLAYERS: tuple[Color, ...] = ((38, 114, 214), (232, 76, 61), (24, 150, 118), (214, 150, 24))
 BOARD: Color = (228, 232, 238)
@@ -38,13 +39,24 @@ class Space(NamedTuple):
     text: str = ""
 
 
-def draw_spaces(spaces: Sequence[Space], title: str = "", cell: int = 48) -> npt.NDArray[np.uint8]:
+def player_signs(names: Sequence[str], letters: str = "") -> list[Sign]:
+    """Return the colors of the players with their names, and the letters of their pieces."""
+    return [
+        Sign(name, PLAYERS[i % len(PLAYERS)], letter=letters[i : i + 1])
+        for i, name in enumerate(names)
+    ]
+
+
+def draw_spaces(
+    spaces: Sequence[Space], title: str = "", cell: int = 48, signs: Sequence[Sign] = ()
+) -> npt.NDArray[np.uint8]:
     """Draw a board.
 
     Args:
         spaces: All spaces of the board.
         title: A line above it.
         cell: Pixels of a space, 8 to 400.
+        signs: The legend below it.
 
     Returns:
         The picture. Shape: (H, W, 3).
@@ -68,4 +80,4 @@ def draw_spaces(spaces: Sequence[Space], title: str = "", cell: int = 48) -> npt
         if space.text:
             ink = INK if space.owner < 0 else EMPTY
             canvas.text(x, y, space.text, cell * 0.34, ink, anchor="mm")
-    return canvas.picture()
+    return add_legend(canvas.picture(), signs, max(10.0, cell * 0.27))

@@ -26,7 +26,7 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-from .board_picture import Space, draw_spaces
+from .board_picture import Space, draw_spaces, player_signs
 from .checks import check_running, check_started, read_selection, reading_state, refuse_state
 
 __all__ = ["ACTION_SPACE", "HEIGHT", "OBS_SPACE", "SEATS", "WIDTH", "ConnectFour"]
@@ -188,7 +188,8 @@ class ConnectFour(MultiPlayerEnvironment):
 
     def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
         """The board; shape (H, W, 3)."""
-        return draw_spaces([Space(x, -y, self._disc(x, y)) for x, y in self._spaces()], cell=cell)
+        spaces = [Space(x, -y, self._disc(x, y)) for x, y in self._spaces()]
+        return draw_spaces(spaces, cell=cell, signs=player_signs(SEATS))
 
     def _spaces(self) -> list[tuple[int, int]]:
         return [(x, y) for x in range(WIDTH) for y in range(HEIGHT)]

@@ -25,7 +25,7 @@ def snake_entities(num_snakes: int, relative: bool) -> dict[str, Entity]:
         Continuous("y", mean=0.0, std=2.0),
         Discrete("viewer", num_snakes),
     ]
-    thing = Entity([*seen, Discrete("own", 2)])
+    thing = Entity([*seen, Discrete("own", 2, names=("no", "yes"))])
     return {"SnakeHead": tile, "SnakeBody": thing, "Food": thing, "OtherHead": Entity(seen)}
 
 

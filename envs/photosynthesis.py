@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.drawing import Sign
 from entity_env.errors import nearest, shorten
 from entity_env.rows.compiled import (
     Actors,
@@ -33,7 +34,7 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-from .board_picture import Space, draw_spaces
+from .board_picture import Space, draw_spaces, player_signs
 from .errors import EnvConfigError, check_whole
 from .photosynthesis_board import (
     AVAILABLE,
@@ -666,7 +667,13 @@ class Photosynthesis(CompiledPlayers):
         ]
         points = ", ".join(f"{'ABCD'[i]} {own}" for i, own in enumerate(game["points"]))
         title = f"round {game['round'] + 1} of {game['rounds']}: {points}"
-        return draw_spaces(spaces, title, cell)
+        # The points stand above, where they change the size of no picture.
+        signs = player_signs([f"player {i}" for i in range(self.num_seats)], "ABCD")
+        signs += [Sign("points", mark="text", letter="A 0")]
+        signs += [Sign(kind, mark="text", letter=str(i)) for i, kind in enumerate(KINDS)]
+        white, gray = (255, 255, 255), (160, 160, 160)
+        signs += [Sign("leaves of an empty space", white, letter="1", edge=gray)]
+        return draw_spaces(spaces, title, cell, signs)
 
 
 PhotosynthesisRows.environment = Photosynthesis

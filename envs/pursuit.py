@@ -43,7 +43,7 @@ STEPS = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
 _WAY = Entity([Continuous("x", mean=0.0, std=2.0), Continuous("y", mean=0.0, std=2.0)])
 OBS_SPACE = ObsSpace(
     entities={
-        "Me": Entity(["x", "y", Discrete("hunts", 2), "steps_left"]),
+        "Me": Entity(["x", "y", Discrete("hunts", 2, names=("no", "yes")), "steps_left"]),
         "Hunter": _WAY,
         "Runner": _WAY,
         "Wall": _WAY,

@@ -40,7 +40,7 @@ OBS_SPACE = ObsSpace(
             ["x", "y", "length", "steps_left", "others", *(f"free_{m.lower()}" for m in MOVES)]
         ),
         "OtherHead": Entity([*_WAY, "longer"]),
-        "Body": Entity([*_WAY, Discrete("own", 2), "stays"]),
+        "Body": Entity([*_WAY, Discrete("own", 2, names=("no", "yes")), "stays"]),
         "Food": Entity([*_WAY]),
     }
 )

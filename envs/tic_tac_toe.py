@@ -20,7 +20,7 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-from .board_picture import Space, draw_spaces
+from .board_picture import Space, draw_spaces, player_signs
 
 __all__ = ["LINES", "TicTacToe"]
 
@@ -100,7 +100,7 @@ class TicTacToe(MultiPlayerEnvironment):
             Space(i % 3, i // 3, mark - 1, text=" XO"[mark].strip())
             for i, mark in enumerate(self.board)
         ]
-        return draw_spaces(spaces, cell=cell)
+        return draw_spaces(spaces, cell=cell, signs=player_signs(["X, who begins", "O"], "XO"))
 
     def _has_won(self, player: int) -> bool:
         return any(all(self.board[cell] == player + 1 for cell in line) for line in LINES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ragged_envs.board_picture import EMPTY, PLAYERS, Space, draw_spaces
+from ragged_envs.board_picture import EMPTY, PLAYERS, Space, draw_spaces, player_signs
 from ragged_envs.connect_four import ConnectFour
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.photosynthesis import Photosynthesis
@@ -31,7 +31,8 @@ def test_connect_four():
     game.act({"first": select("Drop", ("Column", 3))})
     game.act({"second": select("Drop", ("Column", 3))})
     picture = game.render(cell=40)
-    assert picture.shape == (6 * 40, 7 * 40, 3)
+    assert picture.shape[1:] == (7 * 40, 3)
+    assert all((picture[6 * 40 :] == color).all(-1).any() for color in PLAYERS[:2])  # the legend
     assert picture.dtype == np.uint8
     assert near(picture, 3, 5, 40) == PLAYERS[0]
     assert near(picture, 3, 4, 40) == PLAYERS[1]
@@ -43,7 +44,8 @@ def test_tic_tac_toe():
     game.reset()
     game.act({"X": select("Mark", ("Cell", 2))})
     picture = game.render(cell=40)
-    assert picture.shape == (120, 120, 3)
+    assert picture.shape[1:] == (120, 3)
+    assert all((picture[120:] == color).all(-1).any() for color in PLAYERS[:2])
     assert near(picture, 2, 0, 40) == PLAYERS[0]
     assert near(picture, 0, 2, 40) == EMPTY
 
@@ -69,5 +71,7 @@ def test_sizes():
     # Circles of half the radius and the whole: a quarter of the area.
     assert small / large == pytest.approx(0.25, abs=0.02)
     assert draw_spaces([Space(0, 0), Space(2.5, 1)], "title", 20).shape == (60, 70, 3)
+    signed = draw_spaces([Space(0, 0)], cell=40, signs=player_signs(["one", "two"]))
+    assert all((signed[40:] == color).all(-1).any() for color in PLAYERS[:2])
     with pytest.raises(EnvConfigError, match="cell"):
         draw_spaces([Space(0, 0)], cell=1)
