@@ -128,6 +128,19 @@ def _next_steps(session: Session) -> list[tuple[str, str]]:
                 "film it",
                 f"from ppo_trainer.watch import film; film({path!r}, 'game.gif', env={env})",
             ),
+            (
+                "evaluate it again",
+                f"from ppo_trainer.evaluate import evaluate_run; evaluate_run({path!r}, {env})",
+            ),
+            (
+                "record its games",
+                "from ppo_trainer.record import record_run; "
+                f"record_run({path!r}, 'games.episodes', {env})",
+            ),
+            (
+                "export its network",
+                f"from ppo_trainer.export import export_run; export_run({path!r}, 'policy.pt2')",
+            ),
             ("train it further", f"from ppo_trainer import resume; {call}"),
             (
                 "from the terminal",

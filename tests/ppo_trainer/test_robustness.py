@@ -599,21 +599,30 @@ def test_what_next_of_a_class_without_a_path_is_python(
     done = train(config, env=env)
     assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*-seed1", done.run.name), done.run.name
     text = capsys.readouterr().out.partition("What next:")[2]
-    watch, film, further, last = (line.strip() for line in text.strip().splitlines())
-    assert " -m ppo_trainer" not in watch + film + further
+    *calls, last = (line.strip() for line in text.strip().splitlines())
+    watch, film, evaluate, record, export, further = calls
+    assert not any(" -m ppo_trainer" in call for call in calls)
     moved = "MyEnv" if name == "..." else name
     assert (
         f" -m ppo_trainer resume={shlex.quote(str(done.run))} env._target_=my_env.{moved}" in last
     )
 
     # What was printed does what it says, typed as it stands where the class has its name.
-    lines = (watch, "watch it play"), (film, "film it"), (further, "train it further")
-    for line, label in lines:
+    lines = {
+        "watch it play": watch,
+        "film it": film,
+        "record its games": record,
+        "train it further": further,
+    }
+    assert "import export_run; export_run(" in export
+    assert f"import evaluate_run; evaluate_run({str(done.run)!r}, {name})" in evaluate
+    for label, line in lines.items():
         code = line.removeprefix(label).strip()
-        assert f"env={name}" in code
+        assert f"env={name}" in code or f", {name})" in code
         exec(code.replace("...", "env"), {name: env, "env": env})
     assert "episode 1, step 1" in capsys.readouterr().out
     assert (tmp_path / "game.gif").is_file()
+    assert (tmp_path / "games.episodes").is_file()
     assert [record["steps"] for record in metrics(done.run)] == [24, 48]
 
 
