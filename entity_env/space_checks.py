@@ -67,7 +67,8 @@ def is_finite_number(value: Any) -> bool:
 
 def plain_number(value: Any) -> Any:
     """Return NumPy's numbers as Python's, which JSON can hold, and everything else as it is."""
-    return float(value) if isinstance(value, Real) and type(value) not in (int, float) else value
+    kept: tuple[type, ...] = (int, float)
+    return float(value) if isinstance(value, Real) and type(value) not in kept else value
 
 
 def in_order(what: str, items: object, expected: str, hint: str | None = None) -> tuple[Any, ...]:
