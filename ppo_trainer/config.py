@@ -40,7 +40,7 @@ class RolloutConfig:
     """How experience is collected.
 
     Args:
-        num_envs: Rows R that act together.
+        num_envs: Rows R that act together, rounded up to whole games of several players.
         steps: Steps T of each row between two updates. A rollout has T * R frames.
         processes: Worker processes for the environments; 0 runs them in the main process.
         asynchronous: Whether the rows that are ready first act, and the others go on meanwhile:
@@ -374,12 +374,11 @@ def _check_baseline(config: TrainConfig) -> None:
     """A group baseline needs rows that play the same instances."""
     if config.ppo.baseline == "value":
         return
-    copies, rows = config.env.get("copies", 1), config.rollout.num_envs
-    if isinstance(copies, bool) or not isinstance(copies, int) or copies < 2 or rows % copies:
+    copies = config.env.get("copies", 1)
+    if isinstance(copies, bool) or not isinstance(copies, int) or copies < 2:
         raise ConfigError(
             f"ppo.baseline={config.ppo.baseline} needs groups of rows that play the same instances",
-            expected=f"env.copies=2 or more, a divisor of rollout.num_envs={rows}; environments "
-            "without this setting have no such groups",
+            expected="env.copies=2 or more; environments without this setting have no such groups",
             received=f"env.copies={shorten(copies)}",
         )
 

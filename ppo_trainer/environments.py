@@ -53,6 +53,7 @@ __all__ = [
     "open_vec_env",
     "with_env",
     "with_kept_files",
+    "with_whole_games",
 ]
 
 UNIMPORTABLE = "python:"
@@ -122,6 +123,11 @@ class Game:
                 f"{self.name} is no game of several players", expected="a game with seats"
             )
         return factory(**self.settings)
+
+    @property
+    def seats(self) -> int:
+        """The number of rows of one game."""
+        return self.whole(1)
 
     def whole(self, num_envs: int) -> int:
         """At least so many rows that games of several players have all of their seats."""
@@ -268,6 +274,20 @@ def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
     if config.eval.scripted is not None:
         alone(factory)  # what a script plays
     return Game(factory, settings)
+
+
+def with_whole_games(config: TrainConfig, game: Game) -> TrainConfig:
+    """Return the config with rows for whole games, copies and workers; say it if rows are added."""
+    rollout, seats = config.rollout, game.seats
+    copies = config.env.get("copies", 1) if config.ppo.baseline != "value" else 1
+    together = seats * copies
+    rows = max(rollout.num_envs, rollout.processes * seats)
+    rows = -(-rows // together) * together
+    if rows == rollout.num_envs:
+        return config
+    what = f"games of {seats} seats" + (f", {copies} copies of each" if copies > 1 else "")
+    say(f"rollout.num_envs={rollout.num_envs} is rounded up to {rows}: {what}")
+    return replace(config, rollout=replace(rollout, num_envs=rows))
 
 
 def _is_importable(path: str, env: Factory) -> bool:

@@ -18,7 +18,13 @@ from ppo_trainer.algorithms.advantage import explained_variance
 from ppo_trainer.algorithms.algorithm import Algorithm
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
-from ppo_trainer.environments import make_factory, open_vec_env, with_env, with_kept_files
+from ppo_trainer.environments import (
+    make_factory,
+    open_vec_env,
+    with_env,
+    with_kept_files,
+    with_whole_games,
+)
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.collect_population import collect_population
@@ -102,6 +108,7 @@ def train(
     game = make_factory(config, env)
     if config.resume is not None:
         game = fit_game(RunFolder.open(config.resume), game).game
+    config = with_whole_games(config, game)
     rehearse(config, game)
     check_wandb(config)
     with (

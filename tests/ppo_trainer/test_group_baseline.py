@@ -88,9 +88,9 @@ def test_discounts_and_cut_off_episodes_count():
     assert groups.advantages(cut, np.zeros(3), 0.5, normalized=False).tolist() == [6, -6, 6]
 
 
-@pytest.mark.parametrize("env", [{"copies": 3}, {"copies": 1}, {}, {"copies": True}])
+@pytest.mark.parametrize("env", [{"copies": 1}, {}, {"copies": True}])
 def test_a_group_baseline_needs_groups(env):
-    with pytest.raises(ConfigError, match=r"env\.copies=2 or more, a divisor"):
+    with pytest.raises(ConfigError, match=r"env\.copies=2 or more"):
         small_config(
             env={"_target_": "job_shop", **env}, ppo=PPOConfig(minibatch_size=12, baseline="group")
         )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Secrets
 from support.trainer_runs import small_config
 
-from entity_env import EntityEnvError
 from entity_env.recording import Recording
 from ppo_trainer import resume, train
 from ppo_trainer.config import EvalConfig, RolloutConfig
+from ppo_trainer.environments import make_factory, with_env, with_whole_games
 from ppo_trainer.play.record import record_run
 from ppo_trainer.play.watch import film, watch
 
@@ -94,11 +95,6 @@ def test_games_that_are_ready_first_train_and_the_run_is_watched_and_recorded(tm
         assert ours == [-reward for reward in theirs]
 
 
-def test_workers_hold_whole_games(tmp_path):
-    with pytest.raises(EntityEnvError, match=r"(?s)number of processes.*4, the number of games"):
-        train(seat_config(tmp_path, "many", processes=5), env=TicTacToe)
-
-
 def test_what_nobody_can_know_is_not_learned(tmp_path):
     config = small_config(
         total_timesteps=8192,
@@ -108,3 +104,25 @@ def test_what_nobody_can_know_is_not_learned(tmp_path):
     )
     result = train(config, env=Secrets)
     assert abs(result.evaluations[0].mean("episodic_reward")) < 0.15
+
+
+@pytest.mark.parametrize(
+    ("rollout", "rows"),
+    [
+        (RolloutConfig(num_envs=8, steps=2), 9),  # 3 games of 3 seats
+        (RolloutConfig(num_envs=9, steps=2), 9),
+        (RolloutConfig(num_envs=6, steps=2, processes=3), 9),  # a game for each worker
+    ],
+)
+def test_rows_are_rounded_up_to_whole_games(tmp_path, capsys, rollout, rows):
+    config = small_config(
+        total_timesteps=18, rollout=rollout, run_dir=str(tmp_path), eval=EvalConfig(episodes=0)
+    )
+    config = with_env(config, Secrets)
+    whole = with_whole_games(config, make_factory(config, Secrets))
+    assert whole == replace(config, rollout=replace(rollout, num_envs=rows))
+    said = capsys.readouterr().out
+    assert ("rounded up to 9: games of 3 seats" in said) == (rows != rollout.num_envs)
+    if not rollout.processes:
+        result = train(config, env=Secrets)
+        assert f"num_envs: {rows}" in (result.run / "config.yaml").read_text()
