@@ -11,7 +11,7 @@ import numpy as np
 
 from ppo_trainer.play.evaluation import Evaluation
 
-__all__ = ["diagnose"]
+__all__ = ["diagnose", "is_zero_sum"]
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -37,8 +37,8 @@ def diagnose(
         evaluations: The players of its evaluation, if there was one.
         rows: The environments that played side by side. Before each of them has ended an episode
             or two, those that ended are the short ones, which tell of nothing.
-        meets_equals: Whether what learns plays itself, or versions of itself. Then it wins as often
-            as it loses, whatever was learned.
+        meets_equals: Whether what learns plays itself, or versions of itself, and one seat wins
+            what others lose. Then it wins as often as it loses, whatever was learned.
 
     Returns:
         What the numbers suggest, the most likely first, and what to try. Of a run that is better
@@ -66,8 +66,23 @@ def diagnose(
     return [verdict, *suggestions][:_MOST_LINES]
 
 
+def is_zero_sum(records: Records) -> bool:
+    """Return whether the mean return of all seats is 0 but for luck and rounding.
+
+    Args:
+        records: Of a run that plays all seats itself. Seats of one game may end in two updates,
+            so that the mean of a single update need not be 0.
+    """
+    ended = [r for r in records if r.get("episodes") and "episodic_reward" in r]
+    if not ended:
+        return True
+    rewards = np.array([record["episodic_reward"] for record in ended])
+    mean = np.average(rewards, weights=[record["episodes"] for record in ended])
+    return bool(abs(mean) <= 3 * rewards.std() / math.sqrt(len(rewards)) + 1e-6)
+
+
 def _of_self_play(records: Records, evaluations: Sequence[Evaluation]) -> list[str]:
-    """Only games against others tell how good it is."""
+    """Compare it with random play: only games against others tell how good it is."""
     if not _is_measured(evaluations):
         return [
             "it plays against itself: its rewards say nothing of how well it plays; what does: "

@@ -12,7 +12,7 @@ from ppo_trainer.play.evaluation import Evaluation, evaluate, evaluate_all
 from ppo_trainer.play.evaluation_file import describe, read_same, write_evaluation
 from ppo_trainer.play.evaluation_table import Summary, left_out, table
 from ppo_trainer.reporting.curve import draw_curve
-from ppo_trainer.reporting.diagnosis import diagnose
+from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum
 from ppo_trainer.reporting.logger import read_metrics
 from ppo_trainer.reporting.screen import complain, say
 from ppo_trainer.runs.best_network import read_best
@@ -65,8 +65,11 @@ def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Ev
         say(f"learning curve  {curve}")
     results = _evaluate(session, trained) if config.eval.episodes else []
     if trained and reached is None:
+        records = read_metrics(run)
         equals = session.game.has_seats and config.selfplay.meets_equals
-        lines = diagnose(read_metrics(run), results, config.rollout.num_envs, meets_equals=equals)
+        # Against earlier versions the mean return is no 0, and tells nothing of the game.
+        equals = equals and (not config.selfplay.plays_itself or is_zero_sum(records))
+        lines = diagnose(records, results, config.rollout.num_envs, meets_equals=equals)
         if lines:
             say("\n".join(["\nWhat the numbers suggest:", *(f"  {line}" for line in lines)]))
     say("\nWhat next:")

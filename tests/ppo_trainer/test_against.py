@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from ragged_envs.minesweeper import MineSweeper
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.trainer_runs import small_config
 
+from benchmarks.games import searched
 from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer import train
 from ppo_trainer.errors import ConfigError
@@ -82,3 +84,10 @@ def test_who_is_not_there_cannot_be_played_against(run, tmp_path):
         evaluate_run(alone, MineSweeper, against=["random"])
     with pytest.raises(ConfigError, match="no game of several players"):
         watch(alone, MineSweeper, against="random")
+
+
+def test_the_benchmark_of_a_search_prints_the_speed_of_the_copies_that_play(run, capsys):
+    searched("tic_tac_toe", 0, str(run), visits=3, episodes=1)
+    speeds = re.findall(r"(\d+) visits/s", capsys.readouterr().out)
+    assert len(speeds) == 2
+    assert all(int(speed) > 0 for speed in speeds)

@@ -1,13 +1,16 @@
 """What the numbers of a run suggest, from numbers made by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from ragged_envs.tic_tac_toe import TicTacToe
 from support.trainer_envs import Foraging, Truncated
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.play.evaluation import Evaluation
-from ppo_trainer.reporting.diagnosis import diagnose
+from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum
 
 HEALTHY = {
     "episodes": 50.0,
@@ -170,3 +173,27 @@ def test_rewards_of_a_policy_that_plays_itself_are_not_taken_for_failure():
     better, equal = played(0.9, 0.5), played(0.5, 0.5)
     assert diagnose(records, better, meets_equals=True) == []
     assert "has not learned" in diagnose(records, equal, meets_equals=True)[0]
+
+
+def test_a_game_is_zero_sum_where_the_mean_return_of_all_seats_is_0():
+    assert is_zero_sum(run(np.zeros(50), noise=1e-8))
+    # Seats of one game that end in two updates: the sums are off now and then, to both sides.
+    assert is_zero_sum(run(np.random.default_rng(0).normal(0, 0.1, 50), noise=0.0))
+    for shared in (FLAT, LEARNED, -np.array(LEARNED), np.full(20, 1e-3)):
+        assert not is_zero_sum(run(shared, noise=0.0))
+    assert is_zero_sum([])
+
+
+class Shared(TicTacToe):
+    """Both seats are paid for each end of a game."""
+
+    def act(self, actions):
+        told = super().act(actions)
+        return {seat: replace(own, reward=float(own.done)) for seat, own in told.items()}
+
+
+@pytest.mark.parametrize(("game", "says_nothing"), [(TicTacToe, True), (Shared, False)])
+def test_only_rewards_of_zero_sum_games_say_nothing(game, says_nothing, tmp_path, capsys):
+    config = small_config(run_dir=str(tmp_path), total_timesteps=96, eval=EvalConfig(episodes=0))
+    train(config, env=game)
+    assert ("its rewards say nothing" in capsys.readouterr().out) == says_nothing
