@@ -32,7 +32,7 @@ import numpy.typing as npt
 import torch
 from ragged_envs.connect_four import ConnectFour
 from ragged_envs.connect_four_script import Minimax
-from ragged_envs.exploitability import AveragePolicy, exploitability, info_states, uniform
+from ragged_envs.exploitability import exploitability, info_states, uniform
 from ragged_envs.kuhn_poker import KuhnPoker
 from ragged_envs.leduc_poker import LeducPoker
 from ragged_envs.photosynthesis import Photosynthesis
@@ -98,20 +98,18 @@ def poker(name: str, seed: int, settings: Sequence[str], points: int = 20) -> No
     game = POKER[name]()
     rules = game.rules
     print(f"{name}, seed {seed}: uniform play {exploitability(rules, uniform(rules)):.3f}")
-    print("steps      network  average")
-    tables: list[Callable[[InfoState], Any]] = []
+    print("steps      network  agent")
     begun = time.process_time()
 
     def measure(session: Any) -> None:
-        tables.append(table_policy(game, session.net))
         total = -(-session.config.total_timesteps // points)
         before = session.steps - session.config.rollout.num_envs * session.config.rollout.steps
         if session.steps // total == before // total:
             return
-        average = AveragePolicy(rules)
-        for policy in tables[len(tables) // 2 :]:
-            average.add(policy)
-        found = [exploitability(rules, policy) for policy in (tables[-1], average)]
+        found = [
+            exploitability(rules, table_policy(game, net))
+            for net in (session.net, session.state.acting)
+        ]
         print(f"{session.steps:9,d}  {found[0]:7.4f}  {found[1]:7.4f}", flush=True)
 
     with _config(name, seed, settings) as config:

@@ -29,6 +29,7 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.collect_population import collect_population
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.learner.average import follow
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.device import choose_device, compiling, use_threads
 from ppo_trainer.machine.interrupt import Interrupt
@@ -159,7 +160,7 @@ def train(
         hooks.call("on_evaluation", session)
     hooks.call("on_end", session)
     path, means = session.run.path, session.recent.means
-    return TrainResult(path, state.steps, interrupted, state.net, state.evaluations, means)
+    return TrainResult(path, state.steps, interrupted, state.acting, state.evaluations, means)
 
 
 def resume(
@@ -218,6 +219,9 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
         for learner, rollout in zip(session.learners, rollouts, strict=True):
             learner.state.net.update_statistics(rollout.batch)
     state.update += 1
+    for learner in session.learners:
+        if learner.state.average is not None:
+            follow(learner.state.average, learner.state.net, state.update)
     state.steps += sum(map(len, rollouts))
     metrics = _with_episodes(of_policies(measured), collected[0])
     if players is not None:

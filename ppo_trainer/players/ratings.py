@@ -92,7 +92,7 @@ class RunRatings:
             name = f"step_{self._session.steps:012d}" + (f"_policy_{number}" if number else "")
             if not (self._run.rated / name).exists():
                 facts = {"steps": self._session.steps}
-                save_network(self._run.rated / name, learner.state.net.state_dict(), facts)
+                save_network(self._run.rated / name, learner.state.acting.state_dict(), facts)
 
     def _is_waiting(self) -> bool:
         with contextlib.suppress(RunFolderError):

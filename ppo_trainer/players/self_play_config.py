@@ -48,6 +48,9 @@ class SelfPlayConfig:
         ratings: Whether a process of its own, at the lowest priority, rates a version every
             ``every`` updates against random play, the scripted player and the versions before.
         rating_games: Games of a version against each of them.
+        average: Whether the agent of the run, in evaluations and files, is the average of the
+            networks of all updates, late ones counting most. Against itself a network may circle
+            around an equilibrium to which its average converges.
         team_spirit: The part of a seat's reward that is the mean of its team's, at the beginning.
         team_spirit_end: The same at the end, towards which it changes evenly; null keeps it.
         zero_sum: Whether the mean reward of the enemies is taken from each reward.
@@ -70,6 +73,7 @@ class SelfPlayConfig:
     shared_embeddings: bool = False
     ratings: bool = False
     rating_games: int = 20
+    average: bool = False
     team_spirit: float = 0.0
     team_spirit_end: float | None = None
     zero_sum: bool = False

@@ -27,7 +27,7 @@ def evaluate_now(session: Session) -> dict[str, float]:
     """The means of a few greedy episodes, as ``eval/<metric>``."""
     config, state = session.config, session.state
     result = evaluate(
-        state.net,
+        state.acting,
         session.game.evaluated(config),
         config,
         session.device,
@@ -95,7 +95,7 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
         )
     say(f"\nplaying {episodes:,} fresh episodes with each player ...")
     results = evaluate_all(
-        state.net, session.game.evaluated(config), config, session.device, episodes
+        state.acting, session.game.evaluated(config), config, session.device, episodes
     )
     say(f"after {state.steps:,} steps:")
     _say_results(session, results)

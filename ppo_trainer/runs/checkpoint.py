@@ -55,6 +55,7 @@ __all__ = [
 
 _OPTIMIZERS = "optimizers.safetensors"
 _PENDING = "pending.safetensors"  # only where decisions wait for their outcome
+_AVERAGE = "average.safetensors"  # only where the run's agent is an average
 _MEMORY = "memory.safetensors"  # only of a network with a memory, and of rows that go on
 _OLD_LEFTOVER = re.compile(r"\.(step_\d{12,}|before_nonfinite_\d{12,})\.\d+\.tmp")
 _OURS = re.compile(r"step_(\d{12}|[1-9]\d{12,17})")
@@ -77,6 +78,7 @@ class TrainState:
         memory: What the rows remember.
         players: The state of self-play as JSON values, where there is any, as it is saved.
         groups: The returns of rows that are each other's baseline, where they are.
+        average: The average of the networks so far, where the run's agent is that.
     """
 
     net: RaggedNet
@@ -91,6 +93,12 @@ class TrainState:
     memory: RowMemory | None = None
     players: Any = None
     groups: GroupReturns | None = None
+    average: RaggedNet | None = None
+
+    @property
+    def acting(self) -> RaggedNet:
+        """The network that is the run's agent."""
+        return self.net if self.average is None else self.average
 
 
 def save_state(
@@ -117,6 +125,8 @@ def save_state(
     tensors, groups = _optimizer_parts(state.optimizers)
     generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
     files = {MODEL: state.net.state_dict(), _OPTIMIZERS: tensors | generators}
+    if state.average is not None:
+        files[_AVERAGE] = state.average.state_dict()
     if state.pending is not None:
         files[_PENDING] = pending_to_tensors(state.pending)
     if envs is not None and state.memory is not None and state.memory.states is not None:
@@ -264,19 +274,23 @@ def network_of(
 
 
 def load_network(folder: Path, net: RaggedNet) -> None:
-    """Fill ``net`` with the parameters and input statistics of a checkpoint.
+    """Fill ``net`` with the parameters and input statistics of the agent in a checkpoint.
+
+    That is the average of the run's networks, if the run has one.
 
     Raises:
         CheckpointError: It is damaged, or belongs to another network.
     """
     with _way_back(folder):
-        net.load_state_dict(_network_tensors(SavedFiles.open(folder), net))
+        saved = SavedFiles.open(folder)
+        name = _AVERAGE if saved.has(_AVERAGE) else MODEL
+        net.load_state_dict(_network_tensors(saved, net, name))
 
 
-def _network_tensors(saved: SavedFiles, net: RaggedNet) -> dict[str, Tensor]:
+def _network_tensors(saved: SavedFiles, net: RaggedNet, file: str = MODEL) -> dict[str, Tensor]:
     expected = {name: TensorForm.of(tensor) for name, tensor in net.state_dict().items()}
-    check_forms(saved.folder / MODEL, saved.forms(MODEL), expected)
-    return saved.tensors(MODEL)
+    check_forms(saved.folder / file, saved.forms(file), expected)
+    return saved.tensors(file)
 
 
 @dataclass(frozen=True)
@@ -306,6 +320,9 @@ def load_state(folder: Path, state: TrainState) -> Restored:
     with _way_back(folder):
         saved = SavedFiles.open(folder)
         network = _network_tensors(saved, state.net)
+        average = network
+        if state.average is not None and saved.has(_AVERAGE):
+            average = _network_tensors(saved, state.average, _AVERAGE)
         _check_optimizers(saved, state.optimizers)
         tensors = saved.tensors(_OPTIMIZERS)
         try:
@@ -316,6 +333,8 @@ def load_state(folder: Path, state: TrainState) -> Restored:
                 f"{type(error).__name__}: {error}"
             ) from error
         state.net.load_state_dict(network)
+        if state.average is not None:
+            state.average.load_state_dict(average)
     return restored
 
 

@@ -20,6 +20,7 @@ from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, Tra
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.learner.average import average_of
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.play.evaluation import Evaluation
@@ -248,6 +249,7 @@ def open_session(
         if players is not None:
             vec_env = players.around(vec_env)
         state.memory = RowMemory(net, len(vec_env))
+        state.average = average_of(net) if config.selfplay.average else None
         state.groups = _groups(config, vec_env, players)
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)

@@ -1,0 +1,41 @@
+"""A running average of a network's weights: where play against oneself circles, it converges."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+
+from ragged_net import RaggedNet
+
+__all__ = ["average_of", "follow"]
+
+_POWER = 7
+"""Update k counts in proportion to k^7: most of the average is the last fifth of the updates."""
+
+
+def average_of(net: RaggedNet) -> RaggedNet:
+    """Return a copy of a network for ``follow``, of which no gradient is wanted."""
+    return copy.deepcopy(net).requires_grad_(False)
+
+
+@torch.no_grad()
+def follow(average: RaggedNet, net: RaggedNet, update: int) -> None:
+    """Move ``average`` towards ``net``, in place.
+
+    Polynomial-decay averaging: the weight of the newest network is ``(p + 1) / (update + p)``.
+    Input statistics are those of ``net``.
+
+    Args:
+        average: The average of the networks before.
+        net: The network after ``update`` updates.
+        update: The number of updates, at least 1.
+
+    Source:
+        Shamir and Zhang, "Stochastic gradient descent for non-smooth optimization", 2013.
+    """
+    weight = (_POWER + 1) / (update + _POWER)
+    for mean, newest in zip(average.parameters(), net.parameters(), strict=True):
+        mean.lerp_(newest, weight)
+    for kept, newest in zip(average.buffers(), net.buffers(), strict=True):
+        kept.copy_(newest)

@@ -1,0 +1,47 @@
+"""The agent of a run that is the average of its networks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from ragged_envs.tic_tac_toe import TicTacToe
+from support.trainer_runs import resuming, small_config
+
+from ppo_trainer import train
+from ppo_trainer.config import EvalConfig, RolloutConfig
+from ppo_trainer.learner.average import average_of, follow
+from ppo_trainer.players.self_play_config import SelfPlayConfig
+from ppo_trainer.runs.load_run import network_of_run
+from ragged_net import NetConfig, RaggedNet
+
+
+def test_late_networks_count_most():
+    env = TicTacToe()
+    net = RaggedNet(env.obs_space(), env.action_space(), NetConfig(dim=32, layers=1, heads=1))
+    average = average_of(net)
+    (ours, *_), (theirs, *_) = average.parameters(), net.parameters()
+    for update, expected in ((1, 1.0), (2, 1 + 8 / 9), (3, (1 + 8 / 9) * 0.2 + 3 * 0.8)):
+        with torch.no_grad():
+            theirs.fill_(update)  # weights of the newest: 8 / 8, 8 / 9, 8 / 10
+        follow(average, net, update)
+        assert ours.flatten()[0].item() == pytest.approx(expected)
+
+
+def test_the_agent_of_a_run_is_its_average_and_a_resumed_run_goes_on_with_it(tmp_path):
+    config = small_config(
+        total_timesteps=96,
+        rollout=RolloutConfig(num_envs=4, steps=6),
+        selfplay=SelfPlayConfig(average=True),
+        eval=EvalConfig(episodes=0),
+        run_dir=str(tmp_path),
+    )
+    whole = train(config, env=TicTacToe)
+    half = train(config, env=TicTacToe, stop=lambda updates: updates >= 2)
+    resumed = train(resuming(config, half.run), env=TicTacToe)
+    plain = train(replace(config, selfplay=SelfPlayConfig()), env=TicTacToe)
+    weights = whole.net.state_dict()
+    for other in (resumed.net, network_of_run(whole.run, device="cpu")):
+        assert all(torch.equal(own, weights[name]) for name, own in other.state_dict().items())
+    assert not all(torch.equal(own, weights[name]) for name, own in plain.net.state_dict().items())
