@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from types import SimpleNamespace
 from typing import get_args, get_type_hints
 
 import numpy as np
@@ -27,6 +28,8 @@ from ppo_trainer.config import (
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError, UntrustedRunError
 from ppo_trainer.players.choosing import after_win, probabilities
+from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.players.opponent_rows import Lineup
 from ppo_trainer.players.opponents import opponent_labels
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.runs.checkpoint import latest_checkpoint
@@ -290,6 +293,32 @@ def test_how_opponents_are_chosen():
     assert probabilities("quality", [0.0, np.log(3.0)]) == pytest.approx([0.25, 0.75])
     # 1 - 0.01 / 2 = 0.995
     assert after_win(1.0, 0.01, 4 * 0.5) == pytest.approx(0.995)
+
+
+def test_versions_begin_as_hard_as_the_hardest_and_stay_while_they_play(tmp_path):
+    own = SelfPlayConfig(mode="pool", every=1, keep=2)
+    settings = config(tmp_path, own, env={"_target_": "tic_tac_toe"})
+    net = RaggedNet(TicTacToe().obs_space(), TicTacToe().action_space(), settings.net)
+    players = SelfPlay.of(settings, Game(TicTacToe, {}), net, torch.device("cpu"))
+    run = RunFolder(tmp_path)
+    players.after_update(run, 1, 1)
+    players.after_update(run, 2, 2)
+    first, second = players.get_state()["versions"]
+    players.ended(Lineup(first, 0, 1.0), 1.0)
+    players.ended(Lineup(second, 0, 1.0), 0.5)  # no win
+    players.ended(Lineup(second, 0, 2.0), 1.0)
+    players._opponent_rows = SimpleNamespace(lineups=[Lineup(first), Lineup()])
+    players.after_update(run, 3, 3)
+    state = players.get_state()
+    third = state["versions"][1]
+    # A win takes 0.01; the second is half of that for one that is drawn twice as often.
+    assert state["quality"] == pytest.approx({second: -0.005, third: -0.005})
+    assert state["playing"] == [first]
+    assert isinstance(players.agent(first), NetworkAgent)
+    players._opponent_rows = SimpleNamespace(lineups=[Lineup(second), Lineup()])
+    assert players.get_state()["playing"] == []
+    with pytest.raises(KeyError):
+        players.agent(first)
 
 
 def test_labels_are_short_and_differ():
