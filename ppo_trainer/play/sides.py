@@ -16,7 +16,7 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.sides import sides_of
 
-__all__ = ["play_sides"]
+__all__ = ["play_games", "play_sides"]
 
 _MOST_GAMES = 32
 """Games of each side at once."""
@@ -52,6 +52,34 @@ def play_sides(
     Raises:
         ConfigError: No game has ended.
     """
+    kept, _ = _play(policy, game, config, episodes, opponent, seed, budget or PlayBudget())
+    return complete_columns(metric_columns(kept))
+
+
+def play_games(
+    policy: VecPolicy, game: Game, config: TrainConfig, games: int, opponent: Agent, *, seed: int
+) -> npt.NDArray[np.float64]:
+    """Return the score of each game, the mean over the seats of the player: 1, 0.5 or 0 for most.
+
+    The games are those of ``play_sides``, which has an episode for each seat of a team.
+
+    Raises:
+        ConfigError: No game has ended.
+    """
+    _, scores = _play(policy, game, config, games, opponent, seed, PlayBudget())
+    return np.array(scores)
+
+
+def _play(
+    policy: VecPolicy,
+    game: Game,
+    config: TrainConfig,
+    episodes: int,
+    opponent: Agent,
+    seed: int,
+    budget: PlayBudget,
+) -> tuple[list[dict[str, float]], list[float]]:
+    """Return the metrics of each episode, and the score of each game."""
     sides = sides_of(game)
     per_side = -(-episodes // len(sides))
     at_once = min(per_side, _MOST_GAMES)
@@ -59,7 +87,6 @@ def play_sides(
     seats = sum(map(len, sides))
     wanted = np.repeat([len(part) for part in np.array_split(range(per_side), at_once)], len(sides))
     summaries: list[list[dict[str, float]]] = [[] for _ in wanted]
-    budget = PlayBudget() if budget is None else budget
     with game.rows(len(wanted) * seats, seed) as rows, OpponentRows(rows, sides, table) as played:
         obs = played.reset()
         most = (config.eval.max_steps or 10**9) * int(wanted.max())
@@ -77,7 +104,13 @@ def play_sides(
         raise ConfigError(
             "no game has ended", expected="a longer time (--seconds), or eval.max_steps"
         )
-    return complete_columns(metric_columns(kept))
+    counts = np.zeros_like(wanted)
+    scores = []
+    for number, score in zip(table.ended_games, table.scores, strict=True):
+        counts[number] += 1
+        if counts[number] <= wanted[number]:
+            scores.append(score)
+    return kept, scores
 
 
 class _EachSide:
@@ -86,6 +119,7 @@ class _EachSide:
     def __init__(self, opponent: Agent, sides: int) -> None:
         self._opponent, self._sides = opponent, sides
         self.ended_games: list[int] = []
+        self.scores: list[float] = []  # of each of them: ``ended`` is called in the same order
         self._begun: set[int] = set()
 
     def draw(self, game: int) -> Lineup:
@@ -100,7 +134,8 @@ class _EachSide:
         return self._opponent
 
     def ended(self, lineup: Lineup, score: float) -> None:
-        """What ``draw`` hears of the next game is enough."""
+        """Note the score of a game; ``draw`` then hears which one it was."""
+        self.scores.append(score)
 
     def shown_name(self, name: str) -> str:
         """There is one opponent only."""

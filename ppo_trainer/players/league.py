@@ -4,8 +4,12 @@
 
 Players are run folders, their versions (``runs/a/snapshots/<version>``), ``random``, ``scripted``
 (the reference player that the first run names), or dotted paths of scripts. The game is that of the
-first run. Every pair plays the same number of games from each side. Beside the table, ``--out``
-holds ``league.json``, the payoff matrix and the ratings as ``league.png``.
+first run. Every pair plays the same number of games from each side. In a game of more than two
+sides one player of the pair has one side and the other all others, in turns.
+
+Ratings are fitted to all games at once: 400 points are odds of 10 to 1, and the mean of all players
+is 0. Beside the table, ``--out`` holds ``league.json``, the payoff matrix and the ratings as
+``league.png``.
 """
 
 from __future__ import annotations
@@ -23,21 +27,24 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.agent import Agent
-from entity_env.errors import MissingPackageError, shorten
+from entity_env.errors import shorten
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.sides import play_sides
+from ppo_trainer.play.sides import play_games
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
+from ppo_trainer.players.paired_comparison import rate
 from ppo_trainer.players.sides import sides_of
 from ppo_trainer.reporting.screen import deliver, say
 from ppo_trainer.runs.folder import named_policy
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.commands import add_trust
 
-__all__ = ["League", "main", "play_league", "rate"]
+__all__ = ["League", "count_results", "main", "play_league", "play_pair"]
 
 F64 = npt.NDArray[np.float64]
 
@@ -51,7 +58,10 @@ class League:
         payoff: The mean score of the player of a row against that of a column, draws counting
             half; NaN on the diagonal. Shape: (players, players).
         games: How many games that is. Shape: (players, players), int64.
-        rating: Of each player, and its deviation. Shape of both: (players,).
+        rating: Of each player: 400 points are odds of 10 to 1, the mean of all is 0.
+            Shape: (players,).
+        deviation: The standard deviation of each rating. Shape: (players,).
+        sides: How many sides the game has.
     """
 
     players: tuple[str, ...]
@@ -59,6 +69,7 @@ class League:
     games: npt.NDArray[np.int64]
     rating: F64
     deviation: F64
+    sides: int = 2
 
     def table(self) -> str:
         """Players by rating, with intervals of 95%, and their mean score."""
@@ -68,9 +79,15 @@ class League:
             half = 1.96 * self.deviation[i]
             low, high = self.rating[i] - half, self.rating[i] + half
             score = np.nansum(self.payoff[i] * self.games[i]) / self.games[i].sum()
-            interval = f"{self.rating[i]:.2f} ({low:.2f} to {high:.2f})"
+            interval = f"{self.rating[i]:.0f} ({low:.0f} to {high:.0f})"
             lines.append(
                 f"{self.players[i]:{width}}  {interval:24}  {score:.3f}   {self.games[i].sum():,}"
+            )
+        lines.append("400 points are odds of 10 to 1; the mean of all players is 0.")
+        if self.sides > 2:
+            lines.append(
+                f"Of the {self.sides} sides one player of a pair has one and the other all others, "
+                "in turns: each is alone in half of the games."
             )
         return "\n".join(lines)
 
@@ -109,57 +126,59 @@ def play_league(
             received=shorten(list(names)),
         )
     game = loaded.game
-    sides_of(game)
+    sides = len(sides_of(game))
     agents = _agents(loaded, names, greedy)
     labels = list(opponent_labels(names).values())
     count = len(names)
     payoff, played = np.full((count, count), np.nan), np.zeros((count, count), np.int64)
-    results: list[tuple[int, int, float]] = []
+    won, drawn = np.zeros_like(played), np.zeros_like(played)
     for number, (i, j) in enumerate(combinations(range(count), 2)):
         seed = derived_seed(loaded.config.seed, "league", number)
-        for agent in (agents[i], agents[j]):
-            agent.reset()
-        policy = agents[i].act_rows
-        scores = play_sides(policy, game, loaded.config, games, agents[j], seed=seed)["win"]
-        results += [(i, j, float(score)) for score in scores]
+        scores = play_pair(agents[i], agents[j], game, loaded.config, games, seed)
+        won[i, j], drawn[i, j], won[j, i] = count_results(scores)
+        drawn[j, i] = drawn[i, j]
         payoff[i, j], payoff[j, i] = scores.mean(), 1 - scores.mean()
         played[i, j] = played[j, i] = len(scores)
         say(f"{labels[i]} - {labels[j]}: {scores.mean():.3f} of {len(scores)} games")
-    rating, deviation = rate(count, results, seed=loaded.config.seed)
-    return League(tuple(labels), payoff, played, rating, deviation)
+    return League(tuple(labels), payoff, played, *rate(won, drawn), sides)
 
 
-def rate(players: int, results: Sequence[tuple[int, int, float]], seed: int = 0) -> tuple[F64, F64]:
-    """Ratings and their deviations from games of two.
+def play_pair(
+    first: Agent, second: Agent, game: Game, config: TrainConfig, games: int, seed: int
+) -> F64:
+    """Return the scores of the first player, one for each game: 1 for a win, 0.5 for a draw, 0.
+
+    A game is one result between the two, also a game of teams or of more than two sides. There one
+    player has one side, the other all others, in turns: each is alone in half of the games, and the
+    result is that of the side of whoever is alone.
 
     Args:
-        players: How many there are.
-        results: For each game the numbers of two players, and the score of the first: 1, 0.5, 0.
-        seed: Of the order in which games count: those of a pair are played in a row.
+        first: A player.
+        second: The other one.
+        game: A game of several players.
+        config: The settings of the games.
+        games: How many, rounded up so that each side, and each player alone, has as many.
+        seed: Of the games.
 
     Returns:
-        Two arrays of shape (players,).
-
-    Raises:
-        MissingPackageError: openskill is not installed.
-
-    Source:
-        Weng and Lin, "A Bayesian approximation method for online ranking", JMLR 12, 2011.
+        Shape: (games,).
     """
-    try:
-        from openskill.models import PlackettLuce
-    except ImportError as error:
-        raise MissingPackageError(
-            "ratings need the package 'openskill', which is not installed",
-            hint="pip install 'ragged-rl[league]'",
-        ) from error
-    model = PlackettLuce()
-    ratings = [model.rating() for _ in range(players)]
-    for number in np.random.default_rng(seed).permutation(len(results)):
-        i, j, score = results[number]
-        ranks = [1.0, 1.0] if score == 0.5 else [1.0, 2.0] if score > 0.5 else [2.0, 1.0]
-        (ratings[i],), (ratings[j],) = model.rate([[ratings[i]], [ratings[j]]], ranks=ranks)
-    return np.array([own.mu for own in ratings]), np.array([own.sigma for own in ratings])
+    places = [(first, second), (second, first)] if len(sides_of(game)) > 2 else [(first, second)]
+    scores = []
+    for alone, others in places:
+        alone.reset()
+        others.reset()
+        number = -(-games // len(places))
+        own = play_games(alone.act_rows, game, config, number, others, seed=seed)
+        scores.append(own if alone is first else 1 - own)
+    return np.concatenate(scores)
+
+
+def count_results(scores: npt.ArrayLike) -> tuple[int, int, int]:
+    """Return how many games were won, drawn and lost."""
+    own = np.asarray(scores)
+    won, lost = int((own > 0.5).sum()), int((own < 0.5).sum())
+    return won, own.size - won - lost, lost
 
 
 def draw(league: League) -> bytes:

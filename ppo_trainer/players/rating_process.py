@@ -10,10 +10,11 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from entity_env import ActionSpace, ObsSpace
@@ -23,10 +24,10 @@ from entity_env.workers.interpreter import leave_signals_to_parent
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.sides import play_sides
-from ppo_trainer.players.league import rate
+from ppo_trainer.players.league import count_results, play_pair
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
+from ppo_trainer.players.paired_comparison import rate
 from ppo_trainer.reporting.ratings_file import RatedPlayer, read_ratings, write_ratings
 from ppo_trainer.runs.checkpoint import load_network
 from ppo_trainer.runs.folder import RunFolder
@@ -37,6 +38,8 @@ __all__ = ["RatingTask", "Ratings", "main", "version_steps"]
 _LAST_VERSIONS = 3
 """A version plays so many before it, besides the reference players."""
 _PAUSE = 0.5  # seconds
+_MOST_FITTED = 500
+"""So many last players are fitted together, in less than a second; earlier ratings stay."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ def version_steps(name: str) -> int:
 class Ratings:
     """Plays versions against the references and each other; everything known is in the file.
 
+    The rating of random play is 0, and 400 points are odds of 10 to 1.
+
     Args:
         task: What to rate.
     """
@@ -108,6 +113,14 @@ class Ratings:
         self._games = {name: dict(own.games) for name, own in known.items()}
         for name in self._references:
             self._games.setdefault(name, {})
+        self._ratings = {name: (own.rating, own.deviation) for name, own in known.items()}
+        if self._ratings.get("random", (0.0, 0.0)) != (0.0, 0.0):
+            # A file of a former version has another scale, and all games from which to rate anew.
+            self._ratings.clear()
+            players = list(self._games)
+            for start in range(0, len(players), _MOST_FITTED):
+                self._fit(players[: start + _MOST_FITTED])
+            self._write()
 
     def rate_newest(self) -> bool:
         """Rate the newest version that has no rating; whether there was one.
@@ -134,19 +147,15 @@ class Ratings:
     def _rate(self, name: str, opponents: list[str]) -> None:
         task, number = self.task, len(self._games)
         agent, games = self._agent(name), {}
+        played = task.config.selfplay.rating_games
         for place, opponent in enumerate(opponents):
             seed = derived_seed(task.config.seed, f"rating {place}", number)
             other = self._agent(opponent)
-            agent.reset()
-            other.reset()
-            played = task.config.selfplay.rating_games
-            scores = play_sides(agent.act_rows, task.game, task.config, played, other, seed=seed)[
-                "win"
-            ]
-            won, lost = int((scores > 0.5).sum()), int((scores < 0.5).sum())
-            games[opponent] = (won, len(scores) - won - lost, lost)
+            scores = play_pair(agent, other, task.game, task.config, played, seed)
+            games[opponent] = count_results(scores)
         self._games[name] = games
-        write_ratings(self._run, self._rated())
+        self._fit(list(self._games))
+        self._write()
 
     def _agent(self, name: str) -> Agent:
         if name not in self._agents:
@@ -159,16 +168,42 @@ class Ratings:
             self._agents[name] = NetworkAgent(net, seed=seed)
         return self._agents[name]
 
-    def _rated(self) -> Iterator[RatedPlayer]:
-        names = list(self._games)
-        results = [
-            (i, names.index(opponent), score)
-            for i, name in enumerate(names)
-            for opponent, counts in self._games[name].items()
-            for score, count in zip((1.0, 0.5, 0.0), counts, strict=True)
-            for _ in range(count)
-        ]
-        rating, deviation = rate(len(names), results)
-        for i, name in enumerate(names):
-            steps = None if name in self._references else version_steps(name)
-            yield RatedPlayer(name, steps, float(rating[i]), float(deviation[i]), self._games[name])
+    def _fit(self, names: list[str]) -> None:
+        """Rate the last of these players from all their games, the references among them."""
+        fitted = list(dict.fromkeys([*self._references, *names[-_MOST_FITTED:]]))
+        met = {other for name in fitted for other in self._games[name]}
+        earlier = sorted(met.difference(fitted))
+        everyone = [*fitted, *earlier]
+        place = {name: i for i, name in enumerate(everyone)}
+        won = np.zeros((len(everyone), len(everyone)))
+        drawn = np.zeros_like(won)
+        for name in fitted:
+            for other, (wins, draws, losses) in self._games[name].items():
+                i, j = place[name], place[other]
+                won[i, j] += wins
+                won[j, i] += losses
+                drawn[i, j] += draws
+                drawn[j, i] += draws
+        known = None
+        if earlier:
+            known = np.full(len(everyone), np.nan)
+            known[place["random"]] = 0.0
+            known[len(fitted) :] = [self._ratings[name][0] for name in earlier]
+        ratings = zip(*rate(won, drawn, place["random"], known), strict=True)
+        for name, (rating, deviation) in zip(everyone, ratings, strict=True):
+            if name not in earlier:
+                self._ratings[name] = float(rating), float(deviation)
+
+    def _write(self) -> None:
+        write_ratings(
+            self._run,
+            [
+                RatedPlayer(
+                    name,
+                    version_steps(name) if name.startswith("step_") else None,
+                    *self._ratings[name],
+                    games,
+                )
+                for name, games in self._games.items()
+            ],
+        )

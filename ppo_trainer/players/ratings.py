@@ -14,7 +14,7 @@ from entity_env.workers.pickles import pickled
 from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.players.rating_process import RatingTask, version_steps
 from ppo_trainer.reporting.ratings_file import read_ratings
-from ppo_trainer.reporting.screen import complain
+from ppo_trainer.reporting.screen import complain, say
 from ppo_trainer.runs.checkpoint import save_network
 from ppo_trainer.runs.folder import refuse_link, writing
 from ppo_trainer.runs.session import Session
@@ -22,7 +22,7 @@ from ppo_trainer.runs.session import Session
 __all__ = ["RunRatings", "open_ratings"]
 
 _START = "from ppo_trainer.players.rating_process import main; main()"
-_LAST_WAIT = 20.0
+_LAST_WAIT = 60.0
 """Seconds that the end of a run waits for the ratings of its last version."""
 
 
@@ -54,19 +54,42 @@ class RunRatings:
         return self._known()
 
     def close(self, *, finished: bool) -> None:
-        """End the process, of a run that is over once it has rated the last version."""
+        """End the process, of a run that is over once it has rated the last version.
+
+        The wait is bounded; the screen says which version has no rating, and why.
+        """
         if self._process is None:
             return
-        if finished:
-            self._put_down()
-            end = time.monotonic() + _LAST_WAIT
-            while time.monotonic() < end and self._process.poll() is None and self._is_waiting():
-                time.sleep(0.1)
-            if self._process.poll() is not None:
-                self._complain()
-                return
-        self._process.kill()
-        self._process.communicate()
+        reason = "the training ended before"
+        try:
+            if finished:
+                self._put_down()
+                self._wait()
+                reason = f"{_LAST_WAIT:g} s after the end of the training were not enough"
+                if self._process.poll() is not None:
+                    self._complain()
+                    return
+        finally:
+            if self._process is not None:
+                self._process.kill()
+                self._process.communicate()
+        if unrated := self._unrated():
+            games = self._session.config.selfplay.rating_games
+            complain(
+                f"{len(unrated)} versions in {self._run.rated} have no rating, the newest is "
+                f"{unrated[-1]}: {reason}. A resumed run rates the newest version. Fewer games "
+                f"(selfplay.rating_games, now {games}) take less time."
+            )
+
+    def _wait(self) -> None:
+        """Give the process a bounded time for what is not rated yet."""
+        assert self._process is not None
+        end, is_said = time.monotonic() + _LAST_WAIT, False
+        while time.monotonic() < end and self._process.poll() is None and self._unrated():
+            if not is_said:
+                say(f"The last version is being rated, for {_LAST_WAIT:g} s at most.")
+                is_said = True
+            time.sleep(0.1)
 
     def _start(self) -> None:
         own = self._session
@@ -94,11 +117,12 @@ class RunRatings:
                 facts = {"steps": self._session.steps}
                 save_network(self._run.rated / name, learner.state.acting.state_dict(), facts)
 
-    def _is_waiting(self) -> bool:
+    def _unrated(self) -> list[str]:
+        """Return the names of versions that wait to be rated."""
         with contextlib.suppress(RunFolderError):
             rated = {own.player for own in read_ratings(self._run)}
-            return any(own.name not in rated for own in self._run.rated.glob("step_*"))
-        return False
+            return sorted({own.name for own in self._run.rated.glob("step_*")} - rated)
+        return []
 
     def _known(self) -> dict[str, float]:
         with contextlib.suppress(OSError, RunFolderError):

@@ -4,14 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from support.seat_games import Played, asked, told
 from support.trainer_runs import small_config
 
+from entity_env.agent import RandomAgent
 from ppo_trainer import train
+from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.players.league import League, draw, main, play_league, rate
+from ppo_trainer.players.league import League, count_results, draw, main, play_league, play_pair
+from ppo_trainer.players.paired_comparison import SCALE, rate
 from ppo_trainer.runs.load_run import load_policy
-
-pytest.importorskip("openskill")
 
 PERFECT = "ragged_envs.tic_tac_toe_script.play_perfectly"
 
@@ -24,28 +26,104 @@ def run(tmp_path_factory):
     return train(config).run
 
 
-def test_ratings_of_one_win_are_those_of_the_model():
-    """PlackettLuce of openskill from (25, 25/3): a win of one over one by Weng and Lin.
+def test_two_players_are_as_far_apart_as_their_odds():
+    """150 wins of 200: 400 log10(3) = 190.8; deviation 400 / ln 10 / sqrt(200 * 3/16) = 28.4."""
+    rating, deviation = rate([[0, 150], [50, 0]], np.zeros((2, 2)), anchor=1)
+    assert rating == pytest.approx([190.8, 0.0], rel=0.01)
+    assert deviation == pytest.approx([28.4, 0.0], rel=0.01)
+    # Beside the mean each is half as far away, and half as unsure.
+    middle, half = rate([[0, 150], [50, 0]], np.zeros((2, 2)))
+    assert middle == pytest.approx([rating[0] / 2, -rating[0] / 2])
+    assert half == pytest.approx([deviation[0] / 2] * 2)
+    # Draws are no odds: 30 wins to 10 and 160 draws are 3 to 1 as well.
+    few = rate([[0, 30], [10, 0]], [[0, 160], [160, 0]], anchor=1)[0]
+    assert few == pytest.approx([190.8, 0.0], rel=0.02)
+    # A player who wins all games has a finite rating, with a wide interval.
+    rating, deviation = rate([[0, 20], [0, 0]], np.zeros((2, 2)))
+    assert 100 < rating[0] < 2000
+    assert deviation[0] > 100
 
-    c^2 = 2 (sigma^2 + beta^2) with beta = 25/6: 2 (69.444 + 17.361) = 173.611, c = 13.176. The
-    chance of the win was 1/2: mu moves by sigma^2 / c * (1 - 1/2) = 69.444 / 13.176 / 2 = 2.635.
-    """
-    rating, deviation = rate(2, [(0, 1, 1.0)])
-    assert rating == pytest.approx([27.635, 22.365], abs=2e-3)
-    assert (deviation < 25 / 3).all()
-    # A draw of equals moves nobody.
-    assert rate(2, [(0, 1, 0.5)])[0] == pytest.approx([25, 25])
+
+def test_ratings_are_where_a_slow_ascent_ends():
+    rng = np.random.default_rng(3)
+    won, drawn = rng.integers(0, 12, (4, 4)), rng.integers(0, 8, (4, 4))
+    won, drawn = won - np.diag(won.diagonal()), np.triu(drawn, 1) + np.triu(drawn, 1).T
+    pairs = [(i, j) for i in range(4) for j in range(i)]
+
+    def likelihood(own):
+        total = -0.05 * float(own @ own)  # the prior
+        for i, j in pairs:
+            p, q = np.exp(own[i]), np.exp(own[j])
+            tie = np.exp(own[4]) * np.sqrt(p * q)
+            chances = np.array([p, q, tie]) / (p + q + tie)
+            total += np.log(chances) @ [won[i, j], won[j, i], drawn[i, j]]
+        return total
+
+    own = np.zeros(5)
+    for _ in range(400):
+        ends = [(likelihood(own + e), likelihood(own - e)) for e in np.eye(5) * 1e-5]
+        own += 0.02 * np.array([(up - down) / 2e-5 for up, down in ends])
+    rating, deviation = rate(won, drawn, anchor=0)
+    assert rating == pytest.approx(SCALE * (own[:4] - own[0]), abs=0.05)
+    # A known rating stays, and the others are found beside it.
+    known = [np.nan, rating[1], np.nan, np.nan]
+    again, surer = rate(won, drawn, known=known)
+    assert again == pytest.approx(rating, abs=10.0)  # the prior has another center
+    assert surer[1] == 0.0
+    assert surer[2] < deviation[2] + 5.0
 
 
-def test_whoever_wins_more_is_rated_higher_and_more_games_make_it_surer():
-    drawn = np.random.default_rng(0)
-    results = [
-        (i, j, float(drawn.random() < 0.5 + 0.2 * (j - i)))
-        for i, j in [(0, 1), (1, 2), (0, 2)] * 40
-    ]
-    rating, deviation = rate(3, results)
-    assert rating[0] > rating[1] > rating[2]
-    assert rate(3, results[:12])[1].min() > deviation.max()
+def test_intervals_miss_one_time_in_twenty():
+    """400 leagues of four: 1,600 intervals of 95%; a deviation of such a share is below 1%."""
+    rng = np.random.default_rng(0)
+    missed = []
+    for _ in range(400):
+        strength = rng.normal(0, 0.8, 4)
+        won, drawn = np.zeros((4, 4)), np.zeros((4, 4))
+        for i, j in zip(*np.triu_indices(4, 1), strict=True):
+            weights = np.exp([strength[i], strength[j], (strength[i] + strength[j]) / 2 - 0.5])
+            won[i, j], won[j, i], drawn[i, j] = rng.multinomial(40, weights / weights.sum())
+            drawn[j, i] = drawn[i, j]
+        rating, deviation = rate(won, drawn)
+        missed += list(abs(rating - SCALE * (strength - strength.mean())) > 1.96 * deviation)
+    assert np.mean(missed) == pytest.approx(0.05, abs=0.015)
+
+
+def test_whoever_wins_more_comes_first():
+    """110 wins of 200, in whatever order: 400 log10(11/9) = 34.9 points more."""
+    assert count_results([1.0, 0.5, 0.5, 0.5, 0.0, 0.0]) == (1, 3, 2)
+    rating, _ = rate([[0, 110], [90, 0]], np.zeros((2, 2)))
+    assert rating[0] > 0 > rating[1]
+    assert rating[0] - rating[1] == pytest.approx(400 * np.log10(11 / 9), rel=0.01)
+
+
+class FirstOfThree(Played):
+    """The first of three seats wins each game."""
+
+    def __init__(self):
+        wins = {seat: told(done=True, win=float(seat == "a")) for seat in "abc"}
+        super().__init__({seat: asked() for seat in "abc"}, wins)
+
+
+class Teams(Played):
+    """The team of two wins each game against the other one."""
+
+    def __init__(self):
+        wins = {seat: told(done=True, win=float(seat in "ab")) for seat in "abcd"}
+        teams = {"ab": ["a", "b"], "cd": ["c", "d"]}
+        super().__init__({seat: asked() for seat in "abcd"}, wins, seats=tuple("abcd"), teams=teams)
+
+
+def test_equal_players_are_even_in_games_of_more_than_two_and_of_teams():
+    """Alone on one of three sides each wins a third: 2 of 6 games; alone is each as often."""
+    for game, first_wins in ((FirstOfThree, 2 + 4), (Teams, 6)):
+        spaces = game().obs_space(), game().action_space()
+        players = [RandomAgent(*spaces, seed=seed) for seed in (0, 1)]
+        scores = play_pair(*players, Game(game, {}), small_config(), 12, seed=0)
+        assert count_results(scores) == (first_wins, 0, 12 - first_wins)
+    payoff, games = np.full((2, 2), 0.5), np.full((2, 2), 4)
+    table = League(("a", "b"), payoff, games, np.zeros(2), np.ones(2), sides=3).table()
+    assert "Of the 3 sides one player of a pair has one and the other all others" in table
 
 
 def test_everybody_plays_everybody_from_both_sides(run):
@@ -61,12 +139,14 @@ def test_everybody_plays_everybody_from_both_sides(run):
     assert league.payoff[2, 1] > 0.6
     assert league.payoff[2, 0] >= 0.5
     assert league.rating.argmax() == 2
+    assert league.rating.sum() == pytest.approx(0.0)
 
 
 def test_the_command_writes_a_table_a_file_and_a_picture(run, tmp_path, capsys):
     main([str(run), "random", "--games", "4", "--out", str(tmp_path / "out")])
     text = capsys.readouterr().out
     assert "rating (95%)" in text
+    assert "400 points are odds of 10 to 1; the mean of all players is 0." in text
     facts = json.loads((tmp_path / "out" / "league.json").read_text())
     assert facts["players"] == [run.name, "random"]
     assert facts["payoff"][0][0] is None
@@ -78,9 +158,10 @@ def test_players_are_listed_by_their_rating():
     payoff = np.array([[np.nan, 0.25], [0.75, np.nan]])
     games = np.array([[0, 4], [4, 0]])
     league = League(("a", "b"), payoff, games, np.array([20.0, 30.0]), np.array([2.0, 1.0]))
-    first, second = league.table().splitlines()[1:]
-    assert first.split() == ["b", "30.00", "(28.04", "to", "31.96)", "0.750", "4"]
-    assert second.split() == ["a", "20.00", "(16.08", "to", "23.92)", "0.250", "4"]
+    first, second, scale = league.table().splitlines()[1:]
+    assert first.split() == ["b", "30", "(28", "to", "32)", "0.750", "4"]
+    assert second.split() == ["a", "20", "(16", "to", "24)", "0.250", "4"]
+    assert scale == "400 points are odds of 10 to 1; the mean of all players is 0."
     assert len(draw(league)) > 1000
 
 

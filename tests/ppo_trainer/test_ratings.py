@@ -5,18 +5,21 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import train
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.players import rating_process
 from ppo_trainer.players import ratings as ratings_module
 from ppo_trainer.players.rating_process import Ratings, RatingTask
 from ppo_trainer.reporting.ratings_file import read_ratings
@@ -24,8 +27,6 @@ from ppo_trainer.runs.checkpoint import save_network
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.runs.population import policy_folder
-
-pytest.importorskip("openskill")
 
 PERFECT = "ragged_envs.tic_tac_toe_script.play_perfectly"
 
@@ -53,7 +54,8 @@ def test_a_run_ends_with_ratings_and_trains_as_without_them(tmp_path, monkeypatc
     assert newest == metrics(run)[-1]["steps"]
     assert all(sum(games) == 4 for games in last.games.values())
     assert last.games["scripted"][0] == 0  # nobody beats it
-    assert 0 < last.deviation < 25 / 3
+    assert (rated["random"].rating, rated["random"].deviation) == (0.0, 0.0)
+    assert 0 < last.deviation < 1000
     assert rated["scripted"].rating > rated["random"].rating
     assert (run / "curve.png").is_file()
     plain = train(config(tmp_path, run_name="plain", selfplay=SelfPlayConfig())).run
@@ -81,24 +83,96 @@ def test_nothing_is_written_through_links(tmp_path, monkeypatch):
             write()
 
 
+def of_run(tmp_path, **selfplay):
+    """Ratings of a run that has not been rated."""
+    run = train(config(tmp_path, selfplay=SelfPlayConfig())).run
+    loaded = load_policy(run)
+    settings = config(tmp_path, selfplay=SelfPlayConfig(**selfplay))
+    spaces = loaded.net.obs_space, loaded.net.action_space
+    return RatingTask(run, loaded.game, settings, *spaces), loaded.net.state_dict()
+
+
+def test_draws_are_draws_and_all_games_of_all_versions_count(tmp_path, monkeypatch):
+    task, weights = of_run(tmp_path, rating_games=4)
+    run = RunFolder(task.run)
+    monkeypatch.setattr(rating_process, "play_pair", lambda *_: np.array([1.0, 0.5, 0.5, 0.0]))
+    ratings = Ratings(task)
+    for steps in range(1, 8):
+        save_network(run.rated / f"step_{steps:012d}", weights, {})
+        assert ratings.rate_newest()
+    whole = {own.player: own for own in read_ratings(run)}
+    assert {tuple(counts) for own in whole.values() for counts in own.games.values()} == {(1, 2, 1)}
+    assert all(own.rating == pytest.approx(0.0, abs=1e-6) for own in whole.values())
+    # In a long run the last versions are fitted beside the ratings of earlier ones, which stay.
+    monkeypatch.setattr(rating_process, "_MOST_FITTED", 4)
+    monkeypatch.setattr(rating_process, "play_pair", lambda *_: np.array([1.0, 1.0, 1.0, 0.0]))
+    save_network(run.rated / f"step_{8:012d}", weights, {})
+    assert Ratings(task).rate_newest()
+    later = {own.player: own for own in read_ratings(run)}
+    assert list(later) == [*whole, "step_000000000008"]
+    for steps in (1, 2, 3, 4):
+        assert later[f"step_{steps:012d}"] == whole[f"step_{steps:012d}"]
+    assert later["step_000000000008"].rating > 100
+    assert later["random"].rating == 0.0
+
+
+def test_a_file_with_ratings_of_a_former_scale_is_rated_anew_from_its_games(tmp_path):
+    task, _ = of_run(tmp_path)
+    version = "step_000000000064"
+    lines = [
+        {"player": "random", "steps": None, "rating": 22.4, "deviation": 7.9, "games": {}},
+        {"player": "scripted", "steps": None, "rating": 30.1, "deviation": 7.9, "games": {}},
+        {
+            "player": version,
+            "steps": 64,
+            "rating": 27.6,
+            "deviation": 7.1,
+            "games": {"random": [150, 0, 50], "scripted": [100, 0, 100]},
+        },
+    ]
+    run = RunFolder(task.run)
+    run.ratings_file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    Ratings(task)
+    rated = {own.player: own for own in read_ratings(run)}
+    assert rated["random"].rating == 0.0
+    assert rated[version].rating == pytest.approx(400 * np.log10(3), rel=0.01)
+    assert rated["scripted"].rating == pytest.approx(rated[version].rating, rel=0.01)
+    assert rated[version].games == {"random": (150, 0, 50), "scripted": (100, 0, 100)}
+    once = run.ratings_file.read_bytes()
+    Ratings(task)
+    assert run.ratings_file.read_bytes() == once
+
+
+def test_the_end_of_a_training_names_versions_without_a_rating(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ratings_module, "_START", "import sys; sys.stdin.buffer.read()")
+    monkeypatch.setattr(ratings_module, "_LAST_WAIT", 0.2)
+    train(config(tmp_path))
+    shown = capsys.readouterr()
+    assert "The last version is being rated, for 0.2 s at most." in shown.out
+    assert re.search(
+        r"2 versions .* no rating, the newest is step_\d+: 0.2 s after the end", shown.err
+    )
+    assert "selfplay.rating_games, now 4" in shown.err
+    train(config(tmp_path), stop=lambda updates: updates == 2)
+    shown = capsys.readouterr()
+    assert re.search(r"1 versions .* no rating, .*step_\d+: the training ended before", shown.err)
+
+
 def strip(record):
     return {name: value for name, value in record.items() if not name.startswith("rating/")}
 
 
 def test_versions_meet_those_before_them_and_the_oldest_are_removed(tmp_path):
-    run = train(config(tmp_path, selfplay=SelfPlayConfig())).run
-    loaded, folder = load_policy(run), RunFolder(run)
-    settings = config(tmp_path, selfplay=SelfPlayConfig(rating_games=2))
-    spaces = loaded.net.obs_space, loaded.net.action_space
-    ratings = Ratings(RatingTask(run, loaded.game, settings, *spaces))
+    task, weights = of_run(tmp_path, rating_games=2)
+    folder, ratings = RunFolder(task.run), Ratings(task)
     assert not ratings.rate_newest()
     for steps in (10, 20, 30, 40, 50):
-        save_network(folder.rated / f"step_{steps:012d}", loaded.net.state_dict(), {})
+        save_network(folder.rated / f"step_{steps:012d}", weights, {})
         assert ratings.rate_newest()
     for steps in (60, 70):  # the first of two that wait is left out
-        save_network(folder.rated / f"step_{steps:012d}", loaded.net.state_dict(), {})
+        save_network(folder.rated / f"step_{steps:012d}", weights, {})
     # A process that was ended goes on from the file.
-    ratings = Ratings(RatingTask(run, loaded.game, settings, *spaces))
+    ratings = Ratings(task)
     assert ratings.rate_newest()
     assert not ratings.rate_newest()
     rated = {own.player: own for own in read_ratings(folder)}

@@ -85,7 +85,6 @@ def test_the_command_lines_write_them(run, tmp_path, capsys, monkeypatch):
 
 
 def test_a_league_can_be_played_again(tmp_path, capsys):
-    pytest.importorskip("openskill")
     config = small_config(
         run_dir=str(tmp_path), env={"_target_": "tic_tac_toe"}, total_timesteps=96
     )
