@@ -35,6 +35,7 @@ __all__ = [
     "SpacedAgent",
     "decided_actions",
     "fit_environment",
+    "known_part",
     "load_agent",
 ]
 
@@ -141,6 +142,13 @@ class SpacedAgent:
         """What to do in each frame."""
         raise NotImplementedError
 
+    def decide(self, obs: VecObs) -> Decision:
+        """What to do in the one row of ``obs``; says no probabilities."""
+        answers = self.act_rows(obs)
+        return Decision(
+            {name: flat_answers(answers[name], form) for name, form in self._forms.items()}
+        )
+
     def reset(self) -> None:
         """Nothing is remembered."""
 
@@ -167,13 +175,6 @@ class RandomAgent(SpacedAgent):
     def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
         """Evenly among all that is allowed."""
         return random_policy(self._rng)(obs)
-
-    def decide(self, obs: VecObs) -> Decision:
-        """Evenly among all that is allowed; says no probabilities."""
-        answers = random_policy(self._rng)(obs)
-        return Decision(
-            {name: flat_answers(answers[name], form) for name, form in self._forms.items()}
-        )
 
     def get_state(self) -> Any:
         """What it will draw."""
@@ -218,16 +219,28 @@ def fit_environment(env: Environment, agent: Proposer) -> Environment:
     """The environment as the agent knows it: what it has never seen is left out.
 
     Raises:
+        SpaceError: As ``known_part``.
+    """
+    selection = known_part(agent, env.obs_space(), env.action_space())
+    return env if selection.is_whole else FeatureFilter(env, agent.obs_space)
+
+
+def known_part(
+    agent: Proposer, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
+) -> Selection:
+    """Return what an agent knows of an environment with these spaces.
+
+    Raises:
         SpaceError: The environment lacks something that the agent knows, has it of another kind, or
             has other actions.
     """
     try:
-        selection = Selection.of(env.obs_space(), agent.obs_space)
-        check_same_actions(agent.action_space, env.action_space())
+        selection = Selection.of(obs_space, agent.obs_space)
+        check_same_actions(agent.action_space, action_space)
     except SpaceError as error:
         what = f"the agent was trained on another environment: {error.what}"
         raise SpaceError.from_fields({**error.fields(), "what": what}) from error
-    return env if selection.is_whole else FeatureFilter(env, agent.obs_space)
+    return selection
 
 
 def decided_actions(

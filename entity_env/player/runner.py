@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.agent import Proposer, RandomAgent, fit_environment, load_agent
+from entity_env.agent import fit_environment
 from entity_env.batching.frame import RESERVED_METRICS, Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import VecObs, batch_frames
@@ -45,6 +45,7 @@ from entity_env.errors import (
 )
 from entity_env.kinds.table import kind_of, typed_actions
 from entity_env.metrics import EpisodeTracker
+from entity_env.player.proposers import NamedAgent, make_proposer
 from entity_env.player.seat_runner import SeatGame, named_seats
 from entity_env.player.terminal import Asker, QuitError, ask
 from entity_env.recording.replays import RecordFrames
@@ -57,7 +58,7 @@ __all__ = ["main", "play_in_terminal", "play_seats_in_terminal"]
 
 def play_in_terminal(
     create_env: Callable[[], Environment],
-    agent: str | Proposer = "random",
+    agent: NamedAgent = "random",
     *,
     seed: int | None = None,
     episodes: int | None = None,
@@ -69,8 +70,8 @@ def play_in_terminal(
 
     Args:
         create_env: Makes the environment.
-        agent: What it does is proposed, and shown with its probabilities: a run folder, an agent,
-            or ``random``.
+        agent: What it does is proposed, and shown with its probabilities, where it has some: a run
+            folder, ``random``, a script or its dotted path, or an agent.
         seed: Seeds the environment and the agent; None takes a new one and says which.
         episodes: Ends after so many; None asks after each, or with ``auto`` plays one.
         auto: Take every proposal without asking.
@@ -109,7 +110,7 @@ def play_in_terminal(
 def play_seats_in_terminal(
     create_game: Callable[[], MultiPlayerEnvironment],
     seats: str = "all",
-    agent: str | Proposer = "random",
+    agent: NamedAgent = "random",
     *,
     seed: int | None = None,
     episodes: int | None = None,
@@ -121,7 +122,7 @@ def play_seats_in_terminal(
     Args:
         create_game: Makes the game.
         seats: The seats of those who type, with commas in between, or ``all``.
-        agent: Plays the other seats, and proposes: a run folder, an agent, or ``random``.
+        agent: Plays the other seats, and proposes; as in ``play_in_terminal``.
         seed: As in ``play_in_terminal``.
         episodes: Ends after so many games; None asks after each, or with ``auto`` plays one.
         auto: Take every proposal without asking.
@@ -166,7 +167,7 @@ class _Game:
     """An environment, what proposes actions, and who takes them."""
 
     def __init__(
-        self, env: Environment, agent: str | Proposer, seed: int, auto: bool, trust: bool
+        self, env: Environment, agent: NamedAgent, seed: int, auto: bool, trust: bool
     ) -> None:
         self.name = type(getattr(env, "unwrapped", env)).__name__
         seed_environment(env, seed)
@@ -174,13 +175,8 @@ class _Game:
             call_environment("obs_space", env.obs_space),
             call_environment("action_space", env.action_space),
         )
-        self.agent: Proposer
-        if agent == "random":
-            self.agent = RandomAgent(*spaces, seed)
-        else:
-            self.agent = load_agent(agent, seed, trust) if isinstance(agent, str) else agent
-            env = fit_environment(env, self.agent)
-        self.env = env
+        self.agent = make_proposer(agent, *spaces, seed, trust)
+        self.env = env = fit_environment(env, self.agent)
         self.reader = FrameReader(env.obs_space(), spaces[1])
         self.asker = Asker(self.reader.obs_space, self.reader.action_space, auto=auto)
         self.returns: list[float] = []
@@ -299,7 +295,10 @@ def main(arguments: list[str] | None = None) -> int:
         help="arguments of its constructor",
     )
     parser.add_argument(
-        "--agent", default="random", metavar="RUN", help="a run folder, or random (the default)"
+        "--agent",
+        default="random",
+        metavar="NAME",
+        help="a run folder, a script such as my_module.my_player, or random (the default)",
     )
     parser.add_argument(
         "--seats",

@@ -1,8 +1,13 @@
-"""A function from an observation to actions as an agent."""
+"""Scripts: functions from an observation to actions, as agents and by their dotted paths."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import os
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from entity_env.actions import Action
 from entity_env.agent import SpacedAgent
@@ -10,12 +15,12 @@ from entity_env.batching.action_checks import check_actions
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.unbatch import batched_actions, observations_of
 from entity_env.batching.vec_obs import VecObs
-from entity_env.errors import SettingError, shorten
+from entity_env.errors import FAILURES, EntityEnvError, SettingError, nearest, shorten
 from entity_env.observation import Observation
 from entity_env.player.episodes import Policy
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["ObservationAgent", "ScriptedAgent"]
+__all__ = ["ObservationAgent", "ScriptedAgent", "is_script", "load_script"]
 
 
 class ObservationAgent(SpacedAgent):
@@ -45,7 +50,8 @@ class ScriptedAgent(ObservationAgent):
     """Plays by a function from an observation to actions.
 
     Args:
-        policy: The function. What it remembers is its own.
+        policy: The function, or an object that can be called like one. What it remembers is its
+            own; ``reset`` calls its ``reset()``, where it has one.
         obs_space: What it sees.
         action_space: What it can do.
 
@@ -66,5 +72,87 @@ class ScriptedAgent(ObservationAgent):
         self.policy = policy
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
-        """What the function says."""
-        return self.policy(observation)
+        """What the function says.
+
+        Raises:
+            SettingError: It failed; the error is the cause of this one.
+        """
+        try:
+            return self.policy(observation)
+        except EntityEnvError:
+            raise
+        except FAILURES as error:  # it may raise anything
+            raise SettingError(
+                f"the script {_name_of(self.policy)} failed: {type(error).__name__}: {error}",
+                hint="a script plays the game that it was written for",
+            ) from error
+
+    def reset(self) -> None:
+        """Let the function forget what it remembers, where it can."""
+        if callable(reset := getattr(self.policy, "reset", None)):
+            reset()
+
+
+def is_script(name: str) -> bool:
+    """Return whether a player is named by a dotted path, which is imported, and not by a folder."""
+    parts = name.split(".")
+    is_path = len(parts) > 1 and all(part.isidentifier() for part in parts)
+    return is_path and not os.path.lexists(Path(name).expanduser())
+
+
+def load_script(path: str, where: str, error: type[EntityEnvError] = SettingError) -> Policy:
+    """Return the script at a dotted path; its module is imported.
+
+    Args:
+        path: Such as ``my_module.my_player``.
+        where: The setting that names it, for errors.
+        error: The class of errors.
+
+    Raises:
+        EntityEnvError: It cannot be imported, or called with one observation.
+    """
+    module_name, _, name = path.rpartition(".")
+    try:
+        if not module_name or not all(part.isidentifier() for part in path.split(".")):
+            raise ImportError("no dotted path")
+        module = importlib.import_module(module_name)
+        found = getattr(module, name, None)
+    except FAILURES as failure:  # a module of the user's may raise anything
+        raise error(
+            f"{where}: {path!r} cannot be imported: {type(failure).__name__}: {failure}",
+            expected=_SCRIPT,
+        ) from failure
+    if found is None:
+        own = [
+            key
+            for key, value in vars(module).items()
+            if getattr(value, "__module__", None) == module_name and _takes_an_observation(value)
+        ]
+        raise error(
+            f"{where}: there is no {path!r}", expected=_SCRIPT, hint=nearest(name, own), options=own
+        )
+    if not _takes_an_observation(found):
+        raise error(f"{where}: {path!r} is no script", expected=_SCRIPT, received=shorten(found))
+    policy: Policy = found
+    return policy
+
+
+_SCRIPT = (
+    "a dotted path such as ragged_envs.minesweeper_script.walk_and_defuse, of a function or an "
+    "object that takes an Observation and returns actions"
+)
+
+
+def _takes_an_observation(policy: Any) -> bool:
+    """Return whether it can be called with one; nothing that comes with Python itself can."""
+    if not callable(policy) or inspect.isclass(policy) or inspect.isbuiltin(policy):
+        return False
+    try:
+        inspect.signature(policy).bind("observation")
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _name_of(policy: Policy) -> str:
+    return str(getattr(policy, "__qualname__", type(policy).__qualname__))

@@ -7,16 +7,18 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from entity_env.actions import Action
-from entity_env.agent import Proposer, RandomAgent, load_agent
+from entity_env.agent import known_part
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.drawing import entity_table
 from entity_env.environment import call_environment
-from entity_env.errors import EntityEnvError, SeatError, nearest, shorten
+from entity_env.errors import EntityEnvError, SeatError, SpaceError, nearest, shorten
 from entity_env.kinds.table import typed_actions
+from entity_env.player.proposers import NamedAgent, make_proposer
 from entity_env.player.terminal import Asker
 from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.seats.seat_player import call_if_there, copied
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName
@@ -29,8 +31,7 @@ class SeatGame:
 
     Args:
         game: The game, seeded.
-        agent: Plays the seats of nobody else, and proposes to people: a run folder, an agent, or
-            ``random``.
+        agent: Plays the seats of nobody else, and proposes to people; each seat has a copy.
         people: The names of the seats that are asked in the terminal.
         seed: Seeds the agents.
         auto: Take every proposal without asking.
@@ -38,12 +39,15 @@ class SeatGame:
 
     Attributes:
         returns: For each game what each seat was paid in it, by the seat's name.
+
+    Raises:
+        EntityEnvError: The agent cannot be loaded or copied, or plays another game.
     """
 
     def __init__(
         self,
         game: MultiPlayerEnvironment,
-        agent: str | Proposer,
+        agent: NamedAgent,
         people: Collection[str],
         seed: int,
         *,
@@ -56,15 +60,17 @@ class SeatGame:
         self.people = set(people)
         self._who = agent if isinstance(agent, str) else type(agent).__name__
         spaces = self.reader.obs_space, self.reader.action_space
-        # One for each seat: an agent may remember what it has seen, and that is its seat's alone.
-        self._agents: list[Proposer] = [
-            agent
-            if not isinstance(agent, str)
-            else RandomAgent(*spaces, seed + seat)
-            if agent == "random"
-            else load_agent(agent, seed + seat, trust)
-            for seat in range(len(self.names))
-        ]
+        made = make_proposer(agent, *spaces, seed, trust)
+        if not known_part(made, *spaces).is_whole:
+            raise SpaceError(
+                "the agent knows less than the game shows",
+                expected=f"the entities {list(spaces[0].entities)} with all their features",
+                received=f"an agent for {list(made.obs_space.entities)}",
+            )
+        # An agent may remember what it has seen, which belongs to a seat.
+        self._agents = [copied(made) for _ in self.names]
+        for seat, own in enumerate(self._agents):
+            call_if_there(own, "seed", seed + seat)
         self._asker = Asker(*spaces, auto=auto)
         self._asked: dict[int, Frame] = {}
         self.returns: list[dict[str, float]] = []
@@ -81,8 +87,7 @@ class SeatGame:
         self.returns.append(dict.fromkeys(self.names, 0.0))
         self._asked = {}
         for agent in self._agents:
-            if callable(forget := getattr(agent, "reset", None)):
-                forget()
+            call_if_there(agent, "reset")
         told = self._table.reset()
         idle = 0
         for step in range(1 << 62):

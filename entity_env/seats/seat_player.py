@@ -22,7 +22,7 @@ from entity_env.player.scripted_agent import ObservationAgent
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["SeatPlayer"]
+__all__ = ["SeatPlayer", "call_if_there", "copied"]
 
 
 class SeatPlayer:
@@ -57,7 +57,7 @@ class SeatPlayer:
         if isinstance(given, str):
             made: Any = RandomAgent(*spaces) if given == "random" else load_agent(given, 0, trust)
         else:
-            made = _copied(given)
+            made = copied(given)
         self._agent = made
         acts = any(callable(getattr(made, how, None)) for how in ("decide", "act"))
         if not acts and not callable(made):
@@ -87,19 +87,19 @@ class SeatPlayer:
     def ended(self, seat: int) -> None:
         """Forget what was seen from a seat, which is out of the game."""
         self._ended[seat] = True
-        _call(self._copies.get(seat), "reset")
+        call_if_there(self._copies.get(seat), "reset")
 
     def seed(self, seed: int) -> None:
         """Restart what it draws, where it can."""
         self._seed = seed
-        _call(self._agent, "seed", seed)
+        call_if_there(self._agent, "seed", seed)
         self._copies.clear()  # each draws for its seat
 
     def reset(self) -> None:
         """Forget the last game."""
         self._ended[:] = False
         for own in (self._agent, *self._copies.values()):
-            _call(own, "reset")
+            call_if_there(own, "reset")
 
     def _act_rows(self, asked: Mapping[int, Frame]) -> dict[int, Mapping[ActionName, Action]]:
         obs_space, action_space = self._spaces
@@ -140,28 +140,28 @@ class SeatPlayer:
     def _copy_of(self, seat: int) -> Any:
         """Return the copy of the agent that plays a seat."""
         if seat not in self._copies:
-            own = self._copies[seat] = _copied(self._agent)
+            own = self._copies[seat] = copied(self._agent)
             if self._seed is not None or len(self._copies) > 1:
                 draws = np.random.default_rng((self._seed or 0, seat))
-                _call(own, "seed", int(draws.integers(2**32)))
+                call_if_there(own, "seed", int(draws.integers(2**32)))
             # An agent that looks ahead in the game itself must know its seat, and who has left.
-            _call(own, "attach", self._game, self._inside, self._seats[seat])
+            call_if_there(own, "attach", self._game, self._inside, self._seats[seat])
         return self._copies[seat]
 
 
-def _call(agent: Any, name: str, *arguments: Any) -> None:
+def call_if_there(agent: Any, name: str, *arguments: Any) -> None:
     """Call a method of an agent, where it has it."""
     if callable(method := getattr(agent, name, None)):
         method(*arguments)
 
 
-def _copied(agent: Any) -> Any:
+def copied(agent: Any) -> Any:
     """Return a copy of an agent; a function is its own copy."""
     try:
         return copy.deepcopy(agent)
     except Exception as error:  # an agent's own __deepcopy__ may raise anything
         raise SettingError(
-            f"an opponent cannot be copied: {type(error).__name__}: {error}",
+            f"an agent cannot be copied: {type(error).__name__}: {error}",
             expected="an agent that copy.deepcopy copies: what it remembers belongs to a seat",
             received=shorten(agent),
         ) from error

@@ -47,7 +47,7 @@ def evaluate_run(
     trust: bool = False,
     against: Sequence[str] = (),
     replays: str | Path | None = None,
-    search: int = 0,
+    search: int | None = None,
 ) -> list[Evaluation]:
     """Evaluate a run's newest checkpoint.
 
@@ -88,10 +88,10 @@ def _changes(
 
 
 def _play(
-    loaded: LoadedRun, episodes: int, greedy: bool, against: Sequence[str], search: int
+    loaded: LoadedRun, episodes: int, greedy: bool, against: Sequence[str], search: int | None
 ) -> list[Evaluation]:
     use_threads(loaded.config, loaded.device)
-    if against and search:
+    if against and search is not None:
         raise ConfigError(
             "a search and opponents do not go together",
             expected="a search in a game for one player, or opponents in one of several",
@@ -100,7 +100,7 @@ def _play(
     if against:
         own = loaded.net, loaded.game, loaded.config, loaded.device
         return evaluate_against(*own, episodes, against, greedy=greedy)
-    ahead = [evaluate_searched(loaded, episodes, search)] if search else []
+    ahead = [evaluate_searched(loaded, episodes, search)] if search is not None else []
     return ahead + evaluate_all(
         loaded.net, loaded.game, loaded.config, loaded.device, episodes, only_greedy=greedy
     )
@@ -153,7 +153,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--search",
         type=int,
-        default=0,
         metavar="VISITS",
         help="also let the agent look ahead so often for each decision, in a compiled game for "
         "one player with one choice at a time",

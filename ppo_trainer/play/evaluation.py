@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -17,7 +15,7 @@ import torch
 
 from entity_env import VecEnv, VecObs
 from entity_env.agent import RandomAgent
-from entity_env.errors import FAILURES, shorten
+from entity_env.errors import FAILURES
 from entity_env.player.episodes import (
     Policy,
     VecPolicy,
@@ -27,6 +25,7 @@ from entity_env.player.episodes import (
     random_policy,
 )
 from entity_env.player.play_budget import PlayBudget
+from entity_env.player.scripted_agent import load_script
 from entity_env.rows.slow_calls import naming_slow_calls
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
@@ -46,7 +45,6 @@ __all__ = [
     "NetworkPolicy",
     "evaluate",
     "evaluate_all",
-    "load_scripted",
     "network_policy",
 ]
 
@@ -143,7 +141,7 @@ def evaluate_all(
             evaluate, net, game, config, device, episodes, greedy=greedy
         )
     if config.eval.scripted is not None:
-        scripted = load_scripted(config.eval.scripted)
+        scripted = load_script(config.eval.scripted, "eval.scripted", ConfigError)
         players[_SCRIPT] = partial(_evaluate_script, game, scripted, config, episodes, seed)
     if not only_greedy:
         players[_RANDOM] = partial(_evaluate_random, game, config, episodes, seed)
@@ -221,41 +219,3 @@ def _play(
     return play_episodes(
         game.alone, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
     )
-
-
-def load_scripted(path: str) -> Policy:
-    """The function at a dotted path, from Observation to actions; imports its module."""
-    module_name, _, name = path.rpartition(".")
-    try:
-        if not all(part.isidentifier() for part in path.split(".")):
-            raise ImportError("no dotted path")
-        policy: Policy = getattr(importlib.import_module(module_name), name)
-    except FAILURES as error:  # a module of the user's may raise anything
-        raise ConfigError(
-            f"eval.scripted: {path!r} cannot be imported: {type(error).__name__}: {error}",
-            expected=_SCRIPTED,
-        ) from error
-    if not callable(policy) or not _takes_an_observation(policy):
-        raise ConfigError(
-            f"eval.scripted: {path!r} is no scripted player",
-            expected=_SCRIPTED,
-            received=shorten(policy),
-        )
-    return policy
-
-
-def _takes_an_observation(policy: Policy) -> bool:
-    """Whether it may be called with one; nothing that comes with Python itself takes any."""
-    if inspect.isclass(policy) or inspect.isbuiltin(policy):
-        return False
-    try:
-        inspect.signature(policy).bind("observation")
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-_SCRIPTED = (
-    "a dotted path such as ragged_envs.minesweeper_script.walk_and_defuse, of a function from "
-    "Observation to actions, or null"
-)

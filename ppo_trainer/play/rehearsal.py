@@ -13,12 +13,11 @@ from entity_env import Observation
 from entity_env.agent import RandomAgent
 from entity_env.environment import begin_episode, seed_environment
 from entity_env.errors import shorten
+from entity_env.player.scripted_agent import is_script, load_script
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.play.evaluation import load_scripted
 from ppo_trainer.players.opponents import make_opponent
-from ppo_trainer.players.self_play_config import is_script
 
 __all__ = ["rehearse"]
 
@@ -34,7 +33,7 @@ def rehearse(config: TrainConfig, game: Game) -> None:
         ConfigError: One of them does not exist or fails; the message shows how actions are written.
     """
     scripted = config.eval.scripted
-    script = None if scripted is None else load_scripted(scripted)
+    script = None if scripted is None else load_script(scripted, "eval.scripted", ConfigError)
     if config.eval.episodes or config.eval.every or config.selfplay.ratings:
         whole = replace(game.evaluated(config), shown=None)
         if config.eval.env:

@@ -51,6 +51,13 @@ def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluati
     """
     name, config = f"agent, {visits} visits", loaded.config
     check_count("number of visits", visits, error=SettingError)
+    if loaded.game.has_seats:
+        raise SettingError(
+            "a search of rows plays games for one player",
+            expected="compiled rows of such a game",
+            received="a game of several players",
+            hint="SearchAgent looks ahead in games of several players",
+        )
     policy, seed = _SearchPolicy(loaded, visits), derived_seed(config.seed, "evaluation", 0)
     with EvaluationProgress([name], episodes, config.eval.seconds) as progress:
         budget = PlayBudget(config.eval.seconds, progress.heard(name))

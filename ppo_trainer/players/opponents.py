@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.agent import RandomAgent, SpacedAgent
-from entity_env.errors import FAILURES, EntityEnvError, SpaceError, nearest, shorten
-from entity_env.player.episodes import Policy
-from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.errors import EntityEnvError, SpaceError, nearest
+from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
 from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.players.network_agent import NetworkAgent
-from ppo_trainer.players.self_play_config import is_script
 from ppo_trainer.runs.folder import named_policy
 
 __all__ = ["make_opponent", "opponent_labels"]
@@ -56,7 +53,8 @@ def make_opponent(
     elif os.path.lexists(named_policy(name).expanduser()):
         made = _of_run(name, obs_space, action_space, seed, greedy, device)
     elif is_script(name):
-        made = ScriptedAgent(_script(name), obs_space, action_space)
+        script = load_script(name, "the opponent", ConfigError)
+        made = ScriptedAgent(script, obs_space, action_space)
     else:
         raise _unknown(name)
     made.name = name
@@ -103,31 +101,12 @@ def _of_run(
     return agent
 
 
-def _script(name: str) -> Policy:
-    module, _, attribute = name.rpartition(".")
-    try:
-        found = importlib.import_module(module)
-    except FAILURES as error:  # a module may raise anything
-        raise _unknown(name, f"{type(error).__name__}: {error}") from error
-    if not callable(policy := getattr(found, attribute, None)) or isinstance(policy, type):
-        public = [own for own in vars(found) if not own.startswith("_")]
-        raise ConfigError(
-            f"the opponent {name!r} does not exist" if policy is None else f"{name!r} is no script",
-            expected=_EXPECTED,
-            received=None if policy is None else shorten(policy),
-            hint=nearest(attribute, public) if policy is None else None,
-        )
-    found_policy: Policy = policy
-    return found_policy
-
-
-def _unknown(name: str, reason: str | None = None) -> EntityEnvError:
+def _unknown(name: str) -> EntityEnvError:
     beside = Path(name).expanduser().parent
     runs = [own.parent.name for own in beside.glob("*/config.yaml")] if "/" in name else []
     return ConfigError(
         f"there is no opponent {name!r}",
         expected=_EXPECTED,
-        received=reason,
         hint="only leagues know it; the dotted path of a run's script is its eval.scripted"
         if name == "scripted"
         else nearest(Path(name).name, runs) or nearest(name, ["random"]),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.settings.build import names_its_settings
 
-__all__ = ["SelfPlayConfig", "is_script"]
+__all__ = ["SelfPlayConfig"]
 
 
 @names_its_settings
@@ -116,10 +114,3 @@ class SelfPlayConfig:
         """Whether rewards are others than those of the game."""
         spirit = self.team_spirit or self.team_spirit_end
         return bool(spirit or self.zero_sum or self.minutes_per_step)
-
-
-def is_script(name: str) -> bool:
-    """Whether an opponent is named by a dotted path, which is imported; a run folder is not."""
-    parts = name.split(".")
-    is_path = len(parts) > 1 and all(part.isidentifier() for part in parts)
-    return is_path and not os.path.lexists(Path(name).expanduser())

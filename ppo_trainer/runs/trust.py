@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from entity_env.errors import shorten
+from entity_env.player.scripted_agent import is_script
 from entity_env.registry import (
     Factory,
     is_registered,
@@ -29,7 +30,6 @@ from entity_env.registry import (
 from ppo_trainer.config import TrainConfig, WandbConfig
 from ppo_trainer.environments import UNIMPORTABLE
 from ppo_trainer.errors import ConfigError, UntrustedRunError
-from ppo_trainer.players.self_play_config import is_script
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.signature import KeyUnavailableError, sign, verify
 

@@ -7,7 +7,8 @@ from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Secrets
 from support.tricky_games import SCRIPTS, Tricky
 
-from entity_env import MaskedEnvironment, errors
+from entity_env import MaskedEnvironment, ObsSpace, SelectEntityAction, errors
+from entity_env.agent import SpacedAgent
 from entity_env.player.runner import main, play_in_terminal, play_seats_in_terminal
 
 
@@ -38,7 +39,7 @@ def test_two_people_play_at_one_table(typed, capsys):
     # Each sees the marks as its own and the other's.
     first, second = out.split("seat O sees")[:2]
     assert "seat X sees" in first
-    assert "1  Cell 0  0  0     2" in second
+    assert "1  Cell 0  0  0  other" in second
 
 
 def test_one_person_plays_against_agents_and_does_not_see_what_they_see(typed, capsys):
@@ -95,3 +96,86 @@ def test_compiled_games_are_played_by_their_readable_form(typed, capsys):
     typed("q")
     assert main(["connect_four", "--seats", "first", "--seed", "1"]) == 0
     assert "ConnectFour, seed 1\n  first: you, second: random\n" in capsys.readouterr().out
+
+
+class Counting:
+    """A script that remembers how often it has been called, and marks the first empty cell."""
+
+    def __init__(self, calls=None):
+        self.calls, self.count = [] if calls is None else calls, 0
+
+    def __deepcopy__(self, memo):
+        return Counting(self.calls)  # what the test reads is shared, what it remembers is not
+
+    def __call__(self, observation):
+        self.count += 1
+        self.calls.append(self.count)
+        ids = observation.ids
+        empty = [
+            cell
+            for cell, (*_, mark) in zip(ids["Cell"], observation.features["Cell"], strict=False)
+            if not mark
+        ]
+        return {"Mark": SelectEntityAction(ids["Player"], empty[:1])}
+
+    def reset(self):
+        self.count = 0
+
+
+counting = Counting()
+
+
+def test_what_an_agent_remembers_belongs_to_a_game_and_a_seat(capsys):
+    script = Counting()
+    play_seats_in_terminal(TicTacToe, "", script, auto=True, seed=1, episodes=2)
+    assert "X: Counting, O: Counting" in capsys.readouterr().out
+    # X marks cells 0, 2, 4, 6 and wins; O three cells in between.
+    assert script.calls == [1, 1, 2, 2, 3, 3, 4] * 2
+
+
+def test_scripts_are_agents_by_their_dotted_paths(capsys):
+    path = f"{__name__}.counting"
+    for more in (["--seats", ""], []):
+        assert main(["tic_tac_toe", "--agent", path, "--auto", "--seed", "1", *more]) == 0
+    assert counting.calls
+    assert f"X: {path}, O: {path}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [["--seats", "X"], []])
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        (f"{__name__}.Counting", "is no script"),
+        (f"{__name__}.countin", "did you mean 'counting'?"),
+        (f"{__name__}.fails", "the script fails failed: KeyError: 'Robot'"),
+        ("no_such_module.player", "cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_scripts_that_cannot_play_are_refused(agent, words, more, capsys):
+    assert main(["tic_tac_toe", "--agent", agent, "--auto", "--seed", "1", *more]) == 1
+    assert words in capsys.readouterr().err
+
+
+def fails(observation):
+    """Play another game."""
+    return observation.features["Robot"]
+
+
+class Elsewhere:
+    """An agent of another game."""
+
+    obs_space, action_space = Secrets(2).obs_space(), Secrets(2).action_space()
+
+    def decide(self, obs):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("play", [play_in_terminal, play_seats_in_terminal])
+def test_an_agent_of_another_game_is_refused(play):
+    game = TicTacToe if play is play_seats_in_terminal else lambda: MaskedEnvironment(TicTacToe)
+    with pytest.raises(errors.SpaceError, match=r"(?s)trained on another environment: .*valid:"):
+        play(game, agent=Elsewhere(), seed=0, auto=True)
+    known = SpacedAgent(ObsSpace(), TicTacToe().action_space())
+    if play is play_seats_in_terminal:
+        with pytest.raises(errors.SpaceError, match="knows less than the game shows"):
+            play(game, agent=known, seed=0, auto=True)

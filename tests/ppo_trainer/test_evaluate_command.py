@@ -9,7 +9,7 @@ from support.trainer_envs import Truncated
 from support.trainer_runs import small_config
 
 from entity_env import CategoricalAction, Observation
-from entity_env.errors import SettingError
+from entity_env.errors import EntityEnvError, SettingError
 from ppo_trainer import EvalConfig, resume, train
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.play.evaluate import evaluate_run, main
@@ -116,6 +116,34 @@ def test_a_script_that_is_not_there_is_refused_before_anybody_plays(run, capsys)
 def test_what_is_no_setting_is_explained(run, word, message):
     with pytest.raises((ConfigError, SettingError), match=message.replace("[", r"\[")):
         main([str(run), word])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--episodes", "0"], "number of episodes"),
+        (["--episodes", "-1"], "number of episodes"),
+        (["--search", "0"], "number of visits"),
+        (["--search", "0", "--against", "random"], "do not go together"),
+        (["--search", "-3"], "number of visits"),
+        (["--search", "2"], "rows cannot be searched"),
+        (["--against", "random"], "no game of several players"),
+        (["--scripted", "x"], "no dotted path"),
+        (["--scripted", ""], "no dotted path"),
+        (["--scripted", f"{__name__}.go_lef"], "did you mean 'go_left'"),
+        (["--scripted", f"{__name__}.Talking"], "is no script"),
+        (["--seed", "-1"], "seed is out of range"),
+        (["--seconds", "nan"], "eval.seconds is out of range"),
+    ],
+)
+def test_mistakes_of_the_command_line_are_explained_before_anybody_plays(
+    run, words, message, capsys
+):
+    with pytest.raises(EntityEnvError, match=message):
+        main([str(run), *words])
+    assert "agent, greedy" not in capsys.readouterr().out
+    with pytest.raises(EntityEnvError, match="is not a run folder"):
+        main([f"{run}x", *words])
 
 
 def test_settings_are_read_as_in_a_training():
