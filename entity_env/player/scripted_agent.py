@@ -132,7 +132,9 @@ def load_script(path: str, where: str, error: type[EntityEnvError] = SettingErro
             f"{where}: there is no {path!r}", expected=_SCRIPT, hint=nearest(name, own), options=own
         )
     if not _takes_an_observation(found):
-        raise error(f"{where}: {path!r} is no script", expected=_SCRIPT, received=shorten(found))
+        raise error(
+            f"{where}: {path!r} is no scripted player", expected=_SCRIPT, received=shorten(found)
+        )
     policy: Policy = found
     return policy
 

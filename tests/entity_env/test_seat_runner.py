@@ -145,7 +145,7 @@ def test_scripts_are_agents_by_their_dotted_paths(capsys):
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
-        (f"{__name__}.Counting", "is no script"),
+        (f"{__name__}.Counting", "is no scripted player"),
         (f"{__name__}.countin", "did you mean 'counting'?"),
         (f"{__name__}.fails", "the script fails failed: KeyError: 'Robot'"),
         ("no_such_module.player", "cannot be imported: ModuleNotFoundError"),

@@ -131,7 +131,7 @@ def test_what_is_no_setting_is_explained(run, word, message):
         (["--scripted", "x"], "no dotted path"),
         (["--scripted", ""], "no dotted path"),
         (["--scripted", f"{__name__}.go_lef"], "did you mean 'go_left'"),
-        (["--scripted", f"{__name__}.Talking"], "is no script"),
+        (["--scripted", f"{__name__}.Talking"], "is no scripted player"),
         (["--seed", "-1"], "seed is out of range"),
         (["--seconds", "nan"], "eval.seconds is out of range"),
     ],
