@@ -71,6 +71,8 @@ class VecObs:
             Shape: (R,), float64. Empty where no episode ended.
         final: The last observations of the truncated rows, in row order, or None.
         rows: The row of each frame, ascending; left out, all rows. Shape: (B,), int64.
+        over: The row's game has ended. Left out, that is when all seats which have acted are done,
+            as in games whose seats end together. Shape: (R,), bool.
     """
 
     features: Mapping[EntityName, RaggedBufferF32]
@@ -83,6 +85,7 @@ class VecObs:
     metrics: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     final: VecObs | None = None
     rows: npt.NDArray[np.int64] = None  # type: ignore[assignment]  # filled in
+    over: npt.NDArray[np.bool_] | None = None
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class VecObs:
         metrics: Mapping[str, npt.NDArray[np.float64]] = _NOTHING,
         final: VecObs | None = None,
         rows: npt.NDArray[np.int64] | None = None,
+        over: npt.NDArray[np.bool_] | None = None,
         **unknown: Any,
     ) -> None:
         given = {
@@ -109,6 +113,7 @@ class VecObs:
             "metrics": {} if metrics is _NOTHING else metrics,
             "final": final,
             "rows": all_rows(len(reward)) if rows is None else rows,
+            "over": over,
         }
         fill(ObservationError, self, given, unknown)
 

@@ -58,6 +58,8 @@ class StepFormat(ObsFormat):
     the same of the decisions.
     """
 
+    says_over = False
+
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
         super().__init__(obs_space, action_space)
         self._answers = answer_forms(action_space)

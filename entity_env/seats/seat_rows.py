@@ -176,6 +176,7 @@ class SeatRows(VecEnv):
             truncated=truncated,
             metrics=metric_columns(summaries) if done.any() else {},
             final=final,
+            over=np.repeat(np.isin(np.arange(len(self._tables)), over), len(self._seats)),
         )
 
     def _ask(self, seen: list[_Seen], now: ReadRows, over: list[int]) -> VecObs:

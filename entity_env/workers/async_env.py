@@ -229,6 +229,7 @@ class AsyncEnv(VecEnv):
             truncated=of_all(ready.obs.truncated, False),
             metrics={name: of_all(column, np.nan) for name, column in ready.obs.metrics.items()},
             rows=ready.rows,
+            over=None if ready.obs.over is None else of_all(ready.obs.over, False),
         )
 
     def _deal(self, chosen: Mapping[ActionName, ActionBuffer], rows: npt.NDArray[np.int64]) -> None:

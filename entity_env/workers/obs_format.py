@@ -34,9 +34,12 @@ class ObsFormat:
         bool     visible of each entity type, mask of each action (left out of continuous ones),
                  done, truncated
         uint8    names of the metrics as JSON; the final observation, again such a message
+        bool     over, unless this is the format of a file (``says_over``)
 
     Writer and reader need equal spaces whose names come in the same order.
     """
+
+    says_over = True
 
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
         self._widths = {name: len(entity.names) for name, entity in obs_space.entities.items()}
@@ -49,6 +52,7 @@ class ObsFormat:
         self._ints = types + 2 * actions + 2 * selects + 1
         # Of each column what its values are, as in ``struct``, and the bytes of one.
         letters = "q" * self._ints + "d" + "f" * (types + 2) + "?" * (types + actions + 2) + "BB"
+        letters += "?" * self.says_over
         self._kinds: list[tuple[Any, int]] = [
             (letter, struct.calcsize(letter)) for letter in letters
         ]
@@ -78,6 +82,7 @@ class ObsFormat:
             if obs.metrics
             else None,
             None if obs.final is None else np.frombuffer(self.pack(obs.final), np.uint8),
+            *([obs.over] if self.says_over else []),
         ]
         counts = [-1 if column is None else column.size for column in columns]
         there = [column for column in columns if column is not None]
@@ -90,6 +95,7 @@ class ObsFormat:
             parts: For each message the memory in which it lies, and its first byte.
         """
         columns: list[Column] = list(zip(*(self._read(*part) for part in parts), strict=True))
+        over = columns.pop() if self.says_over else [None]
         types = len(self._widths)
         ints, rest = columns[: self._ints], columns[self._ints :]
         metrics, floats = rest[0], rest[1 : types + 3]
@@ -120,6 +126,7 @@ class ObsFormat:
             metrics=_metrics(metrics, metric_names, counts),
             final=self.join(final_parts) if final_parts else None,
             rows=rows,
+            over=None if None in over else _joined(over, np.bool_),
         )
 
     def _read(self, memory: Any, start: int) -> list[Any]:

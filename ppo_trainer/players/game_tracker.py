@@ -18,9 +18,8 @@ Bools = npt.NDArray[np.bool_]
 class GameTracker:
     """Follows games whose seats are consecutive rows, by who is asked and who is done.
 
-    A game counts as over when all who have decided in it are out: nobody's decision is open then,
-    so that anybody may play its seats from there on. Nearly always that is the end of the game; in
-    one in which all who have acted can be out for a while, and come back, it may be earlier.
+    ``VecObs.over`` says when a game has ended. Where rows leave it out, a game counts as over when
+    all who have decided in it are out.
 
     Args:
         num_rows: The number of rows R.
@@ -48,13 +47,14 @@ class GameTracker:
         Shape: (K,).
         """
         self.steps += 1
-        over = np.zeros(0, np.int64)
-        if obs.done.any():
-            was = self.inside.reshape(-1, self.seats).any(axis=1)
-            self.inside &= ~obs.done
-            left = self.inside.reshape(-1, self.seats).any(axis=1)
-            over = np.flatnonzero(was & ~left)
-            self.steps[over] = 0
+        was = self.inside.reshape(-1, self.seats).any(axis=1)
+        self.inside &= ~obs.done
+        if obs.over is None:
+            ended = was & ~self.inside.reshape(-1, self.seats).any(axis=1)
+        else:
+            ended = obs.over.reshape(-1, self.seats).any(axis=1)
+        over = np.flatnonzero(ended)
+        self.steps[over] = 0
         self.inside[obs.rows] = True
         return over
 

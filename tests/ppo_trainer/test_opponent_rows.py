@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Played, asked, told
 from support.trainer_runs import small_config
 
-from entity_env import CategoricalAction, RandomAgent, ScriptedAgent, SeatRows, errors
+from entity_env import CategoricalAction, ParallelEnv, RandomAgent, ScriptedAgent, SeatRows, errors
 from entity_env.kinds.answers import INDEX
 from ppo_trainer.config import PPOConfig, RolloutConfig
 from ppo_trainer.experience.collect import collect
@@ -111,6 +112,36 @@ def test_seats_change_and_the_last_reward_of_a_game_stays_with_who_played_it():
     assert known.decisions.rewards.tolist() == [3.5, 3.0, 0.0, 6.0] * 2
     assert known.decisions.batch.entities["Card"].values[:, 0].tolist() == [1.0, 1.0, 9.0, 9.0] * 2
     assert [own[1:] for own in draws.heard] == [(0, 1.0), (1, 0.0)] * 2
+
+
+class OneAfterTheOther(Played):
+    """Each seat has left before the next one acts; after two steps without seats the game ends."""
+
+    def __init__(self):
+        super().__init__(
+            {"a": asked(1.0), "b": told(0.0)},
+            {"a": told(1.0, True), "b": asked(2.0)},
+            {"b": told(1.0, True)},
+            {"a": asked(3.0)},  # who was out comes back
+            {"a": told(2.0, True)},
+            {},
+            seats=("a", "b"),
+        )
+
+    def is_over(self):
+        return self.at == 5
+
+
+@pytest.mark.parametrize("make", [SeatRows, partial(ParallelEnv, num_processes=1)])
+def test_an_opponent_plays_until_the_game_has_ended_also_where_all_who_acted_are_out(make):
+    draws = Draws(Lineup("script", 0), agents={"script": ScriptedAgent(left, *spaces(Played()))})
+    with OpponentRows(make(OneAfterTheOther, 2, seed=1), ((0,), (1,)), draws) as rows:
+        obs, drawn = rows.reset(), []
+        learner = RandomAgent(*spaces(Played()))
+        for _ in range(10):
+            obs = rows.act(learner.act_rows(obs))
+            drawn.append(draws.drawn)
+    assert drawn == [1, 1, 1, 1, 2, 2, 2, 2, 2, 3]
 
 
 def test_two_networks_play_what_they_would_play_alone():
