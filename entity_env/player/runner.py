@@ -48,10 +48,11 @@ from entity_env.metrics import EpisodeTracker
 from entity_env.player.proposers import NamedAgent, make_proposer
 from entity_env.player.seat_runner import SeatGame, named_seats
 from entity_env.player.terminal import Asker, QuitError, ask
-from entity_env.recording.replays import RecordFrames
+from entity_env.recording.replays import RecordFrames, RecordSeats
 from entity_env.rows.vec_env import check_count
 from entity_env.seats.masked import who_is_who
 from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.seats.seat_rows import game_seed
 
 __all__ = ["main", "play_in_terminal", "play_seats_in_terminal"]
 
@@ -116,6 +117,7 @@ def play_seats_in_terminal(
     episodes: int | None = None,
     auto: bool = False,
     trust: bool = False,
+    replay: tuple[str, str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Play a game of several players with whoever types, until they have had enough.
 
@@ -127,6 +129,7 @@ def play_seats_in_terminal(
         episodes: Ends after so many games; None asks after each, or with ``auto`` plays one.
         auto: Take every proposal without asking.
         trust: As in ``play_in_terminal``.
+        replay: As in ``play_in_terminal``.
 
     Raises:
         EntityEnvError: The game made a mistake, or there is no such seat.
@@ -143,9 +146,12 @@ def play_seats_in_terminal(
             hint="only such games have seats to choose",
         )
     episodes = 1 if auto and episodes is None else episodes
+    table = None
     try:
-        game.seed(seed)
+        game.seed(game_seed(seed, 0))
         table = SeatGame(game, agent, named_seats(game, seats), seed, auto=auto, trust=trust)
+        if replay is not None:
+            table.replay = RecordSeats(*replay, seed, len(table.names))
         print(f"{type(game).__name__}, seed {seed}\n  {table.who_is_who()}")
         for name, space in table.reader.action_space.items():
             print(f"  {name}: {kind_of(space).task(space)}")
@@ -160,6 +166,8 @@ def play_seats_in_terminal(
     except (QuitError, KeyboardInterrupt):
         print("\nThank you for playing.")
     finally:
+        if table is not None and table.replay is not None:
+            table.replay.close()
         game.close()
 
 
@@ -318,20 +326,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=version_text())
     given = parser.parse_intermixed_args(arguments)
     try:
-        how = {name: getattr(given, name) for name in ("seed", "episodes", "auto", "trust")}
+        how: dict[str, Any] = {
+            name: getattr(given, name) for name in ("seed", "episodes", "auto", "trust")
+        }
+        how["replay"] = given.replay and (
+            given.replay,
+            given.env,
+            dict(map(parse_setting, given.settings)),
+        )
         if given.seats is None:
             create_env = environment_from_words(given.env, given.settings)
-            replay = given.replay and (
-                given.replay,
-                given.env,
-                dict(map(parse_setting, given.settings)),
-            )
-            play_in_terminal(create_env, given.agent, **how, replay=replay)
-        elif given.replay is not None:
-            raise SettingError(
-                "no replay is written of games with several people",
-                received="--replay with --seats",
-            )
+            play_in_terminal(create_env, given.agent, **how)
         else:
             create_game: Any = game_from_words(given.env, given.settings)
             play_seats_in_terminal(create_game, given.seats, given.agent, **how)

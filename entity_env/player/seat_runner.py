@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from entity_env.actions import Action
 from entity_env.agent import known_part
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
@@ -17,6 +18,7 @@ from entity_env.errors import EntityEnvError, SeatError, SpaceError, nearest, sh
 from entity_env.kinds.table import typed_actions
 from entity_env.player.proposers import NamedAgent, make_proposer
 from entity_env.player.terminal import Asker
+from entity_env.recording.replays import RecordSeats
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.seat_player import call_if_there, copied
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
@@ -39,6 +41,7 @@ class SeatGame:
 
     Attributes:
         returns: For each game what each seat was paid in it, by the seat's name.
+        replay: Gets all that is played, where it is set.
 
     Raises:
         EntityEnvError: The agent cannot be loaded or copied, or plays another game.
@@ -74,6 +77,7 @@ class SeatGame:
         self._asker = Asker(*spaces, auto=auto)
         self._asked: dict[int, Frame] = {}
         self.returns: list[dict[str, float]] = []
+        self.replay: RecordSeats | None = None
 
     def who_is_who(self) -> str:
         """Who plays which seat, in one line."""
@@ -98,8 +102,14 @@ class SeatGame:
             idle = 0 if self._asked else idle + 1
             if idle > MOST_IDLE_STEPS:
                 raise self._table.asks_nobody(MOST_IDLE_STEPS)
-            actions = {seat: self._choose(seat, self._asked.pop(seat)) for seat in [*self._asked]}
-            told = self._table.act(actions)
+            asked, self._asked = self._asked, {}
+            chosen = {seat: self._choose(seat, frame) for seat, frame in asked.items()}
+            space = self.reader.action_space
+            told = self._table.act(
+                {seat: typed_actions(asked[seat], own, space) for seat, own in chosen.items()}
+            )
+            if self.replay is not None:
+                self.replay.act(asked, chosen)
         print(f"\ngame {number} is over")
         width = max(map(len, self.names))
         for name, total in self.returns[-1].items():
@@ -134,16 +144,16 @@ class SeatGame:
             if notes:
                 print(f"  {name}: {', '.join(notes)}")
 
-    def _choose(self, seat: int, frame: Frame) -> Mapping[ActionName, Action]:
-        """What a seat does: as somebody types, or as its agent decides."""
+    def _choose(self, seat: int, frame: Frame) -> Mapping[ActionName, npt.NDArray[Any]]:
+        """Return what somebody types, or what the agent of the seat decides; as in ``Decision``."""
         spaces = self.reader.obs_space, self.reader.action_space
         decision = self._agents[seat].decide(batch_frames([frame], *spaces))
         name = self.names[seat]
         if name not in self.people:
             # What others choose is not shown: who sits here may have to guess it.
-            return typed_actions(frame, decision.chosen, spaces[1])
+            return decision.chosen  # type: ignore[no-any-return]
         print(f"\nseat {name} sees\n{entity_table(frame, spaces[0])}")
-        return typed_actions(frame, self._asker.choose(frame, decision), spaces[1])
+        return self._asker.choose(frame, decision)
 
 
 def named_seats(game: MultiPlayerEnvironment, text: str) -> list[str]:

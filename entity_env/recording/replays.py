@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs, batch_frames
@@ -63,7 +64,15 @@ from entity_env.storage.bounded_json import parse_json
 from entity_env.storage.files import UnfitFileError, read_file
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
-__all__ = ["Moment", "RecordFrames", "RecordReplay", "RecordedCommand", "Replay", "make_rows"]
+__all__ = [
+    "Moment",
+    "RecordFrames",
+    "RecordReplay",
+    "RecordSeats",
+    "RecordedCommand",
+    "Replay",
+    "make_rows",
+]
 
 _FORMAT = "replay of ragged-rl"
 _FROM_RESET, _FROM_STATE = 1, 2  # versions
@@ -391,6 +400,66 @@ class RecordFrames:
     def close(self) -> None:
         """Close the file."""
         self._writer.close()
+
+
+class RecordSeats:
+    """Writes the games of several players that are played seat by seat, as the player does.
+
+    Each step is played a second time in rows, as a replay will play it.
+
+    Args:
+        path: The file to write; it must not exist yet.
+        env: The short name or dotted path of the game.
+        settings: Its settings, as JSON values.
+        seed: Of the rows; the game that is played has ``game_seed(seed, 0)``.
+        seats: The number of seats.
+
+    Raises:
+        RecordingError: The file exists, or cannot be written.
+        SettingError: Settings that JSON does not hold.
+    """
+
+    def __init__(
+        self, path: str | Path, env: str, settings: Mapping[str, Any], seed: int, seats: int
+    ) -> None:
+        rows = make_rows(resolve(env), settings, seats, seed)
+        try:
+            self._rows = RecordReplay(rows, path, env, settings, seed)
+        except BaseException:
+            rows.close()
+            raise
+        self._spaces = self._rows.obs_space(), self._rows.action_space()
+        self._forms = answer_forms(self._spaces[1])
+        self._obs = self._rows.reset()
+        self._step = 0
+
+    def act(
+        self,
+        frames: Mapping[int, Frame],
+        chosen: Mapping[int, Mapping[ActionName, npt.NDArray[Any]]],
+    ) -> None:
+        """Note what the seats saw that had to act, and what they chose, as in ``Decision``.
+
+        Raises:
+            RecordingError: The rows play another game than the one that is shown.
+        """
+        seats = sorted(chosen)
+        seen = batch_frames([frames[seat] for seat in seats], *self._spaces)
+        if seats != self._obs.rows.tolist() or any(
+            not np.array_equal(own.as_array(), self._obs.features[name].as_array())
+            for name, own in seen.features.items()
+        ):
+            raise RecordingError("the replay of this game would show another one")
+        commands = tuple(
+            RecordedCommand(self._step, seat, {n: own.tolist() for n, own in chosen[seat].items()})
+            for seat in seats
+        )
+        self._obs = self._rows.act(_chosen(commands, self._obs, self._forms, self._step))
+        self._step += 1
+
+    def close(self) -> None:
+        """Close the file."""
+        self._rows.close()
 
 
 class _Writer:

@@ -33,7 +33,7 @@ from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
 
-__all__ = ["MOST_IDLE_STEPS", "SeatRows"]
+__all__ = ["MOST_IDLE_STEPS", "SeatRows", "game_seed"]
 
 MOST_IDLE_STEPS = 10_000
 """So many steps in a row may ask nobody in a game; one that never asks again is an error then."""
@@ -249,8 +249,7 @@ class SeatRows(VecEnv):
     def _seed_all(self, seed: int) -> None:
         self._seed = seed = check_seed(seed)
         for game, table in enumerate(self._tables):
-            stream = np.random.SeedSequence(seed, spawn_key=(self._first_game + game,))
-            self._call(game, "seed", table.game.seed, int(stream.generate_state(1)[0]))
+            self._call(game, "seed", table.game.seed, game_seed(seed, self._first_game + game))
 
     def _get_state(self) -> list[Any]:
         state: list[Any] = []
@@ -382,3 +381,8 @@ def _asks(rows: ReadRows) -> list[bool]:
         asks |= np.asarray(mask.actors.size1()) > 0
     found: list[bool] = (asks & ~rows.obs.done).tolist()
     return found
+
+
+def game_seed(seed: int, game: int) -> int:
+    """Return the seed of one game of the rows that are made with ``seed``."""
+    return int(np.random.SeedSequence(seed, spawn_key=(game,)).generate_state(1)[0])

@@ -254,3 +254,18 @@ def test_a_game_that_somebody_types_is_recorded(tmp_path, monkeypatch, capsys):
     assert len(list(replay.commands())) == len(replay.steps) - 2
     assert player([*arguments, "--replay", str(path)]) == 1
     assert "already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("game", "seats"), [("tic_tac_toe", "X"), ("leduc_poker", "all")])
+def test_games_at_one_table_are_recorded(game, seats, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "table.replay"
+    monkeypatch.setattr("builtins.input", lambda _: "")
+    arguments = [game, "--seats", seats, "--seed", "3", "--episodes", "2", "--replay", str(path)]
+    assert player(arguments) == 0
+    means = capsys.readouterr().out.rpartition("mean return: ")[2]
+    replay = Replay.read(path)
+    assert (replay.rows, replay.seed) == (2, 3)
+    returns = sum(moment.obs.reward for moment in replay.play())
+    assert [float(word.split()[-1]) for word in means.split(",")] == (returns / 2).tolist()
+    assert player(arguments) == 1
+    assert "already" in capsys.readouterr().err
