@@ -5,6 +5,7 @@ python -m entity_env.runner my_pkg.my_env.MyEnv --agent runs/my_run
 python -m entity_env.runner minesweeper --agent runs/my_run --auto --episodes 10
 python -m entity_env.runner tic_tac_toe --seats all
 python -m entity_env.runner tic_tac_toe --seats X --agent runs/my_run
+python -m entity_env.runner tic_tac_toe --seats X --agent my_pkg.my_script.my_player
 
 """
 

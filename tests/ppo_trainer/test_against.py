@@ -13,6 +13,7 @@ from ragged_envs.tic_tac_toe import TicTacToe
 from support.trainer_runs import small_config
 
 from benchmarks.games import searched
+from entity_env.errors import SettingError
 from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer import train
 from ppo_trainer.errors import ConfigError
@@ -79,6 +80,13 @@ def test_watching_says_who_is_who(run, capsys, tmp_path):
 def test_who_is_not_there_cannot_be_played_against(run, tmp_path):
     with pytest.raises(ConfigError, match="there is no opponent 'rondom'"):
         evaluate_run(run, against=["rondom"])
+    with pytest.raises(SettingError, match="plays games for one player"):
+        main([str(run), "--search", "5", "--episodes", "2"])
+    with pytest.raises(ConfigError, match="is no scripted player"):
+        main([str(run), "--against", "ragged_envs.tic_tac_toe_script.PerfectPlayer"])
+    main(
+        [str(run), "--against", "ragged_envs.tic_tac_toe_script.play_perfectly", "--episodes", "2"]
+    )
     alone = train(small_config(run_dir=str(tmp_path)), env=MineSweeper).run
     with pytest.raises(ConfigError, match="no game of several players"):
         evaluate_run(alone, MineSweeper, against=["random"])
