@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -16,7 +18,7 @@ from entity_env.storage.files import read_file
 
 from .errors import EnvConfigError
 
-__all__ = ["GivenText", "is_kept", "keep_files", "read_given"]
+__all__ = ["GivenText", "is_kept", "keep_files", "read_given", "table_lines"]
 
 _MOST_BYTES = 1 << 25
 _MOST_KEPT, _MOST_MARKS = 90_000, 8_000
@@ -102,6 +104,68 @@ def keep_files(setting: str, named: Any, names: Collection[str] = ()) -> Any:
             digest = hashlib.sha256(_read(setting, str(path), names)).hexdigest()
             kept.append({"file": str(path), "sha256": digest})
     return kept if isinstance(named, list | tuple) else kept[0]
+
+
+def table_lines(
+    text: str, where: str, columns: Sequence[str], more: Sequence[str]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the place and the cells of each line of a table but the first, by its columns.
+
+    Columns are separated by commas, semicolons or tabs.
+
+    Args:
+        text: The table.
+        where: The name of its file, for messages.
+        columns: The names of those that must be there.
+        more: The names of those that may be there.
+
+    Raises:
+        EnvConfigError: A column is missing or unknown, or a line is damaged; it names the line.
+    """
+    lines = csv.reader(
+        io.StringIO(text, newline=None),  # a lone carriage return ends a line, too
+        delimiter=max(",;\t", key=text.lstrip().partition("\n")[0].count),
+        skipinitialspace=True,
+        strict=True,
+    )
+    names: list[str] = []
+    here = f"{where}, line 1"
+    try:
+        for found in lines:
+            cells = [cell.strip() for cell in found]
+            if not names and any(cells):
+                names = [name.lower() for name in cells]
+                _check_columns(names, here, columns, more)
+            elif any(cells):
+                if len(cells) != len(names):
+                    raise EnvConfigError(
+                        f"{here}: the wrong number of values",
+                        expected=f"{len(names)}: {', '.join(names)}",
+                        received=f"{len(cells)}: {shorten(', '.join(cells))}",
+                    )
+                yield here, dict(zip(names, cells, strict=True))
+            here = f"{where}, line {lines.line_num + 1}"
+    except csv.Error as error:
+        raise EnvConfigError(f"{here}: {error}", expected="a table of values") from error
+    if not names:
+        _check_columns(names, here, columns, more)
+
+
+def _check_columns(
+    names: list[str], here: str, columns: Sequence[str], more: Sequence[str]
+) -> None:
+    known = (*columns, *more)
+    missing = [name for name in columns if name not in names]
+    wrong = [name for i, name in enumerate(names) if name not in known or name in names[:i]]
+    if missing or wrong:
+        raise EnvConfigError(
+            f"{here}: no column {missing[0]!r}" if missing
+            else f"{here}: column {shorten(wrong[0])} is there twice" if wrong[0] in known
+            else f"{here}: unknown column {shorten(wrong[0])}",
+            expected=f"the columns {', '.join(columns)}, and perhaps {', '.join(more)}",
+            received=shorten(", ".join(names)) if names else "nothing",
+            hint=nearest(missing[0], names) if missing else nearest(wrong[0], known),
+        )  # fmt: skip
 
 
 def _read(setting: str, file: str, names: Collection[str]) -> bytes:

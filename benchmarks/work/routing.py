@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from ragged_envs.industry.routing_rules import usual_capacity
 from ragged_envs.industry.routing_scripts import savings
-from ragged_envs.industry.vehicle_routing_rows import VehicleRoutingRows
+from ragged_envs.industry.vehicle_routing import VehicleRoutingRows
 
 from benchmarks.work.play import F64, MOST_ROWS, load_runs, spread, values_of
 from ppo_trainer.runs.load_run import LoadedRun

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import nearest, shorten
+from entity_env.errors import shorten
 
 from ..errors import EnvConfigError
-from ..given_files import read_given
+from ..given_files import read_given, table_lines
 from .taillard import TAILLARD
 
 __all__ = [
@@ -320,7 +319,7 @@ def read_table(text: str, where: str) -> Instance:
     places: dict[str, str] = {}
     machines: dict[str, int] = {}
     told: dict[str, dict[str, int]] = {name: {} for name in _OF_JOBS}
-    for here, cells in _lines(text, where):
+    for here, cells in table_lines(text, where, _COLUMNS, tuple(_OF_JOBS)):
         job, machine, duration = (cells.pop(name) for name in _COLUMNS)
         if not job or not machine:
             raise EnvConfigError(f"{here}: a job or a machine without a name", expected=_COLUMNS)
@@ -354,52 +353,6 @@ def read_table(text: str, where: str) -> Instance:
         weight=[told["weight"].get(job, 1) for job in jobs if told["due"]],
         release=[told["release"].get(job, 0) for job in jobs if told["release"]],
     )  # fmt: skip
-
-
-def _lines(text: str, where: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the place and the cells of each line of a table but the first, by its columns."""
-    lines = csv.reader(
-        io.StringIO(text, newline=None),  # a lone carriage return ends a line, too
-        delimiter=max(",;\t", key=text.lstrip().partition("\n")[0].count),
-        skipinitialspace=True,
-        strict=True,
-    )
-    names: list[str] = []
-    here = f"{where}, line 1"
-    try:
-        for found in lines:
-            cells = [cell.strip() for cell in found]
-            if not names and any(cells):
-                names = [name.lower() for name in cells]
-                _check_columns(names, here)
-            elif any(cells):
-                if len(cells) != len(names):
-                    raise EnvConfigError(
-                        f"{here}: the wrong number of values",
-                        expected=f"{len(names)}: {', '.join(names)}",
-                        received=f"{len(cells)}: {shorten(', '.join(cells))}",
-                    )
-                yield here, dict(zip(names, cells, strict=True))
-            here = f"{where}, line {lines.line_num + 1}"
-    except csv.Error as error:
-        raise EnvConfigError(f"{here}: {error}", expected="a table of values") from error
-    if not names:
-        _check_columns(names, here)
-
-
-def _check_columns(names: list[str], here: str) -> None:
-    known = (*_COLUMNS, *_OF_JOBS)
-    missing = [name for name in _COLUMNS if name not in names]
-    wrong = [name for i, name in enumerate(names) if name not in known or name in names[:i]]
-    if missing or wrong:
-        raise EnvConfigError(
-            f"{here}: no column {missing[0]!r}" if missing
-            else f"{here}: column {shorten(wrong[0])} is there twice" if wrong[0] in known
-            else f"{here}: unknown column {shorten(wrong[0])}",
-            expected=f"the columns {', '.join(_COLUMNS)}, and perhaps {', '.join(_OF_JOBS)}",
-            received=shorten(", ".join(names)) if names else "nothing",
-            hint=nearest(missing[0], names) if missing else nearest(wrong[0], known),
-        )  # fmt: skip
 
 
 def _made(

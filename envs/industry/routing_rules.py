@@ -76,11 +76,21 @@ class RoutingSettings:
 
     @classmethod
     def check(
-        cls, customers: Any, vehicles: Any, capacity: Any, windows: Any, requests: Any, day: Any
+        cls,
+        customers: Any,
+        vehicles: Any,
+        capacity: Any,
+        windows: Any,
+        requests: Any,
+        day: Any,
+        instance: Any = None,
     ) -> RoutingSettings:
-        """The settings, or EnvConfigError; the arguments are those of ``VehicleRouting``."""
+        """Return the settings, or raise EnvConfigError.
+
+        The arguments are those of ``VehicleRouting``; an ``instance`` has demands of its own.
+        """
         capacity = 0 if capacity is None else check_whole("capacity", capacity, 1, 1_000_000)
-        if 0 < capacity < 9:
+        if 0 < capacity < 9 and instance is None:
             raise EnvConfigError(
                 "a vehicle is too small for a customer",
                 expected="capacity >= 9, the largest demand",
@@ -92,5 +102,5 @@ class RoutingSettings:
             capacity=capacity,
             windows=check_flag("windows", windows),
             requests=check_number("requests", requests, 0.0, 1.0),
-            day=check_number("day", day, 1e-3, 1e6),
+            day=check_number("day", day, 1e-3, 1e9),
         )

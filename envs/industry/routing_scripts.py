@@ -28,7 +28,7 @@ def nearest_customer(observation: Observation) -> dict[str, Action]:
     actors, actees, taken = list(mask.actor_ids), [], set[Any]()
     for actor, allowed in zip(actors, mask.mask, strict=True):
         options = [actee for actee, ok in zip(mask.actee_ids, allowed, strict=True) if ok]
-        customers = [option for option in options if option != "depot"]
+        customers = [option for option in options if option[0] != "Depot"]
         # What another one goes to at the same time is left to it, where there is anything else.
         wanted = [own for own in customers if own not in taken] or customers or options
         chosen = min(wanted, key=lambda own: math.dist(places[actor], places[own]))

@@ -4,24 +4,554 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from entity_env.actions import Action, SelectEntityAction
-from entity_env.environment import Environment
-from entity_env.errors import ActorError, shorten
-from entity_env.observation import EntityID, Observation, SelectEntityActionMask
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+import numpy as np
+import numpy.typing as npt
 
-from ..checks import check_running, check_started, reading_state
-from ..errors import check_whole
-from .routing_rules import ACTION_SPACE, MISSED, OBS_SPACE, RoutingSettings, usual_capacity
+from entity_env.errors import StateError
+from entity_env.rows.compiled import (
+    Actors,
+    CompiledGame,
+    CompiledRows,
+    Entities,
+    Field,
+    compiled,
+    random_float,
+    random_int,
+)
+from entity_env.rows.single_game import CompiledEnvironment
 
-__all__ = ["VehicleRouting"]
+from ..errors import EnvConfigError, check_whole
+from ..given_files import is_kept, keep_files
+from .routing_drawing import draw_routes
+from .routing_instances import FAR, RoutingInstance, find_instance
+from .routing_rules import (
+    ACTION_SPACE,
+    MISSED,
+    MOST_CUSTOMERS,
+    OBS_SPACE,
+    RoutingSettings,
+    usual_capacity,
+)
 
-DEPOT: EntityID = "depot"
+__all__ = ["VehicleRouting", "VehicleRoutingRows"]
+
+_OPEN, _SERVED, _MISSED = 0, 1, 2
+_NEVER = 1e30
+_LATE = 1e12
+"""The latest time, and the longest way, of saved states."""
+_LATER = 1e-6
+"""The part of a unit that a vehicle may be late: sums of times are rounded."""
+_CAPACITIES = np.array([usual_capacity(n) for n in range(MOST_CUSTOMERS + 1)])
 
 
-class VehicleRouting(Environment):
+class VehicleRoutingRows(CompiledRows):
+    """R rows of vehicle routing, compiled; ``VehicleRouting`` describes the game.
+
+    Args:
+        num_envs: The number of rows R; None: 1.
+        seed: Seeds all rows.
+        copies: So many rows, one after the other, get the same instances.
+        threads: How many threads share the rows.
+        customers, vehicles, capacity, windows, requests, day, instance: See ``VehicleRouting``.
+
+    Raises:
+        EnvConfigError: A setting that is refused.
+    """
+
+    consent_settings: ClassVar = {"instance": is_kept}
+    """Other instances are files."""
+
+    def __init__(
+        self,
+        num_envs: int | None,
+        seed: int = 0,
+        *,
+        customers: int | tuple[int, int] | list[int] = 20,
+        vehicles: int | tuple[int, int] | list[int] | None = None,
+        capacity: int | None = None,
+        windows: bool = False,
+        requests: float = 0.0,
+        day: float = 6.0,
+        instance: Any = None,
+        copies: int = 1,
+        threads: int = 1,
+    ) -> None:
+        check_whole("copies", copies, 1)
+        self.instance = None if instance is None else find_instance(instance, capacity)
+        if (one := self.instance) is not None:
+            if requests:
+                raise EnvConfigError(
+                    "requests do not go with an instance, whose customers are all known",
+                    expected="requests=0",
+                    received=requests,
+                )
+            customers, capacity, windows = len(one.demand), one.capacity, one.has_windows
+            vehicles, day = one.vehicles if vehicles is None else vehicles, one.day
+        vehicles = 1 if vehicles is None else vehicles
+        own = RoutingSettings.check(customers, vehicles, capacity, windows, requests, day, one)
+        super().__init__(_game(own, one), num_envs, seed, threads=threads, copies=copies)
+        if one is not None:
+            every = (len(self._fields["steps"]), 1, 1)
+            self.put_instances(
+                np.tile(one.places, every),
+                np.tile(one.demand, every[:2]),
+                np.tile(one.depot, every[:2]),
+                windows=np.tile(one.windows, every),
+                service=np.tile(one.service, every[:2]),
+            )
+            if one.ways is not None:
+                self._fields["ways"][:] = one.ways
+
+    @staticmethod
+    def kept_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings that hold the text of the file that they name, for a run folder."""
+        if settings.get("instance") is None:
+            return dict(settings)
+        return {**settings, "instance": keep_files("instance", settings["instance"])}
+
+    def put_instances(
+        self,
+        places: npt.NDArray[np.float64],
+        demands: npt.NDArray[np.int64],
+        depots: npt.NDArray[np.float64],
+        *,
+        known: npt.NDArray[np.float64] | float = 0.0,
+        windows: npt.NDArray[np.float64] | tuple[float, float] = (0.0, math.inf),
+        service: npt.NDArray[np.float64] | float = 0.0,
+    ) -> None:
+        """Let row i play instance i from the next ``reset`` on, again and again.
+
+        Args:
+            places: Of customers. Shape: (R, customers, 2).
+            demands: Shape: (R, customers).
+            depots: Shape: (R, 2).
+            known: When each customer becomes known. Shape: (R, customers), or a number for all.
+            windows: When service begins at the earliest and at the latest. Shape: (R, customers,
+                2), or a pair for all.
+            service: How long each customer is served. Shape: (R, customers), or a number for all.
+        """
+        count = places.shape[1]
+        times = np.minimum(np.broadcast_to(windows, places.shape), _NEVER)
+        given = {
+            "x": places[..., 0], "y": places[..., 1], "demand": demands, "known": known,
+            "opens": times[..., 0], "closes": times[..., 1], "service": service,
+        }  # fmt: skip
+        for name, values in given.items():
+            self._fields[name][:, :count] = values
+        self._fields["depot"][:] = depots
+        self._fields["customers"][:] = count
+        self._fields["given"][:] = 1
+
+    def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields, or StateError, also for another instance than the given one."""
+        fields = super().load_game(saved)
+        names = ("given", "customers", "depot", "x", "y", "demand", "opens", "closes", "service")
+        if self.instance is not None and not all(
+            np.array_equal(fields[name], self._fields[name][0]) for name in names
+        ):
+            raise StateError(
+                "the saved state is that of another instance",
+                expected="the one that the settings name",
+                hint="begin another run",
+            )
+        return fields
+
+    def tours(self, row: int) -> list[list[list[str]]]:
+        """Return the customers of each tour of each vehicle so far, by name.
+
+        Customers of a file are called as there, all others by their numbers from 1.
+
+        Args:
+            row: The number of the row.
+        """
+        own = {name: field[row] for name, field in self._fields.items()}
+        names = self.instance.names if self.instance else ()
+        tours: list[list[list[str]]] = [[[]] for _ in range(own["vehicles"])]
+        for vehicle, node in own["route"][: own["stops"]].tolist():
+            if node:
+                tours[vehicle][-1].append(names[node] if names else str(node))
+            else:
+                tours[vehicle].append([])
+        return [[tour for tour in each if tour] for each in tours]
+
+    def draw_row(self, row: int, size: int = 480, **_: Any) -> npt.NDArray[np.uint8]:
+        """Return a picture of the routes of a row so far. Shape: (H, W, 3), uint8.
+
+        Args:
+            row: The number of the row.
+            size: The width of the map in pixels.
+        """
+        self._check_begun()
+        own = {name: field[row] for name, field in self._fields.items()}
+        return draw_routes(own, self.instance, size)
+
+
+def _game(settings: RoutingSettings, given: RoutingInstance | None) -> CompiledGame:
+    nodes = 0 if given is None or given.ways is None else len(given.ways)
+    unit, origin = (1.0, (0.0, 0.0)) if given is None else (given.unit, given.origin)
+    customers, vehicles = settings.customers[1], settings.vehicles[1]
+    return CompiledGame(
+        obs_space=OBS_SPACE,
+        action_space=ACTION_SPACE,
+        state={
+            "customers": Field(least=1, most=customers),
+            "vehicles": Field(least=settings.vehicles[0], most=vehicles),
+            "given": Field(least=0, most=1),
+            "depot": Field((2,), np.float64, least=-FAR, most=FAR),
+            "x": Field((customers,), np.float64, least=-FAR, most=FAR),
+            "y": Field((customers,), np.float64, least=-FAR, most=FAR),
+            "known": Field((customers,), np.float64, least=0, most=_LATE),
+            "opens": Field((customers,), np.float64, least=0, most=_LATE),
+            "closes": Field((customers,), np.float64, least=0, most=_NEVER),
+            "service": Field((customers,), np.float64, least=0, most=_LATE),
+            "ways": Field((nodes, nodes), np.float64, fixed=True),
+            "demand": Field((customers,), least=0, most=1_000_000),
+            "served": Field((customers,), least=_OPEN, most=_MISSED),
+            "here": Field((customers,), least=0, most=customers - 1),
+            "num_here": Field(least=0, most=customers),
+            "capacity": Field(least=1, most=1_000_000),
+            "at": Field((vehicles,), least=0, most=customers),
+            "free": Field((vehicles,), np.float64, least=0, most=_LATE),
+            "load": Field((vehicles,), least=0, most=1_000_000),
+            "parked": Field((vehicles,), least=0, most=1),
+            "waits": Field((vehicles,), least=0, most=1),
+            "asked": Field((vehicles,), least=0, most=1),
+            "over": Field(least=0, most=1),
+            "route": Field((2 * customers, 2), least=0, most=(vehicles - 1, customers)),
+            "stops": Field(least=0, most=2 * customers),
+            "now": Field(dtype=np.float64, least=0, most=_LATE),
+            "driven": Field(dtype=np.float64, least=0, most=_LATE),
+            "scale": Field(dtype=np.float64, least=1e-6, most=_LATE),
+            "last": Field(dtype=np.float64, least=0, most=_LATE),
+            "cost": Field(dtype=np.float64, least=0, most=_LATE),
+            "missed": Field(dtype=np.float64, least=0, most=customers),
+        },
+        settings={
+            "least_customers": settings.customers[0],
+            "most_customers": customers,
+            "least_vehicles": settings.vehicles[0],
+            "most_vehicles": vehicles,
+            "room": settings.capacity,
+            "windows": settings.windows,
+            "requests": settings.requests,
+            "day": settings.day,
+            "unit": unit,
+            "x0": origin[0],
+            "y0": origin[1],
+            "explicit": nodes > 0,
+            "parts": 0.0 if given is None else given.parts,
+            "half": 0.0 if given is None else given.half,
+        },
+        reset=reset,
+        step=step,
+        entities={
+            "Vehicle": Entities(vehicle_features, count="vehicles", most=vehicles),
+            "Depot": Entities(depot_features, count=1, most=1),
+            "Customer": Entities(customer_features, count="num_here", most=customers),
+            "Day": Entities(day_features, count=1, most=1),
+        },
+        actions={
+            "Go": Actors("Vehicle", targets=("Depot", "Customer"), when=is_asked, mask=options_of)
+        },
+        metrics={"cost": "cost", "missed": "missed"},
+        problems=problems,
+    )
+
+
+def reset(g: Any, game: int) -> None:
+    """Draw customers, unless they are given."""
+    if not g.given[game]:
+        _draw(g, game)
+    count = g.customers[game]
+    g.vehicles[game] = fleet = random_int(g.random, game, g.least_vehicles, g.most_vehicles)
+    g.capacity[game] = g.room if g.room else _CAPACITIES[count]
+    scale = 0.7 * math.sqrt(count) * g.unit
+    for i in range(count):
+        g.served[game, i] = _OPEN
+        scale += 2 * _way(g, game, 0, i + 1) * g.demand[game, i] / g.capacity[game]
+    for vehicle in range(fleet):
+        g.at[game, vehicle] = 0
+        g.load[game, vehicle] = g.capacity[game]
+        g.free[game, vehicle] = 0.0
+        g.parked[game, vehicle], g.waits[game, vehicle] = 1, 0
+    g.scale[game] = scale
+    g.now[game] = g.driven[game] = 0.0
+    g.stops[game] = 0
+    _move_on(g, game)
+    g.last[game] = _cost(g, game)
+
+
+def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]:
+    """Send the vehicles off, and go on until one has a choice."""
+    actor, fleet = 0, g.vehicles[game]
+    for vehicle in range(fleet):
+        if not g.asked[game, vehicle]:
+            continue
+        target = chosen[actor] - fleet  # 0 is the depot
+        actor += 1
+        if target == 0:
+            _home(g, game, vehicle)
+        elif g.served[game, g.here[game, target - 1]] == _OPEN:
+            _serve(g, game, vehicle, g.here[game, target - 1])
+    _move_on(g, game)
+    before = g.last[game]
+    g.last[game] = _cost(g, game)
+    return (before - g.last[game]) * 10 / g.scale[game], g.over[game] > 0
+
+
+def is_asked(g: Any, game: int, vehicle: int) -> bool:
+    """Whether a vehicle has a choice now."""
+    return bool(g.asked[game, vehicle])
+
+
+def options_of(g: Any, game: int, vehicle: int, allowed: npt.NDArray[np.bool_]) -> None:
+    """Where a vehicle may go: the depot, then customers."""
+    allowed[0] = not g.parked[game, vehicle] or _others_go(g, game, vehicle)
+    for i in range(g.num_here[game]):
+        allowed[1 + i] = _can_serve(g, game, vehicle, g.here[game, i])
+
+
+def problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved state must not have, and whether it has it."""
+    count, fleet, here = g.customers[game], g.vehicles[game], g.here[game].copy()
+    asked, before = g.asked[game, :fleet], g.num_here[game]
+    _list_here(g, game)
+    chosen = [
+        g.free[game, k] <= g.now[game] and not g.waits[game, k] and _has_choice(g, game, k)
+        for k in range(fleet)
+    ]
+    return {
+        "more load than capacity": (g.load[game, :fleet] > g.capacity[game]).any(),
+        "more demand than capacity": (g.demand[game, :count] > g.capacity[game]).any(),
+        "a wrong list of customers": not np.array_equal(
+            here[:before], g.here[game, : g.num_here[game]]
+        ),
+        "the wrong vehicles asked": asked.tolist() != chosen,
+        "an end that is none": bool(g.over[game]) == any(chosen),
+        "more stops than customers served": g.stops[game] > 2 * (g.served[game] == _SERVED).sum(),
+        "a vehicle where nobody is": g.at[game, :fleet].max() > count,
+    }
+
+
+def vehicle_features(g: Any, game: int, vehicle: int, out: npt.NDArray[np.float32]) -> None:
+    """Write those of a vehicle."""
+    out[0], out[1] = _place(g, game, g.at[game, vehicle])
+    out[2] = g.load[game, vehicle] / g.capacity[game]
+    out[3] = max(0.0, g.free[game, vehicle] - g.now[game]) / g.unit
+    out[4], out[5] = g.parked[game, vehicle], g.asked[game, vehicle]
+
+
+def depot_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
+    """Write where the depot is, also from the nearest vehicle that is asked."""
+    out[0], out[1] = _place(g, game, 0)
+    _nearest(g, game, 0, out, 2)
+
+
+def customer_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
+    """Write those of the i-th customer that is here."""
+    own, now = g.here[game, i], g.now[game]
+    out[0], out[1] = _place(g, game, own + 1)
+    out[2] = g.demand[game, own] / g.capacity[game]
+    out[3] = max(0.0, g.opens[game, own] - now) / g.unit if g.windows else 0.0
+    out[4] = (g.closes[game, own] - now) / g.unit if g.windows else 0.0
+    out[5] = _way(g, game, own + 1, 0) / g.unit
+    vehicle = _nearest(g, game, own + 1, out, 6)
+    out[9] = vehicle >= 0 and g.demand[game, own] <= g.load[game, vehicle]
+
+
+def day_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
+    """How much is left, and how late it is."""
+    demand, to_come = 0, 0
+    for i in range(g.num_here[game]):
+        demand += g.demand[game, g.here[game, i]]
+    for i in range(g.customers[game]):
+        to_come += g.known[game, i] > g.now[game]
+    out[0], out[1] = g.num_here[game] / 10, demand / g.capacity[game]
+    out[2], out[3] = g.now[game] / g.day, to_come / 10
+
+
+@compiled
+def _draw(g: Any, game: int) -> None:
+    g.customers[game] = random_int(g.random, game, g.least_customers, g.most_customers)
+    g.depot[game, 0] = random_float(g.random, game)
+    g.depot[game, 1] = random_float(g.random, game)
+    for i in range(g.customers[game]):
+        g.x[game, i] = random_float(g.random, game)
+        g.y[game, i] = random_float(g.random, game)
+        g.demand[game, i] = random_int(g.random, game, 1, 9)
+        g.known[game, i] = g.opens[game, i] = g.service[game, i] = 0.0
+        g.closes[game, i] = _NEVER
+        if random_float(g.random, game) < g.requests:
+            g.known[game, i] = 0.5 * g.day * random_float(g.random, game)
+        if g.windows:
+            known = g.known[game, i]
+            start = known + (0.6 * g.day - known) * random_float(g.random, game)
+            g.opens[game, i] = start
+            g.closes[game, i] = start + g.day * (0.1 + 0.3 * random_float(g.random, game))
+
+
+@compiled
+def _place(g: Any, game: int, node: int) -> tuple[float, float]:
+    """Return where the depot, node 0, or customer ``node`` - 1 is, in the unit square."""
+    if node == 0:
+        return (g.depot[game, 0] - g.x0) / g.unit, (g.depot[game, 1] - g.y0) / g.unit
+    return (g.x[game, node - 1] - g.x0) / g.unit, (g.y[game, node - 1] - g.y0) / g.unit
+
+
+@compiled
+def _way(g: Any, game: int, start: int, end: int) -> float:
+    """Return the distance between two nodes, in the measure of the instance."""
+    if g.explicit:
+        listed: float = g.ways[game, start, end]
+        return listed
+    x, y = g.depot[game, 0], g.depot[game, 1]
+    if start > 0:
+        x, y = g.x[game, start - 1], g.y[game, start - 1]
+    if end > 0:
+        x, y = x - g.x[game, end - 1], y - g.y[game, end - 1]
+    else:
+        x, y = x - g.depot[game, 0], y - g.depot[game, 1]
+    way = math.hypot(x, y)
+    return math.floor(way * g.parts + g.half) / g.parts if g.parts > 0 else way
+
+
+@compiled
+def _can_serve(g: Any, game: int, vehicle: int, customer: int) -> bool:
+    if g.demand[game, customer] > g.load[game, vehicle]:
+        return False
+    if not g.windows:
+        return True
+    arrives = g.now[game] + _way(g, game, g.at[game, vehicle], customer + 1)
+    can: bool = arrives <= g.closes[game, customer] + _LATER * g.unit
+    return can
+
+
+@compiled
+def _others_go(g: Any, game: int, vehicle: int) -> bool:
+    """Return True if another one drives, or is asked too and comes first: that one must go."""
+    for other in range(g.vehicles[game]):
+        drives = other != vehicle and g.free[game, other] > g.now[game]
+        if drives or (other < vehicle and g.asked[game, other]):
+            return True
+    return False
+
+
+@compiled
+def _has_choice(g: Any, game: int, vehicle: int) -> bool:
+    can = False
+    for i in range(g.num_here[game]):
+        can |= _can_serve(g, game, vehicle, g.here[game, i])
+    return can
+
+
+@compiled
+def _nearest(g: Any, game: int, node: int, out: npt.NDArray[np.float32], at: int) -> int:
+    """Return the nearest vehicle that is asked, or -1; write its distance and offset, else 0."""
+    best, least = -1, 0.0
+    for vehicle in range(g.vehicles[game]):
+        if g.asked[game, vehicle]:
+            way = _way(g, game, g.at[game, vehicle], node)
+            if best < 0 or way < least:
+                best, least = vehicle, way
+    out[at] = least / g.unit
+    out[at + 1] = out[at + 2] = 0.0
+    if best >= 0:
+        x, y = _place(g, game, node)
+        from_x, from_y = _place(g, game, g.at[game, best])
+        out[at + 1], out[at + 2] = x - from_x, y - from_y
+    return best
+
+
+@compiled
+def _drive(g: Any, game: int, vehicle: int, node: int) -> float:
+    """Send a vehicle to a node, and return when it arrives."""
+    way = _way(g, game, g.at[game, vehicle], node)
+    g.driven[game] += way
+    g.at[game, vehicle] = node
+    g.route[game, g.stops[game], 0], g.route[game, g.stops[game], 1] = vehicle, node
+    g.stops[game] += 1
+    arrives: float = g.now[game] + way
+    return arrives
+
+
+@compiled
+def _serve(g: Any, game: int, vehicle: int, customer: int) -> None:
+    arrives = _drive(g, game, vehicle, customer + 1)
+    g.free[game, vehicle] = max(arrives, g.opens[game, customer]) + g.service[game, customer]
+    g.load[game, vehicle] -= g.demand[game, customer]
+    g.parked[game, vehicle] = 0
+    g.served[game, customer] = _SERVED
+
+
+@compiled
+def _home(g: Any, game: int, vehicle: int) -> None:
+    if g.parked[game, vehicle]:
+        g.waits[game, vehicle] = 1
+        return
+    g.free[game, vehicle] = _drive(g, game, vehicle, 0)
+    g.load[game, vehicle] = g.capacity[game]
+    g.parked[game, vehicle] = 1
+
+
+@compiled
+def _list_here(g: Any, game: int) -> None:
+    """The customers that are known and open."""
+    kept, now = 0, g.now[game]
+    for i in range(g.customers[game]):
+        if g.served[game, i] == _OPEN and g.closes[game, i] + _LATER * g.unit < now:
+            g.served[game, i] = _MISSED
+        if g.served[game, i] == _OPEN and g.known[game, i] <= now:
+            g.here[game, kept] = i
+            kept += 1
+    g.num_here[game] = kept
+
+
+@compiled
+def _move_on(g: Any, game: int) -> None:
+    """Go on to where a vehicle has a choice, or to the end."""
+    g.over[game] = 0
+    while True:
+        _list_here(g, game)
+        now, any_asked, earliest = g.now[game], False, _NEVER
+        for vehicle in range(g.vehicles[game]):
+            is_free = g.free[game, vehicle] <= now
+            can = is_free and _has_choice(g, game, vehicle)
+            if is_free and not can and not g.parked[game, vehicle]:
+                _home(g, game, vehicle)
+            g.asked[game, vehicle] = can and not g.waits[game, vehicle]
+            any_asked |= g.asked[game, vehicle] > 0
+            if now < g.free[game, vehicle] < earliest:
+                earliest = g.free[game, vehicle]
+        if any_asked:
+            return
+        for i in range(g.customers[game]):
+            if g.served[game, i] == _OPEN and now < g.known[game, i] < earliest:
+                earliest = g.known[game, i]
+        if earliest >= _NEVER:
+            break
+        g.now[game] = earliest
+        for vehicle in range(g.vehicles[game]):
+            g.waits[game, vehicle] = 0
+    for i in range(g.customers[game]):
+        if g.served[game, i] == _OPEN:
+            g.served[game, i] = _MISSED
+    g.num_here[game], g.over[game] = 0, 1
+
+
+@compiled
+def _cost(g: Any, game: int) -> float:
+    missed = 0
+    for i in range(g.customers[game]):
+        missed += g.served[game, i] == _MISSED
+    g.missed[game] = missed
+    g.cost[game] = g.driven[game] + MISSED * missed * g.unit
+    cost: float = g.cost[game]
+    return cost
+
+
+class VehicleRouting(CompiledEnvironment):
     """Vehicles serve customers in the unit square from one depot, and come back.
 
     Vehicles drive one unit of distance in one unit of time. Whoever is free is asked: where several
@@ -39,10 +569,11 @@ class VehicleRouting(Environment):
         tens, where requests arrive.
     Actions:
         Go: a free vehicle selects a customer whose demand it has and whose window it reaches, or
-        the depot. At the depot that means to wait, and is possible while another one drives.
+        the depot. At the depot that means to wait, and is possible while another one drives, or
+        for all but the first of those that are asked.
     Reward:
-        Minus the distance that is driven, and 2 for each customer that is missed, times 10 over an
-        estimate of the cost of the instance.
+        Minus the distance that is driven, and 2 for each customer that is missed (of an instance,
+        twice its extent), times 10 over an estimate of the cost of the instance.
     End:
         All are served or missed; then the vehicles drive home.
     Randomness:
@@ -54,304 +585,35 @@ class VehicleRouting(Environment):
 
     Args:
         customers: How many; or the least and the most, from which each episode draws.
-        vehicles: The same. A vehicle may drive any number of tours.
+        vehicles: The same. A vehicle may drive any number of tours. None: as many as the file of an
+            instance says, else 1.
         capacity: Of a vehicle. None: 30, 40, 50 for 20, 50, 100 customers, and between.
         windows: Whether each customer must be served within a time window.
         requests: The share of the customers that become known during the day, from 0 to 1.
         day: The length of the day, for windows and requests, in units of distance.
+        instance: A file with an instance, which every episode plays: ``.vrp`` of CVRPLIB, text as
+            Solomon's, or a table (``.csv``), see ``routing_instances.py``. Its customers, windows,
+            times of service and distances, rounded as is usual for its kind, replace the settings
+            above; features are in parts of its extent, ``cost`` is in its own measure.
         copies: Of many rows, so many neighbours get the same instance; alone it changes nothing.
+        threads: Of many rows, how many threads share them.
 
     Raises:
         EnvConfigError: A number out of range, a vehicle too small for a customer.
     """
 
     y_axis = "up"
+    rows = VehicleRoutingRows
 
-    def __init__(
-        self,
-        customers: int | tuple[int, int] | list[int] = 20,
-        vehicles: int | tuple[int, int] | list[int] = 1,
-        capacity: int | None = None,
-        windows: bool = False,
-        requests: float = 0.0,
-        day: float = 6.0,
-        copies: int = 1,
-    ) -> None:
-        check_whole("copies", copies, 1)
-        self.settings = RoutingSettings.check(customers, vehicles, capacity, windows, requests, day)
-        self.steps, self.over = -1, False
+    def tours(self) -> list[list[list[str]]]:
+        """Return the customers of each tour of each vehicle so far, by name."""
+        rows: Any = self._rows
+        tours: list[list[list[str]]] = rows.tours(0)
+        return tours
 
-    def obs_space(self) -> ObsSpace:
-        """Vehicles, the depot, customers, and the day."""
-        return OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """Go."""
-        return ACTION_SPACE
-
-    def reset(self) -> Observation:
-        """Draw customers."""
-        own, draw = self.settings, self.rng
-        count = int(draw.integers(*own.customers, endpoint=True))
-        fleet = int(draw.integers(*own.vehicles, endpoint=True))
-        self.depot = (float(draw.random()), float(draw.random()))
-        self.places = [(float(x), float(y)) for x, y in draw.random((count, 2))]
-        self.demand = [int(n) for n in draw.integers(1, 10, count)]
-        self.known = [0.0] * count
-        self.window = [(0.0, math.inf)] * count
-        for i in range(count):
-            if draw.random() < own.requests:
-                self.known[i] = 0.5 * own.day * float(draw.random())
-            if own.windows:
-                start = self.known[i] + (0.6 * own.day - self.known[i]) * float(draw.random())
-                self.window[i] = start, start + own.day * (0.1 + 0.3 * float(draw.random()))
-        self.capacity = own.capacity or usual_capacity(count)
-        self.at = [self.depot] * fleet
-        self.load = [self.capacity] * fleet
-        self.free = [0.0] * fleet
-        self.parked, self.waits = [True] * fleet, [False] * fleet
-        self.state = [0] * count  # 0 open, 1 served, 2 missed
-        self.now, self.driven, self.stops = 0.0, 0.0, [[self.depot] for _ in range(fleet)]
-        self.scale = self._estimate()
-        self.steps, self.over = 0, False
-        self._move_on()
-        self.last = self._cost()
-        return self._shown(0.0)
-
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Send the vehicles off, and go on until one is free that has a choice."""
-        check_running(self.steps, self.over)
-        asked = self._asked()
-        chosen = self._read(actions, asked)
-        self.steps += 1
-        for vehicle, target in zip(asked, chosen, strict=True):
-            if target == DEPOT:
-                self._home(vehicle)
-            elif self.state[target[1]] == 0:
-                self._serve(vehicle, target[1])
-        self._move_on()
-        before, self.last = self.last, self._cost()
-        return self._shown((before - self.last) * 10 / self.scale)
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything."""
-        check_started(self.steps)
-        return {name: _plain(getattr(self, name)) for name in _STATE}
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go on with it."""
-        with reading_state("vehicle routing", state):
-            for name in _STATE:
-                setattr(self, name, _plain(state[name]))
-            self.depot = _place(self.depot)
-            self.places = [_place(place) for place in self.places]
-            self.at = [_place(place) for place in self.at]
-            self.window = [(low, math.inf if high is None else high) for low, high in self.window]
-            self.over = False
-            return self._shown(0.0)
-
-    def _read(self, actions: Mapping[ActionName, Action], asked: list[int]) -> list[Any]:
-        action: Any = actions.get("Go")
-        ids = [("Vehicle", vehicle) for vehicle in asked]
-        if not isinstance(action, SelectEntityAction) or list(action.actors) != ids:
-            raise ActorError(
-                "action 'Go' is not taken by the vehicles that are asked",
-                expected=shorten(ids),
-                received=shorten(actions),
-            )
-        for vehicle, target in zip(asked, action.actees, strict=True):
-            if target not in self._options(vehicle):
-                raise ActorError(
-                    f"vehicle {vehicle} cannot go there",
-                    expected=f"one of {shorten(self._options(vehicle))}",
-                    received=shorten(target),
-                )
-        return list(action.actees)
-
-    def _open(self) -> list[int]:
-        """The customers that are known and not served."""
-        return [i for i, state in enumerate(self.state) if state == 0 and self.known[i] <= self.now]
-
-    def _options(self, vehicle: int) -> list[Any]:
-        """Where a free vehicle may go."""
-        options: list[Any] = [
-            ("Customer", i)
-            for i in self._open()
-            if self.demand[i] <= self.load[vehicle]
-            and self.now + _distance(self.at[vehicle], self.places[i]) <= self.window[i][1]
-        ]
-        others = any(free > self.now for i, free in enumerate(self.free) if i != vehicle)
-        if not self.parked[vehicle] or others:
-            options.append(DEPOT)
-        return options
-
-    def _asked(self) -> list[int]:
-        return [
-            vehicle
-            for vehicle, free in enumerate(self.free)
-            if free <= self.now and not self.waits[vehicle] and self._has_choice(vehicle)
-        ]
-
-    def _has_choice(self, vehicle: int) -> bool:
-        return any(option != DEPOT for option in self._options(vehicle))
-
-    def _serve(self, vehicle: int, customer: int) -> None:
-        way = _distance(self.at[vehicle], self.places[customer])
-        self.driven += way
-        self.free[vehicle] = max(self.now + way, self.window[customer][0])
-        self.load[vehicle] -= self.demand[customer]
-        self.at[vehicle], self.parked[vehicle] = self.places[customer], False
-        self.state[customer] = 1
-        self.stops[vehicle].append(self.places[customer])
-
-    def _home(self, vehicle: int) -> None:
-        if self.parked[vehicle]:
-            self.waits[vehicle] = True
-            return
-        way = _distance(self.at[vehicle], self.depot)
-        self.driven += way
-        self.free[vehicle] = self.now + way
-        self.load[vehicle], self.at[vehicle] = self.capacity, self.depot
-        self.parked[vehicle] = True
-        self.stops[vehicle].append(self.depot)
-
-    def _move_on(self) -> None:
-        """Go on to where a vehicle has a choice, or to the end."""
-        while True:
-            for i in range(len(self.state)):
-                if self.state[i] == 0 and self.now > self.window[i][1]:
-                    self.state[i] = 2
-            for vehicle, free in enumerate(self.free):
-                if free <= self.now and not self.parked[vehicle] and not self._has_choice(vehicle):
-                    self._home(vehicle)
-            if self._asked():
-                return
-            coming = [
-                time
-                for state, time in zip(self.state, self.known, strict=True)
-                if state == 0 and time > self.now
-            ]
-            times = [free for free in self.free if free > self.now] + coming
-            if not times:
-                break
-            self.now = min(times)
-            self.waits = [False] * len(self.free)
-        for i, state in enumerate(self.state):
-            if state == 0:
-                self.state[i] = 2
-        self.over = True
-
-    def _cost(self) -> float:
-        return self.driven + MISSED * sum(state == 2 for state in self.state)
-
-    def _estimate(self) -> float:
-        """About what an instance costs: ways to the customers' area, and between them."""
-        radial = sum(
-            2 * _distance(self.depot, place) * demand / self.capacity
-            for place, demand in zip(self.places, self.demand, strict=True)
-        )
-        return radial + 0.7 * math.sqrt(len(self.places))
-
-    def _shown(self, reward: float) -> Observation:
-        asked, known = ([], []) if self.over else (self._asked(), self._open())
-        to_come = sum(time > self.now for time in self.known)
-        features = {
-            "Vehicle": [
-                [
-                    *self.at[i],
-                    self.load[i] / self.capacity,
-                    max(0.0, free - self.now),
-                    float(self.parked[i]),
-                    float(i in asked),
-                ]
-                for i, free in enumerate(self.free)
-            ],
-            "Depot": [[*self.depot, *self._offset(asked, self.depot)[:3]]],
-            "Customer": [self._customer(i, asked) for i in known],
-            "Day": [
-                [
-                    len(known) / 10,
-                    sum(self.demand[i] for i in known) / self.capacity,
-                    self.now / self.settings.day,
-                    to_come / 10,
-                ]
-            ],
-        }
-        actees = [self._options(vehicle) for vehicle in asked]
-        mask = {
-            "Go": SelectEntityActionMask(
-                actor_ids=[("Vehicle", vehicle) for vehicle in asked],
-                actee_ids=[DEPOT, *(("Customer", i) for i in known)],
-                mask=[
-                    [option in own for option in [DEPOT, *(("Customer", i) for i in known)]]
-                    for own in actees
-                ],
-            )
-        }
-        return Observation(
-            features=features,
-            ids={
-                "Vehicle": [("Vehicle", i) for i in range(len(self.free))],
-                "Depot": [DEPOT],
-                "Customer": [("Customer", i) for i in known],
-                "Day": ["day"],
-            },
-            actions={} if self.over else mask,
-            reward=reward,
-            done=self.over,
-            metrics={
-                "cost": self._cost(),
-                "missed": float(sum(state == 2 for state in self.state)),
-            }
-            if self.over
-            else {},
-        )
-
-    def _offset(
-        self, asked: list[int], place: tuple[float, float]
-    ) -> tuple[float, float, float, int]:
-        """Distance and offset from the nearest vehicle that is asked, and which one it is."""
-        best = (0.0, 0.0, 0.0, -1)
-        for vehicle in asked:
-            way = _distance(self.at[vehicle], place)
-            if best[3] < 0 or way < best[0]:
-                x, y = self.at[vehicle]
-                best = way, place[0] - x, place[1] - y, vehicle
-        return best
-
-    def _customer(self, i: int, asked: list[int]) -> list[float]:
-        place, (opens, closes) = self.places[i], self.window[i]
-        way, dx, dy, vehicle = self._offset(asked, place)
-        return [
-            *place,
-            self.demand[i] / self.capacity,
-            max(0.0, opens - self.now) if self.settings.windows else 0.0,
-            closes - self.now if self.settings.windows else 0.0,
-            _distance(place, self.depot),
-            way,
-            dx,
-            dy,
-            float(vehicle >= 0 and self.demand[i] <= self.load[vehicle]),
-        ]
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return a picture of the routes so far. Shape: (H, W, 3), uint8."""
+        return self._rows.draw_row(0, **kwargs)
 
 
-_STATE = (
-    "depot", "places", "demand", "known", "window", "capacity", "at", "load", "free", "parked",
-    "waits", "state", "now", "driven", "stops", "scale", "steps", "last",
-)  # fmt: skip
-
-
-def _plain(value: Any) -> Any:
-    """Values as JSON has them: infinity is None."""
-    if isinstance(value, list | tuple):
-        return [_plain(own) for own in value]
-    return None if isinstance(value, float) and math.isinf(value) else value
-
-
-def _place(value: Any) -> tuple[float, float]:
-    x, y = value
-    return float(x), float(y)
-
-
-def _distance(a: tuple[float, float], b: tuple[float, float]) -> float:
-    return math.hypot(a[0] - b[0], a[1] - b[1])
+VehicleRoutingRows.environment = VehicleRouting

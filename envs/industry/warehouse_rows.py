@@ -210,7 +210,7 @@ def problems(g: Any, game: int) -> dict[str, bool]:
 
 def _is_list(numbers: Any, chosen: npt.NDArray[np.bool_]) -> bool:
     """Return True if the numbers are those that are chosen, each once, in any order."""
-    return sorted(numbers) == np.flatnonzero(chosen).tolist()
+    return bool(sorted(numbers) == np.flatnonzero(chosen).tolist())
 
 
 def robot_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:

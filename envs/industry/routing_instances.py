@@ -1,0 +1,409 @@
+"""Instances of vehicle routing from files: CVRPLIB's ``.vrp``, text as Solomon's, and tables.
+
+A table (``.csv``) has a line for the depot and then one for each customer, with the columns x, y
+and demand, and perhaps name, opens, closes and service; its distances are not rounded.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import nearest, shorten
+
+from ..errors import EnvConfigError, check_whole
+from ..given_files import read_given, table_lines
+from .routing_rules import MOST_CUSTOMERS, MOST_VEHICLES
+
+__all__ = ["FAR", "RoutingInstance", "find_instance"]
+
+F64 = npt.NDArray[np.float64]
+
+FAR = 1e6
+"""The greatest coordinate, distance and time of an instance, and the greatest demand."""
+_MOST_LISTED = 1000
+"""The most places of an instance whose distances are listed: each row has room for all pairs."""
+
+
+@dataclass(frozen=True)
+class RoutingInstance:
+    """A depot and N customers.
+
+    Args:
+        name: What the instance is called.
+        names: What the depot and the customers are called, in their order.
+        depot: Where it is. Shape: (2,).
+        places: Where customers are. Shape: (N, 2).
+        demand: Shape: (N,), int64.
+        capacity: Of a vehicle.
+        windows: When service begins at the earliest and at the latest. Shape: (N, 2).
+        service: How long each customer is served. Shape: (N,).
+        has_windows: Whether there are windows at all.
+        vehicles: How many there are.
+        day: How long the day is.
+        parts: Distances are multiples of 1 / parts; 0: they are not rounded.
+        half: What is added before rounding down: 0.5 rounds to the nearest.
+        ways: Distances, where the file lists them. Shape: (N + 1, N + 1), the depot first.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    depot: F64
+    places: F64
+    demand: npt.NDArray[np.int64]
+    capacity: int
+    windows: F64
+    service: F64
+    has_windows: bool
+    vehicles: int
+    day: float
+    parts: float
+    half: float
+    ways: F64 | None = None
+
+    @property
+    def origin(self) -> tuple[float, float]:
+        """The least coordinates."""
+        x, y = np.minimum(self.places.min(0), self.depot).tolist()
+        return float(x), float(y)
+
+    @property
+    def unit(self) -> float:
+        """The larger one of width and height; 1 where all places are one."""
+        extent = np.maximum(self.places.max(0), self.depot) - self.origin
+        return float(extent.max()) or 1.0
+
+
+def find_instance(named: Any, capacity: Any = None) -> RoutingInstance:
+    """Return an instance from a file, or as it is.
+
+    Args:
+        named: The path of a file, what ``keep_files`` makes of it, or a ``RoutingInstance``.
+        capacity: Of a vehicle, where the file says none; it replaces what the file says.
+
+    Raises:
+        EnvConfigError: The file is damaged, or asks for what the game does not have.
+    """
+    if capacity is not None:
+        capacity = check_whole("capacity", capacity, 1, int(FAR))
+    if isinstance(named, RoutingInstance):
+        return named
+    where, text = read_given("instance", named)
+    if Path(where).suffix.lower() == ".csv":
+        return _read_table(text, where, capacity)
+    lines = [(f"{where}, line {i}", line) for i, line in enumerate(_split(text), 1) if line.strip()]
+    if any(line.split() == ["VEHICLE"] for _, line in lines[:5]):
+        return _read_solomon(lines, where, capacity)
+    return _read_cvrplib(lines, where, capacity)
+
+
+def _split(text: str) -> list[str]:
+    return io.StringIO(text, newline=None).readlines()  # a lone carriage return ends a line, too
+
+
+def _made(where: str, nodes: Sequence[_Node], name: str, capacity: Any, **given: Any) -> Any:
+    """Return the instance of the depot and the customers, checked together."""
+    if not 2 <= len(nodes) <= MOST_CUSTOMERS + 1:
+        raise EnvConfigError(
+            f"{where}: no size of an instance",
+            expected=f"a depot and 1 to {MOST_CUSTOMERS:,} customers",
+            received=f"{len(nodes)} places",
+        )
+    if capacity is None:
+        raise EnvConfigError(
+            f"{where} does not say what a vehicle carries", expected="capacity=..., a whole number"
+        )
+    depot, *customers = nodes
+    if depot.demand:
+        raise EnvConfigError(
+            f"{depot.here}: the depot has a demand", expected=0, received=depot.demand
+        )
+    places = np.array([(own.x, own.y) for own in nodes])
+    parts, half, ways = (given.pop(key, own) for key, own in _EXACT.items())
+    back = ways[:, 0] if ways is not None else np.hypot(*(places - places[0]).T)
+    if parts and ways is None:
+        back = np.floor(back * parts + half) / parts
+    windows = np.array([(own.opens, own.closes) for own in customers])
+    service = np.array([own.service for own in customers])
+    # Whoever begins later comes back after the depot has closed.
+    windows[:, 1] = np.minimum(windows[:, 1], depot.closes - service - back[1:])
+    for own, (opens, closes) in zip(customers, windows.tolist(), strict=True):
+        if own.demand > capacity:
+            raise EnvConfigError(
+                f"{own.here}: more demand than a vehicle carries",
+                expected=f"at most {capacity}",
+                received=own.demand,
+            )
+        if opens > closes:
+            raise EnvConfigError(
+                f"{own.here}: a customer cannot be served in time",
+                expected="a window that opens before it closes, and early enough to drive back",
+                received=f"{own.opens:g} to {own.closes:g}",
+            )
+    has_windows = bool(windows[:, 0].any() or np.isfinite(windows[:, 1]).any())
+    extent = float(np.ptp(places, axis=0).max()) or 1.0
+    return RoutingInstance(
+        name=name, names=tuple(own.name for own in nodes), depot=places[0], places=places[1:],
+        demand=np.array([own.demand for own in customers]), capacity=capacity, windows=windows,
+        service=service, has_windows=has_windows, parts=parts, half=half, ways=ways,
+        day=depot.closes if math.isfinite(depot.closes) else 6 * extent, **given,
+    )  # fmt: skip
+
+
+_EXACT: dict[str, Any] = {"parts": 0.0, "half": 0.0, "ways": None}
+
+
+@dataclass
+class _Node:
+    here: str
+    name: str
+    x: float = 0.0
+    y: float = 0.0
+    demand: int = 0
+    opens: float = 0.0
+    closes: float = math.inf
+    service: float = 0.0
+
+
+def _read_table(text: str, where: str, capacity: Any) -> RoutingInstance:
+    nodes: list[_Node] = []
+    more = ("name", "opens", "closes", "service")
+    for here, cells in table_lines(text, where, ("x", "y", "demand"), more):
+        node = _Node(here, cells.pop("name", "") or str(len(nodes)))
+        for column, cell in cells.items():
+            if cell or column not in more:
+                setattr(node, column, _cell(column, cell, here))
+        nodes.append(node)
+    instance: RoutingInstance = _made(where, nodes, Path(where).stem, capacity, vehicles=1)
+    return instance
+
+
+def _cell(column: str, word: str, here: str) -> float:
+    if column == "demand":
+        return _whole(word, here, "demand", 0)
+    return _number(word, here, column, -FAR if column in "xy" else 0.0)
+
+
+def _read_solomon(lines: list[tuple[str, str]], where: str, capacity: Any) -> RoutingInstance:
+    """Return an instance in Solomon's form; its distances are cut off behind the first decimal."""
+    fleet: tuple[int, int] | None = None
+    nodes: list[_Node] = []
+    for here, line in lines[1:]:
+        words = line.split()
+        if not re.match(r"[-+.\d]", words[0]):
+            continue  # headings
+        if fleet is None:
+            _check_length(here, words, 2, "the number of vehicles and their capacity")
+            fleet = (
+                _whole(words[0], here, "number of vehicles", 1),
+                _whole(words[1], here, "capacity", 1),
+            )
+            continue
+        _check_length(here, words, 7, "number, x, y, demand, opens, closes and service")
+        columns = ("x", "y", "demand", "opens", "closes", "service")
+        cells = {
+            name: _cell(name, word, here) for name, word in zip(columns, words[1:], strict=True)
+        }
+        nodes.append(_Node(here, words[0], **cells))  # type: ignore[arg-type]
+    if fleet is None:
+        raise EnvConfigError(f"{where}: no vehicles", expected="their number and capacity")
+    instance: RoutingInstance = _made(
+        where, nodes, lines[0][1].strip(), fleet[1] if capacity is None else capacity,
+        vehicles=min(fleet[0], MOST_VEHICLES), parts=10.0,
+    )  # fmt: skip
+    return instance
+
+
+_KEYS = (
+    "NAME", "COMMENT", "TYPE", "DIMENSION", "EDGE_WEIGHT_TYPE", "EDGE_WEIGHT_FORMAT", "CAPACITY",
+    "DISPLAY_DATA_TYPE", "NODE_COORD_TYPE", "VEHICLES", "TRUCKS",
+)  # fmt: skip
+_SECTIONS = (
+    "NODE_COORD_SECTION", "EDGE_WEIGHT_SECTION", "DEMAND_SECTION", "DEPOT_SECTION",
+    "DISPLAY_DATA_SECTION",
+)  # fmt: skip
+_FORMATS = (
+    "FULL_MATRIX", "LOWER_ROW", "LOWER_COL", "LOWER_DIAG_ROW", "LOWER_DIAG_COL", "UPPER_ROW",
+    "UPPER_COL", "UPPER_DIAG_ROW", "UPPER_DIAG_COL",
+)  # fmt: skip
+
+
+def _read_cvrplib(lines: list[tuple[str, str]], where: str, capacity: Any) -> RoutingInstance:
+    """Return an instance in CVRPLIB's form, whose Euclidean distances are whole numbers."""
+    head: dict[str, tuple[str, str]] = {}
+    sections: dict[str, list[tuple[str, list[str]]]] = {}
+    inside: list[tuple[str, list[str]]] | None = None
+    for here, line in lines:
+        key, colon, value = (part.strip() for part in line.partition(":"))
+        if key == "EOF":
+            break
+        if key in _SECTIONS and not value:
+            if key in sections:
+                raise EnvConfigError(f"{here}: {key} is there twice", expected="each section once")
+            inside = sections[key] = []
+        elif colon and key in _KEYS:
+            head[key] = here, value
+        elif colon or inside is None or re.match("[A-Za-z]", key):
+            raise EnvConfigError(
+                f"{here}: {shorten(key)} is not known",
+                options=(*_KEYS, *_SECTIONS),
+                hint=nearest(key, (*_KEYS, *_SECTIONS)),
+            )
+        else:
+            inside.append((here, line.split()))
+
+    def said_of(key: str, options: Sequence[str] = ()) -> tuple[str, str]:
+        if key not in head:
+            raise EnvConfigError(f"{where}: no {key}", expected=f"a line '{key} : ...'")
+        here, said = head[key]
+        if options and said not in options:
+            raise EnvConfigError(f"{here}: {key} is {shorten(said)}", expected=" or ".join(options))
+        return here, said
+
+    def numbered(section: str) -> Iterator[tuple[str, list[str]]]:
+        """Yield the lines of a section by the numbers that they begin with, 1 to ``count``."""
+        found: dict[int, tuple[str, list[str]]] = {}
+        width = 3 if "COORD" in section else 2
+        for here, words in sections.get(section, []):
+            _check_length(here, words, width, f"{width} numbers, as all lines of {section}")
+            number = _whole(words[0], here, "number of a place", 1)
+            if number > count or number in found:
+                raise EnvConfigError(
+                    f"{here}: no number of a place",
+                    expected=f"each of 1 to {count} once",
+                    received=number,
+                )
+            found[number] = here, words[1:]
+        if len(found) != count:
+            raise EnvConfigError(
+                f"{where}: {section} has the wrong length",
+                expected=f"{count} lines",
+                received=len(found),
+            )
+        return (found[number] for number in range(1, count + 1))
+
+    said_of("TYPE", ("CVRP",))
+    kind = said_of("EDGE_WEIGHT_TYPE", ("EUC_2D", "EXPLICIT"))[1]
+    here, said = said_of("DIMENSION")
+    count = _whole(said, here, "DIMENSION", 2)
+    if count > MOST_CUSTOMERS + 1:
+        raise EnvConfigError(
+            f"{here}: too many places", expected=f"at most {MOST_CUSTOMERS + 1:,}", received=count
+        )
+    if capacity is None:
+        here, said = said_of("CAPACITY")
+        capacity = _whole(said, here, "CAPACITY", 1)
+    # The number of a customer in published routes leaves the depot out.
+    nodes = [
+        _Node(here, str(i), demand=_whole(words[0], here, "demand", 0))
+        for i, (here, words) in enumerate(numbered("DEMAND_SECTION"))
+    ]
+    depots = [word for _, words in sections.get("DEPOT_SECTION", []) for word in words]
+    if (depots and depots[0] != "1") or depots[1:] not in ([], ["-1"]):
+        here = sections["DEPOT_SECTION"][0][0]
+        raise EnvConfigError(
+            f"{here}: no depot that the game has",
+            expected="place 1 alone, then -1",
+            received=shorten(" ".join(depots)),
+        )
+    ways = None
+    if kind == "EXPLICIT":
+        ways = _listed(where, count, said_of("EDGE_WEIGHT_FORMAT", _FORMATS)[1], sections)
+    coordinates = "DISPLAY_DATA_SECTION" if kind == "EXPLICIT" else "NODE_COORD_SECTION"
+    if kind != "EXPLICIT" or "NODE_COORD_SECTION" in sections:
+        coordinates = "NODE_COORD_SECTION"
+    if ways is None or coordinates in sections:
+        for node, (here, words) in zip(nodes, numbered(coordinates), strict=True):
+            node.x, node.y = (_number(word, here, "coordinate", -FAR) for word in words)
+    else:
+        for node, place in zip(nodes, _spread(ways).tolist(), strict=True):
+            node.x, node.y = place
+    fleet = [_whole(*head[key][::-1], key, 1) for key in ("VEHICLES", "TRUCKS") if key in head]
+    rounding = {"ways": ways} if ways is not None else {"parts": 1.0, "half": 0.5}
+    instance: RoutingInstance = _made(
+        where, nodes, head.get("NAME", ("", Path(where).stem))[1], capacity,
+        vehicles=min([*fleet, MOST_VEHICLES]) if fleet else 1, **rounding,
+    )  # fmt: skip
+    return instance
+
+
+def _listed(where: str, count: int, form: str, sections: Any) -> F64:
+    """Return the distances that EDGE_WEIGHT_SECTION lists. Shape: (count, count)."""
+    if count > _MOST_LISTED:
+        raise EnvConfigError(
+            f"{where}: too many listed distances",
+            expected=f"at most {_MOST_LISTED:,} places",
+            received=count,
+        )
+    listed = [
+        _number(word, here, "distance", 0.0)
+        for here, words in sections.get("EDGE_WEIGHT_SECTION", [])
+        for word in words
+    ]
+    ways = np.zeros((count, count))
+    if form == "FULL_MATRIX":
+        rows, columns = np.indices(ways.shape).reshape(2, -1)
+    else:
+        by_row = form.startswith("LOWER") == form.endswith("ROW")  # of the lower triangle
+        side = 0 if "DIAG" in form else 1
+        rows, columns = np.tril_indices(count, -side) if by_row else np.triu_indices(count, side)
+    if len(listed) != len(rows):
+        raise EnvConfigError(
+            f"{where}: EDGE_WEIGHT_SECTION has the wrong length",
+            expected=f"{len(rows):,} distances for {count} places, {form}",
+            received=f"{len(listed):,}",
+        )
+    ways[rows, columns] = listed
+    if form != "FULL_MATRIX":
+        ways[columns, rows] = listed
+    np.fill_diagonal(ways, 0.0)
+    return ways
+
+
+def _spread(ways: F64) -> F64:
+    """Return places in a plane whose distances come near those given: classical scaling.
+
+    Source: Torgerson, "Multidimensional scaling: I. Theory and method", Psychometrika 17, 1952.
+    """
+    squares = ((ways + ways.T) / 2) ** 2
+    centred = squares - squares.mean(0) - squares.mean(1)[:, None] + squares.mean()
+    values, vectors = np.linalg.eigh(-centred / 2)
+    places: F64 = np.round(vectors[:, -1:-3:-1] * np.sqrt(np.maximum(values[-1:-3:-1], 0)), 6)
+    return places
+
+
+def _check_length(here: str, words: list[str], count: int, expected: str) -> None:
+    if len(words) != count:
+        raise EnvConfigError(
+            f"{here}: the wrong number of values",
+            expected=expected,
+            received=shorten(" ".join(words)),
+        )
+
+
+def _number(word: str, here: str, what: str, least: float) -> float:
+    # ``float`` also reads nan, 1_000, and digits of any script.
+    is_number = re.fullmatch(r"[+-]?[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?", word)
+    if not is_number or not least <= float(word) <= FAR:
+        raise EnvConfigError(
+            f"{here}: {what} is {shorten(word)}", expected=f"a number from {least:g} to {FAR:g}"
+        )
+    return float(word)
+
+
+def _whole(word: str, here: str, what: str, least: int) -> int:
+    number = _number(word, here, what, least)
+    if number != int(number):
+        raise EnvConfigError(
+            f"{here}: {what} is {shorten(word)}",
+            expected="a whole number; multiply demands and capacity to make them whole",
+        )
+    return int(number)
