@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from entity_env.actions import Action
 from entity_env.environment import Environment
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
@@ -12,6 +15,7 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from ..checks import check_running, check_started, read_selection, reading_state
 from ..errors import check_whole
+from .warehouse_drawing import DrawnRobot, draw_warehouse
 from .warehouse_rules import ACTION_SPACE, OBS_SPACE, WarehouseSettings
 
 __all__ = ["Warehouse"]
@@ -161,6 +165,17 @@ class Warehouse(Environment):
                 setattr(self, name, _copied(state[name]))
             self.over = False
             return self._shown(0.0)
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return a picture of the warehouse; ``cell`` is the size of a cell. Shape: (H, W, 3)."""
+        check_started(self.steps)
+        robots = [
+            DrawnRobot(cell, len(load), battery / self.settings.battery)
+            for cell, load, battery in zip(self.cell, self.load, self.battery, strict=True)
+        ]
+        items = [(cell, state == CLAIMED) for cell, _, state in self.item if 0 < state < CARRIED]
+        title = f"tick {self.tick} of {self.settings.ticks}: {self.handed} items handed over"
+        return draw_warehouse(self.layout, robots, self.asked, items, title, **kwargs)
 
     def _new_order(self, order: int) -> None:
         """Another one in its place."""

@@ -19,6 +19,7 @@ from entity_env.rows.compiled import (
 )
 
 from .warehouse import CARRIED, CLAIMED, WAITING, Warehouse
+from .warehouse_drawing import DrawnRobot, draw_warehouse
 from .warehouse_rules import ACTION_SPACE, OBS_SPACE, WarehouseSettings
 
 __all__ = ["WarehouseRows"]
@@ -44,13 +45,31 @@ class WarehouseRows(CompiledRows):
     def __init__(
         self, num_envs: int, seed: int = 0, *, copies: int = 1, threads: int = 1, **settings: Any
     ) -> None:
-        own = Warehouse(**settings).settings
+        self._own = own = Warehouse(**settings).settings
         super().__init__(_game(own), num_envs, seed, threads=threads, copies=copies)
         layout = own.layout
         for name in ("ways", "next", "shelves", "stations", "chargers"):
             self._fields[name][:] = getattr(layout, name)
         self._fields["places"][:] = layout.cells
         self._fields["shared"][:, np.concatenate([layout.stations, layout.chargers])] = 1
+
+    def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return a picture of the warehouse of a row. Shape: (H, W, 3), uint8."""
+        self._check_begun()
+        own = {name: field[row] for name, field in self._fields.items()}
+        columns = (own[name][: own["robots"]].tolist() for name in ("cell", "loaded", "battery"))
+        robots = [
+            DrawnRobot(cell, carried, battery / self._own.battery)
+            for cell, carried, battery in zip(*columns, strict=True)
+        ]
+        items = [
+            (cell, state == CLAIMED)
+            for cell, _, state in own["item"].tolist()
+            if 0 < state < CARRIED
+        ]
+        title = f"tick {own['tick']} of {self._own.ticks}: {own['handed']} items handed over"
+        asked = int(own["asked"])
+        return draw_warehouse(self._own.layout, robots, asked, items, title, **kwargs)
 
 
 def _game(own: WarehouseSettings) -> CompiledGame:

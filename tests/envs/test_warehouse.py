@@ -186,3 +186,23 @@ def test_what_cannot_be_done_is_refused():
         env.act(task(0, "Station", 0))
     with pytest.raises(StateError):
         env.set_state({"cell": 3})
+
+
+def test_pictures_show_what_robots_carry():
+    rows, policy = WarehouseRows(1, seed=2), random_policy(0)
+    rows.interpret()
+    obs, orange = rows.reset(), (226, 106, 24)
+
+    def drawn():
+        picture = rows.draw_row(0, cell=30)
+        assert picture.shape[1:] == (11 * 30, 3), "as wide as four aisles"
+        return int((picture[: 13 * 30] == orange).all(2).sum())
+
+    assert drawn() > 0, "items that wait"
+    while not any(rows.get_state()[0]["env"]["loaded"]):
+        obs = rows.act(policy(obs))
+    before = drawn()
+    rows._fields["loaded"][:] = 0
+    assert drawn() < before
+    with pytest.raises(EnvConfigError, match="cell"):
+        rows.draw_row(0, cell=1)
