@@ -263,7 +263,7 @@ def test_an_opponent_that_fails_or_cheats_is_named():
         return {"Go": CategoricalAction(ids, np.full(len(ids), 7), ["left", "right"])}
 
     for script, error, text in (
-        (fails, errors.SettingError, "opponent 'other' has failed: KeyError"),
+        (fails, errors.SettingError, "opponent 'other'.* failed: KeyError: 'nothing'"),
         (cheats, errors.ActionIndexError, "opponent 'other'"),
     ):
         game = Played(*GAME, seats=("a", "b"))

@@ -236,7 +236,7 @@ def test_opponents_that_do_not_exist_or_do_not_fit(tmp_path):
     for names, text in (
         (("rando",), "there is no opponent 'rando'"),
         (("runs/nowhere",), "there is no opponent 'runs/nowhere'"),
-        (("no_such_package.player",), "there is no opponent 'no_such_package.player'"),
+        (("no_such_package.player",), "'no_such_package.player' cannot be imported"),
         (("ragged_envs.multi_snake_script.crawl_to_fod",), "did you mean 'crawl_to_food'"),
         ((str(mines),), "plays another game"),
         (("random", "random"), "names somebody twice"),
