@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from entity_env.spaces import Discrete, Grid, ObsSpace, Position
-from ragged_net.errors import NetConfigError, nearest
+from ragged_net.errors import NetConfigError, nearest, shown
 
 __all__ = ["KINDS", "RelativePosition", "Translation", "positions_of"]
 
@@ -50,7 +50,7 @@ class RelativePosition:
         if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise NetConfigError(
                 "relative_position.kind does not exist",
-                received=repr(self.kind),
+                received=shown(self.kind),
                 options=KINDS,
                 hint=nearest(self.kind, KINDS),
             )
@@ -77,13 +77,13 @@ class RelativePosition:
             raise NetConfigError(
                 "relative_position.heading is no mapping",
                 expected="names of features by entity type, such as {Vehicle: direction}",
-                received=repr(heading),
+                received=shown(heading),
             )
         if heading and self.kind != "mlp":
             raise NetConfigError(
                 f"relative_position.heading cannot be had with kind={self.kind!r}",
                 expected="kind='mlp', or net.translation with a heading",
-                received=repr(dict(heading)),
+                received=shown(dict(heading)),
             )
         return dict(heading)
 
@@ -124,7 +124,7 @@ class Translation:
             value = getattr(self, name)
             if not isinstance(value, str) and (name == "reference" or value is not None):
                 raise NetConfigError(
-                    f"translation.{name} is no name", expected="a string", received=repr(value)
+                    f"translation.{name} is no name", expected="a string", received=shown(value)
                 )
         for name in ("distance", "each_actor"):
             _check_flag(f"translation.{name}", getattr(self, name))
@@ -233,11 +233,11 @@ def _check_feature(
 
 def _check_length(where: str, value: object) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:  # type: ignore[operator]
+    if not number or not 0 < value <= sys.float_info.max:  # type: ignore[operator]
         raise NetConfigError(
             f"{where} is out of range",
             expected="a finite number > 0",
-            received=repr(value),
+            received=shown(value),
         )
 
 
@@ -246,7 +246,7 @@ def _scales(scale: object) -> dict[str, float]:
         raise NetConfigError(
             "translation.scale is no mapping",
             expected="lengths by entity type, such as {Mine: 5.0}",
-            received=repr(scale),
+            received=shown(scale),
         )
     for name, length in scale.items():
         _check_length(f"translation.scale of {name!r}", length)
@@ -256,7 +256,7 @@ def _scales(scale: object) -> dict[str, float]:
 def _check_flag(where: str, value: object) -> None:
     if not isinstance(value, bool):
         raise NetConfigError(
-            f"{where} is no truth value", expected="true or false", received=repr(value)
+            f"{where} is no truth value", expected="true or false", received=shown(value)
         )
 
 
@@ -267,7 +267,7 @@ def _coordinates(where: str, features: object) -> dict[str, tuple[str, ...]]:
         raise NetConfigError(
             f"{where} names no entity type",
             expected="a mapping from entity types to the names of their coordinates",
-            received=repr(features),
+            received=shown(features),
             hint=hint,
         )
     for name, own in features.items():
@@ -281,7 +281,7 @@ def _coordinates(where: str, features: object) -> dict[str, tuple[str, ...]]:
             raise NetConfigError(
                 f"{where} of {name!r} are no coordinates",
                 expected="one to three different names of features",
-                received=repr(own),
+                received=shown(own),
                 hint=hint,
             )
     return {name: tuple(own) for name, own in features.items()}

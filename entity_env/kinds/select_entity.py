@@ -91,7 +91,14 @@ class VecSelectEntityActionMask(VecMask):
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
         """An actee of each actor, evenly among those that it can select."""
-        chosen = np.array([int(rng.choice(options)) for options in self.options()], np.int64)
+        options = list(self.options())
+        if empty := [actor for actor, own in enumerate(options) if not len(own)]:
+            raise ObservationError(
+                f"actor {empty[0]} of a batch has nothing to select",
+                expected="actors only where there is an entity that they can select",
+                received=f"{len(options)} actors, {len(empty)} of them without a choice",
+            )
+        chosen = np.array([int(rng.choice(own)) for own in options], np.int64)
         return RaggedBufferI64.from_flattened(chosen[:, None], self.actors.size1())
 
     def options(self) -> Iterable[Ints]:

@@ -88,6 +88,19 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
                 options=hints,
                 hint=f"did you mean {' or '.join(same)}?" if same else nearest(key, hints),
             )
+    missing = [
+        field.name
+        for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if field.default is field.default_factory is dataclasses.MISSING
+        and field.name not in values
+    ]
+    if missing:
+        raise ConfigError(
+            f"{path or kind.__name__} lacks {', '.join(missing)}",
+            expected=f"{_join(path, missing[0])}=...",
+            received=shorten(dict(values)),
+            options=hints,
+        )
     return kind(
         **{key: _value(hints[key], value, _join(path, key), names) for key, value in values.items()}
     )

@@ -18,11 +18,13 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.singleton import Singleton
+from hydra.errors import HydraException
 from hydra.version import VersionBase
 from omegaconf import OmegaConf
 from omegaconf.basecontainer import BaseContainer
+from omegaconf.errors import OmegaConfBaseException
 
-from entity_env.errors import nearest
+from entity_env.errors import nearest, shorten
 from entity_env.nearby import meant_nearby
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError
@@ -59,8 +61,16 @@ def recipe(name: str, *settings: str) -> TrainConfig:
     """
     with _as_before(), initialize_config_dir(version_base="1.3", config_dir=str(_CONF)):
         register_base()
-        composed = compose("config", hydra_arguments([f"env={name}", *settings]))
-        values: Any = OmegaConf.to_container(composed, resolve=True)
+        arguments = hydra_arguments([f"env={name}", *settings])
+        try:
+            composed = compose("config", arguments)
+            values: Any = OmegaConf.to_container(composed, resolve=True)
+        except (HydraException, OmegaConfBaseException, ValueError) as error:
+            raise ConfigError(
+                f"recipe: Hydra cannot read these settings: {str(error).splitlines()[0]}",
+                expected="name=value, such as 'seed=3'; text with special characters in quotes",
+                received=shorten(settings),
+            ) from error
     return config_from_dict(values)
 
 

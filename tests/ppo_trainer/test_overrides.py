@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 from support.composed import from_command_line
 
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.settings.overrides import hydra_arguments
+from ppo_trainer.settings.overrides import hydra_arguments, recipe
 
 
 @pytest.mark.parametrize(
@@ -155,3 +155,21 @@ def test_hydra_s_own_groups_and_deletions_are_settings_too():
 
 def test_a_list_is_one_value():
     assert hydra_arguments(["env.sizes=[1,2]"]) == ["++env.sizes=[1,2]"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "part"),
+    [
+        ("net.translation={}", "net.translation lacks reference"),
+        ("env.width={", "env.width={"),
+        ("seed=[1", "seed=[1"),
+        ("a b=3", "a b=3"),
+        ("=3", "=3"),
+        ("~nope", "'nope' does not exist"),
+        ("seed=${nope}", "'nope' not found"),
+    ],
+)
+def test_recipes_of_settings_that_cannot_be_read_are_refused(setting, part):
+    with pytest.raises(ConfigError) as caught:
+        recipe("xor", setting)
+    assert part in str(caught.value)

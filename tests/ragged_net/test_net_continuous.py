@@ -25,7 +25,7 @@ from ragged_net import (
     RaggedTensor,
 )
 from ragged_net.errors import ActionChoiceError, DtypeError, ShapeError, UnknownNameError
-from ragged_net.heads.continuous import ClippedNormal
+from ragged_net.heads.continuous import ClippedNormal, ContinuousHeadKind
 
 INF = math.inf
 SPACE = ContinuousActionSpace([-2, 0, None, None], [2, None, 1, None])
@@ -80,6 +80,14 @@ def test_a_number_by_hand():
     # Greedily the mean, and the bound where the mean lies beyond it.
     assert own.draw(greedy=True).tolist() == [[1.0]]
     assert dist([[1.5]], ContinuousActionSpace(-2, 2)).draw(greedy=True).tolist() == [[2.0]]
+
+
+def test_later_actions_are_told_numbers_in_units():
+    # From -2 to 6 the centre is 2 and the unit 4.
+    head = ContinuousHead(4, ContinuousActionSpace(-2, 6))
+    chosen = torch.tensor([[-2.0], [2.0], [6.0]])
+    told = ContinuousHeadKind().spell(torch.nn.Identity(), head, chosen, None, None)
+    assert told.tolist() == [[-1.0], [0.0], [1.0]]
 
 
 def test_probabilities_add_up_to_1_and_entropies_to_their_integral():

@@ -81,6 +81,17 @@ def test_what_was_drawn_has_the_same_probability_when_it_is_given(robots, mines)
             torch.testing.assert_close(again.actions[name].log_prob, output.actions[name].log_prob)
 
 
+def test_an_actor_is_told_all_of_its_earlier_choices():
+    # The frame as a whole has chosen the same: only what an actor itself has chosen differs.
+    net, frames = make_net(), batch([2], [3])
+    given = {"Push": torch.zeros(2, 2), "Target": torch.tensor([2, 3])}
+    one, other = (
+        net(frames, given={**given, "Move": torch.tensor(moves)}).actions["Target"].log_prob
+        for moves in ([0, 1], [1, 0])
+    )
+    assert (one - other).abs().min() > 1e-4
+
+
 def test_joint_probabilities_add_up_to_1_and_joint_entropies_follow():
     """One robot, 3 moves, 2 mines: all 6 pairs, and the entropy by the chain rule."""
     net, frames = make_net(("Move", "Target")), batch([1], [2])

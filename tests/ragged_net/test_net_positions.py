@@ -346,6 +346,13 @@ def test_positions_move_into_the_frame_of_the_reference():
     assert net(batch).value.shape == (3,)
 
 
+def test_the_middle_of_a_single_entity_is_where_it_stands():
+    net = RaggedNet(SPACE, ACTIONS, seen_by_robots())
+    for use in (net.translation, net.translation.middle):
+        seen = use(make_batch([(1, 0, 0)]))
+        assert seen.entities["Mine"].values[:, :2].tolist() == [[0.0, 0.0]]
+
+
 def test_positions_have_the_scale_that_was_asked_for():
     batch = make_batch([(3, 1, 0)])
     alone = RelativePosition(kind="none")  # pairs know nothing of offsets
@@ -413,6 +420,11 @@ def test_each_actor_sees_the_frame_from_where_it_is():
     assert net(nobody).actions["Move"].chosen.num_rows == 0
 
 
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+
 def test_a_translation_that_does_not_fit_is_refused():
     for settings, match in (
         ({"reference": "Robto"}, r"(?s)unknown entity type 'Robto'.*'Robot'"),
@@ -422,6 +434,9 @@ def test_a_translation_that_does_not_fit_is_refused():
         ({"reference": 3}, "no name"),
         ({"reference": "Robot", "scale": 5.0}, r"(?s)scale is no mapping.*received: +5.0"),
         ({"reference": "Robot", "scale": {"Mine": 0.0}}, "(?s)scale of 'Mine'.*number > 0"),
+        ({"reference": "Robot", "scale": {"Mine": 10**400}}, "(?s)scale of 'Mine'.*number > 0"),
+        ({"reference": "Robot", "scale": {"Mine": Unprintable()}}, "scale of 'Mine' is out"),
+        ({"reference": "Robot", "scale": Unprintable()}, "scale is no mapping"),
         ({"reference": "Robot", "scale": {"Wall": 2.0}}, "scale: 'Wall' has no position"),
         ({"reference": "Robot", "scale": {"Mien": 2.0}}, "unknown entity type 'Mien'"),
     ):
