@@ -6,6 +6,7 @@ import functools
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from entity_env import (
     RaggedBufferI64,
     SelectEntityAction,
     SelectEntityActionSpace,
+    VecSelectEntityActionMask,
     check_env,
     errors,
     make,
@@ -432,6 +434,14 @@ def test_so_many_environments_are_made_for_an_evaluation(episodes, options, expe
     assert len(played["episodic_length"]) == episodes
     assert len(made) == expected
     assert closed == made
+
+
+def test_a_random_policy_names_the_actor_that_has_nothing_to_select():
+    actors = RaggedBufferI64.from_flattened(np.array([[0], [1]]), np.array([2]))
+    nothing = RaggedBufferI64.from_flattened(np.zeros((0, 1), np.int64), np.array([0]))
+    obs = SimpleNamespace(action_masks={"Fire": VecSelectEntityActionMask(actors, nothing)})
+    with pytest.raises(errors.ObservationError, match=r"(?s)actor 0 .*nothing to select.*2 actors"):
+        random_policy(0)(obs)
 
 
 def test_a_script_that_raises_leaves_no_environment_open():
