@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -17,7 +18,12 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.reporting.screen import complain, say
 from ppo_trainer.reporting.sweep import SweptRun, settings_of, sweep_table
 from ppo_trainer.settings.commands import INTERRUPTED, run_main
-from ppo_trainer.settings.overrides import hydra_arguments, register_base, resumed_config
+from ppo_trainer.settings.overrides import (
+    hydra_arguments,
+    register_base,
+    resumed_config,
+    settings_help,
+)
 from ppo_trainer.train import train
 from ragged_net import RaggedNetError
 
@@ -60,6 +66,9 @@ def main() -> None:
     """Hand the command line to Hydra."""
     if "--version" in sys.argv[1:]:  # Hydra would tell its own
         say(f"{version_text()}, torch {torch.__version__}", is_read=True)
+        return
+    if sys.argv[1:2] == ["--help"] and len(sys.argv) == 3 and re.fullmatch(r"[\w.]+", sys.argv[2]):
+        say(settings_help(sys.argv[2]), is_read=True)
         return
     sys.argv[1:] = hydra_arguments(sys.argv[1:])
     register_base()

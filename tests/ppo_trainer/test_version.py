@@ -10,6 +10,7 @@ from importlib.metadata import version
 import pytest
 
 from ppo_trainer.__main__ import main
+from ppo_trainer.errors import ConfigError
 
 COMMANDS = [
     "entity_env.check",
@@ -44,3 +45,24 @@ def test_the_package_that_is_no_command_has_a_version_too(monkeypatch, capsys):
         runpy.run_module("entity_env", run_name="__main__")
     assert not ended.value.code
     assert capsys.readouterr().out.startswith(VERSIONS)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("ppo", ["ppo.epochs=3\n    Passes over a rollout.", "ppo.gamma=0.99"]),
+        ("rollout.num_envs", ["rollout.num_envs=128\n    Rows R that act together"]),
+    ],
+)
+def test_help_names_defaults_and_meanings(name, parts, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["ppo_trainer", "--help", name])
+    main()
+    shown = capsys.readouterr().out
+    assert all(part in shown for part in parts)
+    assert all(line.startswith((name, "    ")) for line in shown.splitlines())
+
+
+def test_help_on_an_unknown_setting_names_the_nearest(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["ppo_trainer", "--help", "rollout.num_env"])
+    with pytest.raises(ConfigError, match=r"did you mean 'rollout\.num_envs'"):
+        main()
