@@ -37,5 +37,5 @@ def follow(average: RaggedNet, net: RaggedNet, update: int) -> None:
     weight = (_POWER + 1) / (update + _POWER)
     for mean, newest in zip(average.parameters(), net.parameters(), strict=True):
         mean.lerp_(newest, weight)
-    for kept, newest in zip(average.buffers(), net.buffers(), strict=True):
-        kept.copy_(newest)
+    for kept, now in zip(average.buffers(), net.buffers(), strict=True):
+        kept.copy_(now)
