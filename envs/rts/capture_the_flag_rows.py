@@ -62,6 +62,7 @@ from .fast_layout import (
     fill,
     world_fields,
     world_of,
+    world_problems,
 )
 from .fast_space import sees
 from .fast_world import first_of
@@ -321,6 +322,7 @@ class CaptureTheFlagRows(CompiledRows):
     def __init__(self, num_envs: int, seed: int = 0, *, threads: int = 1, **settings: Any) -> None:
         own = CaptureTheFlagEnv(**settings).settings
         game = CompiledGame(
+            problems=world_problems,
             obs_space=OBS_SPACE,
             action_space={"Order": GlobalCategoricalActionSpace(list(ACTIONS))},
             state=_fields() | {"won": Field((), "float64")},
@@ -374,6 +376,7 @@ class CaptureTheFlagDuelRows(CompiledRows):
     ) -> None:
         own = Settings(CaptureTheFlag(), "random", frame_skip, None, max_tick, fog)
         game = CompiledGame(
+            problems=world_problems,
             obs_space=OBS_SPACE,
             action_space={"Order": GlobalCategoricalActionSpace(list(ACTIONS))},
             state=_fields() | {"win": Field((2,), "float64")},

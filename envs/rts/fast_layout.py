@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numba import njit as _njit
 
 from entity_env.rows.compiled import Field
@@ -19,6 +21,7 @@ __all__ = [
     "fill",
     "world_fields",
     "world_of",
+    "world_problems",
 ]
 
 njit: Any = _njit
@@ -89,15 +92,94 @@ def copied(function: Any) -> Any:
     return njit(nogil=True, _nrt=False, inline="always")(function)
 
 
+_FAR = 2**30
+"""A bound for ticks and counts that leaves room to add up."""
+
+
 def world_fields(rules: Rules) -> dict[str, Field]:
-    """The fields of ``FastWorld`` for the kit."""
-    slots = 2 * (rules.most_units + SPARE)
+    """Return the fields of ``FastWorld`` for the kit, with the bounds of saved states."""
+    slots, cells = 2 * (rules.most_units + SPARE), rules.size**2
+    numbers = {
+        **dict.fromkeys(range(NUMBERS), (0, _FAR)),
+        **{OVER: (0, 0), WINNER: (-1, 1), TICK: (1, _FAR), QUEUED: (0, 0), TOLD: (0, 0)},
+        **dict.fromkeys((SIZE,), (rules.size, rules.size)),
+        **dict.fromkeys((SLOTS,), (slots // 2, slots // 2)),
+        **dict.fromkeys((MOST,), (rules.most_units, rules.most_units)),
+        **dict.fromkeys((WALLED,), (int(rules.has_walls), int(rules.has_walls))),
+        **dict.fromkeys((TAIL, TAIL + 1), (0, slots // 2)),
+        **dict.fromkeys((ORDERED, SENT), (0, slots)),
+        BULLETS: (0, MOST_BULLETS),
+        **dict.fromkeys(range(ORDER_LIST, GRID), (-1, slots - 1)),
+        **dict.fromkeys(range(GRID, WALLS), (-1, slots - 1)),
+        **dict.fromkeys(range(WALLS, PLAN_LIST), (0, 1)),
+        **dict.fromkeys(range(PLAN_LIST, NUMBERS), (-_FAR, _FAR)),
+        **dict.fromkeys(range(PLAN_LIST + 2, NUMBERS, 3), (-1, cells - 1)),
+    }
+    slot, kind, command = (
+        (-2, slots - 1),
+        (-1, len(rules.kinds) - 1),
+        (0, 4 + len(rules.extra_commands)),
+    )
+    units = {
+        **dict.fromkeys(range(UNIT_COLUMNS), (0, _FAR)),
+        **dict.fromkeys((ALIVE, SEEN, FRESH, IS_TOLD), (0, 1)),
+        **dict.fromkeys((DAMAGED_BY, TARGET, BASE, NEW_TARGET, NEW_BASE, OWN_TARGET), slot),
+        **dict.fromkeys((NEXT,), (-1, slots - 1)),
+        **dict.fromkeys((LEADS_TO,), slot),
+        **dict.fromkeys((COMMAND, NEW_COMMAND, OWN_COMMAND), command),
+        **dict.fromkeys((BUILDS, NEW_BUILDS, OWN_BUILDS), kind),
+        KIND: (0, len(rules.kinds) - 1),
+        HP: (-_FAR, _FAR),
+        CARRIES: (0, 1000),
+        PHASE: (0, 2),
+    }
+    # A point of the map has a cell, and so rounds to one.
+    last = rules.size - 1.0
+    inside = (float(np.nextafter(-0.5, 0)), float(np.nextafter(last + 0.5, 0)))
+    places = [inside, inside, *[(-1.0, last)] * (PLACE_COLUMNS - 2)]
+    lists = [(0, 10**6), slot, slot, (-2, 10**6), (0, 0)]
+    rows = QUEUE_ROOM + MOST_BULLETS
     return {
-        "numbers": Field((NUMBERS,)),
-        "units": Field((slots, UNIT_COLUMNS)),
-        "places": Field((slots, PLACE_COLUMNS), "float64"),
-        "lists": Field((QUEUE_ROOM + MOST_BULLETS, 5)),
-        "flights": Field((QUEUE_ROOM + MOST_BULLETS, 2), "float64"),
+        "numbers": _field((NUMBERS,), [numbers[column] for column in range(NUMBERS)]),
+        "units": _field((slots, UNIT_COLUMNS), [units[c] for c in range(UNIT_COLUMNS)]),
+        "places": _field((slots, PLACE_COLUMNS), places, "float64"),
+        "lists": _field((rows, 5), lists),
+        "flights": Field((rows, 2), "float64", least=-1.0, most=float(rules.size)),
+    }
+
+
+def _field(
+    shape: tuple[int, ...], bounds: Sequence[tuple[float, float]], dtype: str = "int32"
+) -> Field:
+    least, most = zip(*bounds, strict=True)
+    return Field(shape, dtype, least=least, most=most)
+
+
+def world_problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved world must not have, and whether it has it."""
+    n, u, p = g.numbers[game], g.units[game], g.places[game]
+    half, size = n[SLOTS], n[SIZE]
+    used = [
+        i for player in range(2) for i in range(player * half, player * half + n[TAIL + player])
+    ]
+    listed, is_wrong = set(), False
+    for cell in range(size * size):
+        i = n[GRID + cell]
+        while i >= 0 and not is_wrong:
+            here = int(p[i, Y] + 0.5) * size + int(p[i, X] + 0.5)
+            is_wrong = i in listed or here != cell
+            listed.add(i)
+            i = u[i, NEXT]
+    ordered, sent = n[ORDER_LIST:][: n[ORDERED]], n[SENT_LIST:][: n[SENT]]
+    units = [*ordered, *sent]
+    return {
+        "a tick after its last one": n[TICK] >= n[MAX_TICK],
+        "units that are in no cell or in a wrong one": is_wrong
+        or listed != {i for i in used if u[i, ALIVE]}
+        or u[:, ALIVE].sum() != len(listed),
+        "orders of nobody": min(units, default=0) < 0
+        or len(set(ordered)) < len(ordered)
+        or len(set(sent)) < len(sent),
     }
 
 

@@ -24,6 +24,7 @@ from .fast_layout import (
     called,
     copied,
     world_of,
+    world_problems,
 )
 from .fast_space import sees
 from .minirts import MINI_RTS
@@ -54,6 +55,7 @@ __all__ = [
     "note_lists",
     "note_view",
     "play_on",
+    "problems",
     "seat_globals",
     "write_unit",
 ]
@@ -88,6 +90,13 @@ def note_lists(w: Any, lists: Any, counts: Any, player: int, fog: bool) -> None:
             if seen or u[i, SEEN] or (u[i, KIND] == HOME):
                 lists[to, counts[to]] = i if seen else i + 1000
                 counts[to] += 1
+
+
+def problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved game of Mini-RTS must not have, and whether it has it."""
+    slots = len(g.units[game])
+    shown = {"a list with a unit that is not there": bool((g.shown[game] % 1000 >= slots).any())}
+    return world_problems(g, game) | shown
 
 
 @called

@@ -39,6 +39,7 @@ from .minirts_kernel import (
     is_turn,
     note_view,
     play_on,
+    problems,
     seat_globals,
     write_unit,
 )
@@ -156,6 +157,7 @@ class MiniRtsRows(CompiledRows):
             game = units_game(state_of(), settings_of(own), ENTITIES)
         else:
             game = CompiledGame(
+                problems=problems,
                 obs_space=OBS_SPACE,
                 action_space=ACTION_SPACE,
                 state=state_of() | {"allowed": Field((len(ACTIONS),), "bool")},
@@ -299,6 +301,7 @@ class MiniRtsDuelRows(CompiledRows):
             game = units_duel(state, settings, entities)
         else:
             game = CompiledGame(
+                problems=problems,
                 obs_space=OBS_SPACE,
                 action_space=ACTION_SPACE,
                 state=state

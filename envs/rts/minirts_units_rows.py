@@ -44,6 +44,7 @@ from .minirts_kernel import (
     is_turn,
     note_lists,
     play_on,
+    problems,
     seat_globals,
 )
 from .minirts_units import (
@@ -220,12 +221,13 @@ def units_game(
 ) -> CompiledGame:
     """The game for the kit."""
     return CompiledGame(
+        problems=problems,
         obs_space=OBS_SPACE,
         action_space=UNIT_ACTIONS,
         state={
             **state,
             "may": Field((MOST, _CHOICES), "bool"),
-            "told": Field((MOST, 2), "int32", -1, 999),
+            "told": Field((MOST, 2), "int32", -1, 2 * MOST + 31),
         },
         settings=settings,
         reset=_reset,
@@ -304,12 +306,13 @@ def units_duel(
 ) -> CompiledGame:
     """The game of two players for the kit."""
     return CompiledGame(
+        problems=problems,
         obs_space=OBS_SPACE,
         action_space=UNIT_ACTIONS,
         state={
             **state,
             "may": Field((2, MOST, _CHOICES), "bool"),
-            "told": Field((2, MOST, 2), "int32", -1, 999),
+            "told": Field((2, MOST, 2), "int32", -1, 2 * MOST + 31),
         },
         settings=settings,
         reset=_duel_reset,

@@ -43,6 +43,7 @@ from .fast_layout import (
     fill,
     world_fields,
     world_of,
+    world_problems,
 )
 from .fast_space import cell_of, is_ground
 from .fast_world import (
@@ -331,6 +332,7 @@ class TowerDefenceRows(CompiledRows):
     def __init__(self, num_envs: int, seed: int = 0, *, threads: int = 1, **settings: Any) -> None:
         own = TowerDefenceEnv(**settings)
         game = CompiledGame(
+            problems=world_problems,
             obs_space=OBS_SPACE,
             action_space=ACTION_SPACE,
             state=world_fields(TOWER_DEFENCE)

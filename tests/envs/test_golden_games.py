@@ -20,11 +20,15 @@ from entity_env.registry import find, path_of
 TRACES = Path(__file__).parents[1] / "golden" / "games.json"
 SCENES = {
     # name: registered name, games, steps of each, settings
+    "capture_the_flag": ("capture_the_flag", 1, 12, {}),
     "connect_four": ("connect_four", 15, 60, {}),
     "job_shop": ("job_shop", 3, 250, {}),
     "minesweeper": ("minesweeper", 40, 50, {}),
+    "minirts": ("minirts", 1, 10, {}),
+    "minirts of two": ("minirts_duel", 1, 12, {}),
     "photosynthesis": ("photosynthesis", 1, 160, {"rounds": 6}),
     "photosynthesis of two, first": ("photosynthesis", 2, 80, {"players": 2, "reward": "first"}),
+    "tower_defence": ("tower_defence", 1, 14, {}),
     "vehicle_routing": ("vehicle_routing", 10, 100, {}),
     "warehouse": ("warehouse", 2, 400, {}),
 }

@@ -32,9 +32,7 @@ GAMES = [name for name in registered() if path_of(name).startswith("ragged_envs.
 COMPILED = [
     name
     for name in GAMES
-    if isinstance(find(path_of(name)), type)
-    and issubclass(find(path_of(name)), CompiledRows)
-    and ".rts." not in path_of(name)
+    if isinstance(find(path_of(name)), type) and issubclass(find(path_of(name)), CompiledRows)
 ]
 
 
@@ -114,7 +112,9 @@ def harms(name: str, seed: int, changes: int, compile_it: bool = False) -> Itera
     state, obs = None, rows.reset()
     for _ in range(changes):
         if state is None or rng.random() < 0.1:
-            for _ in range(int(rng.integers(30))):
+            for _ in range(
+                int(rng.integers(30 if compile_it or ".rts." not in path_of(name) else 4))
+            ):
                 obs = rows.reset() if obs.done.any() else rows.act(policy(obs))
             obs = rows.reset() if obs.done.any() else obs
             state = json.loads(json.dumps(rows.get_state()))
@@ -150,7 +150,8 @@ def difference_of(old: Any, new: Any) -> str:
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_damaged_states_are_refused_or_played(name):
-    assert list(harms(name, seed=1, changes=60)) == []
+    changes = 6 if ".rts." in path_of(name) else 60  # a step of those takes a while in Python
+    assert list(harms(name, seed=1, changes=changes)) == []
 
 
 @pytest.mark.parametrize("name", COMPILED)
