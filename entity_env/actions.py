@@ -1,4 +1,4 @@
-"""What an environment receives: for each action who chose what, by entity id and label.
+"""Typed actions: the choices that an environment receives, by entity id and label.
 
 One is made for each environment and step; a frozen dataclass takes four times as long to make.
 """
@@ -34,7 +34,7 @@ _MISSING: Any = object()
 
 
 def has_id(ids: Iterable[EntityID], wanted: object) -> bool:
-    """Whether ``wanted`` is one of ``ids``, as it would be a key: see ``same_ids``."""
+    """Return True if ``wanted`` is one of ``ids``, as it would be a key: see ``same_ids``."""
     try:
         return wanted in set(ids)
     except Exception:  # no id: it cannot be hashed or compared
@@ -42,7 +42,7 @@ def has_id(ids: Iterable[EntityID], wanted: object) -> bool:
 
 
 def same_ids(left: Sequence[object], right: Sequence[EntityID]) -> bool:
-    """Whether two lists have the same ids, as keys of a dict are the same.
+    """Return True if two lists have the same ids, as keys of a dict are the same.
 
     ``==`` would make an array of a NumPy number and a tuple, which is neither true nor false.
     """
@@ -298,7 +298,7 @@ Action: TypeAlias = Union[
 def _wrong(
     cls: Any, unknown: dict[str, Any], optional: Sequence[str] = ("probs",)
 ) -> ActionShapeError:
-    """The error for an action that is made of other arguments than it has."""
+    """Return the error for an action that is made of other arguments than it has."""
     names = [field.name for field in fields(cls)]
     if unknown:
         return unknown_argument(ActionShapeError, cls.__name__, unknown, names)

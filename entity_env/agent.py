@@ -42,7 +42,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Decision:
-    """What an agent does in one frame.
+    """The decision of an agent in one frame.
 
     Args:
         chosen: For each action one number for each actor: the index of the choice or, for a
@@ -71,13 +71,13 @@ class Agent(Protocol):
     """
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
-        """What to do in one observation, as ``Environment.act`` takes it.
+        """Return the actions for one observation, as ``Environment.act`` takes them.
 
         Calls follow one game; ``reset`` comes where another one begins.
         """
 
     def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
-        """What to do in each frame of ``obs``, as ``VecEnv.act`` takes it.
+        """Return the actions for each frame of ``obs``, as ``VecEnv.act`` takes them.
 
         Args:
             obs: ``rows`` says whose frames they are, and ``done`` (R,) in which rows an episode has
@@ -94,18 +94,18 @@ class Proposer(Protocol):
 
     @property
     def obs_space(self) -> ObsSpace:
-        """What it can see."""
+        """The observation space."""
 
     @property
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """What it can do."""
+        """The action space."""
 
     def decide(self, obs: VecObs) -> Decision:
-        """What to do in the one row of ``obs``."""
+        """Return the decision in the one row of ``obs``."""
 
 
 class LoadedAgent(Agent, Proposer, Protocol):
-    """What ``load_agent`` returns: it plays alone or beside somebody, and can draw anew."""
+    """The agent of ``load_agent``: it plays alone or beside somebody, and can be seeded anew."""
 
     def seed(self, seed: int) -> None:
         """Restart what it draws."""
@@ -130,7 +130,7 @@ class SpacedAgent:
         self._reader: FrameReader | None = None
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
-        """What to do in one observation: that of a batch of one row."""
+        """Return the actions for one observation, as a batch of one row."""
         if self._reader is None:
             self._reader = FrameReader(self.obs_space, self.action_space)
         frame = self._reader.read(observation)
@@ -139,11 +139,11 @@ class SpacedAgent:
         return typed_actions(frame, chosen, self.action_space)
 
     def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
-        """What to do in each frame."""
+        """Return the actions for each frame."""
         raise NotImplementedError
 
     def decide(self, obs: VecObs) -> Decision:
-        """What to do in the one row of ``obs``; says no probabilities."""
+        """Return the actions in the one row of ``obs``, without probabilities."""
         answers = self.act_rows(obs)
         return Decision(
             {name: flat_answers(answers[name], form) for name, form in self._forms.items()}
@@ -177,7 +177,7 @@ class RandomAgent(SpacedAgent):
         return random_policy(self._rng)(obs)
 
     def get_state(self) -> Any:
-        """What it will draw."""
+        """Return the state of the random numbers."""
         return self._rng.bit_generator.state
 
     def set_state(self, state: Any) -> None:
@@ -186,7 +186,7 @@ class RandomAgent(SpacedAgent):
 
 
 def load_agent(path: str, seed: int, trust: bool = False) -> LoadedAgent:
-    """The agent at ``path``, such as a run folder, by a loader that some package installed.
+    """Return the agent at ``path``, such as a run folder, by a loader that some package installed.
 
     Args:
         path: Where the agent is.
@@ -216,7 +216,7 @@ def load_agent(path: str, seed: int, trust: bool = False) -> LoadedAgent:
 
 
 def fit_environment(env: Environment, agent: Proposer) -> Environment:
-    """The environment as the agent knows it: what it has never seen is left out.
+    """Return the environment as the agent knows it: what it has never seen is left out.
 
     Raises:
         SpaceError: As ``known_part``.
@@ -246,7 +246,7 @@ def known_part(
 def decided_actions(
     frame: Frame, decision: Decision, action_space: Mapping[ActionName, ActionSpace]
 ) -> dict[ActionName, Action]:
-    """A decision as an environment receives it, with the probabilities that are known.
+    """Return a decision as an environment receives it, with the probabilities that are known.
 
     Args:
         frame: The frame that the decision is about.

@@ -19,7 +19,7 @@ E = TypeVar("E", bound=EntityEnvError)
 
 
 def named_arguments(error: type[EntityEnvError]) -> Callable[[C], C]:
-    """A decorator for classes that are made seldom: a call costs them a little more.
+    """Return a decorator for classes that are made seldom: a call costs them a little more.
 
     Args:
         error: The class of the error for wrong arguments.
@@ -51,7 +51,7 @@ def wrong_arguments(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> EntityEnvError | None:
-    """The error for a call that does not fit a function; None where it fits."""
+    """Return the error for a call that does not fit a function; None where it fits."""
     try:
         signature(function).bind(*args, **kwargs)
     except TypeError as cause:
@@ -64,7 +64,7 @@ def wrong_arguments(
 
 
 def unknown_argument(error: type[E], name: str, unknown: Iterable[str], valid: Iterable[str]) -> E:
-    """The error for arguments that there are not; there is at least one."""
+    """Return the error for arguments that there are not; there is at least one."""
     valid, first = list(valid), next(iter(unknown))
     return error(f"{name} has no argument {first!r}", options=valid, hint=nearest(first, valid))
 

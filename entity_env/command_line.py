@@ -1,4 +1,4 @@
-"""What the programs of this package share: environments and their settings as words."""
+"""Parts of this package's programs: environments and their settings as words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def version_text() -> str:
-    """What ``--version`` prints: the versions of this library and of what it runs on."""
+    """Return the text of ``--version``: this library and the packages that it runs on."""
     try:
         own = importlib.metadata.version("ragged-rl")
     except importlib.metadata.PackageNotFoundError:  # a checkout that nobody installed
@@ -35,7 +35,7 @@ def version_text() -> str:
 
 
 def environment_from_words(name: str, words: Sequence[str]) -> Callable[[], Environment]:
-    """What makes the environment with a short name or a dotted path.
+    """Return a function that makes the environment of a name or dotted path.
 
     Args:
         name: As ``minesweeper``, or ``my_pkg.my_env.MyEnv``.
@@ -52,7 +52,7 @@ def environment_from_words(name: str, words: Sequence[str]) -> Callable[[], Envi
 def game_from_words(
     name: str, words: Sequence[str]
 ) -> Callable[[], Environment | MultiPlayerEnvironment]:
-    """As ``environment_from_words``, but of a game of several players the game with all its seats.
+    """Return a function like ``environment_from_words``, or a game with all its seats.
 
     Of compiled rows that is their readable form.
 
@@ -82,7 +82,7 @@ def game_words(env: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """A name and its value: a Python literal, or else the text itself."""
+    """Return a name and its value: a Python literal, or else the text itself."""
     name, equals, value = text.partition("=")
     if not equals:
         raise SettingError(f"{text!r} is not a setting", expected="name=value, such as width=8")

@@ -48,7 +48,7 @@ MOST_RESETS = 100
 
 
 class Playable(ABC):
-    """What games for one player and for several have in common.
+    """The common part of games for one player and for several.
 
     All randomness should come from ``self.rng``: then one seed gives one run, and a resumed run
     goes on exactly where it stopped if ``get_state`` and ``set_state`` are there too.
@@ -64,11 +64,11 @@ class Playable(ABC):
 
     @abstractmethod
     def obs_space(self) -> ObsSpace:
-        """What observations may contain; the same at every call."""
+        """Return the observation space, the same at every call."""
 
     @abstractmethod
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """The actions by name; the same at every call."""
+        """Return the action space."""
 
     @property
     def rng(self) -> np.random.Generator:
@@ -107,7 +107,7 @@ class Playable(ABC):
         raise StateError(f"{type(self).__name__} does not restore its state", hint=_STATE_HINT)
 
     def has_state(self) -> bool:
-        """Whether ``get_state`` and ``set_state`` are there, and ``self.rng`` can be saved."""
+        """Return True if ``get_state`` and ``set_state`` exist and ``rng`` can be saved."""
         return (
             isinstance(self.rng, np.random.Generator)
             and type(self).get_state is not Playable.get_state
@@ -116,14 +116,14 @@ class Playable(ABC):
         )
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """A picture of the current state. Shape: (H, W, 3), uint8."""
+        """Return a picture of the current state. Shape: (H, W, 3), uint8."""
         raise NotImplementedError(
             f"{type(self).__name__} does not draw itself; "
             "entity_env.draw_observation(observation, env.obs_space()) draws what has x and y"
         )
 
     def render_text(self) -> str:
-        """The current state as lines of text, for the terminal."""
+        """Return the current state as lines of text, for the terminal."""
         raise NotImplementedError(f"{type(self).__name__} does not draw itself as text")
 
     def close(self) -> None:  # noqa: B027  (most environments have nothing to release)
@@ -154,7 +154,7 @@ _STATE_HINT = "write get_state and set_state, as envs/minesweeper.py does"
 
 
 def y_axis_of(env: Environment) -> YAxis:
-    """Where ``env`` has greater values of y; up also where it uses the name for something else."""
+    """Return the direction of greater y in ``env``: its ``y_axis``, or up."""
     return env.y_axis if isinstance(env.y_axis, str) else "up"
 
 
@@ -172,7 +172,7 @@ def seed_environment(env: Environment, seed: int) -> None:
 
 
 def begin_episode(reset: Callable[[], Observation]) -> Observation:
-    """What ``reset`` returns; it is called again where the episode is over before its first step.
+    """Return the result of ``reset``, called again while episodes are over at once.
 
     Raises:
         ObservationError: It is over again and again.
@@ -185,7 +185,7 @@ def begin_episode(reset: Callable[[], Observation]) -> Observation:
 
 
 def never_begins() -> ObservationError:
-    """The error for ``MOST_RESETS`` episodes that are over before their first step."""
+    """Return the error for ``MOST_RESETS`` episodes that are over before their first step."""
     return ObservationError(
         f"reset returned an observation that is done, {MOST_RESETS} times in a row",
         expected="done=False: a new episode has at least one step",
@@ -203,7 +203,7 @@ def call_environment(what: str, function: Callable[..., T], *arguments: Any) -> 
 
 
 def environment_failed(what: str, error: BaseException) -> EnvironmentFailedError:
-    """The error for what an environment's own code raised in ``what``, with its traceback."""
+    """Return the error for an exception of an environment's code in ``what``."""
     return EnvironmentFailedError(
         f"the environment raised {type(error).__name__} in {what}: {error}",
         received="".join(traceback.format_exception(error)).rstrip(),

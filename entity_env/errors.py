@@ -102,7 +102,7 @@ class EntityEnvError(ValueError):
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> EntityEnvError:
-        """The error whose ``fields`` these are."""
+        """Return the error whose ``fields`` these are."""
         error = cls(fields["what"])
         for name, value in fields.items():
             setattr(error, name, value)
@@ -206,7 +206,7 @@ class MaskedActionError(EntityEnvError):
 
 
 class SeatError(EntityEnvError):
-    """What a game of several players says of its seats that cannot be so."""
+    """A game of several players contradicts itself about its seats."""
 
 
 class SeedError(EntityEnvError):
@@ -280,7 +280,7 @@ class WorkerDiedError(EntityEnvError):
 
 
 def nearest(name: object, options: Iterable[object]) -> str | None:
-    """A hint with the closest valid name or value, or None where nothing is close."""
+    """Return a hint with the closest valid name or value, or None where nothing is close."""
     by_text = {_text(option): option for option in options}
     close = get_close_matches(_text(name), by_text, n=1, cutoff=0.6)
     return f"did you mean {by_text[close[0]]!r}?" if close else None

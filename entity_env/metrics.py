@@ -100,7 +100,7 @@ class EpisodeTracker:
         }
 
     def get_state(self) -> dict[str, object]:
-        """The running episode as JSON values."""
+        """Return the running episode as JSON values."""
         values = {name: list(own) for name, own in self._values.items()}
         return {"reward": self.reward, "length": self.length, "metrics": values}
 
@@ -132,11 +132,11 @@ class EpisodeTrackers:
         self._each = [EpisodeTracker() for _ in range(rows)]
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self._each)
 
     def __getitem__(self, row: int) -> EpisodeTracker:
-        """The episode of a row as it is now."""
+        """Return the episode of a row as it is now."""
         tracker = self._each[row]
         tracker.reward, tracker.length = float(self._rewards[row]), int(self._lengths[row])
         return tracker
@@ -178,7 +178,7 @@ def metric_columns(
 def merge_columns(
     steps: Sequence[Mapping[str, npt.NDArray[np.float64]]], rows: int
 ) -> dict[str, Metric]:
-    """The summary of each metric over the columns of several steps. Shape of each: (rows,)."""
+    """Return the summary of each metric over the columns (rows,) of several steps."""
     nothing = np.full(rows, np.nan)
     names = dict.fromkeys(name for step in steps for name in step)
     columns = {name: np.concatenate([s.get(name, nothing) for s in steps]) for name in names}
@@ -202,7 +202,7 @@ def complete_columns(
 
 
 def is_derived(name: str, names: Container[str]) -> bool:
-    """Whether a metric is the mean, least, ... of another one among ``names``."""
+    """Return True if a metric is the mean, least, ... of another one among ``names``."""
     base, _, part = name.rpartition(".")
     return part in _PARTS and base in names
 

@@ -16,7 +16,7 @@ _MADE = re.compile(r"(Env|Environment)$")  # of ours, Gymnasium's and most peopl
 
 
 def meant_nearby(name: object) -> str | None:
-    """The dotted path of the environment in a file here that somebody calls ``name``.
+    """Return the dotted path of the environment in a file here that somebody calls ``name``.
 
     Args:
         name: Anything like ``Orchard``, ``orchard``, ``orchard.py``, ``games/orchard.py`` or
@@ -51,7 +51,7 @@ def _files() -> Iterator[Path]:
 
 
 def _environments(file: Path, wanted: str) -> list[str]:
-    """What a file defines, as far as its text tells: classes and functions that make them."""
+    """Return the names of environments that a file's text seems to define."""
     try:
         if not file.is_file() or file.stat().st_size > _MOST_BYTES:
             return []
@@ -75,7 +75,7 @@ def _environments(file: Path, wanted: str) -> list[str]:
 
 
 def _makes(kind: ast.expr, found: list[str]) -> bool:
-    """Whether a base class or an annotation is an environment by its name."""
+    """Return True if a base class or an annotation is an environment by its name."""
     if isinstance(kind, ast.Constant) and isinstance(kind.value, str):
         name = kind.value
     else:

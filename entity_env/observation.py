@@ -1,4 +1,4 @@
-"""What an environment returns at each step: lists of entities, and who may do what."""
+"""Observations: lists of entities, and the actors of each action."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BoolMask: TypeAlias = Union[npt.NDArray[np.bool_], Sequence[Any]]
 
 @dataclass(slots=True)
 class CategoricalActionMask:
-    """Which entities pick a choice, and which choices each of them has.
+    """The entities that pick a choice, and the choices of each of them.
 
     Args:
         actor_ids: The actors by id; excludes ``actor_types``.
@@ -67,7 +67,7 @@ class CategoricalActionMask:
 
 @dataclass(slots=True)
 class SelectEntityActionMask:
-    """Which entities select another one, and which entities they can select.
+    """The entities that select another one, and those that they can select.
 
     Where a frame holds nothing to select, its actors have nothing to do: the action then has no
     actors in that frame.
@@ -126,7 +126,7 @@ class GlobalCategoricalActionMask:
 
 @dataclass(slots=True)
 class ContinuousActionMask:
-    """Which entities set the numbers of a continuous action.
+    """The entities that set the numbers of a continuous action.
 
     Args:
         actor_ids: The actors by id; excludes ``actor_types``.
@@ -249,21 +249,21 @@ class Observation:
         return cls()
 
     def num_entities(self, entity: EntityName) -> int:
-        """How many entities of a type there are; none of a type that is absent."""
+        """Return the number of entities of a type; 0 for a type that is absent."""
         return self._numbered([entity])[0]
 
     def index_to_id(self, obs_space: ObsSpace) -> list[EntityID | None]:
-        """The id of each entity in the order of ``obs_space``; None where its type has no ids."""
+        """Return the id of each entity in the order of ``obs_space``, or None."""
         return self._numbered(obs_space.entities)[1]
 
     def id_to_index(self, obs_space: ObsSpace) -> dict[EntityID, int]:
-        """The index that each id has in ``index_to_id``."""
+        """Return the index that each id has in ``index_to_id``."""
         return self._numbered(obs_space.entities)[2]
 
     def _numbered(
         self, types: Iterable[EntityName]
     ) -> tuple[int, list[EntityID | None], dict[EntityID, int]]:
-        """How many entities of these types there are, the id of each, and the index of each id."""
+        """Return the number of entities of these types, their ids, and indices by id."""
         count, all_ids = 0, list[EntityID | None]()
         index_of: dict[EntityID, int] = {}
         try:
@@ -284,7 +284,7 @@ class Observation:
 
 
 def _number_of(rows: Any) -> int:
-    """How many entities rows (N, F), or the cells (height, width, F) of a grid, are."""
+    """Return the number of entities of rows (N, F), or of a grid's cells."""
     shape: tuple[int, ...] = getattr(rows, "shape", ())
     if len(shape) == 3:
         return int(shape[0] * shape[1])
@@ -298,7 +298,7 @@ def _number_of(rows: Any) -> int:
 def _from_entities(
     entities: Mapping[EntityName, Any], features: object, ids: object
 ) -> tuple[dict[EntityName, Features | None], dict[EntityName, Sequence[EntityID]]]:
-    """The features and ids in ``entities``, beside which there must be none."""
+    """Return the features and ids in ``entities``, beside which there must be none."""
     if features is not None or ids is not None:
         raise ObservationError(
             "an observation gives its entities twice",

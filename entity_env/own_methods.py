@@ -35,7 +35,7 @@ class OwnMethodWarning(UserWarning):
 
 
 def takes_seed(seed: Callable[..., Any]) -> bool:
-    """Whether a method called ``seed`` has one number as its argument, by the name of it."""
+    """Return True if a method called ``seed`` has one number as its argument, by the name of it."""
     try:
         parameters = list(signature(seed).parameters.values())
         signature(seed).bind(0)
@@ -54,7 +54,7 @@ def warn_of_seed(env: object, error: Exception) -> None:
 
 
 def can_save(env: Any) -> bool:
-    """Whether ``get_state`` and ``set_state`` can be called as those that save an environment."""
+    """Return True if ``get_state`` and ``set_state`` have the expected signatures."""
     arguments: dict[str, tuple[Any, ...]] = {"get_state": (), "set_state": ({},)}
     for name, own in arguments.items():
         try:
@@ -66,7 +66,7 @@ def can_save(env: Any) -> bool:
 
 
 def returns_state(env: Any) -> bool:
-    """Whether ``get_state`` returns a state, in an environment that is being played."""
+    """Return True if ``get_state`` returns a state, in an environment that is being played."""
     env = getattr(env, "unwrapped", env)
     try:
         state = env.get_state()

@@ -1,4 +1,4 @@
-"""What other installed packages offer: environments by short name, and ways to load agents.
+"""Plug-ins of installed packages: environments by name, and loaders of agents.
 
 A package declares them as entry points:
 

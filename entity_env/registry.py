@@ -68,17 +68,17 @@ def registered() -> tuple[str, ...]:
 
 
 def is_registered(name: str) -> bool:
-    """Whether a short name, or the dotted path behind one, has been registered by anybody."""
+    """Return True if a short name, or the dotted path behind one, is registered."""
     return name in registered() or _dotted(name) in map(_dotted, _FACTORIES.values())
 
 
 def registered_packages() -> frozenset[str]:
-    """The top-level packages that registered environments live in."""
+    """Return the top-level packages that registered environments live in."""
     return frozenset(_FACTORIES[name].partition(".")[0] for name in registered())
 
 
 def path_of(name: str) -> str:
-    """The dotted path, ``module.attribute``, behind a short name or a dotted path.
+    """Return the dotted path, ``module.attribute``, behind a short name or a dotted path.
 
     Short names that nobody has registered yet are looked for in installed packages. Nothing else is
     imported.
@@ -104,7 +104,7 @@ def path_of(name: str) -> str:
 
 
 def resolve(name: str) -> Factory:
-    """The class or function behind a short name or a dotted path, which its module is imported for.
+    """Return the class or function behind a name or dotted path; import its module.
 
     Nothing of it is called: that it is a subclass of ``Environment`` or ``VecEnv``, or a function
     annotated to return one, is all that is found out.
@@ -164,7 +164,7 @@ def _dotted(path: str) -> str:
 
 
 def _is_offered(value: Any, name: str, module: ModuleType) -> bool:
-    """Whether a value in ``module`` makes environments, and is not just imported there.
+    """Return True if a value in ``module`` makes environments, and is not just imported there.
 
     A package offers what its own modules define.
     """
@@ -176,7 +176,7 @@ def _is_offered(value: Any, name: str, module: ModuleType) -> bool:
 
 
 def made_by(factory: Any) -> type | None:
-    """The class of environments, games or rows that a class, or a function, says it makes.
+    """Return the class of environments, games or rows that a class, or a function, says it makes.
 
     None for whatever says nothing of the kind, lambdas among it.
     """
@@ -191,7 +191,7 @@ _MADE = (Environment, MultiPlayerEnvironment, VecEnv)
 
 
 def _annotation(factory: Any) -> Any:
-    """What a function is annotated to return, or None."""
+    """Return the return annotation of a function, or None."""
     try:
         function = inspect.unwrap(factory)
         return get_type_hints(function).get("return") if inspect.isfunction(function) else None
@@ -220,19 +220,19 @@ def _how_to_annotate(found: Any) -> str | None:
 
 
 def is_rows(factory: Factory) -> TypeGuard[Callable[..., VecEnv]]:
-    """Whether this makes all rows itself: a ``VecEnv`` class, or a function ``-> VecEnv``."""
+    """Return True for a ``VecEnv`` class or a function annotated ``-> VecEnv``."""
     made = made_by(factory)
     return made is not None and issubclass(made, VecEnv)
 
 
 def has_seats(factory: Factory) -> TypeGuard[Callable[..., MultiPlayerEnvironment]]:
-    """Whether this makes a game of several players."""
+    """Return True if this makes a game of several players."""
     made = made_by(factory)
     return made is not None and issubclass(made, MultiPlayerEnvironment)
 
 
 def seated(factory: Factory) -> Callable[..., MultiPlayerEnvironment] | None:
-    """What makes the game of several players that this plays; None where it is for one player.
+    """Return the maker of a game of several players, or None for one player.
 
     Of what makes rows it is their ``environment``, the readable game.
     """
@@ -241,7 +241,7 @@ def seated(factory: Factory) -> Callable[..., MultiPlayerEnvironment] | None:
 
 
 def alone(factory: Factory) -> Callable[..., Environment]:
-    """What makes one environment: ``factory``, or the ``environment`` of what makes rows.
+    """Return the maker of one environment: ``factory``, or ``environment`` of rows.
 
     Of a game of several players it is one seat among players at random.
     """

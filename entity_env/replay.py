@@ -73,7 +73,7 @@ def _line(command: RecordedCommand, space: dict[ActionName, ActionSpace]) -> str
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m entity_env.replay", description=__doc__)
     parser.add_argument("--version", action="version", version=version_text())
     parser.add_argument("path", help="the replay")

@@ -1,4 +1,4 @@
-"""What spaces check of the parts that they are made of: names, lists, numbers. Without NumPy."""
+"""Checks of the parts of spaces: names, lists, numbers. Without NumPy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_name(kind: str, name: object) -> None:
 
 
 def _behaves(name: str) -> bool:
-    """Whether a string, perhaps of a class of somebody's own, can be looked up and printed."""
+    """Return True if a string, perhaps of a subclass, can be looked up and printed."""
     if type(name) is str:
         return True
     try:
@@ -72,7 +72,7 @@ def plain_number(value: Any) -> Any:
 
 
 def in_order(what: str, items: object, expected: str, hint: str | None = None) -> tuple[Any, ...]:
-    """The items of a list, or of anything else that keeps an order of its own.
+    """Return the items of a list, or of anything else that keeps an order of its own.
 
     Raises:
         SpaceError: Text, a dict, a set, or what has no items; ``hint`` is for dicts.
@@ -93,7 +93,7 @@ def in_order(what: str, items: object, expected: str, hint: str | None = None) -
 
 
 def checked_labels(labels: object) -> tuple[str, ...]:
-    """The labels of a categorical action, at least one, each of them once."""
+    """Return the labels of a categorical action, at least one, each of them once."""
     expected = "a list of strings, one for each choice"
     checked = in_order("the labels of an action", labels, expected)
     if not checked:
@@ -121,7 +121,7 @@ def checked_names(feature: str, n: int, names: object) -> tuple[str, ...]:
 
 
 def checked_size(feature: str, n: Any) -> int:
-    """The number of values of a discrete feature, of any type of whole numbers, as an int."""
+    """Return the number of values of a discrete feature as an int."""
     size = whole(n)
     if size < 1:
         raise SpaceError(
@@ -140,7 +140,7 @@ def checked_size(feature: str, n: Any) -> int:
 
 
 def checked_flags(feature: str, count: Any) -> int:
-    """The number of flags of a set of them, of any type of whole numbers, as an int."""
+    """Return the number of flags of a set of them, of any type of whole numbers, as an int."""
     number = whole(count)
     if not 1 <= number <= _MOST_FLAGS:
         raise SpaceError(
@@ -169,7 +169,7 @@ def whole(value: Any) -> int:
 
 
 def checked_bounds(low: object, high: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The bounds of a continuous action: for each of K numbers the least and the greatest value.
+    """Return the least and greatest value of each number of a continuous action.
 
     Args:
         low: One number, or a list of K. None, or an infinite one, where there is no bound.
@@ -198,7 +198,7 @@ def checked_bounds(low: object, high: object) -> tuple[tuple[float, ...], tuple[
 
 
 def inner_float32(bound: float, *, up: bool) -> float:
-    """The nearest float32 that is not outside of a bound: not below it (``up``), or not above."""
+    """Return the nearest float32 that is not below (``up``), or above, a bound."""
     try:
         near: float = struct.unpack("f", struct.pack("f", bound))[0]
     except OverflowError:  # beyond all float32

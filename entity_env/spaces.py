@@ -160,7 +160,7 @@ class Flags(Discrete):
         return self.n.bit_length() - 1
 
     def __repr__(self) -> str:
-        """As it is written."""
+        """Return the constructor call."""
         return f"Flags({self.name!r}, {self.count})"
 
 
@@ -194,12 +194,12 @@ class Position:
         object.__setattr__(self, "names", tuple(names))
 
     def __repr__(self) -> str:
-        """As it is written."""
+        """Return the constructor call."""
         return f"Position({', '.join(map(repr, self.names))})"
 
 
 def feature_name(feature: Feature) -> str:
-    """The name of a feature of any kind."""
+    """Return the name of a feature of any kind."""
     return feature if isinstance(feature, str) else feature.name
 
 
@@ -244,7 +244,7 @@ class Entity:
         return tuple(feature_name(feature) for feature in self.features)
 
     def with_features(self, features: Sequence[Feature]) -> Entity:
-        """The same type with other ``features``; a position stays if all coordinates are left."""
+        """Return the type with other ``features``; keep a whole position."""
         names = set(map(feature_name, features))
         keeps = self.position is not None and names.issuperset(self.position.names)
         return Entity(features, self.position if keeps else None)
@@ -295,11 +295,11 @@ class Grid(Entity):
         return self.shape[0] * self.shape[1]
 
     def with_features(self, features: Sequence[Feature]) -> Grid:
-        """The same grid with other ``features``."""
+        """Return the same grid with other ``features``."""
         return Grid(self.shape, features, self.cells)
 
     def __repr__(self) -> str:
-        """As it is written."""
+        """Return the constructor call."""
         cells = ", cells=True" if self.cells else ""
         return f"Grid({self.shape}, {list(self.features)}{cells})"
 
@@ -362,7 +362,7 @@ class CategoricalActionSpace:
         object.__setattr__(self, "index_to_label", checked_labels(self.index_to_label))
 
     def __len__(self) -> int:
-        """The number of choices."""
+        """Return the number of choices."""
         return len(self.index_to_label)
 
 
@@ -378,7 +378,7 @@ class GlobalCategoricalActionSpace:
         object.__setattr__(self, "index_to_label", checked_labels(self.index_to_label))
 
     def __len__(self) -> int:
-        """The number of choices."""
+        """Return the number of choices."""
         return len(self.index_to_label)
 
 
@@ -425,7 +425,7 @@ class _Bounded:
         object.__setattr__(self, "high", high)
 
     def __len__(self) -> int:
-        """The number of numbers K."""
+        """Return the number of numbers K."""
         return len(self.low)
 
     @property
@@ -541,13 +541,13 @@ def check_same_spaces(spaces: Sequence[Mapping[str, Any]], where: Callable[[int]
 
 
 def _order(space: Any) -> list[Any] | None:
-    """The names of entity types or actions; None of what is neither space."""
+    """Return the names of entity types or actions; None of what is neither space."""
     names = space.entities if isinstance(space, ObsSpace) else space
     return list(names) if isinstance(names, Mapping) else None
 
 
 def _with_coordinates(what: str, given: object, position: object) -> tuple[object, Position | None]:
-    """The features with the coordinates in the place of a ``Position``, and that."""
+    """Return the features with the coordinates in the place of a ``Position``, and that."""
     if position is not None and not isinstance(position, Position):
         raise SpaceError(
             "the position of an entity type is of the wrong class",

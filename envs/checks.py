@@ -1,4 +1,4 @@
-"""What the small games read from outside, actions and saved states, checked."""
+"""Checks of actions and saved states that small games read."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read_choices(
     labels: Sequence[str],
     mask: Sequence[Sequence[bool]] | None = None,
 ) -> list[int]:
-    """The choice of each actor, as an index.
+    """Return the choice of each actor, as an index.
 
     Args:
         actions: What ``act`` received.
@@ -97,7 +97,7 @@ def read_global_choice(
     labels: Sequence[str],
     mask: Sequence[bool] | None = None,
 ) -> int:
-    """The choice of the player as a whole, as an index; arguments as for ``read_choices``."""
+    """Return the index of a global choice; the arguments are those of ``read_choices``."""
     index: Any = _of_kind(actions, name, GlobalCategoricalAction).index
     if isinstance(index, np.integer):
         index = int(index)
@@ -111,7 +111,7 @@ def read_selection(
     actor: EntityID,
     actees: Collection[EntityID],
 ) -> EntityID:
-    """The one of ``actees`` that the only actor selected; otherwise as ``read_choices``."""
+    """Return the one of ``actees`` that the only actor selected; otherwise as ``read_choices``."""
     action = _of_kind(actions, name, SelectEntityAction)
     given = list(action.actors)
     selected: list[EntityID] = list(action.actees)
@@ -143,7 +143,7 @@ def read_set(
     actees: Collection[EntityID],
     at_most: int,
 ) -> list[EntityID]:
-    """The set of ``actees`` that the only actor selected; otherwise as ``read_choices``."""
+    """Return the set of ``actees`` that the only actor selected; otherwise as ``read_choices``."""
     action = _of_kind(actions, name, SelectEntitiesAction)
     if list(action.actors) != [actor] or len(action.actees) != 1:
         raise ActorError(
@@ -219,7 +219,7 @@ def _of_kind(actions: Mapping[ActionName, Action], name: ActionName, kind: type)
 def _in_order(
     name: ActionName, given: list[EntityID], indices: list[Any], actors: Sequence[EntityID]
 ) -> list[Any]:
-    """The indices in the order of ``actors``, each of whom must be given once."""
+    """Return the indices in the order of ``actors``, each of whom must be given once."""
     if len(given) != len(actors) or any(actor not in given for actor in actors):
         raise ActorError(
             f"action {name!r} is not taken by its actors",

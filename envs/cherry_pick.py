@@ -93,7 +93,7 @@ class CherryPick(Environment):
         return self._observe(self.cherries.pop(picked[1]))
 
     def get_state(self) -> dict[str, Any]:
-        """The cherries that are left as [i, quality], and the number of picks."""
+        """Return the cherries that are left as [i, quality], and the number of picks."""
         check_started(self.steps)
         return {"cherries": [list(item) for item in self.cherries.items()], "steps": self.steps}
 
@@ -115,7 +115,7 @@ class CherryPick(Environment):
         return self._observe(0.0)
 
     def render_text(self) -> str:
-        """The picks so far, and the qualities of what is left, the best first."""
+        """Return the picks so far, and the qualities of what is left, the best first."""
         left = " ".join(f"{quality:.2f}" for quality in sorted(self.cherries.values())[::-1])
         return f"{max(self.steps, 0)} of {self.num_picks} picks, left: {left}"
 
@@ -136,7 +136,7 @@ class CherryPick(Environment):
 
 
 def pick_best(observation: Observation) -> dict[str, Action]:
-    """The perfect player: it gets 1.0."""
+    """Return the perfect player: it gets 1.0."""
     features: Any = observation.features
     ids: Any = observation.ids
     qualities = [quality for (quality,) in features["Cherry"]]

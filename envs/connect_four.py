@@ -82,7 +82,7 @@ class ConnectFour(MultiPlayerEnvironment):
         self.steps = -1  # before the first reset
 
     def obs_space(self) -> ObsSpace:
-        """A player, and columns."""
+        """Return the observation space."""
         return OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -90,11 +90,11 @@ class ConnectFour(MultiPlayerEnvironment):
         return ACTION_SPACE
 
     def seats(self) -> Sequence[str]:
-        """Who begins, and the other."""
+        """Return the seats; the first one begins."""
         return SEATS
 
     def reset(self) -> SeatObservations:
-        """An empty board."""
+        """Return an empty board."""
         self.columns = [[] for _ in range(WIDTH)]
         self.turn, self.winner, self.steps = 0, None, 0
         return {SEATS[0]: self.observe(0)}
@@ -121,7 +121,7 @@ class ConnectFour(MultiPlayerEnvironment):
         return self.winner is not None or self.steps == WIDTH * HEIGHT
 
     def line(self, x: int, y: int, player: int) -> int:
-        """The longest line, up to 4, through a space if ``player`` had a disc there."""
+        """Return the longest line, up to 4, through a space if ``player`` had a disc there."""
         longest = 1
         for dx, dy in DIRECTIONS:
             length = 1
@@ -134,7 +134,7 @@ class ConnectFour(MultiPlayerEnvironment):
         return min(longest, 4)
 
     def observe(self, player: int) -> Observation:
-        """What a player sees now."""
+        """Return the observation of a player."""
         check_started(self.steps)
         features: dict[str, Any] = {
             "Player": [[]],
@@ -153,7 +153,7 @@ class ConnectFour(MultiPlayerEnvironment):
         return Observation(features=features, ids=ids, reward=reward, done=True, metrics=metrics)
 
     def get_state(self) -> dict[str, Any]:
-        """The discs in each column from below, 0 for those of who began, and who has won."""
+        """Return the discs in each column from below, 0 for those of who began, and who has won."""
         check_started(self.steps)
         return {"columns": [list(column) for column in self.columns], "winner": self.winner}
 
@@ -179,7 +179,7 @@ class ConnectFour(MultiPlayerEnvironment):
         return {SEATS[self.turn]: self.observe(self.turn)}
 
     def render_text(self) -> str:
-        """The board from the top, X for who began and O for the other."""
+        """Return the board from the top, X for who began and O for the other."""
         rows = [
             " ".join(".XO"[self._disc(x, y) + 1] for x in range(WIDTH))
             for y in reversed(range(HEIGHT))
@@ -187,7 +187,7 @@ class ConnectFour(MultiPlayerEnvironment):
         return "\n".join(rows)
 
     def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
-        """The board; shape (H, W, 3)."""
+        """Return the board; shape (H, W, 3)."""
         spaces = [Space(x, -y, self._disc(x, y)) for x, y in self._spaces()]
         return draw_spaces(spaces, cell=cell, signs=player_signs(SEATS))
 
@@ -195,7 +195,7 @@ class ConnectFour(MultiPlayerEnvironment):
         return [(x, y) for x in range(WIDTH) for y in range(HEIGHT)]
 
     def _disc(self, x: int, y: int) -> int:
-        """Whose disc lies there; -1 where none does, off the board too."""
+        """Return the owner of the disc there, or -1, off the board too."""
         if not 0 <= x < WIDTH or not 0 <= y < len(self.columns[x]):
             return -1
         return self.columns[x][y]

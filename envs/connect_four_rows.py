@@ -22,7 +22,7 @@ __all__ = ["ConnectFourRows"]
 
 @compiled
 def _run(g: Any, game: int, x: int, y: int, dx: int, dy: int, player: int) -> int:
-    """How many discs of a player follow each other from beside a space on, in one direction."""
+    """Return the number of a player's discs in a row from beside a space on."""
     length = 0
     i, j = x + dx, y + dy
     while 0 <= i < WIDTH and 0 <= j < HEIGHT and g.board[game, i, j] == player + 1:
@@ -34,7 +34,7 @@ def _run(g: Any, game: int, x: int, y: int, dx: int, dy: int, player: int) -> in
 
 @compiled
 def _line(g: Any, game: int, x: int, y: int, player: int) -> int:
-    """The longest line, up to 4, through a space if ``player`` had a disc there."""
+    """Return the longest line, up to 4, through a space if ``player`` had a disc there."""
     a = _run(g, game, x, y, 1, 0, player) + _run(g, game, x, y, -1, 0, player)
     b = _run(g, game, x, y, 0, 1, player) + _run(g, game, x, y, 0, -1, player)
     c = _run(g, game, x, y, 1, 1, player) + _run(g, game, x, y, -1, -1, player)

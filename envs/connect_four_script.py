@@ -49,7 +49,7 @@ class Minimax:
         self._rng = np.random.default_rng(seed)
 
     def __call__(self, observation: Observation) -> dict[str, Action]:
-        """What to do."""
+        """Return the actions."""
         features: Any = observation.features
         ids: Any = observation.ids
         columns = np.asarray(features["Column"])
@@ -84,7 +84,7 @@ def move_values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int6
 
 @compiled
 def _has_four(board: int) -> bool:
-    """Whether a bitboard has four in a line: pairs of pairs along each direction."""
+    """Return True if a bitboard has four in a line: pairs of pairs along each direction."""
     found = False
     for shift in _SHIFTS:
         pairs = board & (board >> shift)

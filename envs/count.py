@@ -93,7 +93,7 @@ class Count(Environment):
         return self.observe()
 
     def observe(self) -> Observation:
-        """The observation of the current state."""
+        """Return the observation of the current state."""
         check_started(self.steps)
         done, won = self.steps == 1, self.answer == self.beans
         mask = None if self.masked_choices == len(NUMBERS) else [self.allowed[:]]
@@ -107,7 +107,7 @@ class Count(Environment):
         )
 
     def get_state(self) -> dict[str, Any]:
-        """The number of beans, the numbers that are allowed, and the answer or None."""
+        """Return the number of beans, the numbers that are allowed, and the answer or None."""
         check_started(self.steps)
         allowed = [number for number, ok in enumerate(self.allowed) if ok]
         return {"beans": self.beans, "allowed": allowed, "answer": self.answer}
@@ -131,11 +131,11 @@ class Count(Environment):
         return self.observe()
 
     def render_text(self) -> str:
-        """A sign for each bean, and the answer once it is given."""
+        """Return a sign for each bean, and the answer once it is given."""
         return f"{'o' * self.beans} {'?' if self.answer is None else self.answer}".strip()
 
     def _draw_wrong(self) -> list[int]:
-        """The wrong numbers that are allowed; draws nothing where there are none."""
+        """Return the wrong numbers that are allowed; draws nothing where there are none."""
         if self.masked_choices == 1:
             return []
         drawn = self.rng.permutation(len(NUMBERS) - 1)[: self.masked_choices - 1].tolist()
@@ -143,6 +143,6 @@ class Count(Environment):
 
 
 def count_beans(observation: Observation) -> dict[str, Action]:
-    """The perfect player: it gets 1.0."""
+    """Return the perfect player: it gets 1.0."""
     features: Any = observation.features
     return {"count": CategoricalAction(_PLAYER, np.array([len(features["Bean"])]), NUMBERS)}

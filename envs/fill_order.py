@@ -108,7 +108,7 @@ class FillOrder(Environment):
         return self._observe(filled / max(len(self.orders), len(picked)))
 
     def get_state(self) -> dict[str, Any]:
-        """The colours of the items and of the orders, and whether the episode is over."""
+        """Return the colours of the items and of the orders, and whether the episode is over."""
         check_started(self.steps)
         return {"colors": self.colors[:], "orders": self.orders[:], "steps": self.steps}
 
@@ -131,7 +131,7 @@ class FillOrder(Environment):
         return self._observe(0.0)
 
     def render_text(self) -> str:
-        """The colours of the orders and of the items."""
+        """Return the colours of the orders and of the items."""
         orders, items = (" ".join(map(str, own)) for own in (self.orders, self.colors))
         return f"ordered: {orders}, items: {items}"
 
@@ -152,7 +152,7 @@ class FillOrder(Environment):
 
 
 def fill_order(observation: Observation) -> dict[str, Action]:
-    """The perfect player: the first item of each colour that is ordered."""
+    """Return the perfect player: the first item of each colour that is ordered."""
     features: Any = observation.features
     ids: Any = observation.ids
     colors = [color for (color,) in features["Item"]]

@@ -100,7 +100,7 @@ class FloorIsLava(Environment):
         self.steps = -1  # before the first reset
 
     def obs_space(self) -> ObsSpace:
-        """The player and the tiles around it."""
+        """Return the observation space."""
         return _OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -134,7 +134,7 @@ class FloorIsLava(Environment):
         return self.observe()
 
     def observe(self) -> Observation:
-        """The observation of the current state."""
+        """Return the observation of the current state."""
         check_started(self.steps)
         done, won = self.steps == 1, self.won
         return Observation(
@@ -181,7 +181,7 @@ class FloorIsLava(Environment):
         return self.observe()
 
     def render_text(self) -> str:
-        """The tiles around the player with north up: P the player, H high ground, L lava."""
+        """Return the tiles around the player with north up: P the player, H high ground, L lava."""
         x, y = self.player
         signs = {**dict.fromkeys(self.lava, "L"), self.high_ground: "H", self.player: "P"}
         rows = [
@@ -192,7 +192,7 @@ class FloorIsLava(Environment):
 
 
 def to_high_ground(observation: Observation) -> dict[str, Action]:
-    """The perfect player: it gets 1.0."""
+    """Return the perfect player: it gets 1.0."""
     features: Any = observation.features
     (x, y), (to_x, to_y) = features["Player"][0], features["HighGround"][0]
     move = STEPS.index((int(to_x - x), int(to_y - y)))

@@ -44,7 +44,7 @@ class KuhnPoker(PokerGame):
 
 
 def equilibrium(state: InfoState, bluff: float = 1 / 3) -> npt.NDArray[np.float64]:
-    """A perfect player (Kuhn 1950): the probabilities of Fold, Call and Raise.
+    """Return a perfect player (Kuhn 1950): the probabilities of Fold, Call and Raise.
 
     Args:
         state: What the player knows.
@@ -77,7 +77,7 @@ class BalancedPlayer:
         self._rng = np.random.default_rng(seed)
 
     def __call__(self, observation: Observation) -> dict[str, Action]:
-        """What to do."""
+        """Return the actions."""
         chosen = self._rng.choice(len(ACTIONS), p=equilibrium(bets_seen(observation)))
         ids: Any = observation.ids
         return {"Bet": CategoricalAction(list(ids["Player"]), np.array([chosen]), ACTIONS)}

@@ -48,7 +48,7 @@ class LeducPoker(PokerGame):
 
 
 def play_by_strength(observation: Observation) -> dict[str, Action]:
-    """An honest player: raises with a pair or a king, calls with a queen, folds a jack to a bet.
+    """Raise with a pair or a king, call with a queen, fold a jack to a bet.
 
     Once there is a card on the table, a king without a pair calls.
     """

@@ -114,7 +114,7 @@ class Minefield(Environment):
         self.done = False
 
     def obs_space(self) -> ObsSpace:
-        """The vehicle, its target and the mines."""
+        """Return the observation space."""
         return _OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -150,7 +150,7 @@ class Minefield(Environment):
         return self.observe()
 
     def observe(self) -> Observation:
-        """The observation of the current state."""
+        """Return the observation of the current state."""
         check_started(self.steps)
         lost = self.lost
         won = not lost and _is_near(self.vehicle, self.target, RADIUS)
@@ -199,7 +199,7 @@ class Minefield(Environment):
         return self.observe()
 
     def render_text(self) -> str:
-        """The field in tiles of 10 x 5 with y up: V the vehicle, T the target, o mines."""
+        """Return the field in tiles of 10 x 5 with y up: V the vehicle, T the target, o mines."""
         lines = [["."] * 20 for _ in range(40)]
         marks = [(mine, "o") for mine in self.mines]
         for (x, y), sign in (*marks, (self.target, "T"), (self.vehicle, "V")):
@@ -212,7 +212,7 @@ class Minefield(Environment):
         return f"{step}, vehicle at ({x:.1f}, {y:.1f}), {angle:g} degrees\n{board}"
 
     def _some_way_from(self, start: Point) -> Point:
-        """A place for the target.
+        """Return a place for the target.
 
         Anywhere in the field, it would hardly ever be so near that random play meets it.
         """
@@ -224,7 +224,7 @@ class Minefield(Environment):
                 return x, y
 
     def _away_from(self, others: Sequence[Point], apart: float) -> Point:
-        """A point of the field at least so far from all others."""
+        """Return a point of the field at least so far from all others."""
         while True:
             x, y = self.rng.uniform(0.0, FIELD, 2).tolist()
             if not any(_is_near((x, y), other, apart) for other in others):

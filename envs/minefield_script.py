@@ -42,14 +42,14 @@ def drive_around(observation: Observation) -> dict[str, Action]:
 
 
 def _seen(point: Sequence[float], place: Sequence[float], heading: float) -> Point:
-    """A point from where the vehicle is: how far ahead, how far to the left."""
+    """Return a point from where the vehicle is: how far ahead, how far to the left."""
     dx, dy = point[0] - place[0], point[1] - place[1]
     cos, sin = math.cos(_angle(heading)), math.sin(_angle(heading))
     return cos * dx + sin * dy, cos * dy - sin * dx
 
 
 def _blocks(mine: Point, direction: int, sight: float) -> bool:
-    """Whether a mine, relative to the vehicle, lies on the way in a direction."""
+    """Return True if a mine, relative to the vehicle, lies on the way in a direction."""
     ahead, aside = _seen(mine, (0.0, 0.0), direction)
     nearest = min(max(ahead, 0.0), max(sight, 0.0))
     return ahead > 0 and math.hypot(ahead - nearest, aside) <= RADIUS + _MARGIN
@@ -60,5 +60,5 @@ def _angle(direction: float) -> float:
 
 
 def _turn(angle: float) -> float:
-    """The same angle from -pi to pi."""
+    """Return the same angle from -pi to pi."""
     return math.remainder(angle, math.tau)

@@ -137,7 +137,7 @@ class MineSweeper(Environment):
         max_steps: int = 100,
         steps: int = 0,
     ) -> MineSweeper:
-        """A game in progress: mines and robots as (x, y), one cooldown for each cannon."""
+        """Return a game in progress: mines and robots as (x, y), one cooldown for each cannon."""
         counts = len(mines), len(robots), len(cooldowns)
         env = cls(width, height, *counts, cooldown_period, max_steps)
         env.set_state({"mines": mines, "robots": robots, "cooldowns": cooldowns, "steps": steps})
@@ -213,7 +213,7 @@ class MineSweeper(Environment):
         return self.observe()
 
     def observe(self) -> Observation:
-        """The observation of the current state."""
+        """Return the observation of the current state."""
         if self.steps < 0:
             raise ResetNeededError("no episode has been started", hint="call reset() first")
         mines, robots, cooldowns = self.mines, self.robots, self.cooldowns
@@ -259,7 +259,7 @@ class MineSweeper(Environment):
         return self.observe()
 
     def render(self, tile: int = 24, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The board with y up, and a status bar over it if there are cannons.
+        """Return the board with y up, and a status bar over it if there are cannons.
 
         Shape: (height * tile, width * tile, 3), one more ``tile`` high with the status bar.
         """
@@ -267,12 +267,12 @@ class MineSweeper(Environment):
         return draw_board(size, self.mines, self.robots, self.cooldowns, period, tile, **kwargs)
 
     def render_text(self) -> str:
-        """The board with y up: M0 is the mine with id ("Mine", 0), R1 the robot ("Robot", 1)."""
+        """Return the board with y up; M0 is the mine ("Mine", 0), R1 the robot ("Robot", 1)."""
         board = write_board((self.width, self.height), self.mines, self.robots, self.cooldowns)
         return f"step {max(self.steps, 0)} of {self.max_steps}, {board}"
 
     def _draw(self, least: int, most: int) -> int:
-        """A number from ``least`` to ``most``; draws nothing where there is only one."""
+        """Return a number from ``least`` to ``most``; draws nothing where there is only one."""
         return int(self.rng.integers(least, most + 1)) if least < most else least
 
     def _cannon_mask(self) -> SelectEntityActionMask:

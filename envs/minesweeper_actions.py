@@ -1,4 +1,4 @@
-"""What the readable MineSweeper reads of actions: the choices of robots and cannons, checked."""
+"""Checked choices of MineSweeper's robots and cannons."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["read_moves", "read_shots"]
 def read_moves(
     action: Action | None, robots: Sequence[Tile], width: int, height: int
 ) -> list[int | None]:
-    """The choice of each robot, None for a robot that has none."""
+    """Return the choice of each robot, None for a robot that has none."""
     moves: list[int | None] = [None] * len(robots)
     if action is None:
         return moves
@@ -66,7 +66,7 @@ def read_moves(
 def read_shots(
     action: Action | None, cooldowns: Sequence[int], nmines: int, nrobots: int
 ) -> dict[int, EntityID]:
-    """What each cannon that fires selected."""
+    """Return the target of each cannon that fires."""
     if action is None:
         return {}
     if not isinstance(action, SelectEntityAction):
@@ -95,7 +95,7 @@ def read_shots(
 
 
 def _place(action: ActionName, entity: Any, kind: str, count: int) -> int:
-    """The place of an entity in the list of its type."""
+    """Return the place of an entity in the list of its type."""
     if (
         isinstance(entity, tuple)
         and len(entity) == 2

@@ -64,7 +64,7 @@ class MineSweeperDark(MineSweeper):
         self.sight = check_whole("sight", sight, 1, 2 * MOST_TILES)
 
     def observe(self) -> Observation:
-        """What the robots see of the current state."""
+        """Return the observation of the current state."""
         whole, sight = super().observe(), self.sight
         seen = [
             i

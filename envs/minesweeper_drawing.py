@@ -38,7 +38,7 @@ def draw_board(
     period: int,
     tile: int = 24,
 ) -> Picture:
-    """A board with y up; with cannons a status bar of one tile's height above it.
+    """Return a board with y up; with cannons a status bar of one tile's height above it.
 
     Shape: (height * tile, width * tile, 3), one ``tile`` more in height with the status bar.
     """
@@ -68,7 +68,7 @@ def write_board(
     robots: Sequence[Tile],
     cooldowns: Sequence[int],
 ) -> str:
-    """A head line with counts and cannons, then the board with y up and its coordinates."""
+    """Return a head line with counts and cannons, then the board with y up and its coordinates."""
     width, height = size
     words: dict[Tile, str] = {}
     for letter, tiles in (("M", mines), ("R", robots)):
@@ -88,7 +88,7 @@ def write_board(
 
 
 def _cell(picture: Picture, x: int, y: int, height: int, tile: int, bar: int) -> Picture:
-    """The pixels of a tile, a view. Row 0 of the picture is the largest y."""
+    """Return the pixels of a tile, a view. Row 0 of the picture is the largest y."""
     top = bar + (height - 1 - y) * tile
     return picture[top : top + tile, x * tile : (x + 1) * tile]
 
@@ -104,7 +104,7 @@ def _draw_mine(cell: Picture) -> None:
 
 
 def _draw_robots(cell: Picture, numbers: Sequence[int]) -> None:
-    """The robots of one tile, side by side if there are several."""
+    """Draw the robots of one tile, side by side."""
     u, v = _grid(cell)
     shown = min(len(numbers), 3)
     scale = 1.0 if shown == 1 else 1.15 / shown
@@ -154,7 +154,7 @@ def _grid(cell: Picture) -> tuple[Floats, Floats]:
 
 
 def _box(u: Floats, v: Floats, half_width: float, half_height: float, corner: float) -> Floats:
-    """How far inside a rounded box a point is, negative outside."""
+    """Return the depth of points inside a rounded box, negative outside."""
     across, down = np.abs(u) - half_width + corner, np.abs(v) - half_height + corner
     outside = np.hypot(np.maximum(across, 0), np.maximum(down, 0))
     depth: Floats = corner - outside - np.minimum(np.maximum(across, down), 0)

@@ -66,7 +66,7 @@ class MineSweeperVec(CompiledRows):
         super().__init__(_game(self._settings), num_envs, seed, threads=threads)
 
     def save_game(self, game: int) -> dict[str, Any]:
-        """The state of a row as ``MineSweeper`` saves it."""
+        """Return the state of a row as ``MineSweeper`` saves it."""
         saved = super().save_game(game)
         state = {
             "mines": saved["mines"][: saved["nmines"]],
@@ -79,7 +79,7 @@ class MineSweeperVec(CompiledRows):
         return state
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of what ``save_game`` returned, or StateError; ObservationError if over."""
+        """Return the fields of a result of ``save_game``."""
         position, most = check_state(saved, self._settings), self._settings
         mines, robots = position.mines, position.robots
         if not mines or not robots or position.steps >= most.max_steps:
@@ -99,7 +99,7 @@ class MineSweeperVec(CompiledRows):
         }
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The board of a row, as ``MineSweeper`` draws it."""
+        """Return the board of a row, as ``MineSweeper`` draws it."""
         self._alone.set_state(self.save_game(row))
         return self._alone.render(**kwargs)
 
@@ -145,7 +145,7 @@ def moves_of(g: Any, game: int, robot: int, allowed: Bools) -> None:
 
 
 def is_ready(g: Any, game: int, cannon: int) -> bool:
-    """Whether a cannon must fire."""
+    """Return True if a cannon must fire."""
     return bool(g.cooldowns[game, cannon] == 0)
 
 
@@ -205,7 +205,7 @@ def _fire(g: Any, game: int, shots: I64) -> None:
 
 @compiled
 def _walk(g: Any, game: int, moves: I64) -> bool:
-    """The robots that are left walk, or remove the mines around them; whether one did this."""
+    """Move the robots or let them remove mines; return True if one did."""
     defused = False
     for robot in range(len(moves)):
         choice = moves[robot]
@@ -224,7 +224,7 @@ def _walk(g: Any, game: int, moves: I64) -> bool:
 
 @compiled
 def _keep_mines(g: Any, game: int) -> None:
-    """The mines that are left move up in the list."""
+    """Close the gaps in the list of mines."""
     left, nmines = 0, g.nmines[game]
     for mine in range(g.mines.shape[1]):
         x, y = g.mines[game, mine, 0], g.mines[game, mine, 1]
@@ -235,7 +235,7 @@ def _keep_mines(g: Any, game: int) -> None:
 
 @compiled
 def _keep_robots(g: Any, game: int) -> None:
-    """The robots that are left, and stand on no mine, move up in the list."""
+    """Close the gaps of robots that are gone or stand on a mine."""
     left, nmines = 0, g.nmines[game]
     for robot in range(g.nrobots[game]):
         x, y = g.robots[game, robot, 0], g.robots[game, robot, 1]

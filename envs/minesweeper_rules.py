@@ -1,4 +1,4 @@
-"""What a game of MineSweeper may look like: its spaces, its moves and its parameters."""
+"""Spaces, moves and parameters of MineSweeper."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ Spanned: TypeAlias = int | tuple[int, int] | list[int]
 
 @dataclass(frozen=True)
 class MineSweeperSettings:
-    """What ``MineSweeper`` and ``MineSweeperVec`` share; ``check`` makes one.
+    """The settings of ``MineSweeper`` and ``MineSweeperVec``; ``check`` makes them.
 
     Args:
         width: Tiles from left to right.
@@ -95,7 +95,7 @@ class MineSweeperSettings:
 
     @property
     def size_varies(self) -> bool:
-        """Whether episodes differ in the size of the board."""
+        """True if episodes differ in the size of the board."""
         return self.width[0] < self.width[1] or self.height[0] < self.height[1]
 
     @classmethod
@@ -109,7 +109,7 @@ class MineSweeperSettings:
         cooldown_period: Any,
         max_steps: Any,
     ) -> MineSweeperSettings:
-        """The settings, or EnvConfigError; the arguments are those of ``MineSweeper``."""
+        """Return the settings, or EnvConfigError; the arguments are those of ``MineSweeper``."""
         if isinstance(orbital_cannon, bool | np.bool_):
             orbital_cannon = int(orbital_cannon)
         settings = cls(

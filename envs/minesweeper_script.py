@@ -36,7 +36,7 @@ def walk_and_defuse(observation: Observation) -> dict[str, Action]:
 
 
 def _move(robot: Tile, mines: list[Tile]) -> int:
-    """The index of a robot's choice."""
+    """Return the index of a robot's choice."""
     if not mines:
         return DEFUSE
     x, y = robot
@@ -49,7 +49,7 @@ def _move(robot: Tile, mines: list[Tile]) -> int:
 
 
 def _total_way(tile: Tile, mines: list[Tile]) -> int:
-    """The Manhattan distances to all mines together."""
+    """Return the Manhattan distances to all mines together."""
     return sum(abs(x - tile[0]) + abs(y - tile[1]) for x, y in mines)
 
 

@@ -34,7 +34,7 @@ class BoardState:
 
 
 def check_state(state: Mapping[str, Any], settings: MineSweeperSettings) -> BoardState:
-    """A saved state as a position, or StateError where no such game can come to it.
+    """Return a saved state as a position, or StateError where no such game can come to it.
 
     Args:
         state: What ``MineSweeper.get_state`` returned.

@@ -87,7 +87,7 @@ class MoveToOrigin(Environment):
         self.steps = -1  # before the first reset
 
     def obs_space(self) -> ObsSpace:
-        """The spaceship."""
+        """Return the observation space."""
         return _OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -96,7 +96,7 @@ class MoveToOrigin(Environment):
 
     @property
     def distance(self) -> float:
-        """How far the ship is from (0, 0)."""
+        """The distance of the ship from (0, 0)."""
         return math.hypot(*self.position)
 
     def reset(self) -> Observation:
@@ -121,7 +121,7 @@ class MoveToOrigin(Environment):
         return self.observe(before - self.distance)
 
     def observe(self, reward: float = 0.0) -> Observation:
-        """The observation of the current state, after a step that paid ``reward``."""
+        """Return the observation of the current state, after a step that paid ``reward``."""
         check_started(self.steps)
         done = self.steps >= self.max_steps
         return Observation(
@@ -162,7 +162,7 @@ class MoveToOrigin(Environment):
 
 
 def fly_and_brake(observation: Observation) -> dict[str, Action]:
-    """A scripted player: each axis for itself takes the thrust that brakes to 0 in time.
+    """Return a scripted player: each axis for itself takes the thrust that brakes to 0 in time.
 
     Of all settings it takes the one after which the velocity is nearest to the one from which full
     braking, 0.01 in each step, ends at 0.
@@ -177,7 +177,7 @@ def fly_and_brake(observation: Observation) -> dict[str, Action]:
 
 
 def _thrust(position: float, velocity: float) -> int:
-    """The index of the best setting along one axis."""
+    """Return the index of the best setting along one axis."""
 
     def miss(setting: int) -> float:
         then = velocity + ACCELERATIONS[setting]

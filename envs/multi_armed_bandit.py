@@ -78,7 +78,7 @@ class MultiArmedBandit(Environment):
         return self._observe(pays / PULLS)
 
     def get_state(self) -> dict[str, Any]:
-        """The number of pulls."""
+        """Return the number of pulls."""
         check_started(self.steps)
         return {"steps": self.steps}
 
@@ -92,7 +92,7 @@ class MultiArmedBandit(Environment):
         return self._observe(0.0)
 
     def render_text(self) -> str:
-        """The number of pulls."""
+        """Return the number of pulls."""
         return f"{max(self.steps, 0)} of {PULLS} pulls"
 
     def _observe(self, reward: float) -> Observation:
@@ -105,5 +105,5 @@ class MultiArmedBandit(Environment):
 
 
 def pull_a(observation: Observation) -> dict[str, Action]:
-    """The perfect player: it gets 1.0."""
+    """Return the perfect player: it gets 1.0."""
     return {"pull": GlobalCategoricalAction(ARMS.index("A"), "A")}

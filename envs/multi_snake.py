@@ -166,7 +166,7 @@ class MultiSnake(Environment):
         return self.observe(len(eaten) * self._growth)
 
     def observe(self, reward: float = 0.0) -> Observation:
-        """The observation of the current state, after a step that paid ``reward``."""
+        """Return the observation of the current state, after a step that paid ``reward``."""
         check_started(self.steps)
         show = show_views if self.relative else show_board
         won = self.won
@@ -184,7 +184,7 @@ class MultiSnake(Environment):
         )
 
     def get_state(self) -> dict[str, Any]:
-        """The tiles of the snakes, head first, the food (None: there is none), the step."""
+        """Return the tiles of the snakes, head first, the food (None: there is none), the step."""
         check_started(self.steps)
         return {
             "snakes": [[list(tile) for tile in snake] for snake in self.snakes],
@@ -205,7 +205,7 @@ class MultiSnake(Environment):
         return self.observe()
 
     def render_text(self) -> str:
-        """The board with y up: A is the head of snake 0, a its body, 0 its food."""
+        """Return the board with y up: A is the head of snake 0, a its body, 0 its food."""
         size = self.board_size
         signs: dict[Tile | None, str] = {tile: str(i) for i, tile in enumerate(self.food)}
         for i, snake in enumerate(self.snakes):
@@ -220,7 +220,7 @@ class MultiSnake(Environment):
         )
 
     def _crashes(self) -> bool:
-        """Whether a head is where none may be, after all have moved."""
+        """Return True if a head is where none may be, after all have moved."""
         size = self.board_size
         bodies = {tile for snake in self.snakes for tile in snake[1:]}
         for i, snake in enumerate(self.snakes):
@@ -244,7 +244,7 @@ class MultiSnake(Environment):
     def _problems(
         self, snakes: list[Snake], food: list[Tile | None], crashed: Any, steps: int
     ) -> dict[str, bool]:
-        """What is wrong with a state."""
+        """Return the mistakes of a state."""
         size = self.board_size
         tiles = [tile for snake in snakes for tile in snake]
         places = tiles + [tile for tile in food if tile is not None]
@@ -269,7 +269,7 @@ class MultiSnake(Environment):
 
 
 def _ways(snake: Snake) -> tuple[bool, ...]:
-    """The moves that a head has: all but the one into its neck."""
+    """Return the moves that a head has: all but the one into its neck."""
     if len(snake) == 1:
         return True, True, True, True
     (x, y), (neck_x, neck_y) = snake[:2]

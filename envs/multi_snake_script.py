@@ -42,7 +42,7 @@ def crawl_to_food(observation: Observation, board_size: int = 10) -> dict[str, A
 def _best_move(
     head: Tile, goal: Tile | None, allowed: list[int], walls: set[Tile], size: int
 ) -> int:
-    """The move with the shortest way to the goal, or else with the most room."""
+    """Return the move with the shortest way to the goal, or else with the most room."""
     tiles = {move: _next_tile(head, move) for move in allowed}
     found = {
         move: _distances(tile, walls, size)
@@ -58,7 +58,7 @@ def _best_move(
 
 
 def _distances(start: Tile, walls: set[Tile], size: int) -> dict[Tile, int]:
-    """The number of steps from ``start`` to each tile that can be reached."""
+    """Return the number of steps from ``start`` to each tile that can be reached."""
     reached = {start: 0}
     waiting = deque([start])
     while waiting:
@@ -72,7 +72,7 @@ def _distances(start: Tile, walls: set[Tile], size: int) -> dict[Tile, int]:
 
 
 def _tile(row: Any, heads: list[Tile]) -> Tile:
-    """The tile of a body or food, from the way to it from the head of the snake that sees it."""
+    """Return the tile of a body or food from its offset to a snake's head."""
     x, y = heads[int(row[2])]
     return x + int(row[0]), y + int(row[1])
 

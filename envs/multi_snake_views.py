@@ -1,4 +1,4 @@
-"""What MultiSnake shows: the board as it is, or as the head of each snake sees it."""
+"""Views of MultiSnake: the board, or the board as each snake's head sees it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rows: TypeAlias = dict[str, list[tuple[int, ...]]]
 
 
 def snake_entities(num_snakes: int, relative: bool) -> dict[str, Entity]:
-    """The entity types of ``show_views``, or else those of ``show_board``."""
+    """Return the entity types of ``show_views``, or else those of ``show_board``."""
     tile = Entity(["x", "y", Discrete("snake", num_snakes)])
     if not relative:
         return {"SnakeHead": tile, "SnakeBody": tile, "Food": tile}
@@ -40,7 +40,7 @@ def show_board(snakes: Sequence[Sequence[Tile]], food: Sequence[Tile | None]) ->
 
 
 def show_views(snakes: Sequence[Sequence[Tile]], food: Sequence[Tile | None]) -> Rows:
-    """The heads where they are, and all else once for each of them, as the way to it."""
+    """Return the heads where they are, and all else once for each of them, as the way to it."""
     board = show_board(snakes, food)
     heads = board["SnakeHead"]
     shown: Rows = {"SnakeHead": heads, "SnakeBody": [], "Food": [], "OtherHead": []}

@@ -79,7 +79,7 @@ class NotHotdog(Environment):
         self.steps = -1  # before the first reset
 
     def obs_space(self) -> ObsSpace:
-        """The player and what it may see."""
+        """Return the observation space."""
         return _OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -105,7 +105,7 @@ class NotHotdog(Environment):
         return self.observe()
 
     def observe(self) -> Observation:
-        """The observation of the current state."""
+        """Return the observation of the current state."""
         check_started(self.steps)
         done, won = self.steps == 1, self.won
         is_object = self.thing != "hotdog"
@@ -140,12 +140,12 @@ class NotHotdog(Environment):
         return self.observe()
 
     def render_text(self) -> str:
-        """What there is, and the answer once it is given."""
+        """Return the objects, and the answer once it is given."""
         return f"{self.thing}: {'?' if self.answer is None else self.answer}"
 
 
 def spot_hotdog(observation: Observation) -> dict[str, Action]:
-    """The perfect player: it gets 1.0."""
+    """Return the perfect player: it gets 1.0."""
     features: Any = observation.features
     is_hotdog = len(features["Hotdog"]) > 0 or bool(features["Object"][0][0])
     index = ANSWERS.index("hotdog" if is_hotdog else "not_hotdog")

@@ -121,7 +121,7 @@ def _sun(g: Any, game: int) -> int:
 
 @compiled
 def _mover(g: Any, game: int) -> int:
-    """Whose turn it is."""
+    """Return the player whose turn it is."""
     player: int = (max(g.round[game], 0) + g.turn[game]) % g.players
     return player
 
@@ -137,7 +137,7 @@ def _is_shaded(g: Any, game: int, space: int, size: int, angle: int) -> bool:
 
 @compiled
 def _price(g: Any, game: int, player: int, kind: int) -> int:
-    """What the next piece of a kind costs; 0 where none is left."""
+    """Return the price of the next piece of a kind; 0 if none is left."""
     left = g.left[game, player, kind]
     price: int = _PRICE[kind, _SLOTS[kind] - left] if left > 0 else 0
     return price
@@ -151,7 +151,7 @@ def _may_buy(g: Any, game: int, player: int, kind: int) -> bool:
 
 @compiled
 def _may_use(g: Any, game: int, player: int, space: int) -> bool:
-    """Whether the player may grow or collect what stands there."""
+    """Return True if the player may grow or collect what stands there."""
     if g.owner[game, space] != player or g.activated[game, space]:
         return False
     size, light = g.size[game, space], g.light[game, player]
@@ -162,7 +162,7 @@ def _may_use(g: Any, game: int, player: int, space: int) -> bool:
 
 @compiled
 def _is_origin(g: Any, game: int, player: int, tree: int, target: int) -> bool:
-    """Whether the player has a tree there that can plant a seed."""
+    """Return True if the player has a tree there that can plant a seed."""
     return bool(
         g.owner[game, tree] == player
         and not g.activated[game, tree]
@@ -184,7 +184,7 @@ def _may_plant(g: Any, game: int, player: int, target: int) -> bool:
 
 @compiled
 def _can_do_something(g: Any, game: int) -> bool:
-    """Whether the player whose turn it is has another choice than to pass."""
+    """Return True if the player whose turn it is has another choice than to pass."""
     if g.round[game] < 0:
         return True
     player = _mover(g, game)
@@ -327,7 +327,7 @@ def _play(g: Any, game: int, entity: int) -> None:
 
 @compiled
 def _on_board(g: Any, game: int, player: int) -> int:
-    """How many pieces a player has on the board."""
+    """Return the number of a player's pieces on the board."""
     count = 0
     for space in range(_BOARD):
         if g.owner[game, space] == player:
@@ -337,7 +337,7 @@ def _on_board(g: Any, game: int, player: int) -> int:
 
 @compiled
 def _standing(g: Any, game: int, player: int) -> int:
-    """The score, and behind it the pieces on the board, as one number."""
+    """Return the score, and behind it the pieces on the board, as one number."""
     score: int = g.points[game, player] + g.light[game, player] // 3
     standing: int = score * (_BOARD + 1) + _on_board(g, game, player)
     return standing

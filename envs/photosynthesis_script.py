@@ -52,7 +52,7 @@ def _offered(observation: Observation) -> list[Offered]:
 def _worth(
     choice: Offered, observation: Observation, offered: list[Offered]
 ) -> tuple[float, float]:
-    """How good a choice is: what kind of thing it is first, then how good of its kind."""
+    """Return the worth of a choice: of its kind first, then within its kind."""
     kind, _, features = choice
     numbers: Any = observation.global_features
     share = numbers[0] / sum(numbers[:2])

@@ -112,7 +112,7 @@ class PickMatchingBalls(Environment):
         return self._observe(1.0 / self._most if self._matches() else 0.0)
 
     def get_state(self) -> dict[str, Any]:
-        """The colour of each ball, and the places of those that are picked, in order."""
+        """Return the colour of each ball, and the places of those that are picked, in order."""
         check_started(self.steps)
         return {"colors": list(self.colors), "picked": list(self.picked)}
 
@@ -135,7 +135,7 @@ class PickMatchingBalls(Environment):
         return self._observe(0.0)
 
     def render_text(self) -> str:
-        """The colours of the balls that are picked, in order, and of those that are left."""
+        """Return the colours of the balls that are picked, in order, and of those that are left."""
         picked = [self.colors[i] for i in self.picked]
         left = [color for color, selected in self._rows if not selected]
         return f"picked: {_text(picked)}, left: {_text(sorted(left))}"
@@ -157,7 +157,7 @@ class PickMatchingBalls(Environment):
         self._allowed[0, ball] = False
 
     def _matches(self) -> bool:
-        """The last ball has the colour of the first."""
+        """Return the last ball has the colour of the first."""
         return self.colors[self.picked[-1]] == self.colors[self.picked[0]]
 
     def _observe(self, reward: float) -> Observation:
@@ -176,7 +176,7 @@ class PickMatchingBalls(Environment):
 
 
 def pick_matching(observation: Observation) -> dict[str, Action]:
-    """The perfect player, which begins with the colour of most balls: it gets 1.0."""
+    """Return the perfect player, which begins with the colour of most balls: it gets 1.0."""
     features: Any = observation.features
     ids: Any = observation.ids
     colors = [int(color) for color, _ in features["Ball"]]

@@ -1,4 +1,4 @@
-"""What Kuhn's and Leduc poker share: a game for two with hidden cards, as lists of entities."""
+"""The common part of Kuhn's and Leduc poker: two players with hidden cards."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PokerGame(MultiPlayerEnvironment):
         self._action_space = {"Bet": CategoricalActionSpace(ACTIONS)}
 
     def obs_space(self) -> ObsSpace:
-        """The player, cards and bets."""
+        """Return the observation space."""
         return self._obs_space
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -57,7 +57,7 @@ class PokerGame(MultiPlayerEnvironment):
         return self._action_space
 
     def seats(self) -> Sequence[str]:
-        """Who begins each round, and the other."""
+        """Return the seats; the first one begins each round."""
         return SEATS
 
     def reset(self) -> SeatObservations:
@@ -79,7 +79,7 @@ class PokerGame(MultiPlayerEnvironment):
         return self._shown()
 
     def observe_state(self, state: InfoState) -> Observation:
-        """What a player sees who knows ``state``; the game is then at such a moment."""
+        """Go to ``state``, and return the observation of the player to move."""
         player = self.rules.player(state.bets)
         # Nothing shows the other's card: any that is left will do.
         held = [state.card] if state.public is None else [state.card, state.public]
@@ -91,7 +91,7 @@ class PokerGame(MultiPlayerEnvironment):
         return self.observe(player)
 
     def observe(self, player: int) -> Observation:
-        """What a player sees now: nothing of the other's card."""
+        """Return the observation of a player, without the other's card."""
         check_started(self._steps)
         put = self.rules.chips(self.bets)
         cards = [[0, self.cards[player]]]
@@ -119,7 +119,7 @@ class PokerGame(MultiPlayerEnvironment):
         return seen
 
     def get_state(self) -> dict[str, Any]:
-        """The cards' ranks, the last that of the table, and what has been done in each round."""
+        """Return the ranks of the cards, the table's last, and the bets of each round."""
         check_started(self._steps)
         return {"cards": list(self.cards), "bets": [list(done) for done in self.bets]}
 
@@ -172,7 +172,7 @@ class PokerGame(MultiPlayerEnvironment):
         return {SEATS[mover]: self.observe(mover)}
 
     def _is_possible(self, given: tuple[tuple[int, ...], ...]) -> bool:
-        """Whether these bets follow from the rules, one after the other."""
+        """Return True if these bets follow from the rules, one after the other."""
         bets: tuple[tuple[int, ...], ...] = ((),)
         for action in (action for done in given for action in done):
             if self.rules.is_over(bets) or not 0 <= action < len(ACTIONS):
@@ -184,7 +184,7 @@ class PokerGame(MultiPlayerEnvironment):
 
 
 def bets_seen(observation: Observation) -> InfoState:
-    """What a player knows, from what it sees."""
+    """Return the knowledge of a player, from its observation."""
     features: Any = observation.features
     cards = {bool(public): int(rank) for public, rank in features["Card"]}
     rounds: list[list[int]] = [[], []] if True in cards else [[]]

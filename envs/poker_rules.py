@@ -48,31 +48,31 @@ class PokerRules:
     raises: int
 
     def is_round_over(self, bets: tuple[int, ...]) -> bool:
-        """Whether a round in which this has been done is over."""
+        """Return True if a round in which this has been done is over."""
         return (len(bets) > 1 and bets[-1] == CALL) or FOLD in bets
 
     def is_over(self, bets: tuple[tuple[int, ...], ...]) -> bool:
-        """Whether the hand is over."""
+        """Return True if the hand is over."""
         return FOLD in bets[-1] or (len(bets) == len(self.bets) and self.is_round_over(bets[-1]))
 
     def player(self, bets: tuple[tuple[int, ...], ...]) -> int:
-        """Whose turn it is."""
+        """Return the player whose turn it is."""
         return len(bets[-1]) % 2
 
     def legal(self, bets: tuple[tuple[int, ...], ...]) -> list[bool]:
-        """Which of ``ACTIONS`` the player has whose turn it is."""
+        """Return a mask of ``ACTIONS`` for the player whose turn it is."""
         now = bets[-1]
         return [RAISE in now, True, now.count(RAISE) < self.raises]
 
     def after(self, bets: tuple[tuple[int, ...], ...], action: int) -> tuple[tuple[int, ...], ...]:
-        """What has been done after this action; a new round begins where one is over."""
+        """Return the bets after this action; begin a new round if one is over."""
         bets = (*bets[:-1], (*bets[-1], action))
         if self.is_round_over(bets[-1]) and not self.is_over(bets):
             bets = (*bets, ())
         return bets
 
     def chips(self, bets: tuple[tuple[int, ...], ...]) -> tuple[int, int]:
-        """What each player has put in."""
+        """Return the number of chips that each player has put in."""
         put = [1, 1]
         for size, done in zip(self.bets, bets, strict=False):
             for turn, action in enumerate(done):
@@ -84,7 +84,7 @@ class PokerRules:
     def payoff(
         self, cards: tuple[int, int], public: int | None, bets: tuple[tuple[int, ...], ...]
     ) -> int:
-        """The chips that player 0 wins from player 1 in a hand that is over."""
+        """Return the chips that player 0 wins from player 1 in a hand that is over."""
         put = self.chips(bets)
         if bets[-1][-1] == FOLD:
             return -put[0] if len(bets[-1]) % 2 else put[1]

@@ -123,7 +123,7 @@ class Pursuit(MultiPlayerEnvironment):
         self.steps = -1  # before the first reset
 
     def obs_space(self) -> ObsSpace:
-        """Who looks, others and walls."""
+        """Return the observation space."""
         return OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -131,7 +131,7 @@ class Pursuit(MultiPlayerEnvironment):
         return _ACTION_SPACE
 
     def seats(self) -> Sequence[str]:
-        """The hunters, then the runners."""
+        """Return the hunters, then the runners."""
         return self._seats
 
     def teams(self) -> Mapping[str, Collection[str]]:
@@ -207,7 +207,7 @@ class Pursuit(MultiPlayerEnvironment):
         return self.steps >= self.max_steps
 
     def observe(self, player: int, reward: float = 0.0) -> Observation:
-        """What a player who is in the game sees now, after a step that paid ``reward``."""
+        """Return the observation of a player in the game, after ``reward``."""
         check_started(self.steps)
         place: Any = self.places[player]
         from_x, from_y = place
@@ -280,7 +280,7 @@ class Pursuit(MultiPlayerEnvironment):
         return self._shown({})
 
     def render_text(self) -> str:
-        """The board with y up: H for hunters, r for runners, # for walls."""
+        """Return the board with y up: H for hunters, r for runners, # for walls."""
         signs = dict.fromkeys(self.walls, "#")
         for i, place in enumerate(self.places):
             if place is not None:
@@ -298,7 +298,7 @@ class Pursuit(MultiPlayerEnvironment):
         }
 
     def _end(self, player: int, reward: float) -> Observation:
-        """The last observation of who is out."""
+        """Return the last observation of who is out."""
         if player < self.hunters:
             metrics = {"catches": self.catches[player], "team_catches": sum(self.catches)}
         else:
@@ -325,7 +325,7 @@ class Pursuit(MultiPlayerEnvironment):
         return len(reached) == len(free)
 
     def _hidden_tile(self) -> Tile:
-        """A tile that no hunter sees, if there is one, else any that no hunter stands on."""
+        """Return a tile that no hunter sees, if there is one, else any that no hunter stands on."""
         tiles = [(x, y) for x in range(self.board_size) for y in range(self.board_size)]
         free = [tile for tile in tiles if tile not in self.walls]
         hunters = [place for place in self.places[: self.hunters] if place is not None]

@@ -15,7 +15,7 @@ __all__ = ["chase_or_flee"]
 
 
 def chase_or_flee(observation: Observation) -> dict[str, Action]:
-    """A hunter goes to the nearest runner that it sees, a runner away from the nearest hunter.
+    """Chase the nearest visible runner, or flee from the nearest hunter.
 
     Whoever sees none keeps to one direction for six steps, turning at walls. Ways are measured
     without walls, so that hunters stop before them.

@@ -75,7 +75,7 @@ class RepeatAfterK(Environment):
         self.steps = -1  # before the first reset
 
     def obs_space(self) -> ObsSpace:
-        """The player, and what it is shown."""
+        """Return the observation space."""
         symbol = Entity([Discrete("symbol", self.symbols)])
         return ObsSpace(entities={"Symbol": symbol, "Question": Entity(), "Player": Entity()})
 
@@ -98,7 +98,7 @@ class RepeatAfterK(Environment):
         return self.observe()
 
     def observe(self) -> Observation:
-        """The observation of the current state."""
+        """Return the observation of the current state."""
         check_started(self.steps)
         done, won = self.steps > self.k, self.answer == self.symbol
         return Observation(
@@ -115,7 +115,7 @@ class RepeatAfterK(Environment):
         )
 
     def get_state(self) -> dict[str, Any]:
-        """The symbol, the steps so far, and the answer or None."""
+        """Return the symbol, the steps so far, and the answer or None."""
         check_started(self.steps)
         return {"symbol": self.symbol, "steps": self.steps, "answer": self.answer}
 
@@ -136,6 +136,6 @@ class RepeatAfterK(Environment):
         return self.observe()
 
     def render_text(self) -> str:
-        """A line for all steps: the symbol, waiting, the question, and the answer."""
+        """Return a line for all steps: the symbol, waiting, the question, and the answer."""
         shown = [str(self.symbol), *"." * (self.k - 1), "?"][: self.steps + 1]
         return " ".join([*shown, *([] if self.answer is None else [str(self.answer)])])

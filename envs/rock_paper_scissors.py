@@ -86,7 +86,7 @@ class RockPaperScissors(Environment):
         self.steps = -1  # before the first reset
 
     def obs_space(self) -> ObsSpace:
-        """The opponent and the player."""
+        """Return the observation space."""
         return _OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -113,7 +113,7 @@ class RockPaperScissors(Environment):
         return self.observe()
 
     def observe(self) -> Observation:
-        """The observation of the current state."""
+        """Return the observation of the current state."""
         check_started(self.steps)
         done, won = self.steps == 1, self.won
         return Observation(
@@ -127,7 +127,7 @@ class RockPaperScissors(Environment):
         )
 
     def get_state(self) -> dict[str, Any]:
-        """The opponent's throw, and the player's or None."""
+        """Return the opponent's throw, and the player's or None."""
         check_started(self.steps)
         return {"opponent": self.opponent, "throw": self.throw}
 
@@ -146,14 +146,14 @@ class RockPaperScissors(Environment):
         return self.observe()
 
     def render_text(self) -> str:
-        """The player's throw, once it is there, and the opponent's."""
+        """Return the player's throw, once it is there, and the opponent's."""
         return (
             f"{'?' if self.throw is None else THROWS[self.throw]} against {THROWS[self.opponent]}"
         )
 
 
 def throw_best(observation: Observation) -> dict[str, Action]:
-    """The best player: 1.0 on average with paper, 2.0 where it sees the opponent's throw."""
+    """Return the best player: 1.0 on average with paper, 2.0 where it sees the opponent's throw."""
     features: Any = observation.features
     is_hidden = "Opponent" in (observation.visible or {})
     seen = THROWS.index("rock") if is_hidden else int(features["Opponent"][0][0])

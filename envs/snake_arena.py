@@ -105,7 +105,7 @@ class SnakeArena(MultiPlayerEnvironment):
         return _ACTION_SPACE
 
     def seats(self) -> Sequence[str]:
-        """A snake each."""
+        """Return a snake each."""
         return self._seats
 
     def reset(self) -> SeatObservations:
@@ -170,7 +170,7 @@ class SnakeArena(MultiPlayerEnvironment):
         return [i for i, snake in enumerate(self.snakes) if snake]
 
     def observe(self, player: int) -> Observation:
-        """What a player whose snake lives sees now."""
+        """Return the observation of a player whose snake lives."""
         check_started(self.steps)
         from_x, from_y = self.snakes[player][0]
         own = len(self.snakes[player])
@@ -201,7 +201,7 @@ class SnakeArena(MultiPlayerEnvironment):
         )
 
     def get_state(self) -> dict[str, Any]:
-        """The tiles of the snakes, head first, none of the dead; the food; the step."""
+        """Return the tiles of the snakes, head first, none of the dead; the food; the step."""
         check_started(self.steps)
         return {
             "snakes": [[list(tile) for tile in snake] for snake in self.snakes],
@@ -234,7 +234,7 @@ class SnakeArena(MultiPlayerEnvironment):
         return {self._seats[i]: self.observe(i) for i in self.alive}
 
     def render_text(self) -> str:
-        """The board with y up: A is the head of snake 0, a its body, * food."""
+        """Return the board with y up: A is the head of snake 0, a its body, * food."""
         size = self.board_size
         signs = dict.fromkeys(self.food, "*")
         for i, snake in enumerate(self.snakes):
@@ -249,7 +249,7 @@ class SnakeArena(MultiPlayerEnvironment):
         )
 
     def _end(self, player: int, place: int, equals: int, length: int) -> Observation:
-        """The last observation of who is out after ``place`` others, with ``equals`` in all."""
+        """Return the last observation of a player that is out."""
         mean = place + (equals - 1) / 2
         is_first = place + equals == self.players
         return Observation(
@@ -281,7 +281,7 @@ class SnakeArena(MultiPlayerEnvironment):
         }
 
     def _ways(self, player: int) -> tuple[bool, ...]:
-        """The moves that a head has: all but the one into its neck."""
+        """Return the moves that a head has: all but the one into its neck."""
         (x, y), neck = self.snakes[player][:2]
         return tuple((x + dx, y + dy) != neck for dx, dy in STEPS)
 

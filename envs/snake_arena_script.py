@@ -57,7 +57,7 @@ def crawl_safely(observation: Observation, board_size: int = 8) -> dict[str, Act
 
 
 def _distances(start: Tile, walls: set[Tile], size: int) -> dict[Tile, int]:
-    """The number of steps from ``start`` to each tile that can be reached."""
+    """Return the number of steps from ``start`` to each tile that can be reached."""
     reached = {start: 0}
     waiting = deque([start])
     while waiting:

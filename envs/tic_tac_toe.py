@@ -48,7 +48,7 @@ class TicTacToe(MultiPlayerEnvironment):
         self.turn = 0
 
     def obs_space(self) -> ObsSpace:
-        """A player, and cells."""
+        """Return the observation space."""
         return ObsSpace(
             entities={
                 "Player": Entity([]),
@@ -65,7 +65,7 @@ class TicTacToe(MultiPlayerEnvironment):
         return ["X", "O"]
 
     def reset(self) -> SeatObservations:
-        """An empty board."""
+        """Return an empty board."""
         self.board, self.turn = [0] * 9, 0
         return {"X": self._shown(0)}
 
@@ -81,7 +81,7 @@ class TicTacToe(MultiPlayerEnvironment):
         return {self.seats()[self.turn]: self._shown(self.turn)}
 
     def get_state(self) -> dict[str, Any]:
-        """The board and whose turn it is."""
+        """Return the board and whose turn it is."""
         return {"board": list(self.board), "turn": self.turn}
 
     def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
@@ -90,12 +90,12 @@ class TicTacToe(MultiPlayerEnvironment):
         return {self.seats()[self.turn]: self._shown(self.turn)}
 
     def render_text(self) -> str:
-        """The board."""
+        """Return the board."""
         marks = [".XO"[mark] for mark in self.board]
         return "\n".join(" ".join(marks[i : i + 3]) for i in (0, 3, 6))
 
     def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
-        """The board; shape (H, W, 3)."""
+        """Return the board; shape (H, W, 3)."""
         spaces = [
             Space(i % 3, i // 3, mark - 1, text=" XO"[mark].strip())
             for i, mark in enumerate(self.board)

@@ -36,7 +36,7 @@ class PerfectPlayer:
         self._rng = np.random.default_rng(seed)
 
     def __call__(self, observation: Observation) -> dict[str, Action]:
-        """What to do."""
+        """Return the actions."""
         features: Any = observation.features
         ids: Any = observation.ids
         board = tuple(int(cell[_MARK]) for cell in features["Cell"])
@@ -50,7 +50,7 @@ play_perfectly = PerfectPlayer()
 
 @functools.cache
 def value(board: Board) -> int:
-    """What who moves gets if both play perfectly: 1 for a win, 0 for a draw, -1."""
+    """Return the value of a board for the player to move: 1, 0 or -1."""
     if any(all(board[cell] == 2 for cell in line) for line in LINES):
         return -1
     return max((-value(_after(board, cell)) for cell in _empty(board)), default=0)
@@ -58,7 +58,7 @@ def value(board: Board) -> int:
 
 @functools.cache
 def best_cells(board: Board) -> tuple[int, ...]:
-    """The cells that lead to the best result."""
+    """Return the cells that lead to the best result."""
     return tuple(c for c in _empty(board) if -value(_after(board, c)) == value(board))
 
 
@@ -67,6 +67,6 @@ def _empty(board: Board) -> list[int]:
 
 
 def _after(board: Board, cell: int) -> Board:
-    """The board as the other sees it after a mark there."""
+    """Return the board as the other sees it after a mark there."""
     marked = (*board[:cell], 1, *board[cell + 1 :])
     return tuple((0, 2, 1)[mark] for mark in marked)

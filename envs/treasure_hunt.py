@@ -152,7 +152,7 @@ class TreasureHunt(Environment):
         return self.observe(reward)
 
     def observe(self, reward: float = 0.0) -> Observation:
-        """The observation of the current state, after a step that paid ``reward``."""
+        """Return the observation of the current state, after a step that paid ``reward``."""
         check_started(self.steps)
         done = self.done
         x, y = self.hunter if self.relative else (0, 0)
@@ -206,7 +206,7 @@ class TreasureHunt(Environment):
         return self.observe()
 
     def render_text(self) -> str:
-        """The world with y up: H the hunter, $ treasures, ^ traps."""
+        """Return the world with y up: H the hunter, $ treasures, ^ traps."""
         signs = {**dict.fromkeys(self.traps, "^"), **dict.fromkeys(self.treasures, "$")}
         signs[self.hunter] = "H"
         axis = range(-EDGE, EDGE + 1)
@@ -215,7 +215,7 @@ class TreasureHunt(Environment):
         return "\n".join([f"step {max(self.steps, 0)} of {self.max_steps}, {found}", *rows])
 
     def _mask(self) -> tuple[bool, ...]:
-        """Where the hunter can go."""
+        """Return a mask of the hunter's moves."""
         x, y = self.hunter
         return x < EDGE, x > -EDGE, y < EDGE, y > -EDGE
 
@@ -228,5 +228,5 @@ class TreasureHunt(Environment):
 
 
 def _tile(number: int) -> Tile:
-    """The tile with a number from 0, row by row."""
+    """Return the tile with a number from 0, row by row."""
     return number % _SIZE - EDGE, number // _SIZE - EDGE

@@ -50,7 +50,7 @@ def _move(index: int) -> dict[str, Action]:
 
 
 def _way(start: Tile, to: Tile, traps: list[Tile]) -> int:
-    """Steps from tile to tile: two more where a trap lies on the only straight way."""
+    """Return the steps from tile to tile; two more if a trap blocks the only straight way."""
     (x, y), (to_x, to_y) = start, to
     length = abs(to_x - x) + abs(to_y - y)
     is_straight = x == to_x or y == to_y

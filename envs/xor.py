@@ -86,7 +86,7 @@ class Xor(Environment):
         return self.observe()
 
     def observe(self) -> Observation:
-        """The observation of the current state."""
+        """Return the observation of the current state."""
         check_started(self.steps)
         done, won = self.steps == 1, self.output == self.bits[0] ^ self.bits[1]
         return Observation(
@@ -99,7 +99,7 @@ class Xor(Environment):
         )
 
     def get_state(self) -> dict[str, Any]:
-        """The bits, and the output or None."""
+        """Return the bits, and the output or None."""
         check_started(self.steps)
         return {"bits": list(self.bits), "output": self.output}
 
@@ -118,12 +118,12 @@ class Xor(Environment):
         return self.observe()
 
     def render_text(self) -> str:
-        """The bits, and the output once it is given."""
+        """Return the bits, and the output once it is given."""
         return f"{self.bits[0]} xor {self.bits[1]} = {'?' if self.output is None else self.output}"
 
 
 def output_xor(observation: Observation) -> dict[str, Action]:
-    """The perfect player: it gets 1.0."""
+    """Return the perfect player: it gets 1.0."""
     features: Any = observation.features
     (first,), (second,) = features["Bit"]
     return {"output": CategoricalAction(_PLAYER, np.array([int(first != second)]), OUTPUTS)}

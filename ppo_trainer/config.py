@@ -37,7 +37,7 @@ Schedule = Literal["constant", "linear", "cosine"]
 @names_its_settings
 @dataclass(frozen=True)
 class RolloutConfig:
-    """How experience is collected.
+    """The collection of experience.
 
     Args:
         num_envs: Rows R that act together, rounded up to whole games of several players.
@@ -357,7 +357,7 @@ def _goals(goals: Mapping[str, Any] | None, path: str) -> dict[str, float]:
 
 
 def _check_evaluated(config: TrainConfig) -> None:
-    """What only evaluations measure needs some."""
+    """Check that settings which only evaluations use come with evaluations."""
     wanted = {"checkpoint.best": [config.checkpoint.best or ""]}
     wanted |= {name: list(getattr(config, name) or ()) for name in ("stop_at", "stop_below")}
     for setting, names in wanted.items():
@@ -371,7 +371,7 @@ def _check_evaluated(config: TrainConfig) -> None:
 
 
 def _check_baseline(config: TrainConfig) -> None:
-    """A group baseline needs rows that play the same instances."""
+    """Check that a group baseline has rows that play the same instances."""
     if config.ppo.baseline == "value":
         return
     copies = config.env.get("copies", 1)
@@ -384,7 +384,7 @@ def _check_baseline(config: TrainConfig) -> None:
 
 
 def config_from_dict(values: Mapping[str, Any]) -> TrainConfig:
-    """A checked TrainConfig from nested dicts; a misspelt key names its nearest valid one."""
+    """Return a checked TrainConfig from nested dicts; errors name the nearest valid key."""
     return build(TrainConfig, values)
 
 
@@ -395,7 +395,7 @@ def config_to_dict(config: TrainConfig) -> dict[str, Any]:
 
 
 def _without_tilde(path: str | None) -> str | None:
-    """The path with the home folder for ``~``, which a shell leaves in run_dir=~/runs."""
+    """Return the path with the home folder for ``~``, which a shell leaves in run_dir=~/runs."""
     return path if path is None else os.path.expanduser(path)
 
 

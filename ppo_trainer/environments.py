@@ -65,7 +65,7 @@ It lives in a script, say, or is a function of which nobody could tell that it m
 
 @dataclass(frozen=True)
 class Game:
-    """What the ``env`` settings stand for; called, it makes one environment.
+    """The game of the ``env`` settings; a call makes one environment.
 
     Args:
         factory: The class or function behind the target.
@@ -86,14 +86,14 @@ class Game:
 
     @property
     def alone(self) -> Callable[[], Environment]:
-        """What makes one environment, without anything of this package: workers load it."""
+        """A function for workers that makes one environment; it needs nothing of this package."""
         create_env = functools.partial(alone(self.factory), **self.settings)
         if self.shown is None:
             return create_env
         return functools.partial(filtered, create_env, self.shown)
 
     def evaluated(self, config: TrainConfig) -> Game:
-        """As it is when it is evaluated: with ``eval.env``."""
+        """Return the game of evaluations: with the settings of ``eval.env``."""
         return replace(self, settings={**self.settings, **config.eval.env})
 
     @property
@@ -103,12 +103,12 @@ class Game:
 
     @property
     def is_native(self) -> bool:
-        """Whether the target makes its rows itself: a ``VecEnv`` class, or a function."""
+        """True if the target makes its rows itself: a ``VecEnv`` class, or a function."""
         return is_rows(self.factory)
 
     @property
     def has_seats(self) -> bool:
-        """Whether several players play it: alone, it is one seat among players at random."""
+        """True if several players play it: alone, it is one seat among players at random."""
         return seated(self.factory) is not None
 
     def table(self) -> MultiPlayerEnvironment:
@@ -170,7 +170,7 @@ class Game:
 
     @property
     def one(self) -> Callable[[], Any]:
-        """What makes one environment or one game of several players, as workers load it."""
+        """A function for workers that makes one environment or one game of several players."""
         if has_seats(self.factory):
             return functools.partial(self.factory, **self.settings)
         return self.alone
@@ -210,7 +210,7 @@ def _check_config(config: object) -> None:
 
 
 def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
-    """The config with ``env._target_`` set to the path of ``env``, where one is given."""
+    """Return the config with ``env._target_`` set to the path of ``env``, where one is given."""
     _check_config(config)
     if env is None:
         return config
@@ -238,18 +238,18 @@ def with_kept_files(config: TrainConfig, env: Factory | None = None) -> TrainCon
 
 
 def evaluated(config: TrainConfig) -> TrainConfig:
-    """The settings of a run where it is evaluated: its environment with those of ``eval.env``."""
+    """Return the settings of an evaluation: the environment with those of ``eval.env``."""
     return replace(config, env={**config.env, **config.eval.env})
 
 
 def name_in_script(config: TrainConfig) -> str:
-    """What whoever passed ``env=MyEnv`` calls it there, as far as the config knows."""
+    """Return the name of the environment in the script that passed ``env=MyEnv``."""
     name = config.env["_target_"].rpartition(".")[2]
     return name if name.isidentifier() else "..."
 
 
 def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
-    """The game that a run is about.
+    """Return the game that a run is about.
 
     Args:
         config: Its ``env`` holds the target and the constructor's arguments.
@@ -291,7 +291,7 @@ def with_whole_games(config: TrainConfig, game: Game) -> TrainConfig:
 
 
 def _is_importable(path: str, env: Factory) -> bool:
-    """Whether another program finds the same object under ``path``."""
+    """Return True if another program finds the same object under ``path``."""
     if path.startswith("__main__."):
         return False
     try:
@@ -301,7 +301,7 @@ def _is_importable(path: str, env: Factory) -> bool:
 
 
 def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
-    """The rows to train on: the game's own, or environments in this process or in workers."""
+    """Return the rows to train on, in this process or in workers."""
     rollout = config.rollout
     if rollout.processes and game.is_native:
         # In workers they would be other rows with other random numbers, and slower.

@@ -1,4 +1,4 @@
-"""How good is a run? ``python -m ppo_trainer.evaluate <run> [env.<setting>=...]``."""
+"""Evaluate a run: ``python -m ppo_trainer.evaluate <run> [env.<setting>=...]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is better? ``python -m ppo_trainer.league <run> <run> random scripted --games 200``."""
+"""Compare runs: ``python -m ppo_trainer.league <run> <run> random scripted --games 200``."""
 
 from __future__ import annotations
 

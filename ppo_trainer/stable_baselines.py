@@ -34,7 +34,7 @@ __all__ = ["RaggedPolicy", "policy_settings"]
 
 
 def policy_settings(env: StableBaselinesVecEnv, config: NetConfig | None = None) -> dict[str, Any]:
-    """The ``policy_kwargs`` of an algorithm that trains ``RaggedPolicy`` on ``env``.
+    """Return the ``policy_kwargs`` of an algorithm that trains ``RaggedPolicy`` on ``env``.
 
     Args:
         env: Says what is padded.
@@ -84,7 +84,7 @@ class RaggedPolicy(MultiInputActorCriticPolicy):
         return {**super()._get_constructor_parameters(), **own}
 
     def set_training_mode(self, mode: bool) -> None:
-        """Called before each rollout and each update: the statistics grow between the two."""
+        """Set the mode; input statistics are updated between rollouts and updates."""
         super().set_training_mode(mode)
         if not mode and self._seen:
             self.net.update_statistics(EntityBatch.cat(self._seen))
@@ -193,7 +193,7 @@ class _Frames:
         return torch.cat(parts, 1)
 
     def given(self, numbers: Tensor) -> dict[str, Tensor]:
-        """The same way back, for choices that were made before."""
+        """Return the same way back, for choices that were made before."""
         found = {}
         for action in self.padded.actions:
             own = numbers[:, action.numbers]

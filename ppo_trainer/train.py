@@ -59,7 +59,7 @@ __all__ = ["TrainResult", "resume", "train", "train_once"]
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a run left behind.
+    """The results of a run.
 
     Args:
         run: The run folder.
@@ -230,7 +230,7 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
 
 
 def _collect(session: Session, obs: VecObs, clock: Stopwatch) -> list[Collected]:
-    """What each network decides in a rollout."""
+    """Return the decisions of each network in a rollout."""
     config, state, rows = session.config, session.state, session.vec_env
     if isinstance(rows, PopulationRows):
         playing = [learner.collecting() for learner in session.learners]
@@ -266,7 +266,7 @@ def _improve(
 
 
 def _with_episodes(metrics: dict[str, float], collected: Collected) -> dict[str, float]:
-    """The numbers, and those about the episodes that ended."""
+    """Return the numbers, and those about the episodes that ended."""
     ended = collected.metrics
     metrics |= {
         "episodes": float(ended.get("episodic_length", Metric()).count),

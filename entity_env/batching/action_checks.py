@@ -118,7 +118,7 @@ def _checked(
 
 
 def _nothing(mask: VecActionMask, form: AnswerForm, counts: npt.NDArray[np.int64]) -> ActionBuffer:
-    """The answers of no actors at all."""
+    """Return the answers of no actors at all."""
     if form.width == 1 and not form.is_real:
         return mask.actors  # as empty
     return form.buffer(np.zeros(0), counts)
@@ -155,6 +155,6 @@ def _check_shape(
 
 
 def _place(actors: RaggedBufferI64, environments: _Numbers, actor: int) -> str:
-    """Where an actor is, by its place among all actors."""
+    """Return the place of an actor for an error, given its number among all actors."""
     rows = np.repeat(np.arange(actors.size0()), actors.size1())
     return f"environment {environments[int(rows[actor])]}"

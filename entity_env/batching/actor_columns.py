@@ -25,7 +25,7 @@ Given = Sequence[Mapping[ActionName, Any]]
 
 
 class RowLayout:
-    """Where the entities of each frame stand.
+    """The layout of the entities in each frame.
 
     Args:
         lengths: For each type the number of entities in each frame. Shape of each: (B,).
@@ -51,7 +51,7 @@ class RowLayout:
         self._shown = self._all_shown(hidden) if hidden else None
 
     def entities(self, ids: list[Any], types: list[Any]) -> tuple[Ints, Ints]:
-        """The entities that the frames name: indices within their frames (A,), how many (B,).
+        """Return the named entities: indices within frames (A,), counts (B,).
 
         Args:
             ids: For each frame a list of ids, or None.
@@ -72,7 +72,7 @@ class RowLayout:
         return indices, lengths
 
     def players(self, masks: list[Any], nobody: object) -> tuple[Ints, Ints]:
-        """The players of the frames whose mask is not ``nobody``, as ``entities`` gives actors."""
+        """Return the global actors of the frames whose mask is not ``nobody``."""
         there = np.array([mask is not nobody for mask in masks], np.bool_)
         return self.totals[there], there.astype(np.int64)
 
@@ -124,7 +124,7 @@ class RowLayout:
         return indices
 
     def _all_shown(self, hidden: Mapping[EntityName, Bools]) -> Bools:
-        """Whether each entity is shown, frame by frame. Shape: (N,)."""
+        """Return True if each entity is shown, frame by frame. Shape: (N,)."""
         shown = np.ones(int(self.totals.sum()), np.bool_)
         for name, own in hidden.items():
             indices, lengths = _ranges(self._starts[name], self._counts[name])
@@ -133,7 +133,7 @@ class RowLayout:
 
 
 def picked(given: Given, name: ActionName, nobody: object, kind: type) -> list[Any]:
-    """The masks of an action in many frames; ``nobody`` where a frame has none."""
+    """Return the masks of an action in many frames; ``nobody`` where a frame has none."""
     masks = pick(given, name, nobody)
     if set(map(type, masks)) != {kind}:
         raise UnusualError

@@ -64,7 +64,7 @@ def pick(given: Sequence[Mapping[str, Any]], name: str, absent: Any) -> list[Any
 def feature_column(
     given: Sequence[Mapping[EntityName, Any]], name: EntityName, features: Sequence[Feature]
 ) -> tuple[Floats, Ints]:
-    """The rows of one entity type, (N, F) float32, and their number in each frame, (B,)."""
+    """Return the rows of one entity type, (N, F) float32, and their number in each frame, (B,)."""
     column = pick(given, name, ())
     kinds = set(map(type, column))
     if NoneType in kinds:
@@ -74,7 +74,7 @@ def feature_column(
 
 
 def global_column(values: Sequence[Any], features: Sequence[Feature]) -> Floats:
-    """The global features of all frames. Shape: (B, G), float32."""
+    """Return the global features of all frames. Shape: (B, G), float32."""
     kinds = set(map(type, values))
     if not features and kinds == {list} and not any(values):
         return np.zeros((len(values), 0), np.float32)
@@ -132,7 +132,7 @@ class Ids:
         return cls(known if complete else _frame_by_frame(filled, len(given)), columns, counts)
 
     def index_of(self, frame: int) -> dict[EntityID, int]:
-        """The entity index of each id of a frame."""
+        """Return the entity index of each id of a frame."""
         index: dict[EntityID, int] = {}
         start = 0
         for column, count in zip(self.columns, self.counts, strict=True):
@@ -144,7 +144,7 @@ class Ids:
 def visible_column(
     given: Sequence[Mapping[EntityName, Any]], name: EntityName, lengths: Ints
 ) -> Bools | None:
-    """Which entities of a type are shown, (N,), or None where none is hidden."""
+    """Return a mask (N,) of the visible entities of a type, or None if all are."""
     column = [frame.get(name) for frame in given]
     if not are_given(column):
         return None
@@ -161,7 +161,7 @@ def visible_column(
 
 @dataclass(slots=True)
 class Outcome:
-    """What the steps of all frames led to.
+    """The rewards and ends of the last step of all frames.
 
     Args:
         rewards: Finite in float32. Shape: (B,), float64.
@@ -197,7 +197,7 @@ class Outcome:
 
 
 def _ends(observations: Sequence[Observation]) -> tuple[Bools, Bools]:
-    """Which are done, and which truncated."""
+    """Return masks of the frames that are done and of those that are truncated."""
     done, truncated = np.zeros((2, len(observations)), np.bool_)
     for frame, observation in enumerate(observations):
         if observation.done is not False or observation.truncated is not False:
@@ -210,7 +210,7 @@ def _ends(observations: Sequence[Observation]) -> tuple[Bools, Bools]:
 
 
 def _frame_by_frame(columns: Sequence[list[list[EntityID]]], frames: int) -> list[list[EntityID]]:
-    """The ids of each frame, new lists, from those of each type."""
+    """Return the ids of each frame, new lists, from those of each type."""
     if len(columns) < 2:
         return list(map(list, columns[0])) if columns else [[] for _ in range(frames)]
     joined = columns[0]

@@ -48,7 +48,7 @@ class UnusualError(Exception):
 
 
 def are_given(column: Sequence[Any]) -> bool:
-    """Whether any is given, not None; refuses what else is no list or array."""
+    """Return True if any is given, not None; refuses what else is no list or array."""
     kinds = set(map(type, column))
     if not kinds <= ARRAYS | {NoneType}:
         raise UnusualError
@@ -56,7 +56,7 @@ def are_given(column: Sequence[Any]) -> bool:
 
 
 def sizes(column: Sequence[Any]) -> Ints:
-    """The length of each of them. Shape: (B,)."""
+    """Return the length of each of them. Shape: (B,)."""
     return np.fromiter(map(len, column), np.int64, len(column))
 
 
@@ -91,12 +91,12 @@ def table(
 
 
 def boolean_table(column: Sequence[Any], kinds: Set[type], width: int) -> Bools:
-    """As ``table``, for values that are boolean or a whole 0 or 1."""
+    """Return a table of values that are boolean or a whole 0 or 1."""
     return booleans(table(column, kinds, width, bool_rows))
 
 
 def booleans(array: npt.NDArray[Any]) -> Bools:
-    """The same as booleans; refuses what is neither boolean nor a whole 0 or 1."""
+    """Return the same as booleans; refuses what is neither boolean nor a whole 0 or 1."""
     if array.dtype == np.bool_:
         return array
     if array.dtype.kind not in "iu" or not every((array == 0) | (array == 1)):
@@ -105,7 +105,7 @@ def booleans(array: npt.NDArray[Any]) -> Bools:
 
 
 def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats:
-    """As float32; refuses what is not finite, too large to be certain, or no discrete value."""
+    """Return a float32 table; raise if a value is not finite, too large or not discrete."""
     if array.dtype.kind not in _KINDS:
         raise UnusualError
     if array.dtype == np.float32:
@@ -123,7 +123,7 @@ def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats
 
 
 def _joined(column: Sequence[Any], width: int) -> npt.NDArray[Any]:
-    """The rows of several arrays, or of arrays and lists."""
+    """Return the rows of several arrays, or of arrays and lists."""
     if set(map(type, column)) == {np.ndarray} and all(part.ndim == 2 for part in column):
         return np.concatenate(column)
     parts = [np.asarray(part) for part in column]

@@ -73,7 +73,7 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
 
 
 def is_masked(values: object) -> bool:
-    """Whether values of an array are masked, or of one in a list: NumPy would forget the mask."""
+    """Return True if values of an array are masked, which NumPy would forget."""
     if type(values) in LISTS:  # those of numbers, nearly all, are seen through at once
         rows: Sequence[object] = values  # type: ignore[assignment]
         is_of_arrays = len(rows) > 0 and isinstance(rows[0], np.ndarray)
@@ -82,7 +82,7 @@ def is_masked(values: object) -> bool:
 
 
 def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = "") -> str:
-    """What is wrong in nested lists, for messages: the first part that is no number.
+    """Return the first part of nested lists that is no number, for messages.
 
     Where all are numbers, the first without the ``expected`` shape, or that of the part before it.
     """
@@ -98,7 +98,7 @@ def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = 
 
 
 def is_listed(names: object) -> TypeGuard[Collection[Any]]:
-    """Whether names or ids come in a list, a set or the like, or in an array of some length.
+    """Return True if names or ids come in a list, a set or the like, or in an array of some length.
 
     An iterator is none: an observation may be looked at more than once.
     """
@@ -110,12 +110,12 @@ def is_listed(names: object) -> TypeGuard[Collection[Any]]:
 
 
 def in_list(values: object) -> object:
-    """Sets, and the keys and values of dicts, as lists in their order; all else as it is."""
+    """Return sets, and keys and values of dicts, as lists; other values unchanged."""
     return list(values) if isinstance(values, Set | ValuesView) else values
 
 
 def shape_of_numbers(part: object) -> tuple[int, ...] | None:
-    """That of an array of numbers; None for all else."""
+    """Return the shape of an array of numbers, or None for another value."""
     try:
         array = np.asarray(part)
     except Exception:

@@ -25,7 +25,7 @@ RESERVED_METRICS = ("episodic_reward", "episodic_length")
 
 @dataclass(frozen=True, slots=True)
 class FrameActors:
-    """Who can take an action in a frame; each kind of action adds what it knows.
+    """The actors of an action in a frame; each kind of action adds its own parts.
 
     Args:
         actors: Entity indices. Shape: (A,), int64.
@@ -62,14 +62,14 @@ class Frame:
 
     @property
     def asks(self) -> bool:
-        """Whether anybody in it has something to choose."""
+        """True if anybody in it has something to choose."""
         return not self.done and any(len(own.actors) for own in self.actions.values())
 
 
 def entity_name(
     role: str, index: int, ids: Sequence[EntityID], counts: Mapping[EntityName, int]
 ) -> str:
-    """What an error calls an entity: its role and id or, where it has none, its row and type.
+    """Return the name of an entity in errors: role and id, or its row and type.
 
     Args:
         role: What it is there, such as ``actor``.

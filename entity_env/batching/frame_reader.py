@@ -57,7 +57,7 @@ class FrameReader:
         self.action_space = check_action_space(action_space)
 
     def read(self, observation: Observation) -> Frame:
-        """The checked frame; raises an ``EntityEnvError`` subclass for whatever is wrong.
+        """Return the checked frame; raises an ``EntityEnvError`` subclass for whatever is wrong.
 
         Actions of a finished episode (``done``) are not read: nobody can take them.
         """
@@ -256,7 +256,7 @@ def _unhashable(name: str, ids: list[EntityID]) -> UnhashableIdError:
 
 
 def _duplicate(name: str, taken: list[EntityID]) -> DuplicateIdError:
-    """The error for the first of the given ids that was there before."""
+    """Return the error for the first of the given ids that was there before."""
     seen: set[EntityID] = set()
     for entity_id in taken:
         if entity_id in seen:

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def grid_rows(what: str, values: object, grid: Grid) -> npt.NDArray[np.float32]:
-    """The cells of one frame as checked rows (height * width, F) float32, or (0, F) for no map."""
+    """Return the cells of one frame as rows (height * width, F) float32, or (0, F)."""
     width = len(grid.features)
     if values is None or (isinstance(values, list | tuple) and not values):
         return np.zeros((0, width), np.float32)
@@ -54,7 +54,7 @@ def grid_rows(what: str, values: object, grid: Grid) -> npt.NDArray[np.float32]:
 def grid_column(
     given: Sequence[Mapping[EntityName, Any]], name: EntityName, grid: Grid
 ) -> tuple[Floats, Ints]:
-    """The cells of many frames, (N, F) float32, and their number in each frame, (B,).
+    """Return the cells of many frames, (N, F) float32, and their number in each frame, (B,).
 
     Arrays only: all else is left to ``grid_rows``, as ``feature_columns.py`` says.
     """
@@ -85,7 +85,7 @@ def check_sizes(what: str, lengths: Ints, grid: Grid) -> None:
 
 
 def with_ids(name: EntityName, ids: object) -> IdError:
-    """The error for ids of cells."""
+    """Return the error for ids of cells."""
     return IdError(
         f"the cells of the Grid {name!r} are given ids",
         expected="no ids: with Grid(cells=True) they are (name of the type, row, column)",
@@ -94,7 +94,7 @@ def with_ids(name: EntityName, ids: object) -> IdError:
 
 
 def with_mask(name: EntityName, mask: object) -> VisibilityError:
-    """The error for a mask of visible cells."""
+    """Return the error for a mask of visible cells."""
     return VisibilityError(
         f"visible[{name!r}] is given for a Grid, whose cells cannot be hidden",
         expected="nothing: a feature can say that nothing is known of a cell",
@@ -107,7 +107,7 @@ def add_cells(
     lengths: Mapping[EntityName, Ints],
     grids: Mapping[EntityName, Grid],
 ) -> list[Mapping[EntityName, Any]]:
-    """The ids of each frame, with those of the cells that take part in actions."""
+    """Return the ids of each frame, with those of the cells that take part in actions."""
     if any(own.get(name) is not None for name in grids for own in ids):
         raise UnusualError  # refused by ``with_ids``
     for name, grid in grids.items():
@@ -122,7 +122,7 @@ def add_cells(
 
 @lru_cache(maxsize=64)
 def cell_ids(name: EntityName, grid: Grid) -> tuple[EntityID, ...]:
-    """The ids of the cells of a grid that take part in actions, in row-major order."""
+    """Return the ids of the cells of a grid that take part in actions, in row-major order."""
     height, width = grid.shape
     return tuple((name, row, column) for row in range(height) for column in range(width))
 
@@ -132,7 +132,7 @@ def with_silent_cells(
     counts: Mapping[EntityName, Any],
     grids: Mapping[EntityName, Grid],
 ) -> Mapping[EntityName, npt.NDArray[np.bool_]]:
-    """The masks of visible entities with those for cells that take no part in actions, all False.
+    """Return visibility masks that leave out cells which take no part in actions.
 
     As nobody can name what is hidden, nobody can name them either.
 

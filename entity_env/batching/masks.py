@@ -51,7 +51,7 @@ class MaskReader:
     index_of: Mapping[EntityID, int]
 
     def entities(self, action: str, role: str, ids: Any, types: Any) -> list[int]:
-        """The entities that a mask names by ``ids`` or ``types``; with neither, all of them.
+        """Return the entities that a mask names by ``ids`` or ``types``; with neither, all of them.
 
         Args:
             action: The name of the action.
@@ -134,7 +134,7 @@ class MaskReader:
     def allowed(
         self, action: str, mask: object, actors: Sequence[int], width: int, columns: str
     ) -> npt.NDArray[np.bool_] | None:
-        """The mask as (actors, width) booleans with at least one True in each row.
+        """Return the mask as (actors, width) booleans with at least one True in each row.
 
         Args:
             action: The name of the action.

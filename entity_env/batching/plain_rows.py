@@ -77,7 +77,7 @@ def _is_row(rows: list[Any], width: int) -> bool:
 
 
 def _records(rows: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """The rows as marshal writes them, if all begin like the first one and have its size."""
+    """Return the rows as marshal writes them, if all begin like the first one and have its size."""
     try:
         written = marshal.dumps(rows, _VERSION)
     except ValueError:  # something that marshal does not know
@@ -90,7 +90,7 @@ def _records(rows: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
 
 
 class _Record(NamedTuple):
-    """How rows of numbers are written."""
+    """The binary form of rows of numbers."""
 
     dtype: np.dtype[Any]
     runs: list[_Run]
@@ -98,7 +98,7 @@ class _Record(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def _number_record(types: tuple[type, ...]) -> _Record | None:
-    """The record of rows of such values; None where one is no number."""
+    """Return the record of rows of such values; None where one is no number."""
     if not set(types) <= _NUMBERS.keys():
         return None
     fields: list[Any] = [("head", f"V{_HEAD}")]

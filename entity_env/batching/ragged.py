@@ -49,21 +49,21 @@ ActionBuffer: TypeAlias = Union[RaggedBufferI64, RaggedBufferF32]
 
 
 def lengths(buffer: RaggedBuffer[Any]) -> npt.NDArray[np.int64]:
-    """The number of rows of each frame. Shape: (B,)."""
+    """Return the number of rows of each frame. Shape: (B,)."""
     # size0 first: for some views the package refuses size1.
     rows = buffer.materialize().size1() if buffer.size0() else np.zeros(0, np.int64)
     return np.asarray(rows, np.int64)
 
 
 def offsets(buffer: RaggedBuffer[Any]) -> npt.NDArray[np.int64]:
-    """Where each frame starts among all rows, and where the last one ends. Shape: (B + 1,)."""
+    """Return the first row of each frame, and the end of the last one. Shape: (B + 1,)."""
     starts = np.zeros(buffer.size0() + 1, np.int64)
     np.cumsum(lengths(buffer), out=starts[1:])
     return starts
 
 
 def frame(buffer: RaggedBuffer[Any], i: int) -> npt.NDArray[Any]:
-    """The rows of frame ``i``, a copy. Shape: (N, D).
+    """Return the rows of frame ``i``, a copy. Shape: (N, D).
 
     Raises:
         IndexError: ``i`` is not one of ``0 .. B - 1``.

@@ -88,12 +88,12 @@ class RaggedBuffer(Generic[Scalar]):
         self._parts = type(self)(self.size2())._parts
 
     def clone(self) -> Self:
-        """A copy that shares nothing."""
+        """Return a copy that shares nothing."""
         values, lengths = self._read()
         return self._of(values.copy(), lengths.copy())
 
     def materialize(self) -> Self:
-        """The buffer itself: the views of the package, which this would copy, do not exist here."""
+        """Return the buffer itself, as this class has no views to copy."""
         return self
 
     def as_array(self) -> npt.NDArray[Scalar]:
@@ -101,7 +101,7 @@ class RaggedBuffer(Generic[Scalar]):
         return self._read()[0].copy()
 
     def size0(self) -> int:
-        """The number of frames."""
+        """Return the number of frames."""
         return len(self._read()[1])
 
     @overload
@@ -109,7 +109,7 @@ class RaggedBuffer(Generic[Scalar]):
     @overload
     def size1(self, i: int) -> int: ...
     def size1(self, i: int | None = None) -> Ints | int:
-        """The number of rows of each frame, shape (B,), or of frame ``i``."""
+        """Return the number of rows of each frame, shape (B,), or of frame ``i``."""
         lengths = self._read()[1]
         if i is None:
             return lengths.copy()
@@ -118,19 +118,19 @@ class RaggedBuffer(Generic[Scalar]):
         return int(lengths[i])
 
     def size2(self) -> int:
-        """The number of values in a row."""
+        """Return the number of values in a row."""
         return self._parts[0][0].shape[1]
 
     def items(self) -> int:
-        """The number of rows of all frames."""
+        """Return the number of rows of all frames."""
         return len(self._read()[0])
 
     def __len__(self) -> int:
-        """The number of values of all rows."""
+        """Return the number of values of all rows."""
         return int(self._read()[0].size)
 
     def __getitem__(self, i: Any) -> Self:
-        """Some frames: ``b[2]``, ``b[[0, 2]]``, ``b[array]``.
+        """Return some frames: ``b[2]``, ``b[[0, 2]]``, ``b[array]``.
 
         Raises:
             IndexError: A frame does not exist.
@@ -145,7 +145,7 @@ class RaggedBuffer(Generic[Scalar]):
         return self._of(values[rows], counts)
 
     def __eq__(self, other: object) -> bool:
-        """Whether type, lengths, width and all values are equal; NaN equals nothing."""
+        """Return True if type, lengths, width and all values are equal; NaN equals nothing."""
         if not isinstance(other, RaggedBuffer) or type(other) is not type(self):
             return False
         (a, a_lengths), (b, b_lengths) = self._read(), other._read()
@@ -243,7 +243,7 @@ def _check_array(name: str, array: Any, dtype: Any, dim: int) -> None:
 
 
 def _frames(which: Any, count: int) -> Ints:
-    """The frames that an int, a list or an array selects of ``count``. Shape: (K,), int64."""
+    """Return the frames that an int, a list or an array selects. Shape: (K,), int64."""
     try:
         indices = np.atleast_1d(np.array(which))
     except ValueError:  # lists of different lengths, or of slices
@@ -260,7 +260,7 @@ def _frames(which: Any, count: int) -> Ints:
 
 
 def _plain(value: Any) -> str:
-    """A number in positional form, whole floats without a point."""
+    """Return a number in positional form, whole floats without a point."""
     if isinstance(value, np.bool_):
         return "true" if value else "false"
     if isinstance(value, np.integer):
@@ -271,7 +271,7 @@ def _plain(value: Any) -> str:
 
 
 def _exact(value: Any) -> str:
-    """A number with a point if it is a float, very large and small ones with an exponent."""
+    """Return a number with a point if it is a float, very large and small ones with an exponent."""
     if not isinstance(value, np.floating) or not np.isfinite(value):
         return _plain(value)
     if value == 0 or np.float32(1e-4) <= abs(value) < np.float32(1e16):

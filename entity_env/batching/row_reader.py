@@ -70,7 +70,7 @@ class ReadRows:
         chosen: Mapping[ActionName, ActionBuffer],
         action_space: Mapping[ActionName, ActionSpace],
     ) -> list[dict[ActionName, Action]]:
-        """The actions of each row as its environment receives them.
+        """Return the actions of each row as its environment receives them.
 
         Args:
             chosen: For each action one number for each actor: the index of the choice, or for a
@@ -104,7 +104,7 @@ class RowReader:
         self._actions = frozenset(self.action_space)
 
     def read(self, observations: Sequence[Observation], where: Callable[[int], str]) -> ReadRows:
-        """The checked rows.
+        """Return the checked rows.
 
         Args:
             observations: One for each row. Of what they hold nothing is kept but the ids.
@@ -118,7 +118,7 @@ class RowReader:
         return self._read_each(observations, where)
 
     def outcome(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Outcome:
-        """What the last steps of episodes led to; checks all that ``read`` checks."""
+        """Return rewards and ends of last steps, with all checks of ``read``."""
         try:
             return _Parts.of(observations, self.obs_space, self._types).outcome
         except Exception:
@@ -180,7 +180,7 @@ class RowReader:
 
 
 def ended_rows(observations: Sequence[Any]) -> tuple[list[int], list[int]]:
-    """The rows that say that they are over, and those that a limit cut off. Checks nothing."""
+    """Return the rows that are done and those that are truncated, unchecked."""
     over: list[int] = []
     cut_off: list[int] = []
     for row, observation in enumerate(observations):

@@ -17,7 +17,7 @@ __all__ = ["is_over", "is_true", "read_end", "read_metrics", "read_reward"]
 
 
 def read_reward(reward: object) -> float:
-    """The reward as one finite float."""
+    """Return the reward as one finite float."""
     value = _finite(reward)
     if value is None or abs(value) > LARGEST:
         raise RewardError(
@@ -29,7 +29,7 @@ def read_reward(reward: object) -> float:
 
 
 def _finite(number: object) -> float | None:
-    """A Python or NumPy number, also as an array without dimensions; None for all else."""
+    """Return a Python or NumPy number, also as an array without dimensions; None for all else."""
     number = _array_of_one(number)
     if isinstance(number, np.ndarray | np.generic):
         real = number.ndim == 0 and number.dtype.kind in "fiub"
@@ -43,7 +43,7 @@ def _finite(number: object) -> float | None:
 
 
 def read_end(observation: Observation) -> tuple[bool, bool]:
-    """Whether the episode is over, and whether a limit ended it."""
+    """Return True if the episode is over, and whether a limit ended it."""
     done, truncated = (_truth(name, getattr(observation, name)) for name in ("done", "truncated"))
     if truncated and not done:
         raise ObservationError(
@@ -55,17 +55,17 @@ def read_end(observation: Observation) -> tuple[bool, bool]:
 
 
 def is_over(observation: object) -> bool:
-    """Whether an observation says that its episode is over; False of what is no observation."""
+    """Return True if an observation is done; False for any other object."""
     return isinstance(observation, Observation) and is_true(observation.done)
 
 
 def is_true(given: object) -> bool:
-    """Whether ``done`` or ``truncated`` is set; False of what is neither true nor false."""
+    """Return True if ``done`` or ``truncated`` is set; False of what is neither true nor false."""
     return given is True or (given is not False and _finite(given) == 1.0)
 
 
 def _truth(name: str, given: object) -> bool:
-    """A boolean, or a number that is 0 or 1, also as an array without dimensions."""
+    """Return a boolean, or a number that is 0 or 1, also as an array without dimensions."""
     if _finite(given) not in (0.0, 1.0):
         raise ObservationError(
             f"Observation.{name} is not a boolean",
@@ -76,7 +76,7 @@ def _truth(name: str, given: object) -> bool:
 
 
 def _array_of_one(number: object) -> object:
-    """What a tensor or the like holds, as an array; numbers and all else as they are."""
+    """Return the value of a tensor or the like as an array; numbers unchanged."""
     if isinstance(number, int | float | np.ndarray | np.generic):
         return number
     try:
@@ -86,7 +86,7 @@ def _array_of_one(number: object) -> object:
 
 
 def read_metrics(metrics: Mapping[Any, Any]) -> dict[str, float]:
-    """The metrics as finite floats."""
+    """Return the metrics as finite floats."""
     checked = {}
     for name, given in metrics.items():
         if not isinstance(name, str):

@@ -49,7 +49,7 @@ VecActionMask: TypeAlias = Union[
 
 @dataclass(frozen=True)
 class VecObs:
-    """What the rows of a ``VecEnv`` that must decide observe, and what has happened to each row.
+    """The observations of the rows that must act, and the rewards and ends of all rows.
 
     There are B frames, one for each row that must decide: usually all R rows, but of an
     ``AsyncEnv`` those that are ready, and of a game with turns those whose turn it is. Reward and
@@ -118,7 +118,7 @@ class VecObs:
         fill(ObservationError, self, given, unknown)
 
     def __len__(self) -> int:
-        """The number of rows R."""
+        """Return the number of rows R."""
         return len(self.reward)
 
     @property
@@ -129,7 +129,7 @@ class VecObs:
 
 @lru_cache(maxsize=64)
 def all_rows(count: int) -> npt.NDArray[np.int64]:
-    """The numbers 0 to ``count`` - 1, always the same array, which nobody can write to."""
+    """Return the numbers 0 to ``count`` - 1, always the same array, which nobody can write to."""
     rows = np.arange(count)
     rows.flags.writeable = False
     return rows

@@ -59,7 +59,7 @@ _LOOK_EVERY = 7
 
 @dataclass(frozen=True)
 class Checked:
-    """What was played in one of the games of a check that found no mistake.
+    """The games that a check without mistakes has played.
 
     Args:
         episodes: How many ended.
@@ -166,7 +166,7 @@ def _check_turns(
 
 
 def _notes_of_state(env: Playable) -> list[str]:
-    """What keeps an environment that has both methods from being saved."""
+    """Return why an environment with both methods cannot be saved."""
     # A wrapper has both whether or not the environment inside has; a masked game has neither.
     if type(env).get_state is Playable.get_state or not (
         _has_own(env, "get_state") and _has_own(env, "set_state")
@@ -179,7 +179,7 @@ def _notes_of_state(env: Playable) -> list[str]:
 
 
 def _copies_of(env: Playable) -> Callable[[], Any]:
-    """Makes environments like ``env``."""
+    """Make environments like ``env``."""
     try:
         untouched = copy.deepcopy(env)
     except Exception as error:
@@ -193,7 +193,7 @@ def _copies_of(env: Playable) -> Callable[[], Any]:
 def _play(
     env: VecEnv, episodes: int, seed: int, look: Callable[[], None] | None = None
 ) -> list[VecObs]:
-    """The observations of the reset and of each step, for some episodes; ``look`` now and then."""
+    """Return all observations of some episodes; call ``look`` now and then."""
     policy = random_policy(seed)
     game = [env.reset(seed)]
     ended = 0
@@ -231,14 +231,14 @@ def _check_memory(watched: Callable[[bool], list[VecObs]], game: list[VecObs]) -
 
 
 def _has_own(env: Playable, method: str) -> bool:
-    """Whether the environment has this method of its own."""
+    """Return True if the environment has this method of its own."""
     # A wrapper has methods to draw whether or not the environment inside has them.
     kind = type(getattr(env, "unwrapped", env))
     return getattr(kind, method) is not getattr(Playable, method)
 
 
 def _check_pictures(env: Playable) -> list[str]:
-    """The picture and the text, where the environment draws them; notes of what was not seen."""
+    """Check the picture and the text, if there are any; return notes."""
     notes = []
     if _has_own(env, "render"):
         try:

@@ -1,4 +1,4 @@
-"""What a check of an environment tells beside mistakes: what is allowed, and yet seldom meant."""
+"""Notes of a check: things that are allowed but seldom meant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Seen", "notes_of"]
 
 
 class Seen:
-    """What the observations of a game show as they are, before they are read.
+    """The raw observations of a game.
 
     Attributes:
         count: How many there were.
@@ -41,7 +41,7 @@ class Seen:
 
 
 def notes_of(game: list[VecObs], seen: Seen) -> list[str]:
-    """The notes on one game of random play."""
+    """Return the notes on one game of random play."""
     steps = len(game) - 1
     notes = []
     if not any(obs.done.any() for obs in game):
@@ -71,7 +71,7 @@ def notes_of(game: list[VecObs], seen: Seen) -> list[str]:
 
 
 def _named(ids: Any, types: Iterable[str] | None, sizes: dict[str, int]) -> int:
-    """How many entities are named; with neither ids nor types all are."""
+    """Return the number of named entities; without ids and types, all are."""
     if ids is not None:
         return len(ids)
     return sum(sizes.values() if types is None else (sizes.get(name, 0) for name in types))

@@ -1,4 +1,4 @@
-"""What ``check_env`` puts around a game of several players, and what it tells of its seats."""
+"""Checks of games of several players and of their seats."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class OutOfTurn(SeatWrapper):
 
 
 def notes_of_seats(game: list[VecObs], seats: Sequence[Seat]) -> list[str]:
-    """The notes on who was asked in one game of random play."""
+    """Return the notes on who was asked in one game of random play."""
     asked = np.zeros(len(seats), np.int64)
     for obs in game:
         asked[obs.rows] += 1

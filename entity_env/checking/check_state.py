@@ -1,4 +1,4 @@
-"""Whether an environment goes on from a saved state as it would have gone on without."""
+"""Check that an environment goes on the same from a saved state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``check_env`` compares and watches with."""
+"""Tools of ``check_env``: comparisons and observers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pack_obs(obs: VecObs) -> dict[str, Any]:
 
 
 def difference(where: str, left: Any, right: Any) -> str | None:
-    """The name of the first part in which two packed observations differ."""
+    """Return the name of the first part in which two packed observations differ."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         if list(left) != list(right):
             return where or "observation"
@@ -93,11 +93,11 @@ class Between(Environment):
         self.spaces = env.obs_space(), env.action_space()
 
     def obs_space(self) -> ObsSpace:
-        """The environment's own."""
+        """Return the observation space."""
         return self.env.obs_space()
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """The environment's own."""
+        """Return the action space."""
         return self.env.action_space()
 
     def seed(self, seed: int) -> None:
@@ -147,7 +147,7 @@ class Between(Environment):
         return self.last
 
     def _change(self, before: Observation, after: Observation) -> str | None:
-        """Which part of an observation is no longer what it was."""
+        """Return the part of an observation that has changed, or None."""
         packed = pack_obs(batch_obs([before], *self.spaces))
         try:
             return difference("", packed, pack_obs(batch_obs([after], *self.spaces)))

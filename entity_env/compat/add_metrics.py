@@ -62,11 +62,11 @@ class AddMetricsWrapper(VecEnv):
         return obs
 
     def obs_space(self) -> ObsSpace:
-        """What the environments observe."""
+        """Return the observation space."""
         return self.env.obs_space()
 
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What they can do."""
+        """Return the action space."""
         return self.env.action_space()
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
@@ -74,7 +74,7 @@ class AddMetricsWrapper(VecEnv):
         return self.env.render(**kwargs)
 
     def __len__(self) -> int:
-        """The number of environments."""
+        """Return the number of environments."""
         return len(self.env)
 
     def close(self) -> None:

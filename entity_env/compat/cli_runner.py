@@ -29,7 +29,7 @@ class Agent(ABC):
 
     @abstractmethod
     def act(self, obs: Observation) -> tuple[dict[str, Action], float]:
-        """The actions, and the return that is expected from here on."""
+        """Return the actions, and the return that is expected from here on."""
 
 
 class CliRunner:
@@ -74,7 +74,7 @@ class _Proposals:
         self._reader = FrameReader(self.obs_space, self.action_space)
 
     def decide(self, obs: VecObs) -> entity_env.agent.Decision:
-        """What the agent does in the last observation of the environment."""
+        """Return the agent's actions for the environment's last observation."""
         if self._env.last is None:
             raise ResetNeededError("there is no observation yet", hint="call reset() first")
         frame = self._reader.read(self._env.last)

@@ -35,7 +35,7 @@ __all__ = ["action_index_to_actions", "entity_indices"]
 def entity_indices(
     name: ActionName, positions: RaggedBufferI64, actees: RaggedBufferI64
 ) -> RaggedBufferI64:
-    """The index in its frame of each selected entity.
+    """Return the index in its frame of each selected entity.
 
     Args:
         name: The action, for errors.
@@ -73,7 +73,7 @@ def action_index_to_actions(
     index: int = 0,
     probs: Mapping[ActionName, npt.NDArray[np.float32]] | None = None,
 ) -> dict[ActionName, Action]:
-    """The actions of one frame as its environment receives them.
+    """Return the actions of one frame as its environment receives them.
 
     Args:
         obs_space: The environment's observation space.

@@ -29,11 +29,11 @@ class VecEnv(ABC):
 
     @abstractmethod
     def obs_space(self) -> ObsSpace:
-        """What they observe."""
+        """Return the observation space."""
 
     @abstractmethod
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What they can do."""
+        """Return the action space."""
 
     @abstractmethod
     def reset(self, obs_config: ObsSpace) -> VecObs:
@@ -56,13 +56,13 @@ class VecEnv(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of environments B."""
+        """Return the number of environments B."""
 
     def close(self) -> None:  # noqa: B027  (there may be nothing to release)
         """Release everything."""
 
     def has_global_entity(self) -> bool:
-        """Whether frames have an entity ``__global__``."""
+        """Return True if frames have an entity ``__global__``."""
         return has_global_entity(self.obs_space(), self.action_space())
 
 
@@ -78,15 +78,15 @@ class _Rows(VecEnv):
         self._last: batch.VecObs | None = None
 
     def obs_space(self) -> ObsSpace:
-        """What they observe."""
+        """Return the observation space."""
         return self.rows.obs_space()
 
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What they can do."""
+        """Return the action space."""
         return self.rows.action_space()
 
     def __len__(self) -> int:
-        """The number of environments."""
+        """Return the number of environments."""
         return len(self.rows)
 
     def reset(self, obs_config: ObsSpace | None = None) -> VecObs:

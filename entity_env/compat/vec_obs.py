@@ -64,7 +64,7 @@ class Metric:
         return self
 
     def __add__(self, other: Metric) -> Metric:
-        """That of both sets of numbers."""
+        """Return the metric of both sets of numbers."""
         return Metric(
             self.count + other.count,
             self.sum + other.sum,
@@ -80,13 +80,13 @@ class Metric:
 
 @dataclass
 class VecCategoricalActionMask:
-    """Who picks a choice: ``actors`` (B, A, 1), ``mask`` (B, A, C) or None for all choices."""
+    """The actors (B, A, 1) of choices, and a ``mask`` (B, A, C) or None."""
 
     actors: RaggedBufferI64
     mask: RaggedBufferBool | None = None
 
     def __getitem__(self, i: Any) -> VecCategoricalActionMask:
-        """The actors of frame ``i``, or of several frames."""
+        """Return the actors of frame ``i``, or of several frames."""
         has_mask = self.mask is not None and self.mask.size0() > 0
         return VecCategoricalActionMask(self.actors[i], self.mask[i] if has_mask else None)  # type: ignore[index]
 
@@ -112,7 +112,7 @@ class VecCategoricalActionMask:
 
 @dataclass
 class VecSelectEntityActionMask:
-    """Who selects whom: ``actors`` (B, A, 1) and ``actees`` (B, E, 1), entity indices.
+    """The ``actors`` (B, A, 1) and ``actees`` (B, E, 1) as entity indices.
 
     ``mask`` has for each frame its pairs, actor by actor, (B, A * E, 1); None allows all.
     """
@@ -122,7 +122,7 @@ class VecSelectEntityActionMask:
     mask: RaggedBufferBool | None = None
 
     def __getitem__(self, i: Any) -> Any:
-        """The actors of frame ``i``, or a mask of several frames."""
+        """Return the actors of frame ``i``, or a mask of several frames."""
         if isinstance(i, int):
             return self.actors[i]
         mask = None if self.mask is None else self.mask[i]
@@ -216,7 +216,7 @@ def batch_obs(
 
 
 def translated(obs: batch.VecObs, is_global: bool) -> VecObs:
-    """What rows show, in the form of Entity Gym; shares no memory with it.
+    """Return the observation in the form of Entity Gym, without shared memory.
 
     Args:
         obs: What they show.
@@ -238,7 +238,7 @@ def translated(obs: batch.VecObs, is_global: bool) -> VecObs:
 
 
 def has_global_entity(obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> bool:
-    """Whether frames have an entity for the player as a whole."""
+    """Return True if frames have an entity for the player as a whole."""
     kinds = (isinstance(space, GlobalCategoricalActionSpace) for space in action_space.values())
     return bool(obs_space.global_features) or any(kinds)
 
@@ -256,7 +256,7 @@ def empty_ragged_i64(feats: int, sequences: int) -> RaggedBufferI64:
 
 
 def _all_true(like: RaggedBufferI64 | RaggedBufferF32, width: int) -> RaggedBufferBool:
-    """True for each item of ``like``. Shape: (B, N, width)."""
+    """Return True for each item of ``like``. Shape: (B, N, width)."""
     flat = np.ones((like.items(), width), np.bool_)
     return RaggedBufferBool.from_flattened(flat, like.size1())
 
@@ -268,7 +268,7 @@ def _shown(obs: VecObs, name: EntityName) -> RaggedBufferBool:
 
 
 def _nobody(like: VecActionMask, frames: int) -> VecActionMask:
-    """A mask of so many frames in which nobody acts."""
+    """Return a mask of so many frames in which nobody acts."""
     actors = empty_ragged_i64(1, frames)
     if isinstance(like, VecSelectEntityActionMask):
         return VecSelectEntityActionMask(actors, empty_ragged_i64(1, frames))

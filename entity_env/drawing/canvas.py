@@ -1,4 +1,4 @@
-"""What pictures are drawn on."""
+"""A canvas for pictures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FINER = 2
 
 
 class Canvas:
-    """What is drawn on: positions and lengths in pixels of the picture, from its upper left corner.
+    """A canvas; positions and lengths are pixels from the upper left corner.
 
     Args:
         width: Of the picture.
@@ -36,11 +36,11 @@ class Canvas:
         self._draw = self._pillow.ImageDraw.Draw(self._image)
 
     def picture(self) -> Picture:
-        """What has been drawn. Shape: (height, width, 3)."""
+        """Return the picture. Shape: (height, width, 3)."""
         return np.array(self._image.reduce(_FINER), np.uint8)
 
     def box(self, left: float, top: float, right: float, bottom: float, fill: Color) -> None:
-        """A filled rectangle; lines are thin ones."""
+        """Draw a filled rectangle, or a line as a thin one."""
         corners = [round(v * _FINER) for v in (left, top, right, bottom)]
         corners[2:] = max(corners[0], corners[2] - 1), max(corners[1], corners[3] - 1)
         self._draw.rectangle(corners, fill=fill)
@@ -56,7 +56,7 @@ class Canvas:
         edge: Color,
         hollow: bool = False,
     ) -> None:
-        """A filled shape with an edge; a ``hollow`` one is white inside and coloured around."""
+        """Draw a filled shape with an edge; a ``hollow`` one is white inside."""
         x, y, radius = x * _FINER, y * _FINER, radius * _FINER
         fill: Color = (255, 255, 255) if hollow else color
         outline, width = (color if hollow else edge), max(1, round(radius * 0.14 + 0.4))
@@ -72,7 +72,7 @@ class Canvas:
     def arrow(
         self, start: complex, end: complex, width: float, color: Color, *, head: float
     ) -> None:
-        """A line from a point (x + y i) to another, with a head of this length there."""
+        """Draw a line between points (x + y i), with a head of this length at its end."""
         length = abs(end - start)
         if length < head:  # no room for more than the head
             start = end - head * (end - start) / length if length else end - head
@@ -87,7 +87,7 @@ class Canvas:
         self._draw.polygon([(p.real * _FINER, p.imag * _FINER) for p in corners], fill=color)
 
     def ring(self, x: float, y: float, radius: float, width: float, color: Color) -> None:
-        """A circle that is not filled."""
+        """Draw a circle that is not filled."""
         box = [v * _FINER for v in (x - radius, y - radius, x + radius, y + radius)]
         self._draw.ellipse(box, outline=color, width=round(width * _FINER))
 
@@ -117,11 +117,11 @@ class Canvas:
         )
 
     def text_width(self, text: str, size: float) -> float:
-        """How wide a line of text is."""
+        """Return the width of a line of text."""
         return float(_font(round(size * _FINER)).getlength(text)) / _FINER
 
     def shortened(self, text: str, size: float, width: float) -> str:
-        """The text, cut to a width."""
+        """Return the text, cut to a width."""
         if self.text_width(text, size) <= width:
             return text
         while text and self.text_width(text + "...", size) > width:

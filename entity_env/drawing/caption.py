@@ -31,15 +31,15 @@ class Caption:
 
     @property
     def room(self) -> float:
-        """How wide a line may be."""
+        """The greatest width of a line."""
         return self._width - 2 * self._size
 
     def measure(self, text: str) -> float:
-        """How wide a line of text is."""
+        """Return the width of a line of text."""
         return self._ruler.text_width(text, self._size)
 
     def add(self, picture: Picture, lines: Sequence[str], count: int) -> Picture:
-        """The picture with its lines, and space for ``count`` of them."""
+        """Return the picture with its lines, and space for ``count`` of them."""
         step = 1.5 * self._size
         canvas = Canvas(self._width, round(step * count + self._size))
         for i, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""What was chosen in a frame, and by whom: as data for pictures, and as lines of text."""
+"""Choices in a frame: as data for pictures, and as lines of text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Chosen", "choices_of", "chosen_lines", "fold", "name_in_frame"]
 
 @dataclass(frozen=True)
 class Chosen:
-    """What one actor has chosen.
+    """The choice of one actor.
 
     Args:
         action: The action.
@@ -40,7 +40,7 @@ def choices_of(
     action_space: Mapping[ActionName, ActionSpace],
     indices: Mapping[ActionName, npt.NDArray[Any]],
 ) -> list[Chosen]:
-    """What the actors of a frame have chosen, in the order of the action space.
+    """Return the choices of the actors of a frame, in the order of the action space.
 
     Args:
         frame: What they saw.
@@ -68,7 +68,7 @@ def chosen_lines(
     measure: Callable[[str], float] = len,
     most: int | None = None,
 ) -> list[str]:
-    """Who has chosen what, each action in lines of its own.
+    """Return the choices as text, each action in lines of its own.
 
     Args:
         chosen: What ``choices_of`` returned.
@@ -102,7 +102,7 @@ def fold(
 
 
 def name_in_frame(frame: Frame, obs_space: ObsSpace, index: int) -> str:
-    """What to call an entity: its type and id, or its index where it has no id."""
+    """Return the name of an entity: its type and id, or its index without an id."""
     name = entity_name(frame, obs_space, index)
     has_id = index >= len(frame.ids) or frame.ids[index] is not None
     return name if has_id else f"{name} #{index}"

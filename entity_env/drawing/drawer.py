@@ -101,7 +101,7 @@ class Drawer:
         self._is_grid = True
 
     def draw(self, observation: Observation) -> Picture:
-        """A picture of an observation. Shape: (size, W, 3), uint8.
+        """Return a picture of an observation. Shape: (size, W, 3), uint8.
 
         Raises:
             EntityEnvError: The observation does not fit the space.
@@ -114,11 +114,11 @@ class Drawer:
 
     @property
     def has_places(self) -> bool:
-        """Whether some entity type has x and y."""
+        """True if some entity type has x and y."""
         return bool(self._places)
 
     def draw_frame(self, frame: Frame, chosen: Sequence[Chosen] = ()) -> Picture:
-        """As ``draw``, for an observation that has been read already.
+        """Draw like ``draw``, but an observation that has been read already.
 
         What was ``chosen`` in it stands beside the actors; a line leads to a selected entity.
         """
@@ -143,7 +143,7 @@ class Drawer:
         return canvas.picture()
 
     def include_frame(self, frame: Frame) -> None:
-        """As ``include``, for an observation that has been read already."""
+        """Include like ``include``, but an observation that has been read."""
         parts = [frame.features[name][:, place] for name, place in self._places.items()]
         points = np.concatenate([np.zeros((0, 2)), *parts])
         extent = Extent.of(points)

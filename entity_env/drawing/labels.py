@@ -14,7 +14,7 @@ __all__ = ["check_labels", "label_lines", "label_texts"]
 
 
 def check_labels(obs_space: ObsSpace, labels: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of features, or of one feature, as a tuple.
+    """Return the names of features, or of one feature, as a tuple.
 
     Raises:
         SettingError: No entity type has such a feature.

@@ -1,4 +1,4 @@
-"""Where the entities of a frame lie, and where that is in a picture. Numbers only."""
+"""Positions of entities in a frame and in its picture. Numbers only."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Extent:
 
     @classmethod
     def of(cls, points: Floats) -> Extent | None:
-        """The smallest one around points (N, 2); None around no points."""
+        """Return the smallest one around points (N, 2); None around no points."""
         if not len(points):
             return None
         (left, bottom), (right, top) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
         return cls(left, right, bottom, top)
 
     def join(self, other: Extent | None) -> Extent:
-        """The smallest one around both."""
+        """Return the smallest one around both."""
         if other is None:
             return self
         return Extent(
@@ -124,7 +124,7 @@ class View:
 
 
 def find_places(obs_space: ObsSpace) -> dict[EntityName, tuple[int, int]]:
-    """The columns of x and y, for the entity types that have both.
+    """Return the columns of x and y, for the entity types that have both.
 
     ``x`` and ``y`` themselves, else the first pair such as ``position.x`` and ``position.y``.
     """
@@ -155,21 +155,21 @@ def check_bounds(bounds: object) -> Extent:
 
 
 def nice_step(length: float, parts: int) -> float:
-    """A round number, 1, 2 or 5 times a power of ten, of which ``parts`` are about ``length``."""
+    """Return 1, 2 or 5 times a power of ten, about ``length / parts``."""
     rough = (length or 1.0) / parts
     power = 10.0 ** math.floor(math.log10(rough))
     return next((power * n for n in (1.0, 2.0, 5.0) if rough <= power * n), power * 10.0)
 
 
 def dot_radius(view: View, count: int) -> float:
-    """How large dots can be: ``count`` of them leave room, and those of a grid do not touch."""
+    """Return the largest radius at which ``count`` dots leave room and do not touch."""
     radius = min(view.size / 22, 0.3 * view.size / math.sqrt(max(count, 1)))
     return max(1.5, min(radius, 0.42 * view.scale) if view.is_grid else radius)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Where dots are drawn so that several in one place can be seen.
+    """Shifts of dots that make several in one place visible.
 
     Args:
         pixels: (M, 2).

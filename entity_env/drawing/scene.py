@@ -1,4 +1,4 @@
-"""What a picture of a frame shows: the plane with its dots, and the panel with its lists."""
+"""The parts of a picture: the plane with its dots, and the panel with its lists."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def draw_plane(
     chosen: Sequence[Chosen] = (),
     labels: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
-    """The ground with its grid, and a dot for each entity that has a place.
+    """Draw the ground with its grid, and a dot for each entity that has a place.
 
     Args:
         canvas: Where to.
@@ -108,7 +108,7 @@ def draw_plane(
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where the dot of an entity is in the picture, in pixels, and its colour."""
+    """The place of an entity's dot in pixels, and its colour."""
 
     x: float
     y: float
@@ -123,7 +123,7 @@ _Box: TypeAlias = tuple[float, float, float, float]
 def _draw_selections(
     canvas: Canvas, unit: float, chosen: Sequence[Chosen], spots: Mapping[int, _Spot]
 ) -> list[_Box]:
-    """A line from each actor to the entity that it selected; a ring where one has no place.
+    """Return a line from each actor to the entity that it selected; a ring where one has no place.
 
     Returns what the lines cover, in parts.
     """
@@ -165,7 +165,7 @@ def _write_beside(
     labels: Mapping[int, str],
     taken: Sequence[_Box],
 ) -> None:
-    """What entities have chosen, to the right of their dots, and their labels under them.
+    """Write choices to the right of the entities' dots, and labels under them.
 
     Where something is there already, another side is taken if one is free.
     """
@@ -205,7 +205,7 @@ class _FreePlace:
     def take(
         self, spot: _Spot, size: tuple[float, float], sides: Sequence[str], margin: float
     ) -> tuple[float, float, str]:
-        """Where to write a text of this width and height: x, y and the anchor, the best of sides.
+        """Return x, y and the anchor of a text of this size at the best of the sides.
 
         A side is the anchor of a text there: ``lm`` stands to the right of the dot.
         """
@@ -273,7 +273,7 @@ class Panel:
         chosen: Sequence[Chosen] = (),
         labels: Sequence[str] = (),
     ) -> None:
-        """The types with their numbers, tables of those not ``placed``, the global features.
+        """Draw the types with counts, tables of those not ``placed``, global features.
 
         Edges of dots say who the ``owners`` are, if there are any. Entities of the tables that
         somebody has ``chosen`` are marked; ``labels`` says what stands beside the dots.
@@ -313,7 +313,7 @@ class Panel:
         self._lines.append([_Word(self._indent, text, _INK)])
 
     def _add_pair(self, x: float, name: str, value: str, color: Color) -> None:
-        """A name to the left and its value to the right."""
+        """Draw a name to the left and its value to the right."""
         right = min(self.width, 152 * self.unit)
         room = right - x - self._measure(value) - 8 * self.unit
         name = self.canvas.shortened(name, self._size, room)
@@ -450,12 +450,12 @@ def _other_signs(
 
 
 def _look(place: int) -> tuple[Color, Shape]:
-    """The colour of a type, and another shape where the colours begin again."""
+    """Return the colour of a type, and another shape where the colours begin again."""
     return _COLORS[place % len(_COLORS)], _SHAPES[place // len(_COLORS) % len(_SHAPES)]
 
 
 def _label(canvas: Canvas, spot: _Spot, entity: tuple[EntityName, EntityID], color: Color) -> None:
-    """The longest label that fits into a dot."""
+    """Draw the longest label that fits into a dot."""
     name, entity_id = entity
     initial = name[:1].upper()
     text = "" if entity_id is None else _short_label(name, "", id_text(entity_id))
@@ -469,7 +469,7 @@ def _label(canvas: Canvas, spot: _Spot, entity: tuple[EntityName, EntityID], col
 
 
 def _short_label(name: EntityName, index: str, text: str) -> str:
-    """An id without the type that it begins with; the index where there is no id."""
+    """Return an id without the type that it begins with; the index where there is no id."""
     if text == "-":
         return f"#{index}"
     rest = text.removeprefix(name).strip()

@@ -50,7 +50,7 @@ class TextBlock:
 
 
 def entity_blocks(frame: Frame, obs_space: ObsSpace, limit: int = 50) -> list[TextBlock]:
-    """A block for each entity type of the space; at most ``limit`` entities of each are shown."""
+    """Return a block for each entity type, with at most ``limit`` entities."""
     blocks, start = [], 0
     for name, entity in obs_space.entities.items():
         rows = frame.features[name]
@@ -81,7 +81,7 @@ def terminal_width() -> int:
 def entity_table(
     frame: Frame, obs_space: ObsSpace, *, limit: int = 50, width: int | None = None
 ) -> str:
-    """The frame as aligned lines: global features, then for each type its entities.
+    """Return the frame as aligned lines: global features, then for each type its entities.
 
     Args:
         frame: What to show.
@@ -120,7 +120,7 @@ def entity_table(
 
 
 def global_text(frame: Frame, obs_space: ObsSpace) -> str:
-    """The global features in one line."""
+    """Return the global features in one line."""
     return ", ".join(
         f"{feature_name(feature)} {feature_text(feature, value)}"
         for feature, value in zip(obs_space.global_features, frame.global_features, strict=True)
@@ -135,7 +135,7 @@ def feature_text(feature: Feature, value: float, digits: int = 5) -> str:
 
 
 def entity_name(frame: Frame, obs_space: ObsSpace, index: int) -> str:
-    """What to call the entity with this index: its type and its id, if it has one."""
+    """Return the name of the entity with this index: its type and its id, if any."""
     first = 0
     for name in obs_space.entities:
         first += len(frame.features[name])
@@ -148,7 +148,7 @@ def entity_name(frame: Frame, obs_space: ObsSpace, index: int) -> str:
 
 
 def id_text(entity_id: EntityID) -> str:
-    """An id in few characters: the parts of a tuple side by side, and ``-`` for none."""
+    """Return an id in few characters: the parts of a tuple side by side, and ``-`` for none."""
     if entity_id is None:
         return "-"
     parts = map(id_text, entity_id) if isinstance(entity_id, tuple) else [str(entity_id)]
@@ -163,7 +163,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _column(cells: list[str]) -> list[str]:
-    """The cells, each as wide as the widest, with space before them."""
+    """Return the cells, each as wide as the widest, with space before them."""
     widest = max(map(len, cells))
     return [f"  {cell:>{widest}}" for cell in cells]
 

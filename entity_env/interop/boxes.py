@@ -42,7 +42,7 @@ class Numbers:
 
     @classmethod
     def of(cls, space: spaces.Box, name: ActionName) -> Numbers:
-        """Those of a box.
+        """Return the numbers of a box.
 
         Raises:
             SpaceError: There is nothing to set.
@@ -68,7 +68,7 @@ class Numbers:
         return made
 
     def leaves(self) -> Iterator[Numbers]:
-        """The only one."""
+        """Return the only one."""
         yield self
 
     @property
@@ -78,16 +78,16 @@ class Numbers:
 
     @property
     def counts(self) -> list[int]:
-        """How many places it has in a mask of all choices: none."""
+        """The sizes of its parts in a mask of all choices: none."""
         return [0]
 
     def actions(self) -> Iterator[tuple[ActionName, ActionSpace]]:
-        """The action."""
+        """Return the action."""
         low, high = self._bounds()
         yield self.name, GlobalContinuousActionSpace(low.tolist(), high.tolist())
 
     def write(self, chosen: Mapping[ActionName, Any]) -> npt.NDArray[Any]:
-        """The value of the box."""
+        """Return the value of the box."""
         values = np.array(self.space.low, np.float64)
         values[self.free] = chosen[self.name]
         if self.space.dtype is not None and self.space.dtype.kind in "iub":

@@ -80,11 +80,11 @@ class ChoiceWriter:
         self._unasked: set[ActionName] = set()
 
     def write(self, actions: Mapping[ActionName, Action]) -> Any:
-        """The action of the space; where the last mask left nothing, the first value."""
+        """Return the action of the space; where the last mask left nothing, the first value."""
         return self._root.write({name: self._answer(name, actions) for name in self.action_space})
 
     def masks(self, mask: Any) -> dict[ActionName, ActionMask]:
-        """The mask of each action; None allows everything.
+        """Return the mask of each action; None allows everything.
 
         A part whose choices are all forbidden, while another one has some, has nothing to decide:
         its action is left out, and its value is the first, as in Gymnasium's ``sample``.
@@ -158,7 +158,7 @@ class _Numbers:
             yield name, GlobalCategoricalActionSpace(labels)
 
     def write(self, chosen: Mapping[ActionName, int]) -> Any:
-        """The value: of a ``Discrete`` part a number, as its samples are."""
+        """Return the value: of a ``Discrete`` part a number, as its samples are."""
         if not self.shape:
             return self.dtype.type(self.first[0] + chosen[self.names[0]])
         values = [start + chosen[name] for name, start in zip(self.names, self.first, strict=True)]
@@ -254,12 +254,12 @@ class _Group:
 
 
 def _sets(space: ActionSpace) -> bool:
-    """Whether numbers are set, which have no mask."""
+    """Return True if numbers are set, which have no mask."""
     return isinstance(space, GlobalContinuousActionSpace)
 
 
 def _part(space: spaces.Space[Any], name: str, root: str) -> _Numbers | Numbers | _Group:
-    """A space as what is chosen in it. ``root`` stands for the name of what has none."""
+    """Return a space as what is chosen in it. ``root`` stands for the name of what has none."""
     where = name or root
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = {
@@ -287,7 +287,7 @@ def _part(space: spaces.Space[Any], name: str, root: str) -> _Numbers | Numbers 
 
 
 def _nested(mask: Any, shape: tuple[int, ...]) -> list[Array]:
-    """The masks in lists of lists as deep as ``shape``; none where it is something else."""
+    """Return the masks in lists of lists as deep as ``shape``; none where it is something else."""
     if not shape:
         part = _array(mask)
         return [] if part.ndim != 1 else [part]
@@ -300,13 +300,13 @@ def _nested(mask: Any, shape: tuple[int, ...]) -> list[Array]:
 
 
 def _one_after_the_other(mask: Any, counts: list[int]) -> list[Array]:
-    """The masks in one array; none where it has another size."""
+    """Return the masks in one array; none where it has another size."""
     whole = _array(mask).ravel()
     return np.split(whole, np.cumsum(counts)[:-1]) if len(whole) == sum(counts) else []
 
 
 def _of_buttons(where: str, fixed: Array) -> list[Array]:
-    """The masks of numbers that must be 0, must be 1, or may be both, which is 2."""
+    """Return the masks of numbers that must be 0, must be 1, or may be both, which is 2."""
     if fixed.dtype.kind not in "iu" or ((fixed < 0) | (fixed > 2)).any():
         raise MaskTypeError(
             f"the action mask {_of(where)}is none of a MultiBinary space",
@@ -321,7 +321,7 @@ def _is_empty(part: Array | None) -> bool:
 
 
 def _is_list(mask: Any) -> bool:
-    """Whether this is a list of masks, and not a mask."""
+    """Return True if this is a list of masks, and not a mask."""
     return isinstance(mask, tuple | list) and not all(np.isscalar(part) for part in mask)
 
 
@@ -330,7 +330,7 @@ def _shape(mask: Any) -> tuple[int, ...] | None:
 
 
 def _array(mask: Any) -> Array:
-    """A copy as an array; without any number where it is none."""
+    """Return a copy as an array; without any number where it is none."""
     try:
         return np.array(mask)
     except ValueError:  # rows of different lengths

@@ -61,11 +61,11 @@ class EntityAECEnv(SeatAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  
         self._go_on()
 
     def observe(self, agent: str) -> PaddedObs:
-        """What an agent sees now."""
+        """Return the observation of an agent."""
         return self._seats.observe(agent)
 
     def step(self, action: Any) -> None:
-        """The choice of the agent whose turn it is; None of one that is out.
+        """Play the choice of the agent whose turn it is; None for one that is out.
 
         Raises:
             ResetNeededError: The game is over for everybody.
@@ -121,7 +121,7 @@ class EntityAECEnv(SeatAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  
             self.infos[agent]["metrics"] = dict(outcome.metrics)
 
     def _select(self) -> None:
-        """Whose turn it is: first who is out, then who is asked and has not chosen."""
+        """Select the next agent: one that is out, else one that has not chosen."""
         out = [own for own in self.agents if self.terminations[own] or self.truncations[own]]
         if not out and self.agents and not self._seats.asked and not self._seats.is_over:
             self._clear_rewards()

@@ -136,14 +136,14 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         return observation, float(frame.reward), terminated, frame.truncated, info
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """What each number of the action may be, one after the other. Shape: (sum of nvec,)."""
+        """Return the mask of all choices, in order. Shape: (sum of nvec,)."""
         if self._frame is None:
             raise ResetNeededError("there is no episode to play", hint="call reset() first")
         masks: npt.NDArray[np.bool_] = self._padded.masks[0].copy()
         return masks
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """A picture, (H, W, 3), with the render mode ``rgb_array``.
+        """Return a picture, (H, W, 3), with the render mode ``rgb_array``.
 
         Of an environment that does not draw itself it is the picture of a ``Drawer``.
         """

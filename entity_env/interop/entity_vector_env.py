@@ -141,7 +141,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         return obs, self._show(obs)
 
     def last_seen(self, obs: VecObs) -> dict[int, PaddedObs]:
-        """The last padded observation of each row that a limit cut off."""
+        """Return the last padded observation of each row that a limit cut off."""
         if obs.final is None:
             return {}
         arrays = pad(obs.final, self._spaces).arrays
@@ -149,16 +149,16 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         return {row: {name: array[i] for name, array in arrays.items()} for i, row in rows}
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """What each number of the actions may be. Shape: (rows, sum of nvec)."""
+        """Return the mask of all choices. Shape: (rows, sum of nvec)."""
         return self._frames().masks.copy()
 
     def mask_of(self, row: int) -> npt.NDArray[np.bool_]:
-        """The mask of one row. Shape: (sum of nvec,)."""
+        """Return the mask of one row. Shape: (sum of nvec,)."""
         mask: npt.NDArray[np.bool_] = self._frames().masks[row].copy()
         return mask
 
     def render(self) -> tuple[npt.NDArray[np.uint8], ...] | None:
-        """A picture of each row with the render mode ``rgb_array``."""
+        """Return a picture of each row with the render mode ``rgb_array``."""
         return tuple(self.vec_env.render()) if self.render_mode == "rgb_array" else None
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -176,7 +176,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         return self._padded.arrays
 
     def _masks(self, masks: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> dict[str, Any]:
-        """Action masks as an info of Gymnasium, which ``rows`` have."""
+        """Return action masks as an info of Gymnasium for ``rows``."""
         told = np.full(len(rows), None, dtype=object)
         for row, mask in enumerate(self._spaces.sample_masks(masks)):
             if rows[row]:
@@ -184,7 +184,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         return {"action_mask": told, "_action_mask": rows.copy()}
 
     def _final(self, obs: VecObs) -> dict[str, Any]:
-        """What Gymnasium's own vector environments say of rows that ended."""
+        """Return the infos of ended rows, as Gymnasium's vector environments do."""
         nobody = np.repeat(self._spaces.nobody[None], len(obs), axis=0)
         metrics: dict[str, Any] = {}
         for name, column in obs.metrics.items():

@@ -113,7 +113,7 @@ class GymnasiumEnv(TranslatedEnv):
         return self._translation.observe(observation, info, reward, terminated, truncated)
 
     def _with_mask(self, info: Any) -> Any:
-        """The info with the mask that a method of the environment tells, if it has none itself."""
+        """Return the info, with the mask of the environment's method if it has none."""
         if self._own_masks is None or not isinstance(info, Mapping) or MASK in info:
             return info
         return {**info, MASK: self._own_masks()}
@@ -126,13 +126,13 @@ class GymnasiumEnv(TranslatedEnv):
 
 
 def _method_of(env: Any, name: str) -> Callable[[], Any] | None:
-    """A method that the environment has, or one of the wrappers around it."""
+    """Return a method that the environment has, or one of the wrappers around it."""
     method = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
     return method if callable(method) else None
 
 
 def _known_columns(env: Any) -> Any:
-    """The names of a table's columns, where highway-env's kind of observation knows them."""
+    """Return the names of a table's columns, where highway-env's kind of observation knows them."""
     return getattr(getattr(env.unwrapped, "observation_type", None), "features", None)
 
 

@@ -21,7 +21,7 @@ def names_of(name: str, shape: tuple[int, ...]) -> list[str]:
 def named_parts(
     space: spaces.Dict | spaces.Tuple[Any], name: str, root: str
 ) -> Iterator[tuple[Any, spaces.Space[Any], str]]:
-    """What a ``Dict`` or ``Tuple`` holds.
+    """Yield the parts of a ``Dict`` or ``Tuple`` with their names.
 
     Args:
         space: The space.

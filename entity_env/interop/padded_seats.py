@@ -30,7 +30,7 @@ __all__ = ["AgentOutcome", "PaddedSeats"]
 
 @dataclass(frozen=True)
 class AgentOutcome:
-    """What a step has led to for one agent.
+    """The result of a step for one agent.
 
     Args:
         reward: What it was paid.
@@ -103,7 +103,7 @@ class PaddedSeats:
         self._each: dict[str, tuple[Any, Any]] = {}
 
     def space(self, agent: str, kind: int) -> Any:
-        """The observation space (0) or the action space (1) of an agent, which is its own."""
+        """Return the observation space (0) or the action space (1) of an agent."""
         if agent not in self._each:
             own = self.spaces.observation_space, self.spaces.action_space
             self._each[agent] = copy.deepcopy(own[0]), copy.deepcopy(own[1])
@@ -155,7 +155,7 @@ class PaddedSeats:
         return outcomes
 
     def observe(self, agent: str) -> dict[str, npt.NDArray[Any]]:
-        """What an agent sees, also one that is gone. New arrays."""
+        """Return the observation of an agent, also of one that is gone, in new arrays."""
         return {name: array[0].copy() for name, array in self._pad(agent).arrays.items()}
 
     def info(self, agent: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How large padded arrays are: room for so many entities and actors, and the Gymnasium spaces.
+"""Sizes of padded arrays for entities and actors, and the Gymnasium spaces of them.
 
 Everything about a frame has a place of its own. Entities have slots, those of the first type
 first; the actors of an action have slots in the order of its mask.
@@ -55,12 +55,12 @@ class ActionSlots:
 
     @property
     def is_global(self) -> bool:
-        """Whether the player as a whole acts."""
+        """True if the player as a whole acts."""
         return isinstance(self.space, GlobalCategoricalActionSpace)
 
     @property
     def selects(self) -> bool:
-        """Whether entities are selected."""
+        """True if entities are selected."""
         return isinstance(self.space, SelectEntityActionSpace)
 
     @property
@@ -221,7 +221,7 @@ def _action_slots(
 
 
 def _limits(argument: str, kind: str, room: Any, names: Iterable[str]) -> dict[str, int]:
-    """The number of each name, in their order."""
+    """Return the number of each name, in their order."""
     names = list(names)
     if not isinstance(room, Mapping):
         room = dict.fromkeys(names, room)

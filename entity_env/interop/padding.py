@@ -49,7 +49,7 @@ class PaddedFrames:
 
 
 def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
-    """The frames with zeros where there is nothing. New arrays, which belong to the caller.
+    """Return the frames with zeros where there is nothing. New arrays, which belong to the caller.
 
     Raises:
         CapacityError: More entities or actors than there is room for.
@@ -96,7 +96,7 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
 def choose(
     actions: Any, frames: PaddedFrames, spaces: PaddedSpaces, *, strict: bool
 ) -> dict[ActionName, ActionBuffer]:
-    """What each actor chose, as a ``VecEnv`` wants it.
+    """Return the choice of each actor, as a ``VecEnv`` takes it.
 
     Args:
         actions: Shape: (R, numbers), whole numbers. Those of empty slots do not count.
@@ -128,13 +128,13 @@ def choose(
 
 
 def places(counts: Ints) -> tuple[Ints, Ints]:
-    """The frame of each row of a ragged buffer, and its place in it. Shape of both: (N,)."""
+    """Return the frame of each row of a ragged buffer, and its place in it. Shape of both: (N,)."""
     rows = np.repeat(np.arange(len(counts)), counts)
     return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _shown(obs: VecObs, name: str) -> Bools:
-    """Which entities of a type the policy sees. Shape: (N,)."""
+    """Return a mask of the entities of a type that the policy sees. Shape: (N,)."""
     if name not in obs.visible:
         return np.ones(obs.features[name].items(), np.bool_)
     return obs.visible[name].as_array()[:, 0]
@@ -158,21 +158,21 @@ def _allow(
 
 
 def _slots(rows: Ints, entities: Ints, starts: Ints, spaces: PaddedSpaces) -> Ints:
-    """The slots of entities that are given by their index in the frame. Shape of all: (N,)."""
+    """Return the slots of entities given by their index in the frame. Shape: (N,)."""
     types = (entities[:, None] >= starts[rows, 1:]).sum(axis=1)
     slots: Ints = spaces.starts[types] + entities - starts[rows, types]
     return slots
 
 
 def _entities(rows: Ints, slots: Ints, starts: Ints, spaces: PaddedSpaces) -> Ints:
-    """The other way round."""
+    """Return the other way round."""
     types = np.searchsorted(spaces.starts, slots, side="right") - 1
     entities: Ints = starts[rows, types] + slots - spaces.starts[types]
     return entities
 
 
 def _or_first(allowed: Bools, rows: int) -> Bools:
-    """The mask of an action's numbers, (R, K * C): nothing but 0 where there is no actor."""
+    """Return the mask of an action's numbers, (R, K * C): nothing but 0 where there is no actor."""
     own = allowed.copy()
     own[..., 0] |= ~own.any(axis=2)
     return own.reshape(rows, allowed.shape[1] * allowed.shape[2])
@@ -232,5 +232,5 @@ def _check_allowed(own: Ints, allowed: Bools, taken: Bools, action: ActionSlots)
 
 
 def _where(row: int, rows: npt.NDArray[Any]) -> str | None:
-    """The place for an error; an environment on its own has no number."""
+    """Return the place for an error; an environment on its own has no number."""
     return f"environment {row}" if len(rows) > 1 else None

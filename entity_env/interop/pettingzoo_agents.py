@@ -1,4 +1,4 @@
-"""What a game of several players is to PettingZoo, whichever of its two ways it is played."""
+"""The PettingZoo interface of a game, common to its two ways of playing."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ class SeatAgents:
         return list(self._seats.born)
 
     def observation_space(self, agent: str) -> Any:
-        """The same for all agents; an object of its own for each."""
+        """Return the same for all agents; an object of its own for each."""
         return self._seats.space(agent, 0)
 
     def action_space(self, agent: str) -> Any:
-        """The same for all agents; an object of its own for each."""
+        """Return the action space."""
         return self._seats.space(agent, 1)
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """The game's picture, with the render mode ``rgb_array``."""
+        """Return the game's picture, with the render mode ``rgb_array``."""
         return self.game.render() if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:

@@ -125,7 +125,7 @@ def any_allowed(
     action_space: spaces.Space[Any],
     rng: np.random.Generator,
 ) -> Any:
-    """An action drawn evenly among those that the mask allows."""
+    """Return an action drawn evenly among those that the mask allows."""
     if isinstance(action_space, spaces.Discrete):
         allowed = np.ones(action_space.n) if action_mask is None else np.asarray(action_mask)
         if allowed.shape != (action_space.n,) or not allowed.any():
@@ -181,7 +181,7 @@ def _checked_seat(seat: Any, agents: list[Any]) -> Any:
 
 
 def by_name(name: str, kwargs: dict[str, Any]) -> Any:
-    """What an id of the registry (from PettingZoo 1.27 on) or the path of a module stands for."""
+    """Return the environment of a registry id (PettingZoo 1.27) or a module's path."""
     if hasattr(pettingzoo, "make") and ("/" in name or "." not in name):
         return _by_id(name, kwargs)
     try:

@@ -103,13 +103,13 @@ class PettingZooGame(MultiPlayerEnvironment):
             self.render = self._draw  # type: ignore[method-assign]
 
     def obs_space(self) -> ObsSpace:
-        """What the observation space was translated to."""
+        """Return the observation space."""
         each = [own.obs_space for own in self._translations.values()]
         types = {name: entity for own in each for name, entity in own.entities.items()}
         return ObsSpace(each[0].global_features, types)
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """What the action space was translated to."""
+        """Return the action space."""
         each = [own.action_space for own in self._translations.values()]
         return {name: space for own in each for name, space in own.items()}
 

@@ -26,7 +26,7 @@ Move: TypeAlias = Callable[[Any, Any, Mapping[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Turn:
-    """What a seat is told when it may move again, or when the game is over for it.
+    """The news for a seat that may move again, or whose game is over.
 
     Args:
         observation: As the environment gives it.
@@ -65,7 +65,7 @@ class Seat(ABC):
         """Move, and play to the seat's next turn."""
 
     def _gone(self, reward: float) -> Turn:
-        """The seat left the game without another word; it saw its last observation."""
+        """Return the seat left the game without another word; it saw its last observation."""
         return Turn(self._last, reward, terminated=True)
 
 
@@ -175,7 +175,7 @@ class TurnSeat(Seat):
 
 
 def take_seat(env: Any, agent: Any, move: Move) -> Seat:
-    """The seat of ``agent``, whose environment is of one kind or the other."""
+    """Return the seat of ``agent``, whose environment is of one kind or the other."""
     kind = ParallelSeat if isinstance(env, ParallelEnv) else TurnSeat
     return kind(env, agent, move)
 

@@ -76,7 +76,7 @@ Entities: TypeAlias = Mapping[EntityName, Rows | str | int | Mapping[str, Any] |
 
 
 def read_entities(entities: Any) -> dict[EntityName, Rows]:
-    """The setting ``entities`` as a user or a command line gives it.
+    """Return the setting ``entities`` as a user or a command line gives it.
 
     Raises:
         SettingError: It is no mapping, or has a value that is no ``Rows``.
@@ -98,7 +98,7 @@ def read_entities(entities: Any) -> dict[EntityName, Rows]:
 
 
 def read_ignore(ignore: Any) -> tuple[str, ...]:
-    """The setting ``ignore``: names of parts; one alone may stand without a list.
+    """Return the setting ``ignore``: names of parts; one alone may stand without a list.
 
     Raises:
         SettingError: Something else.

@@ -103,7 +103,7 @@ class ObservationReader:
         self.obs_space = ObsSpace([f for leaf in self._leaves for f in leaf.features], entities)
 
     def read(self, observation: Any) -> tuple[Array, dict[EntityName, Array]]:
-        """The global features, (G,), and the rows of each entity type, (N, F); all copies."""
+        """Return global features (G,) and rows of each type (N, F), as copies."""
         try:
             flat = [leaf.values(_at(observation, leaf.path)).ravel() for leaf in self._leaves]
             rows: dict[EntityName, Array] = {}
@@ -127,12 +127,12 @@ class _Leaf:
     start: Array | None = None
 
     def values(self, given: Any) -> Array:
-        """The numbers, counted from 0 where they are discrete."""
+        """Return the numbers, counted from 0 where they are discrete."""
         array = np.asarray(given)
         return array if self.start is None else array - self.start
 
     def rows(self, given: Any, count: int) -> Array:
-        """The numbers of ``count`` elements. Shape: (count, F)."""
+        """Return the numbers of ``count`` elements. Shape: (count, F)."""
         return self.values(given).reshape(count, len(self.features))
 
 
@@ -211,7 +211,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a user asked for.
+    """The requests of a user.
 
     Args:
         base: What the names of the parts begin with.
@@ -229,7 +229,7 @@ class _Asked:
 def _parts(
     space: spaces.Space[Any], path: Path, name: str, root: str, asked: _Asked
 ) -> Iterator[_Leaf | _Elements | _Nodes | _Rows]:
-    """The parts of a space, in order. ``root`` stands for the name of what has none."""
+    """Return the parts of a space, in order. ``root`` stands for the name of what has none."""
     where = name or root
     if asked.base + where in asked.ignore:
         return
@@ -278,7 +278,7 @@ def _tables(
     wanted: Mapping[EntityName, Rows],
     columns: Sequence[str] | None,
 ) -> dict[str, dict[EntityName, RowTable]]:
-    """The tables that become entities, by the name of the part that they are."""
+    """Return the tables that become entities, by the name of the part that they are."""
     tables = [n for n, space in every.items() if is_table(space) and not _within(n, ignore)]
     found: dict[str, dict[EntityName, RowTable]] = {}
     for entity, rows in wanted.items():
@@ -299,7 +299,7 @@ def _tables(
 
 
 def _element(space: spaces.Space[Any], where: str, asked: _Asked) -> list[_Leaf]:
-    """The features of a ``Sequence``'s elements."""
+    """Return the features of a ``Sequence``'s elements."""
     leaves = []
     for part in _parts(space, (), "", "value", asked):
         if not isinstance(part, _Leaf):
@@ -343,7 +343,7 @@ def _leaf(space: spaces.Space[Any], path: Path, name: str, base: str = "") -> _L
 
 
 def _is_picture(space: spaces.Box) -> bool:
-    """Whether this is an array of bytes with all their values, high and wide."""
+    """Return True if this is an array of bytes with all their values, high and wide."""
     large = sum(side >= PICTURE for side in space.shape) >= 2
     return large and bool(space.dtype == np.uint8 and np.all(space.high == 255))
 
@@ -356,7 +356,7 @@ def _leave_out(*names: str) -> str:
 
 
 def _within(name: str, parts: Collection[str]) -> bool:
-    """Whether a part is one of ``parts``, or belongs to one of them."""
+    """Return True if a part is one of ``parts``, or belongs to one of them."""
     return any(name == part or name.startswith(f"{part}/") or part == "obs" for part in parts)
 
 

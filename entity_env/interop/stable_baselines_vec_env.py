@@ -121,7 +121,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         self.padded.close()
 
     def get_images(self) -> Sequence[npt.NDArray[np.uint8] | None]:
-        """A picture of each row, all as large as the largest, with the mode ``rgb_array``."""
+        """Return a picture of each row, all of one size, for ``rgb_array``."""
         images = self.padded.render()
         if images is None:
             return [None] * self.num_envs
@@ -133,7 +133,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         ]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """What rows have: spaces, ``render_mode``, ``metadata``, ``spec``, ``action_masks``.
+        """Return an attribute of rows: spaces, ``metadata``, ``action_masks`` ...
 
         Raises:
             AttributeError: Anything else; the rows are no environments of their own.
@@ -160,14 +160,14 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         return [method(*method_args, **method_kwargs) for method in methods]
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """False, but for ``Monitor``: the infos say of episodes what it would say."""
+        """Return False, but for ``Monitor``, whose infos the rows have."""
         return [wrapper_class is Monitor for _ in self._chosen(indices)]
 
     def _chosen(self, indices: Any) -> list[_Row]:
         return [self._rows[row] for row in self._get_indices(indices)]
 
     def _episode(self, row: int) -> dict[str, float]:
-        """What a ``Monitor`` says of an episode."""
+        """Return the info of an episode, as ``Monitor`` does."""
         return {
             "r": round(float(self._returns[row]), 6),
             "l": int(self._steps[row]),
@@ -175,7 +175,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         }
 
     def _nothing(self) -> PaddedObs:
-        """The observation of a frame where nobody is."""
+        """Return the observation of a frame where nobody is."""
         boxes: Any = self.observation_space
         return {
             name: np.full(box.shape, -1 if name.endswith("/actors") else 0, box.dtype)
@@ -184,14 +184,14 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
 
 
 def _told(row: int, metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
-    """The numbers of one row's episode."""
+    """Return the numbers of one row's episode."""
     return {
         name: float(column[row]) for name, column in metrics.items() if column[row] == column[row]
     }
 
 
 class _Row:
-    """What Stable-Baselines3 may ask one environment."""
+    """The part of one environment that Stable-Baselines3 may use."""
 
     spec: ClassVar[None] = None
 
@@ -203,7 +203,7 @@ class _Row:
         self._padded, self._row = padded, row
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """What each number of the action may be, one after the other. Shape: (sum of nvec,)."""
+        """Return the mask of all choices, in order. Shape: (sum of nvec,)."""
         return self._padded.mask_of(self._row)
 
     def __getattr__(self, name: str) -> Any:

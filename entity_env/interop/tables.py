@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class RowTable:
-    """How the rows of a table become entities.
+    """The conversion of the rows of a table to entities.
 
     Args:
         features: What the entities have.
@@ -42,7 +42,7 @@ class RowTable:
     zeros_absent: bool
 
     def read(self, given: Any) -> Array:
-        """The features of the objects that are there; a copy. Shape: (N, F)."""
+        """Return the features of the objects that are there; a copy. Shape: (N, F)."""
         table = np.asarray(given)
         if table.ndim != 2 or table.shape[1] != self.width:
             raise ValueError(f"a table of {self.width} columns has the shape {table.shape}")
@@ -60,7 +60,7 @@ class RowTable:
 
 
 def is_table(space: spaces.Space[Any]) -> bool:
-    """Whether a space has rows and columns of numbers."""
+    """Return True if a space has rows and columns of numbers."""
     kinds = spaces.Box | spaces.MultiDiscrete | spaces.MultiBinary
     return isinstance(space, kinds) and len(space.shape) == 2
 
@@ -71,7 +71,7 @@ def table_of(
     asked: Rows,
     columns: Sequence[str] | None,
 ) -> RowTable:
-    """The table that a user asked for.
+    """Return the table that a user asked for.
 
     Args:
         space: Its space, which ``is_table``.
@@ -116,7 +116,7 @@ def table_of(
 def _column(
     presence: int | str | None, entity: EntityName, names: Sequence[str] | None, width: int
 ) -> int | None:
-    """The index of the presence column."""
+    """Return the index of the presence column."""
     if presence is None:
         return None
     if isinstance(presence, str):
@@ -141,7 +141,7 @@ def _column(
 
 
 def _counts(space: spaces.Space[Any], entity: EntityName) -> tuple[list[int] | None, Array | None]:
-    """The number of values of each column and the first of them; None for real numbers."""
+    """Return the number of values of each column and the first of them; None for real numbers."""
     if isinstance(space, spaces.MultiBinary):
         return [2] * int(space.shape[1]), None
     if not isinstance(space, spaces.MultiDiscrete):

@@ -1,4 +1,4 @@
-"""What environments of other packages have in common here."""
+"""The common part of environments of other packages."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class TranslatedEnv(Environment):
             self.render = self._draw  # type: ignore[method-assign]
 
     def obs_space(self) -> ObsSpace:
-        """What the observation space was translated to."""
+        """Return the observation space."""
         return self._translation.obs_space
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """What the action space was translated to."""
+        """Return the action space."""
         return self._translation.action_space
 
     def seed(self, seed: int) -> None:
@@ -94,7 +94,7 @@ def make_or_take(
     by_name: Callable[[str, dict[str, Any]], Any],
     kinds: tuple[type, ...],
 ) -> Any:
-    """The environment that is meant by an id, by what makes one, or by the environment itself.
+    """Return the environment of an id or of a function, or the given environment.
 
     Args:
         env: What the user gave.

@@ -60,7 +60,7 @@ class SpaceTranslation:
         terminated: bool = False,
         truncated: bool = False,
     ) -> Observation:
-        """The observation with its masks, which come beside it or in ``info["action_mask"]``."""
+        """Return the observation with its masks, given or in ``info``."""
         if type(info) is not dict and not isinstance(info, Mapping):
             raise ObservationError("info is not a dict", received=shorten(info))
         mask = info.get(MASK)
@@ -79,12 +79,12 @@ class SpaceTranslation:
         )
 
     def act(self, actions: Mapping[ActionName, Action]) -> Any:
-        """The action as the environment wants it."""
+        """Return the action as the environment wants it."""
         return self._actions.write(actions)
 
 
 def split_mask(observation: Any, info: Mapping[str, Any]) -> tuple[Any, Any]:
-    """An observation without its action mask, and the mask, or None where there is none."""
+    """Return an observation without its action mask, and the mask, or None where there is none."""
     if not isinstance(observation, Mapping) or MASK not in observation:
         return observation, info.get(MASK)
     rest = {key: value for key, value in observation.items() if key != MASK}

@@ -1,4 +1,4 @@
-"""What the answers to an action are made of: whole numbers or real ones, and how many."""
+"""Forms of answers to an action: whole or real numbers, and how many."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["INDEX", "AnswerForm", "flat_answers"]
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """What an actor answers.
+    """The form of an actor's answer.
 
     Args:
         is_real: Whether these are real numbers, float32; else they are int64.
@@ -43,7 +43,7 @@ class AnswerForm:
 
 
 def flat_answers(buffer: ActionBuffer, form: AnswerForm) -> npt.NDArray[Any]:
-    """The answers of all actors: (A,) where each answers one whole number, else (A, width)."""
+    """Return the answers (A,) if each is one whole number, else (A, width)."""
     values: npt.NDArray[Any] = buffer.as_array()
     return values if form.is_real or form.width != 1 else values[:, 0]
 

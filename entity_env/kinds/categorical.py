@@ -41,7 +41,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FrameCategoricalActors(FrameActors):
-    """Who picks a choice: ``actors`` (A,) int64 entity indices, ``mask`` (A, C) bool."""
+    """The ``actors`` (A,) int64 that pick a choice, and their ``mask`` (A, C)."""
 
     mask: Bools
 
@@ -64,11 +64,11 @@ class VecCategoricalActionMask(VecMask):
         fill(ObservationError, self, {"actors": actors, "mask": mask}, unknown)
 
     def select(self, frames: Ints) -> VecCategoricalActionMask:
-        """The mask of some frames, in the order given. Shape of ``frames``: (K,)."""
+        """Return the mask of some frames, in the order given. Shape of ``frames``: (K,)."""
         return replace(self, actors=self.actors[frames], mask=self.mask[frames])
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
-        """A choice of each actor, evenly among those that are allowed."""
+        """Return a choice of each actor, evenly among those that are allowed."""
         allowed = self.mask.as_array()
         chosen = np.where(allowed, rng.random(allowed.shape), -1.0).argmax(axis=1)
         return RaggedBufferI64.from_flattened(chosen[:, None], self.actors.size1())
@@ -113,7 +113,7 @@ class CategoricalKind(Kind):
     keys = ("labels",)
 
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
-        """The actors and their choices, (A, C)."""
+        """Return the actors and their choices, (A, C)."""
         actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
         return self._read(reader, name, mask.mask, actors, len(space))
 
@@ -129,7 +129,7 @@ class CategoricalKind(Kind):
         return FrameCategoricalActors(np.array(actors, dtype=np.int64), allowed)
 
     def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
-        """The masks of all rows."""
+        """Return the masks of all rows."""
         masks = self.given_masks(given, name)
         actors, lengths = layout.entities(
             [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
@@ -137,7 +137,7 @@ class CategoricalKind(Kind):
         return _vec(actors, lengths, [mask.mask for mask in masks], len(space))
 
     def pack(self, parts: Sequence[FrameCategoricalActors | None], space: Any) -> Any:
-        """The actors of many frames as one batch."""
+        """Return the actors of many frames as one batch."""
         own = [part for part in parts if part is not None]
         masks = [np.zeros((0, len(space)), np.bool_), *(part.mask for part in own)]
         actors = joined(_NOBODY if part is None else part.actors for part in parts)
@@ -152,7 +152,7 @@ class CategoricalKind(Kind):
         mask: Any | None = None,
         actees: RaggedBufferI64 | None = None,
     ) -> Any:
-        """A batch of masks from actors and choices."""
+        """Return a batch of masks from actors and choices."""
         assert mask is not None
         return VecCategoricalActionMask(actors, mask)
 
@@ -174,21 +174,21 @@ class CategoricalKind(Kind):
         _check_choices(name, space, action.indices, who, frame)
 
     def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Whether they have these choices again."""
+        """Return True if they have these choices again."""
         return who is None or bool(who.mask[np.arange(len(who.actors)), action.indices].all())
 
     def task(self, space: Any) -> str:
-        """The labels."""
+        """Return the labels."""
         return ", ".join(space.index_to_label)
 
     def told(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
-        """The label of a choice."""
+        """Return the label of a choice."""
         return space.index_to_label[answer], None
 
     def to_json(self, space: Any) -> dict[str, Any]:
-        """The labels."""
+        """Return the labels."""
         return {"labels": list(space.index_to_label)}
 
 
@@ -203,12 +203,12 @@ class GlobalCategoricalKind(CategoricalKind):
     is_global = True
 
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
-        """The player and its choices, (1, C)."""
+        """Return the player and its choices, (1, C)."""
         given = None if mask.mask is None else _of_one(name, mask.mask, len(space))
         return self._read(reader, name, given, [len(reader.ids)], len(space))
 
     def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
-        """The masks of all rows."""
+        """Return the masks of all rows."""
         masks = self.given_masks(given, name)
         actors, lengths = layout.players(masks, self.nobody)
         rows = [
@@ -236,12 +236,12 @@ class GlobalCategoricalKind(CategoricalKind):
         _check_choices(name, space, [action.index], who, frame)
 
     def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Whether it has this choice again."""
+        """Return True if it has this choice again."""
         return who is not None and bool(who.mask[0, action.index])
 
 
 def _of_one(action: str, mask: object, width: int) -> Bools:
-    """The mask (width,) or (1, width) of an action that has a single actor as (1, width)."""
+    """Return the mask (width,) or (1, width) of an action that has a single actor as (1, width)."""
     values = bool_array(f"the mask of action {action!r}", mask, MaskTypeError)
     if values.shape not in ((width,), (1, width)):
         raise MaskShapeError(
@@ -264,7 +264,7 @@ def _vec(
 
 
 def _choices(masks: Sequence[Any], actors: int, lengths: Ints, choices: int) -> Bools:
-    """The masks of all actors, (A, C); each leaves a choice."""
+    """Return the masks of all actors, (A, C); each leaves a choice."""
     kinds = set(map(type, masks))
     if kinds == {NoneType}:
         return np.ones((actors, choices), np.bool_)

@@ -74,7 +74,7 @@ class VecContinuousActionMask(VecMask):
 
 @lru_cache(maxsize=256)
 def bounds_of(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> tuple[Floats, Floats]:
-    """The bounds of a space, low and high, which nobody can write to. Shape: (K,), float32."""
+    """Return the low and high bounds of a space, read-only. Shape: (K,), float32."""
     low, high = (np.array(bounds, np.float32) for bounds in space.inner_bounds)
     low.flags.writeable = high.flags.writeable = False
     return low, high
@@ -104,7 +104,7 @@ def random_numbers(count: int, low: Floats, high: Floats, rng: np.random.Generat
 def numbers_error(
     name: str, values: Floats, low: Floats, high: Floats, where: str | None = None
 ) -> ActionIndexError:
-    """The error for the numbers (K,) of one actor, one of which is out of bounds."""
+    """Return the error for the numbers (K,) of one actor, one of which is out of bounds."""
     inside = (values >= low) & (values <= high) & np.isfinite(values)
     place = int(np.argmin(inside))
     return ActionIndexError(
@@ -116,7 +116,7 @@ def numbers_error(
 
 
 def as_numbers(name: str, values: Any, count: int, width: int) -> Floats:
-    """What somebody gives as the numbers of ``count`` actors, as an array (count, width).
+    """Return the given numbers of ``count`` actors as an array (count, width).
 
     Raises:
         ActionShapeError: Not as many numbers, or none.
@@ -150,12 +150,12 @@ class ContinuousKind(Kind):
         return AnswerForm(True, len(space))
 
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
-        """The actors."""
+        """Return the actors."""
         actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
         return FrameActors(np.array(actors, np.int64)) if actors else None
 
     def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
-        """The masks of all rows."""
+        """Return the masks of all rows."""
         masks = self.given_masks(given, name)
         actors, lengths = layout.entities(
             [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
@@ -163,7 +163,7 @@ class ContinuousKind(Kind):
         return self.build(space, RaggedBufferI64.from_flattened(actors[:, None], lengths))
 
     def pack(self, parts: Sequence[FrameActors | None], space: Any) -> Any:
-        """The actors of many frames as one batch."""
+        """Return the actors of many frames as one batch."""
         return self.build(space, joined(_NOBODY if own is None else own.actors for own in parts))
 
     def build(
@@ -173,7 +173,7 @@ class ContinuousKind(Kind):
         mask: Any | None = None,
         actees: RaggedBufferI64 | None = None,
     ) -> Any:
-        """A batch of masks from actors; the bounds are those of the space."""
+        """Return a batch of masks from actors; the bounds are those of the space."""
         return VecContinuousActionMask(actors, *bounds_of(space))
 
     def act(
@@ -204,11 +204,11 @@ class ContinuousKind(Kind):
     def told(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
-        """The numbers."""
+        """Return the numbers."""
         return numbers_text(answer), None
 
     def to_json(self, space: Any) -> dict[str, Any]:
-        """The bounds; None for infinite ones, which JSON does not have."""
+        """Return the bounds; None for infinite ones, which JSON does not have."""
         return {
             key: [bound if math.isfinite(bound) else None for bound in bounds]
             for key, bounds in (("low", space.low), ("high", space.high))
@@ -226,11 +226,11 @@ class GlobalContinuousKind(ContinuousKind):
     is_global = True
 
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
-        """The player."""
+        """Return the player."""
         return FrameActors(np.array([len(reader.ids)], np.int64))
 
     def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
-        """The masks of all rows."""
+        """Return the masks of all rows."""
         actors, lengths = layout.players(self.given_masks(given, name), self.nobody)
         return self.build(space, RaggedBufferI64.from_flattened(actors[:, None], lengths))
 
@@ -253,7 +253,7 @@ class GlobalContinuousKind(ContinuousKind):
         _check_numbers(name, space, [action.values], who, frame)
 
     def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Whether there is a player to set them again."""
+        """Return True if there is a player to set them again."""
         return who is not None
 
 
@@ -269,7 +269,7 @@ def range_text(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> st
 
 
 def numbers_text(numbers: Sequence[float]) -> str:
-    """The numbers of a continuous action: ``0.5``, or ``(0.5, -1)``."""
+    """Return the numbers of a continuous action: ``0.5``, or ``(0.5, -1)``."""
     shown = [f"{number:.3g}" for number in numbers]
     return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
 

@@ -1,4 +1,4 @@
-"""What a kind of action says of itself: all that the other folders ask of it.
+"""The interface of a kind of action to the other folders.
 
 ``table.py`` lists the kinds. Nothing else tells one from another.
 """
@@ -38,12 +38,12 @@ class VecMask(ABC):
     actors: RaggedBufferI64
 
     def select(self: V, frames: Ints) -> V:
-        """The mask of some frames, in the order given. Shape of ``frames``: (K,)."""
+        """Return the mask of some frames, in the order given. Shape of ``frames``: (K,)."""
         return replace(self, actors=self.actors[frames])
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> ActionBuffer:
-        """An answer of each actor, evenly among those that are allowed."""
+        """Return an answer of each actor, evenly among those that are allowed."""
 
     @abstractmethod
     def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
@@ -66,7 +66,7 @@ class VecMask(ABC):
 
 @dataclass(slots=True)
 class Asked:
-    """Who answers in each of B frames.
+    """The actors of an action in each of B frames.
 
     Args:
         actors: The ids of the actors of all frames; empty where the player acts. Shape: (A,).
@@ -84,7 +84,7 @@ class Asked:
     def of(
         cls, actors: Ints, lengths: Ints, ids: Sequence[EntityID], first: Ints, is_global: bool
     ) -> Asked:
-        """The actors, given by their indices (A,) within their frames.
+        """Return the actors, given by their indices (A,) within their frames.
 
         Args:
             actors: These indices.
@@ -99,7 +99,7 @@ class Asked:
         return asked
 
     def ids_of(self, entities: Ints) -> list[EntityID]:
-        """The ids of entities, one for each actor, given by their indices (A,) within frames."""
+        """Return the ids of entities, one for each actor, given by indices (A,)."""
         return list(map(self.ids.__getitem__, (entities + self.first).tolist()))
 
     def parts(self, frames: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int, int]]:
@@ -134,16 +134,16 @@ class Kind(ABC):
     keys: tuple[str, ...] = ()
 
     def form(self, space: Any) -> AnswerForm:
-        """What an actor answers: the index of a choice or of an entity, if nothing else."""
+        """Return the form of an answer: by default the index of a choice or of an entity."""
         return INDEX
 
     @abstractmethod
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
-        """The actors that a mask of one frame names; None where nobody can act."""
+        """Return the actors that a mask of one frame names; None where nobody can act."""
 
     @abstractmethod
     def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
-        """The same for many frames at once.
+        """Return the same for many frames at once.
 
         Raises:
             UnusualError: A mask that only ``read`` reads, or that is wrong.
@@ -151,7 +151,7 @@ class Kind(ABC):
 
     @abstractmethod
     def pack(self, parts: Sequence[Any], space: Any) -> Any:
-        """The actors of many frames as one batch; None stands for a frame without any."""
+        """Return the actors of many frames as one batch; None stands for a frame without any."""
 
     @abstractmethod
     def build(
@@ -161,7 +161,7 @@ class Kind(ABC):
         mask: Any | None = None,
         actees: RaggedBufferI64 | None = None,
     ) -> Any:
-        """A batch of masks from the parts that it has in memory, or in a file."""
+        """Return a batch of masks from the parts that it has in memory, or in a file."""
 
     @abstractmethod
     def act(
@@ -196,17 +196,17 @@ class Kind(ABC):
 
     @abstractmethod
     def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Whether the same actors may do the same again in ``frame``, where they are ``who``."""
+        """Return True if the same actors may repeat the action in ``frame``."""
 
     @abstractmethod
     def task(self, space: Any) -> str:
-        """What an actor has to do, for people."""
+        """Return the task of an actor as text."""
 
     @abstractmethod
     def told(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
-        """What an actor has answered, for people, and the one entity that it is about, if any.
+        """Return an actor's answer as text, and the entity that it is about, if any.
 
         Args:
             space: Its space.
@@ -215,32 +215,32 @@ class Kind(ABC):
         """
 
     def to_json(self, space: Any) -> dict[str, Any]:
-        """What there is to save of a space, by ``keys``, as JSON can hold it."""
+        """Return the parts of a space to save, by ``keys``, as JSON values."""
         return {}
 
     def given_masks(self, given: Given, name: str) -> list[Any]:
-        """The masks of an action in many frames."""
+        """Return the masks of an action in many frames."""
         return picked(given, name, self.nobody, self.mask)
 
 
 def joined(parts: Iterable[Ints]) -> RaggedBufferI64:
-    """Indices of several frames as one buffer."""
+    """Return the indices of several frames as one buffer."""
     own = list(parts)
     flat = np.concatenate([np.zeros(0, np.int64), *own])[:, None]
     return RaggedBufferI64.from_flattened(flat, frame_lengths(own))
 
 
 def frame_lengths(parts: Sequence[npt.NDArray[Any]]) -> Ints:
-    """How many rows each part has. Shape: (B,)."""
+    """Return the number of rows of each part. Shape: (B,)."""
     return np.array([len(part) for part in parts], np.int64)
 
 
 def actor_name(frame: Frame, index: int) -> str:
-    """What an error calls an actor of a frame."""
+    """Return the name of an actor of a frame in errors."""
     counts = {name: len(rows) for name, rows in frame.features.items()}
     return entity_name("actor", index, frame.ids, counts)
 
 
 def as_list(ids: Any) -> list[EntityID] | None:
-    """What is given as a list; None where it is something else."""
+    """Return ``ids`` as a list, or None if they are something else."""
     return list(ids) if is_listed(ids) else None

@@ -62,7 +62,7 @@ class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
         fill(ObservationError, self, own, unknown)
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
-        """A set of each actor: each size as likely as any other, and each set of that size."""
+        """Draw a set for each actor: sizes evenly, then sets of the size evenly."""
         chosen = np.full((int(self.actors.items()), self.at_most), -1)
         for row, options in zip(chosen, self.options(), strict=True):
             size = int(rng.integers(min(self.at_most, len(options)) + 1))
@@ -111,11 +111,11 @@ class SelectEntitiesKind(SelectEntityKind):
     keys = ("at_most",)
 
     def to_json(self, space: Any) -> dict[str, Any]:
-        """The greatest size of a set."""
+        """Return the greatest size of a set."""
         return {"at_most": space.at_most}
 
     def form(self, space: Any) -> AnswerForm:
-        """As many indices as a set can have."""
+        """Return a form of as many indices as a set can have."""
         return AnswerForm(width=space.at_most)
 
     def build(
@@ -125,7 +125,7 @@ class SelectEntitiesKind(SelectEntityKind):
         mask: Any | None = None,
         actees: RaggedBufferI64 | None = None,
     ) -> Any:
-        """A batch of masks from actors, actees and pairs."""
+        """Return a batch of masks from actors, actees and pairs."""
         assert actees is not None
         return VecSelectEntitiesActionMask(actors, actees, mask, space.at_most)
 
@@ -171,7 +171,7 @@ class SelectEntitiesKind(SelectEntityKind):
                     )
 
     def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Whether they can select these sets again."""
+        """Return True if they can select these sets again."""
         return who is None or all(
             actee is not None and has_id(who.options(frame, actor)[1], actee)
             for actor, own in enumerate(action.actees)
@@ -185,6 +185,6 @@ class SelectEntitiesKind(SelectEntityKind):
     def told(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
-        """The names of the entities."""
+        """Return the names of the entities."""
         own = answer if isinstance(answer, list) else [answer]
         return " + ".join(name_of(index) for index in own if index != -1) or "nothing", None

@@ -42,7 +42,7 @@ __all__ = ["FrameSelectActors", "SelectEntityKind", "VecSelectEntityActionMask"]
 
 @dataclass(frozen=True, slots=True)
 class FrameSelectActors(FrameActors):
-    """Who selects whom: ``actors`` (A,) and ``actees`` (E,) int64 entity indices.
+    """The ``actors`` (A,) and ``actees`` (E,), int64 entity indices.
 
     ``mask`` is (A, E) bool, or None where every actor can select every actee.
     """
@@ -51,7 +51,7 @@ class FrameSelectActors(FrameActors):
     mask: Bools | None
 
     def options(self, frame: Frame, actor: int) -> tuple[list[EntityID], list[EntityID]]:
-        """The ids of all actees, and of those that the ``actor``, by its place, can select."""
+        """Return the ids of all actees, and of those that an actor can select."""
         ids = [frame.ids[entity] for entity in self.actees.tolist()]
         mask = self.mask
         return ids, [one for j, one in enumerate(ids) if mask is None or mask[actor, j]]
@@ -82,7 +82,7 @@ class VecSelectEntityActionMask(VecMask):
         fill(ObservationError, self, own, unknown)
 
     def select(self, frames: Ints) -> VecSelectEntityActionMask:
-        """The mask of some frames, in the order given. Shape of ``frames``: (K,)."""
+        """Return the mask of some frames, in the order given. Shape of ``frames``: (K,)."""
         pairs = None if self.mask is None else self.mask[frames]
         if pairs is not None and every(pairs.as_array()):
             pairs = None
@@ -90,7 +90,7 @@ class VecSelectEntityActionMask(VecMask):
         return replace(self, actors=self.actors[frames], **given)
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
-        """An actee of each actor, evenly among those that it can select."""
+        """Return an actee of each actor, evenly among those that it can select."""
         options = list(self.options())
         if empty := [actor for actor, own in enumerate(options) if not len(own)]:
             raise ObservationError(
@@ -163,7 +163,7 @@ class SelectEntityKind(Kind):
     selects = True
 
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
-        """The actors, the actees and the pairs of them that are allowed."""
+        """Return the actors, the actees and the pairs of them that are allowed."""
         actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
         actees = reader.entities(name, "actee", mask.actee_ids, mask.actee_types)
         if not actors or not actees:
@@ -174,7 +174,7 @@ class SelectEntityKind(Kind):
         )
 
     def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
-        """The masks of all rows."""
+        """Return the masks of all rows."""
         masks = self.given_masks(given, name)
         actors, lengths = layout.entities(
             [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
@@ -202,7 +202,7 @@ class SelectEntityKind(Kind):
         )
 
     def pack(self, parts: Sequence[FrameSelectActors | None], space: Any) -> Any:
-        """The actors and actees of many frames as one batch."""
+        """Return the actors and actees of many frames as one batch."""
         own = [_NONE if part is None else part for part in parts]
         mask = None
         if any(part.mask is not None for part in own):
@@ -224,7 +224,7 @@ class SelectEntityKind(Kind):
         mask: Any | None = None,
         actees: RaggedBufferI64 | None = None,
     ) -> Any:
-        """A batch of masks from actors, actees and pairs."""
+        """Return a batch of masks from actors, actees and pairs."""
         assert actees is not None
         return self.vec_mask(actors, actees, mask)
 
@@ -255,7 +255,7 @@ class SelectEntityKind(Kind):
             check_selected(name, i, actee, who, frame)
 
     def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Whether they can select these entities again."""
+        """Return True if they can select these entities again."""
         return who is None or all(
             actee is not None and has_id(who.options(frame, actor)[1], actee)
             for actor, actee in enumerate(action.actees)
@@ -268,7 +268,7 @@ class SelectEntityKind(Kind):
     def told(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
-        """The name of the entity, and its index."""
+        """Return the name of the entity, and its index."""
         return name_of(answer), answer
 
 
@@ -285,7 +285,7 @@ def check_selected(name: str, actor: int, actee: Any, who: FrameSelectActors, fr
 
 
 def _pairs(masks: Sequence[Any], actors: Ints, actees: Ints) -> Bools | None:
-    """The masks of all pairs, (P,); each leaves its actor an actee."""
+    """Return the masks of all pairs, (P,); each leaves its actor an actee."""
     if not are_given(masks):
         return None
     if any(map(is_masked, masks)):

@@ -35,12 +35,12 @@ KINDS: dict[type[ActionSpace], Kind] = {
 
 
 def kind_of(space: ActionSpace) -> Kind:
-    """The kind of an action, given by its space."""
+    """Return the kind of an action, given by its space."""
     return KINDS[type(space)]
 
 
 def answer_forms(action_space: Mapping[ActionName, ActionSpace]) -> dict[ActionName, AnswerForm]:
-    """The form of the answers to each action of a space."""
+    """Return the form of the answers to each action of a space."""
     return {name: kind_of(space).form(space) for name, space in action_space.items()}
 
 
@@ -49,7 +49,7 @@ def typed_actions(
     chosen: Mapping[ActionName, npt.NDArray[Any]],
     action_space: Mapping[ActionName, ActionSpace],
 ) -> dict[ActionName, Action]:
-    """The actions of one frame as its environment receives them.
+    """Return the actions of one frame as its environment receives them.
 
     Args:
         frame: The frame that the actions answer.

@@ -37,7 +37,7 @@ _MARKS = (Discrete, Continuous, range)
 
 
 def obs_space_from_dataclasses(*classes: type, global_features: type | None = None) -> ObsSpace:
-    """The space of entities that are instances of dataclasses; each class is an entity type.
+    """Return the space of entities that are instances of dataclasses; each class is an entity type.
 
     Features are the fields in their order, with these annotations:
 
@@ -75,7 +75,7 @@ def obs_space_from_dataclasses(*classes: type, global_features: type | None = No
 
 
 def _features(cls: Any, prefix: str = "", inside: tuple[type, ...] = ()) -> list[Feature]:
-    """The features of a dataclass; ``inside`` are the classes that it is nested in."""
+    """Return the features of a dataclass; ``inside`` are the classes that it is nested in."""
     if not isinstance(cls, type) or not is_dataclass(cls):
         raise SpaceError(
             "this is not a dataclass",
@@ -93,7 +93,7 @@ def _features(cls: Any, prefix: str = "", inside: tuple[type, ...] = ()) -> list
 def _feature(
     cls: type, own: Field[Any], annotation: Any, prefix: str, inside: tuple[type, ...]
 ) -> list[Feature]:
-    """The features of one field: one, or those of a nested dataclass."""
+    """Return the features of one field: one, or those of a nested dataclass."""
     name = prefix + own.name
     kind, marks = annotation, []
     if get_origin(annotation) is Annotated:
@@ -126,7 +126,7 @@ def _named(name: str, values: Sequence[str]) -> Discrete:
 
 
 def _marked(cls: type, own: str, name: str, mark: Discrete | Continuous | range) -> Feature:
-    """The feature that an annotation declares, under the name of its field."""
+    """Return the feature that an annotation declares, under the name of its field."""
     if isinstance(mark, range):
         if not mark or mark.start != 0 or mark.step != 1:
             raise SpaceError(
@@ -145,7 +145,7 @@ def _marked(cls: type, own: str, name: str, mark: Discrete | Continuous | range)
 
 
 def annotations_of(cls: type) -> dict[str, Any]:
-    """The annotations of a dataclass as objects, inherited ones included."""
+    """Return the annotations of a dataclass as objects, inherited ones included."""
     try:
         return get_type_hints(cls, include_extras=True)
     except EntityEnvError as error:  # from Discrete(...) in an annotation that is a string

@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float32]
 def extract_features(
     entities: Mapping[EntityName, Iterable[Any]], obs_space: ObsSpace
 ) -> dict[EntityName, Floats]:
-    """The features of objects, read from the attributes of the same names.
+    """Return the features of objects, read from the attributes of the same names.
 
     Args:
         entities: For each entity type its objects. Any objects with these attributes will do; a
@@ -69,7 +69,7 @@ def extract_features(
 
 
 def extract_global_features(state: Any, obs_space: ObsSpace) -> Floats:
-    """The global features of ``obs_space``, read from the attributes of one object. Shape: (G,)."""
+    """Return the global features (G,), read from an object's attributes."""
     row: Floats = _rows("the global features", [state], obs_space.global_features)[0]
     return row
 
@@ -125,7 +125,7 @@ def _not_a_number(
 def _with_codes(
     what: str, objects: Sequence[Any], rows: list[Any], place: int, name: str
 ) -> list[Any]:
-    """The rows with numbers instead of Enum members and strings in one column."""
+    """Return the rows with numbers instead of Enum members and strings in one column."""
     kinds = {type(row[place]) for row in rows}
     if not any(issubclass(kind, Enum | str) for kind in kinds):
         return rows
@@ -155,7 +155,7 @@ def _members(kind: Any) -> Mapping[Any, int]:
 
 @lru_cache(maxsize=256)
 def _literals(cls: type, path: str) -> Mapping[Any, int] | None:
-    """The strings that the dataclass ``cls`` allows at ``path``; None where it names none."""
+    """Return the strings that the dataclass ``cls`` allows at ``path``, or None."""
     own, _, rest = path.partition(".")
     kind = annotations_of(cls).get(own) if is_dataclass(cls) else None
     if rest:

@@ -1,3 +1,3 @@
-"""What ``entity_env.runner`` plays with: the choices of a step, and who is asked for them."""
+"""Parts of ``entity_env.runner``: the choices of a step, and players that are asked."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""What an actor can choose in one frame: shown as text, and understood when somebody types it."""
+"""Choices of an actor in one frame: shown as text, and read when typed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Question:
-    """What one actor has to decide.
+    """The decision that one actor has to take.
 
     Args:
         action: The action.
@@ -87,7 +87,7 @@ class Question:
 def questions(
     frame: Frame, obs_space: ObsSpace, name: ActionName, space: ActionSpace
 ) -> list[Question]:
-    """What the actors of one action have to decide in a frame."""
+    """Return the decisions that the actors of one action have to take in a frame."""
     actors = frame.actions.get(name)
     if actors is None:
         return []
@@ -108,7 +108,7 @@ def questions(
 
 
 def pick(text: str, question: Question) -> Choice:
-    """The choice that somebody means by its number, its name, or the beginning of its name.
+    """Return the choice that somebody means by its number, its name, or the beginning of its name.
 
     Raises:
         ActionIndexError: No choice of the question is called that, or several begin like that.
@@ -144,7 +144,7 @@ def pick(text: str, question: Question) -> Choice:
 
 
 def pick_several(text: str, question: Question) -> list[Choice]:
-    """The choices that somebody means, with commas in between; none of them is a minus sign.
+    """Return the choices that somebody means, with commas in between; none of them is a minus sign.
 
     Raises:
         ActionIndexError: As for ``pick``; too many, or one twice.
@@ -162,7 +162,7 @@ def pick_several(text: str, question: Question) -> list[Choice]:
 
 
 def read_numbers(text: str, question: Question) -> npt.NDArray[np.float32]:
-    """The numbers (K,) that somebody types, with spaces or commas in between.
+    """Return the numbers (K,) that somebody types, with spaces or commas in between.
 
     Raises:
         ActionIndexError: Not as many numbers, or one that is out of bounds.
@@ -210,7 +210,7 @@ def write_choices(
 
 
 def percent(prob: float) -> str:
-    """A probability in few characters; only what is certain is written 0% or 100%."""
+    """Return a probability in few characters; only what is certain is written 0% or 100%."""
     if 0 < prob < 0.01:
         return "<1%"
     return ">99%" if 0.99 < prob < 1 else f"{100 * prob:.0f}%"
@@ -251,7 +251,7 @@ def _actees(
 
 
 def _called(name: str, entity_id: EntityID) -> tuple[str, ...]:
-    """What an entity answers to: its full name, and its id alone."""
+    """Return the names of an entity: its full name, and its id alone."""
     return (name,) if entity_id is None else tuple(dict.fromkeys((name, id_text(entity_id))))
 
 

@@ -73,7 +73,7 @@ def play_rows(
     max_steps: int = 0,
     budget: PlayBudget | None = None,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """As ``play_episodes``, in any ``VecEnv``: ``make_rows`` takes the number of rows and a seed.
+    """Play episodes as ``play_episodes`` does, in any ``VecEnv``.
 
     A row whose episode is cut off counts with its reward so far and without the game's own
     metrics. Nothing can reset a single row: the rest of its share is played afterwards, in new
@@ -140,7 +140,7 @@ def _play_shares(
 
 
 def _first_of_each(played: list[_Played], count: int) -> list[_Played]:
-    """The first ``count`` episodes of each row: which ones count does not depend on lengths."""
+    """Return the first ``count`` episodes of each row, whatever their lengths."""
     counted: dict[int, int] = {}
     kept = []
     for row, summary in played:
@@ -151,7 +151,7 @@ def _first_of_each(played: list[_Played], count: int) -> list[_Played]:
 
 
 def _so_far(reward: float, length: int) -> dict[str, float]:
-    """The metrics of an episode that was cut off."""
+    """Return the metrics of an episode that was cut off."""
     return {"episodic_reward": reward, "episodic_length": float(length)}
 
 
@@ -197,12 +197,12 @@ def play_scripted(
 
 
 def _limited(create_env: Callable[[], Environment], max_steps: int) -> Environment:
-    """An environment whose episodes are cut off after ``max_steps`` steps, if that is not 0."""
+    """Return an environment whose episodes end after ``max_steps`` steps, if not 0."""
     return TimeLimit(create_env(), max_steps) if max_steps else create_env()
 
 
 def random_policy(seed: int | np.random.Generator) -> VecPolicy:
-    """A policy that picks evenly among what is allowed; see ``random_numbers`` for real numbers."""
+    """Return a policy that picks evenly among what is allowed."""
     rng = np.random.default_rng(seed)
 
     def act(obs: VecObs) -> dict[ActionName, ActionBuffer]:

@@ -38,7 +38,7 @@ class HumanAgent(ObservationAgent):
         self._random = RandomAgent(obs_space, action_space, seed)
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
-        """What is typed."""
+        """Return the typed actions."""
         frame = self._frames.read(observation)
         print(f"\n{entity_table(frame, self.obs_space)}")
         obs = batch_frames([frame], self.obs_space, self.action_space)

@@ -34,7 +34,7 @@ class PlayBudget:
         self.cut_off = 0
 
     def is_up(self) -> bool:
-        """Whether the time is over."""
+        """Return True if the time is over."""
         return self._now() >= self._end
 
     def step(self, ended: int) -> None:

@@ -196,7 +196,7 @@ class _Game:
         self.replay = RecordFrames(path, name, settings, seed, self.reader.action_space)
 
     def introduce(self, seed: int) -> None:
-        """What the game is about, and how to play it."""
+        """Print what the game is about and how to play it."""
         print(f"{self.name}, seed {seed}")
         for name, space in self.reader.action_space.items():
             print(f"  {name}: {kind_of(space).task(space)}")
@@ -249,7 +249,7 @@ class _Game:
         return batch_frames([frame], self.reader.obs_space, self.reader.action_space)
 
     def _state(self, frame: Frame) -> str:
-        """The environment's own text, if it has one, and the entities."""
+        """Return the environment's own text, if it has one, and the entities."""
         table = entity_table(frame, self.reader.obs_space)
         text = call_environment("render_text", _own_text, self.env)
         return table if text is None else f"{text}\n\n{table}"
@@ -262,7 +262,7 @@ class _Game:
 
 
 def _own_text(env: Environment) -> str | None:
-    """How the environment draws itself as text, if it does."""
+    """Return the environment's own text, or None."""
     try:
         return env.render_text()
     except NotImplementedError:
@@ -291,7 +291,7 @@ def _plural(count: int, noun: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command line; returns the exit status."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m entity_env.runner", description="Play an environment in the terminal."
     )

@@ -31,11 +31,11 @@ class ObservationAgent(SpacedAgent):
     """
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
-        """What to do in one observation."""
+        """Return the actions for one observation."""
         raise NotImplementedError
 
     def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
-        """What to do in each frame.
+        """Return the actions for each frame.
 
         Raises:
             EntityEnvError: An action is missing, or cannot be taken.
@@ -72,7 +72,7 @@ class ScriptedAgent(ObservationAgent):
         self.policy = policy
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
-        """What the function says.
+        """Return the actions of the function.
 
         Raises:
             SettingError: It failed; the error is the cause of this one.

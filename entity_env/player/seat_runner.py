@@ -80,7 +80,7 @@ class SeatGame:
         self.replay: RecordSeats | None = None
 
     def who_is_who(self) -> str:
-        """Who plays which seat, in one line."""
+        """Return the player of each seat, in one line."""
         return ", ".join(
             f"{name}: {'you' if name in self.people else self._who}" for name in self.names
         )
@@ -116,13 +116,13 @@ class SeatGame:
             print(f"  {name:<{width}}  return {total:g}")
 
     def summary(self) -> str:
-        """The mean return of each seat over all games."""
+        """Return the mean return of each seat over all games."""
         means = {name: np.mean([own[name] for own in self.returns]) for name in self.names}
         texts = [f"{name} {mean:g}" for name, mean in means.items()]
         return f"{len(self.returns)} games, mean return: {', '.join(texts)}"
 
     def _show(self, told: Told) -> None:
-        """The game's own text, and what has happened to the seats that something happened to."""
+        """Print the game's own text, and the news of the seats."""
         text = _own_text(self.game)
         if text is not None:
             print(text)
@@ -157,7 +157,7 @@ class SeatGame:
 
 
 def named_seats(game: MultiPlayerEnvironment, text: str) -> list[str]:
-    """The seats that somebody means by ``all``, or by their names with commas in between.
+    """Return the seats that somebody means by ``all``, or by their names with commas in between.
 
     Raises:
         SeatError: One of them does not exist.
@@ -177,7 +177,7 @@ def named_seats(game: MultiPlayerEnvironment, text: str) -> list[str]:
 
 
 def _own_text(game: MultiPlayerEnvironment) -> str | None:
-    """How the game draws itself as text, if it does."""
+    """Return the game's own text, or None."""
     return call_environment("render_text", _text_of, game)
 
 

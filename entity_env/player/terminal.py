@@ -43,7 +43,7 @@ class QuitError(Exception):
 
 
 def ask(prompt: str) -> str:
-    """What is typed, without space around it.
+    """Return a typed line without surrounding spaces.
 
     Raises:
         QuitError: A q, or the end of the input.
@@ -76,7 +76,7 @@ class Asker:
         self.auto = auto
 
     def choose(self, frame: Frame, decision: Decision) -> dict[ActionName, npt.NDArray[Any]]:
-        """What each actor does, for each action as in ``Decision``."""
+        """Return the choices of each actor, for each action as in ``Decision``."""
         chosen = {name: indices.copy() for name, indices in decision.chosen.items()}
         if decision.value is not None:
             print(f"\nthe agent expects a return of {decision.value:.3g} from here on")
@@ -138,7 +138,7 @@ def _names(choices: Sequence[Choice]) -> str:
 
 
 def _answer(question: Question, proposed: list[Choice], is_known: bool) -> list[Choice] | None:
-    """What is chosen; None leaves this and all that is still to be decided to the proposals."""
+    """Return the choices; None leaves the remaining ones to the proposals."""
     while True:
         text = ask(f"  [{_names(proposed) if is_known else 'random'}] > ")
         if text == ".":

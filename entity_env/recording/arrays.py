@@ -50,7 +50,7 @@ def pack_arrays(arrays: Sequence[Array]) -> bytes:
 
 
 def unpack_arrays(packed: bytes, most_bytes: int) -> list[Array]:
-    """The arrays that ``pack_arrays`` was given.
+    """Return the arrays that ``pack_arrays`` was given.
 
     Raises:
         ValueError: Not written by ``pack_arrays``, or they would need more than ``most_bytes``.
@@ -75,7 +75,7 @@ def unpack_arrays(packed: bytes, most_bytes: int) -> list[Array]:
 
 
 def check_index(text: bytes, stored_bytes: int, most_bytes: int) -> list[tuple[str, str, int]]:
-    """The type, the stored type and the number of values of each array.
+    """Return the type, the stored type and the number of values of each array.
 
     Args:
         text: The index.
@@ -102,7 +102,7 @@ def check_index(text: bytes, stored_bytes: int, most_bytes: int) -> list[tuple[s
 
 
 def _narrowed(values: Array) -> tuple[str, Array]:
-    """The name of the narrowest type that holds ``values``, and their bytes in it."""
+    """Return the name of the narrowest type that holds ``values``, and their bytes in it."""
     kind = values.dtype.str
     for narrower in _NARROWER[kind]:
         if narrower == _BITS:
@@ -116,7 +116,7 @@ def _narrowed(values: Array) -> tuple[str, Array]:
 
 
 def _survives(values: Array, kind: str) -> bool:
-    """Whether each bit comes back, those of NaN and -0.0 included."""
+    """Return True if each bit comes back, those of NaN and -0.0 included."""
     back = values.astype(kind).astype(values.dtype)
     whole = f"u{values.itemsize}"
     return np.array_equal(back.view(whole), values.view(whole))

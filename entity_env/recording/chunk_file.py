@@ -77,7 +77,7 @@ _LEVEL = 1
 
 @dataclass(frozen=True)
 class Place:
-    """What a chunk stands behind: so many chunks, the last of which has this checksum."""
+    """The place of a chunk: the number of chunks before it, and the last one's checksum."""
 
     number: int
     crc: int
@@ -85,7 +85,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Header:
-    """What a file begins with; the chunks start at byte ``end``.
+    """The beginning of a file; the chunks start at byte ``end``.
 
     ``first`` is the place of the first chunk, None in a file of version 1.
     """
@@ -98,7 +98,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a file says about one of its chunks.
+    """The description of one chunk in a file.
 
     Args:
         flags: ``HAS_LOG_PROBS``, ``HAS_LOGITS``, ``CONTINUES``, ``AFTER_RESET``, added up.
@@ -126,22 +126,22 @@ class Chunk:
 
     @property
     def begin(self) -> int:
-        """Where it starts, with its numbers."""
+        """The start of the chunk, its numbers included."""
         return self.start - _head_size(self.place is not None)
 
     @property
     def continues(self) -> bool:
-        """Whether it goes on where the chunk before it in the list stopped."""
+        """True if it goes on where the chunk before it in the list stopped."""
         return bool(self.flags & CONTINUES) and not self.after_gap
 
     @property
     def end(self) -> int:
-        """Where the next chunk starts."""
+        """The start of the next chunk."""
         return self.start + self.stored
 
     @property
     def next_place(self) -> Place | None:
-        """That of the chunk behind it."""
+        """The place of the chunk behind it."""
         return None if self.place is None else Place(self.place.number + 1, self.crc)
 
     @property
@@ -151,12 +151,12 @@ class Chunk:
 
     @property
     def noted(self) -> tuple[bool, bool]:
-        """Whether it has log-probabilities, and logits."""
+        """True if it has log-probabilities, and logits."""
         return bool(self.flags & HAS_LOG_PROBS), bool(self.flags & HAS_LOGITS)
 
 
 def write_header(obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> bytes:
-    """The bytes that a new recording in these spaces begins with.
+    """Return the bytes that a new recording in these spaces begins with.
 
     Raises:
         RecordingError: The spaces are too large.
@@ -173,7 +173,7 @@ def write_header(obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSp
 
 
 def read_header(file: BinaryIO, path: Path) -> Header:
-    """The header of a file that has just been opened.
+    """Return the header of a file that has just been opened.
 
     Raises:
         RecordingError: It is empty, no recording, of a newer version, or damaged.
@@ -210,7 +210,7 @@ def read_header(file: BinaryIO, path: Path) -> Header:
 def write_chunk(
     payload: bytes, array_bytes: int, flags: int, steps: int, rows: int, place: Place | None
 ) -> bytes:
-    """A whole chunk, ready to be appended; ``Chunk`` says what the arguments are."""
+    """Return a whole chunk, ready to be appended; ``Chunk`` says what the arguments are."""
     body = zlib.compress(payload, _LEVEL)
     head = _CHUNK.pack(_CHUNK_MAGIC, flags, steps, rows, len(body), len(payload), array_bytes)
     if place is not None:
@@ -219,7 +219,7 @@ def write_chunk(
 
 
 def next_place(place: Place | None, written: bytes) -> Place | None:
-    """That of the chunk behind one that was just ``written``."""
+    """Return the place of the chunk behind the one that was just ``written``."""
     if place is None:
         return None
     return Place(place.number + 1, _CRC.unpack_from(written, _head_size(True) - _CRC.size)[0])
@@ -280,7 +280,7 @@ def is_cut(file: BinaryIO, header: Header, start: int) -> bool:
 def _search_chunk(
     file: BinaryIO, start: int, size: int, numbered: bool, budget: int
 ) -> tuple[Chunk | None, int]:
-    """The next complete chunk, if there is one, and how many bytes may still be read for others."""
+    """Return the next complete chunk or None, and the bytes left to read for others."""
     if start >= size:
         return None, budget
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
@@ -294,7 +294,7 @@ def _search_chunk(
 
 
 def read_payload(file: BinaryIO, chunk: Chunk) -> bytes:
-    """The bytes of a chunk, unpacked.
+    """Return the bytes of a chunk, unpacked.
 
     Raises:
         ValueError: They are not what the chunk's header says.
@@ -331,7 +331,7 @@ class _Unpacker:
         self._unpacker, self._packed = zlib.decompressobj(), b""
 
     def take(self, size: int) -> bytes:
-        """The next ``size`` bytes; fewer where the data end.
+        """Return the next ``size`` bytes; fewer where the data end.
 
         Raises:
             ValueError: They are damaged.
@@ -354,7 +354,7 @@ class _Unpacker:
         return b"".join(parts)
 
     def is_at_end(self) -> bool:
-        """Whether nothing comes after what was taken."""
+        """Return True if nothing comes after what was taken."""
         return not self.take(1) and self._unpacker.eof and not self._left
 
 
@@ -363,7 +363,7 @@ def _head_size(numbered: bool) -> int:
 
 
 def _read_chunk(file: BinaryIO, start: int, size: int, numbered: bool) -> Chunk | None:
-    """The chunk that starts at ``start``, if it is complete in a file of ``size`` bytes."""
+    """Return the chunk that starts at ``start``, if it is complete in a file of ``size`` bytes."""
     file.seek(start)
     head = file.read(_head_size(numbered))
     if len(head) < _head_size(numbered):

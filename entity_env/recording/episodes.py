@@ -39,7 +39,7 @@ class EpisodeCutter:
         self._waits = False  # whether rows wait while others are asked
 
     def cut(self, steps: RecordedSteps) -> list[RecordedEpisode]:
-        """The episodes that end in the steps that follow those before."""
+        """Return the episodes that end in the steps that follow those before."""
         if self._waits or not self._form.asks_all(steps):
             return self._cut_apart(steps)
         batch = self._form.batch([steps])
@@ -64,13 +64,13 @@ class EpisodeCutter:
         return episodes
 
     def unfinished(self) -> list[RecordedEpisode]:
-        """The episodes that go on where the steps stop."""
+        """Return the episodes that go on where the steps stop."""
         return [
             self._episode(row, {}, self._shown(row)) for row, own in enumerate(self._parts) if own
         ]
 
     def _cut_apart(self, steps: RecordedSteps) -> list[RecordedEpisode]:
-        """As ``cut``, where rows wait: their decisions may have been made in earlier steps."""
+        """Cut like ``cut`` where rows wait, with decisions of earlier steps."""
         self._waits = True
         batch, outcomes = self._form.batch([steps]), self._form.outcomes([steps])
         self._empty = batch
@@ -111,7 +111,7 @@ class EpisodeCutter:
             self._parts[row].append(batch.select(frames))
 
     def _shown(self, row: int) -> VecObs | None:
-        """What a row sees last, if it is asked then."""
+        """Return the last observation of a row, or None if it does not act then."""
         if self._last is None or row not in self._last.rows:
             return None
         return _frame(per_frame(self._last), int(np.searchsorted(self._last.rows, row)))
@@ -125,7 +125,7 @@ class EpisodeCutter:
     def _episode(
         self, row: int, metrics: Mapping[str, float], next_obs: VecObs | None
     ) -> RecordedEpisode:
-        """The episode of a row with all that has been noted of it."""
+        """Return the episode of a row with all that has been noted of it."""
         parts = self._parts[row]
         steps = cat_batches(self._form, parts) if parts else self._nothing()
         self._parts[row] = []

@@ -1,4 +1,4 @@
-"""What recorded decisions have led to, where rows wait: rewards until the row's next decision."""
+"""Outcomes of recorded decisions of rows that wait: rewards until the next decision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What T steps of R rows have led to, for each of the K decisions that were made in them.
+    """The outcomes of the K decisions in T steps of R rows.
 
     Args:
         steps: The step of each decision. Shape: (K,).
@@ -96,7 +96,7 @@ class Outcomes:
         )
 
     def complete(self, later: Outcomes) -> Outcomes:
-        """The same, with what the steps behind these add to the decisions that are open."""
+        """Return the same, with what the steps behind these add to the decisions that are open."""
         rows = np.flatnonzero(self.open >= 0)
         places = self.open[rows]
         self.reward[places] += later.early[rows]

@@ -190,7 +190,7 @@ class Recording:
             return cat_batches(self._form, batches)
 
     def _later(self, steps: RecordedSteps, number: int) -> list[RecordedSteps]:
-        """The steps of the next chunks, as far as decisions of this one wait for their outcome."""
+        """Return the steps of later chunks until all decisions of this one have outcomes."""
         later: list[RecordedSteps] = []
         outcomes = self._form.outcomes([steps])
         rows = self._chunks[number].rows
@@ -210,7 +210,7 @@ class Recording:
 
     @contextlib.contextmanager
     def _reading(self, chunk: Chunk) -> Iterator[None]:
-        """What goes wrong in a chunk whose checksum is right, is said in our words."""
+        """Turn errors in a chunk with a right checksum into this package's errors."""
         try:
             yield
         except EntityEnvError:

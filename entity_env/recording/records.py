@@ -1,4 +1,4 @@
-"""What a recording gives back: steps of all rows, episodes of one row, frames at random."""
+"""The content of a recording: steps of all rows, episodes of one row, random frames."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RecordedStep:
 
     @property
     def reward(self) -> npt.NDArray[np.float32]:
-        """What the step was worth. Shape: (R,)."""
+        """The rewards of the step. Shape: (R,)."""
         return self.next_obs.reward
 
     @property
@@ -63,7 +63,7 @@ class RecordedStep:
 
     @property
     def truncated(self) -> npt.NDArray[np.bool_]:
-        """Those that a limit ended. Shape: (R,)."""
+        """True for rows that a limit ended. Shape: (R,)."""
         return self.next_obs.truncated
 
     @property
@@ -104,11 +104,11 @@ class RecordedBatch:
     truncated: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
-        """The number of frames."""
+        """Return the number of frames."""
         return len(self.reward)
 
     def select(self, frames: npt.NDArray[np.int64]) -> RecordedBatch:
-        """Some of the frames, in the order given. Shape of ``frames``: (B,)."""
+        """Return some of the ``frames`` (B,), in the given order."""
         return RecordedBatch(
             obs=select_frames(self.obs, frames),
             actions=_select(self.actions, frames),
@@ -122,7 +122,7 @@ class RecordedBatch:
 
 @dataclass(frozen=True)
 class RecordedEpisode:
-    """What one row did from the start of an episode to its end.
+    """The decisions of one row from the start of an episode to its end.
 
     Args:
         row: The row of the ``VecEnv``.
@@ -142,22 +142,22 @@ class RecordedEpisode:
     is_whole: bool
 
     def __len__(self) -> int:
-        """The number of steps."""
+        """Return the number of steps."""
         return len(self.steps)
 
     @property
     def done(self) -> bool:
-        """Whether it ended; else the recording stopped, or the rows were reset."""
+        """True if it ended; else the recording stopped, or the rows were reset."""
         return bool(self.steps.done[-1]) if len(self.steps) else bool(self.metrics)
 
     @property
     def truncated(self) -> bool:
-        """Whether a limit ended it."""
+        """True if a limit ended it."""
         return bool(len(self.steps)) and bool(self.steps.truncated[-1])
 
 
 def per_frame(obs: VecObs) -> VecObs:
-    """The frames of an observation as rows that are all asked: each with its own reward and end."""
+    """Return the frames as rows that all act, each with its own reward and end."""
     if obs.num_frames == len(obs):
         return obs
     rows = obs.rows
@@ -173,7 +173,7 @@ def per_frame(obs: VecObs) -> VecObs:
 
 
 def select_frames(obs: VecObs, frames: npt.NDArray[np.int64]) -> VecObs:
-    """Some frames of an observation, without its metrics and final observations."""
+    """Return some frames of an observation, without metrics and final observations."""
     visible = _select(obs.visible, frames)
     return VecObs(
         features=_select(obs.features, frames),

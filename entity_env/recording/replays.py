@@ -83,7 +83,7 @@ _MOST_IDLE_ROWS, _MOST_SEATS = 1024, 64
 
 @dataclass(frozen=True)
 class RecordedCommand:
-    """What one row decided at one step.
+    """The decision of one row at one step.
 
     Args:
         step: Counts the steps of all rows from 0.
@@ -233,7 +233,7 @@ class Replay:
             yield from self.play_in(rows)
 
     def play_in(self, rows: VecEnv) -> Iterator[Moment]:
-        """As ``play``, in rows that have been made for it and stay open."""
+        """Play like ``play``, in rows that were made for it and stay open."""
         forms = answer_forms(rows.action_space())
         try:
             obs = rows.reset() if self.state is None else rows.set_state(self.state)
@@ -259,7 +259,7 @@ class Replay:
             yield Moment(number, commands, obs)
 
     def make_rows(self, *, trust: bool = False) -> VecEnv:
-        """The rows as they were when it was recorded."""
+        """Return the rows as they were when it was recorded."""
         # A package that registers environments is imported for them anyway.
         known = is_registered(self.env) or self.env.split(".")[0] in registered_packages()
         if not trust and not known:
@@ -289,7 +289,7 @@ class Replay:
 
 
 def make_rows(factory: Factory, settings: Mapping[str, Any], rows: int, seed: int) -> VecEnv:
-    """The rows of an environment by what it is: compiled, a game with seats, or single ones."""
+    """Return rows of an environment: compiled, of seats, or of single environments."""
     make: Any = factory
     if has_seats(factory) and not is_rows(factory):
         return SeatRows(lambda: make(**settings), rows, seed=seed)
@@ -589,7 +589,7 @@ def _line(values: Mapping[str, Any]) -> str:
 
 
 def _sum_of(obs: VecObs) -> int:
-    """A sum (CRC-32) over who is asked, what is seen, and what everybody got."""
+    """Return a sum (CRC-32) over who is asked, what is seen, and what everybody got."""
     total = 0
     parts: list[Any] = [obs.rows, obs.reward, obs.done]
     for name in sorted(obs.features):
@@ -654,7 +654,7 @@ def _chosen(
     forms: Mapping[ActionName, AnswerForm],
     step: int,
 ) -> dict[ActionName, ActionBuffer]:
-    """The actions of a step as rows take them."""
+    """Return the actions of a step as rows take them."""
     rows = obs.rows.tolist()
     if [command.row for command in commands] != rows:
         raise RecordingError(

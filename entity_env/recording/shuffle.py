@@ -60,7 +60,7 @@ def shuffled(
 
 
 def _groups(order: npt.NDArray[np.int64], sizes: Sequence[int], window: int) -> Iterator[list[int]]:
-    """The numbers in ``order``, as many at a time as fit into the window, at least one."""
+    """Return the numbers in ``order``, as many at a time as fit into the window, at least one."""
     group: list[int] = []
     total = 0
     for number in order.tolist():

@@ -1,4 +1,4 @@
-"""What a chunk is made of: observations and decisions as columns, each with all steps together."""
+"""The content of a chunk: observations and decisions of all its steps as columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RecordedSteps:
     has_logits: bool
 
     def __len__(self) -> int:
-        """The number of steps."""
+        """Return the number of steps."""
         return len(self.decisions)
 
 
@@ -73,7 +73,7 @@ class StepFormat(ObsFormat):
             place += 4 if kind.selects else 2
 
     def pack_steps(self, messages: Sequence[bytes], decisions: Sequence[Columns]) -> list[Array]:
-        """The arrays of a chunk: T + 1 packed observations and T decisions."""
+        """Return the arrays of a chunk: T + 1 packed observations and T decisions."""
         arrays: list[Array] = []
         for steps in ([self._read(message, 0) for message in messages], decisions):
             counts = [[-1 if column is None else column.size for column in row] for row in steps]
@@ -84,7 +84,7 @@ class StepFormat(ObsFormat):
     def unpack_steps(
         self, arrays: Sequence[Array], num_steps: int, num_rows: int, noted: tuple[bool, bool]
     ) -> RecordedSteps:
-        """What ``pack_steps`` was given.
+        """Return the steps that ``pack_steps`` was given.
 
         Args:
             arrays: What it returned.
@@ -108,7 +108,7 @@ class StepFormat(ObsFormat):
         return RecordedSteps(tables[0], tables[1], *noted)
 
     def observation(self, columns: Columns) -> VecObs:
-        """The observation whose columns these are."""
+        """Return the observation whose columns these are."""
         return self.join([(columns, 0)])
 
     def batch(
@@ -138,11 +138,11 @@ class StepFormat(ObsFormat):
         return RecordedBatch(obs, actions, log_probs, logits, reward, done, truncated)
 
     def asks_all(self, steps: RecordedSteps) -> bool:
-        """Whether all rows decide in each of the steps."""
+        """Return True if all rows decide in each of the steps."""
         return all(columns[self._rows_at] is None for columns in steps.observations[:-1])
 
     def outcomes(self, parts: Sequence[RecordedSteps]) -> Outcomes:
-        """What the decisions have led to, where rows wait."""
+        """Return the outcomes of decisions where rows wait."""
         shown = [columns for part in parts for columns in part.observations[:-1]]
         results = [columns for part in parts for columns in part.observations[1:]]
         rows = len(results[0][self._reward])  # type: ignore[arg-type]
@@ -185,14 +185,14 @@ class StepFormat(ObsFormat):
         return actions, log_probs, logits
 
     def _read(self, memory: Any, start: int) -> Columns:
-        """As its parent; and columns that have been read already are a message, too."""
+        """Read like the base class, also from columns that have been read already."""
         if isinstance(memory, list):
             return memory
         columns = super()._read(memory, start)
         return [None if column is None else np.asarray(column) for column in columns]
 
     def _bare(self, columns: Columns) -> Columns:
-        """An observation without metrics and final observations."""
+        """Return an observation without metrics and final observations."""
         bare = columns.copy()
         for place in (self._metrics, _METRIC_NAMES, _FINAL):
             bare[place] = None

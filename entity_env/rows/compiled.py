@@ -140,24 +140,24 @@ class CompiledRows(VecEnv):
         self._begun = False
 
     def obs_space(self) -> ObsSpace:
-        """What the rows observe."""
+        """Return the observation space."""
         return self._game.obs_space
 
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What the rows can do."""
+        """Return the action space."""
         return dict(self._game.action_space)
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self._returns)
 
     @property
     def num_seats(self) -> int:
-        """How many rows play one game."""
+        """The number of rows of one game."""
         return self._seats
 
     def has_state(self) -> bool:
-        """Whether ``get_state`` works: it does."""
+        """Return True if ``get_state`` works: it does."""
         return True
 
     def interpret(self) -> None:
@@ -170,7 +170,7 @@ class CompiledRows(VecEnv):
         return CompiledRows(self._game, num_envs)
 
     def copy_games(self, games: Sequence[int]) -> SavedGames:
-        """The state of some games: exact and quick, for a search or a game to go back to.
+        """Return the state of some games: exact and quick, for a search or a game to go back to.
 
         Args:
             games: Their numbers, 0 to R / seats - 1; without seats those of the rows.
@@ -245,7 +245,7 @@ class CompiledRows(VecEnv):
         return {**own, "steps": Field((), np.int32, 0, self._most_steps - 1)}
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """A picture of a row that is asked, of what it observes. Shape: (H, W, 3).
+        """Return a picture of a row that is asked, of what it observes. Shape: (H, W, 3).
 
         Args:
             row: Its number.
@@ -283,7 +283,7 @@ class CompiledRows(VecEnv):
     def _check(
         self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
     ) -> Mapping[ActionName, ActionBuffer]:
-        """A quick yes for what is right; all else goes to the check that knows what is wrong."""
+        """Check actions quickly; leave those that fail to the check that explains."""
         of_choices: Any = actions  # a compiled game has no other kind of action
         self._legal = self._writer.legal(of_choices)
         return super()._check(actions, obs) if self._legal is None else self._legal[0]
@@ -297,7 +297,7 @@ class CompiledRows(VecEnv):
         return self._play(STEP, choices)
 
     def _first(self, mode: int) -> VecObs:
-        """The observation of a moment that no step led to."""
+        """Return the observation of a moment that no step led to."""
         return self._play(mode, [_NOTHING] * len(self._plan.actors))
 
     def _play(self, mode: int, chosen: list[npt.NDArray[np.int64]]) -> VecObs:
@@ -366,7 +366,7 @@ class CompiledRows(VecEnv):
         return self._first(SHOW)
 
     def _read_row(self, saved: Any, seat: int) -> tuple[dict[str, Any], EpisodeTracker]:
-        """What a saved row says, checked: the fields of its game, and its running episode."""
+        """Return the checked fields and the running episode of a saved row."""
         episode = EpisodeTracker()
         try:
             episode.set_state(saved["episode"])
@@ -393,7 +393,7 @@ class CompiledRows(VecEnv):
         return {**fields, "random": np.uint64(bits)}, episode
 
     def _who_saves(self) -> str | None:
-        """A hint at rows of the environment that plays the same game alone."""
+        """Return a hint at rows of the environment that plays the same game alone."""
         if self.environment is None:
             return None
         path = f"{self.environment.__module__}.{self.environment.__qualname__}"
@@ -494,7 +494,7 @@ class _Part:
         )
 
     def ends(self, starts: list[int]) -> list[int]:
-        """Where the choices for these games end that begin at ``starts``."""
+        """Return the ends of these games' choices that begin at ``starts``."""
         totals = self._totals[7:].tolist()
         return [
             at + totals[row] for at, row in zip(starts, self._plan.actors.values(), strict=True)

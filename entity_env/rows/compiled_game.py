@@ -1,4 +1,4 @@
-"""What the author of a compiled game writes: its state, and functions that Numba compiles."""
+"""The parts of a compiled game: its state, and functions that Numba compiles."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Entities:
-    """Where the entities of one type come from.
+    """The source of the entities of one type.
 
     Args:
         rows: A field with one row of features for each entity, of shape (most, F), or (most,)
@@ -77,7 +77,7 @@ class Entities:
 
 @dataclass(frozen=True)
 class Actors:
-    """Who can take an action now, and what they can choose.
+    """The actors of an action, and their choices.
 
     Args:
         of: The entity type that acts; None for a global action.

@@ -25,7 +25,7 @@ _Whole: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class Written:
-    """What a kernel writes; ``kernel_text`` says what the arrays are.
+    """The arrays that a kernel writes, as ``kernel_text`` describes them.
 
     All but ``shown`` and ``metrics`` are written over by its next call.
 
@@ -81,7 +81,7 @@ class FrameWriter:
         self._answered: Written | None = None
 
     def room(self, rows: int) -> tuple[Arrays, Arrays]:
-        """The buffers ``frames`` and ``last`` of so many rows."""
+        """Return the buffers ``frames`` and ``last`` of so many rows."""
         game, plan, types = self._game, self._plan, self._game.obs_space.entities
         most = {
             name: game.state[own.rows].shape[0] if isinstance(own.rows, str) else own.most or 0
@@ -114,7 +114,7 @@ class FrameWriter:
         done: npt.NDArray[np.bool_],
         truncated: npt.NDArray[np.bool_],
     ) -> VecObs:
-        """The observation of all rows. The arrays are those of ``VecObs``."""
+        """Return the observation of all rows. The arrays are those of ``VecObs``."""
         self._answered = one = parts[0] if len(parts) == 1 else self._joined(parts)
         count, frames, totals = one.count, one.frames, one.totals
         lengths = one.shown if count == one.shown.shape[1] else one.shown[:, :count]
@@ -169,7 +169,7 @@ class FrameWriter:
     def legal(
         self, actions: Mapping[ActionName, RaggedBufferI64]
     ) -> tuple[dict[ActionName, RaggedBufferI64], list[npt.NDArray[np.int64]]] | None:
-        """The actions in the order of the space, if they are right for the last frames; or None.
+        """Return the actions in order if they fit the last frames, or None.
 
         None says only that this quick check did not see that they are.
 
@@ -217,7 +217,7 @@ class FrameWriter:
                 )
 
     def _final(self, one: Written, reward: npt.NDArray[np.float32]) -> VecObs:
-        """The last observations of rows that were cut off, in which nobody can act."""
+        """Return the last observations of rows that were cut off, in which nobody can act."""
         count = one.cut_off
         masks: dict[str, Any] = {}
         lengths, blanks = one.last_lengths[:, :count].copy(), self._blanks_of(count)
@@ -250,7 +250,7 @@ class FrameWriter:
         return blanks
 
     def _joined(self, parts: Sequence[Written]) -> Written:
-        """What all parts wrote, as if one had written it."""
+        """Return the results of all parts as one."""
         # Masks are as long as the list of their actors, global features as there are frames.
         masks = [self._plan.actors[name] for name in self._plan.masks]
         own = [[*p.totals, *(p.totals[row] for row in masks), p.count] for p in parts]
@@ -303,7 +303,7 @@ _ALL_PAIRS = np.ones((0, 1), np.bool_)
 def _are_allowed(
     chosen: _Whole, counts: _Whole, lengths: _Whole, row: int, mask: npt.NDArray[np.bool_]
 ) -> bool:
-    """Whether each actor of a categorical action has one choice that its mask allows."""
+    """Return True if each actor of a categorical action has one choice that its mask allows."""
     for frame in range(len(counts)):
         if counts[frame] != lengths[row, frame]:
             return False
@@ -325,7 +325,7 @@ def _are_selectable(
     actees: _Whole,
     pairs: npt.NDArray[np.bool_],
 ) -> bool:
-    """Whether each actor has selected an actee of its frame; ``pairs`` is empty where any will do.
+    """Return True if each actor has selected an actee; empty ``pairs`` allow all.
 
     The list of actees, ``row`` + 1, follows that of the actors.
     """

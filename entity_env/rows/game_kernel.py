@@ -32,7 +32,7 @@ WRONG_COUNT, WRONG_REWARD = 1, 2
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """Which lists a frame has, and where.
+    """The lists of a frame, and their places.
 
     Each list has a row in ``lengths`` and a buffer of the same number; masks of categorical
     actions, as long as the list of their actors, and global features have the buffers behind.
@@ -60,7 +60,7 @@ class KernelPlan:
 
     @classmethod
     def of(cls, game: CompiledGame) -> KernelPlan:
-        """The lists of a game's frames."""
+        """Return the lists of a game's frames."""
         lists = len(game.entities)
         actors, actees, pairs = dict[str, int](), dict[str, int](), dict[str, int]()
         for name, space in game.action_space.items():
@@ -134,7 +134,7 @@ def _fixed(game: CompiledGame) -> dict[int, int]:
 
 
 def _functions(game: CompiledGame) -> dict[str, Function]:
-    """The game's own functions by the names that they have in the text."""
+    """Return the game's own functions by the names that they have in the text."""
     named: dict[str, Any] = {
         "reset": game.reset,
         "step": game.step,
@@ -300,7 +300,7 @@ def _show_lines(game: CompiledGame, plan: KernelPlan, resets: bool) -> list[str]
 
 
 def _entity_lines(game: CompiledGame, plan: KernelPlan, buffers: str) -> list[str]:
-    """The entities and global features of one row."""
+    """Return the entities and global features of one row."""
     who, lines = _who(game), list[str]()
     for k, name in enumerate(game.obs_space.entities):
         source = game.entities[name]
@@ -330,7 +330,7 @@ def _entity_lines(game: CompiledGame, plan: KernelPlan, buffers: str) -> list[st
 
 
 def _action_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
-    """The actors of each action in one row, and what they may choose."""
+    """Return the actors of each action in one row, and what they may choose."""
     types = list(game.obs_space.entities)
     base = {name: " + ".join(["0", *(f"n{i}" for i in range(k))]) for k, name in enumerate(types)}
     lines: list[str] = []
@@ -361,7 +361,7 @@ def _action_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
 def _select_lines(
     game: CompiledGame, plan: KernelPlan, name: ActionName, j: int, base: Mapping[str, str]
 ) -> list[str]:
-    """A frame without actors has no actees, and one without actees no actors."""
+    """Return a frame without actors has no actees, and one without actees no actors."""
     row, to, types = plan.actors[name], plan.actees[name], list(base)
     actors = game.actions[name]
     targets = [k for k, kind in enumerate(types) if kind in actors.targets]
@@ -430,7 +430,7 @@ def _lengths(row: int) -> str:
 
 
 def _each_seat(game: CompiledGame) -> list[str]:
-    """The head of a loop over the rows of a game; without seats it is no loop."""
+    """Return the head of a loop over the rows of a game; without seats it is no loop."""
     if game.seats is None:
         return ["if True:", "    row = game"]
     return ["for seat in range(seats):", "    row = game * seats + seat"]

@@ -14,7 +14,7 @@ _R = TypeVar("_R")
 
 
 def uncollected(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The same function; no garbage is collected while it runs.
+    """Return the same function; no garbage is collected while it runs.
 
     The observations of many rows are thousands of lists and dicts that live until they are read.
     Their number sets the collector off; it takes them for objects that stay, and looks through

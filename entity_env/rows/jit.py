@@ -1,4 +1,4 @@
-"""How compiled games are compiled: once, and again when anything that a kernel contains changes."""
+"""Compile games once, and again when anything that a kernel contains changes."""
 
 from __future__ import annotations
 

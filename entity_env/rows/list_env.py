@@ -68,19 +68,19 @@ class ListEnv(VecEnv):
             raise
 
     def obs_space(self) -> ObsSpace:
-        """What the rows observe."""
+        """Return the observation space."""
         return self._reader.obs_space
 
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What the rows can do."""
+        """Return the action space."""
         return self._reader.action_space
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self._episodes)
 
     def has_state(self) -> bool:
-        """Whether every environment saves and restores its state."""
+        """Return True if every environment saves and restores its state."""
         if not all(env.has_state() for env in self._envs):
             return False
         # All environments have the same class; one that has not begun may have no state yet.

@@ -21,7 +21,7 @@ _B11, _B27, _B30, _B31, _B32 = (np.uint64(bits) for bits in (11, 27, 30, 31, 32)
 
 
 def seeded_streams(seed: int, count: int) -> npt.NDArray[np.uint64]:
-    """The streams of ``count`` games; a game's stream does not depend on how many there are.
+    """Return the streams of ``count`` games; a game's stream does not depend on how many there are.
 
     Shape: (count,). Raises SeedError unless ``seed`` is a whole number of at least 0.
     """
@@ -32,7 +32,7 @@ def seeded_streams(seed: int, count: int) -> npt.NDArray[np.uint64]:
 
 @compiled
 def _bits(streams: npt.NDArray[np.uint64], game: int) -> Any:
-    """The next 64 random bits of a game."""
+    """Return the next 64 random bits of a game."""
     streams[game] += _WEYL
     bits = streams[game]
     bits = (bits ^ (bits >> _B30)) * _MIX1
@@ -42,7 +42,7 @@ def _bits(streams: npt.NDArray[np.uint64], game: int) -> Any:
 
 @compiled
 def random_int(streams: npt.NDArray[np.uint64], game: int, least: int, most: int) -> int:
-    """A whole number from ``least`` to ``most``, each as likely; of one number draws nothing.
+    """Return a whole number from ``least`` to ``most``, each as likely.
 
     Multiplies 32 random bits by the number of choices (Lemire 2019, arXiv:1805.10941).
 
@@ -65,5 +65,5 @@ def random_int(streams: npt.NDArray[np.uint64], game: int, least: int, most: int
 
 @compiled
 def random_float(streams: npt.NDArray[np.uint64], game: int) -> float:
-    """A number from 0 to 1, without 1; the arguments are those of ``random_int``."""
+    """Return a number from 0 to 1, without 1; the arguments are those of ``random_int``."""
     return float(_bits(streams, game) >> _B11) * (1.0 / (1 << 53))

@@ -43,11 +43,11 @@ class RowEnvironments:
         self._seed = 0
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self._envs)
 
     def __iter__(self) -> Iterator[Environment]:
-        """The environments, in row order."""
+        """Return the environments, in row order."""
         return iter(self._envs)
 
     def make(self, create_env: Callable[[], Environment], count: int) -> dict[str, Any]:
@@ -140,13 +140,13 @@ class RowEnvironments:
             self.running = None
 
     def where(self, row: int) -> str:
-        """The place of a row, for errors."""
+        """Return the place of a row, for errors."""
         return f"environment {self._first_row + row}, step {self.step}"
 
     def places(
         self, what: str, rows: Sequence[int] | None = None, new: Container[int] = ()
     ) -> Callable[[int], str]:
-        """The place of the i-th of ``rows`` (None: of all), for errors; ``new`` ones were reset."""
+        """Return a function that names the place of the i-th of ``rows`` in errors."""
 
         def place(i: int) -> str:
             row = i if rows is None else rows[i]

@@ -68,7 +68,7 @@ class Watch:
         ).located(where(self._row))
 
     def _is_shared(self, part: str, row: int) -> bool:
-        """Whether another row shows this part from the same memory."""
+        """Return True if another row shows this part from the same memory."""
         if self._row is None or row == self._row:
             return False
         shown = [self._observations[i] for i in (self._row, row)]
@@ -81,7 +81,7 @@ class Watch:
 
 
 def _contents(observation: Any) -> list[Any]:
-    """What an observation shows: a dict for each of ``_KINDS``, then that for all its actions.
+    """Return the arrays of an observation: a dict for each of ``_KINDS`` and actions.
 
     The last element has what is there once, see ``_ONCE``.
     """
@@ -117,7 +117,7 @@ def _by_name(contents: list[Any]) -> dict[str, Any]:
 
 
 def _written(observation: Any) -> bytes | dict[str, bytes]:
-    """What arrays and lists of plain values hold now."""
+    """Return the present values of arrays and lists as bytes."""
     contents = _contents(observation)
     try:
         return marshal.dumps(contents, _VERSION)

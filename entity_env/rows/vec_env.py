@@ -50,19 +50,19 @@ class VecEnv(ABC):
 
     @abstractmethod
     def obs_space(self) -> ObsSpace:
-        """What the rows observe."""
+        """Return the observation space."""
 
     @abstractmethod
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What the rows can do."""
+        """Return the action space."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of rows R."""
+        """Return the number of rows R."""
 
     @property
     def num_seats(self) -> int:
-        """How many rows in a row are the seats of one game; 1 where each row plays alone."""
+        """The number of rows of one game."""
         return 1
 
     def reset(self, seed: int | None = None) -> VecObs:
@@ -91,7 +91,7 @@ class VecEnv(ABC):
         return self._last
 
     def has_state(self) -> bool:
-        """Whether ``get_state`` works: every environment saves and restores its state."""
+        """Return True if ``get_state`` works: every environment saves and restores its state."""
         return False
 
     def get_state(self) -> list[Any]:
@@ -149,7 +149,7 @@ class VecEnv(ABC):
         self._wrap_each(wrapper)
 
     def render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
-        """A picture of each row. Shape of each: (H, W, 3)."""
+        """Return a picture of each row. Shape of each: (H, W, 3)."""
         self._check_open()
         return self._render(**kwargs)
 
@@ -174,7 +174,7 @@ class VecEnv(ABC):
     def _check(
         self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
     ) -> Mapping[ActionName, ActionBuffer]:
-        """The actions for ``_act``, all that the space has, in its order; or an error.
+        """Return the actions for ``_act``, all that the space has, in its order; or an error.
 
         Those that know their rows better may say yes more quickly and leave the rest to this one.
         """
@@ -227,7 +227,7 @@ def check_saved_rows(state: object, rows: int) -> None:
 
 
 def damaged_state(saved: object, error: Exception) -> StateError:
-    """The error for a saved row in which something is missing, or is not what it should be."""
+    """Return the error for a saved row with missing or wrong parts."""
     return StateError(
         f"the saved state is damaged: {type(error).__name__}: {error}", received=shorten(saved)
     )

@@ -91,11 +91,11 @@ class MaskedEnvironment(Environment):
         self.y_axis = self._game.y_axis
 
     def obs_space(self) -> ObsSpace:
-        """The game's."""
+        """Return the observation space."""
         return self._reader.obs_space
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """The game's."""
+        """Return the action space."""
         return self._reader.action_space
 
     @property
@@ -110,7 +110,7 @@ class MaskedEnvironment(Environment):
 
     @property
     def players(self) -> dict[Seat, str]:
-        """Who plays each seat in this episode, the learner included."""
+        """The player of each seat in this episode, the learner included."""
         names = {seat: player.name for seat, player in self._players.items()}
         return {
             seat: "the learner" if i == self._learner else names.get(i, "nobody")
@@ -211,11 +211,11 @@ class MaskedEnvironment(Environment):
         return False
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The game's picture, in which hidden things may be seen."""
+        """Return the game's picture, in which hidden things may be seen."""
         return self._game.render(**kwargs)
 
     def render_text(self) -> str:
-        """The game as text."""
+        """Return the game as text."""
         return self._game.render_text()
 
     def close(self) -> None:
@@ -236,7 +236,7 @@ class MaskedEnvironment(Environment):
 
 
 def who_is_who(env: Environment) -> str:
-    """Who plays which seat, in one line; nothing of games for one player."""
+    """Return the player of each seat in one line; empty for one player."""
     while isinstance(inner := getattr(env, "env", None), Environment):
         env = inner
     if not isinstance(env, MaskedEnvironment):
@@ -250,7 +250,7 @@ def _key(opponent: Any) -> Any:
 
 
 def _inside(table: Table) -> Collection[int]:
-    """Who is in the game; no lambda, for a copy of the environment asks its own table."""
+    """Return the seats in the game; no lambda, as copies ask their own table."""
     return table.inside
 
 

@@ -55,11 +55,11 @@ class MultiPlayerEnvironment(Playable):
         """
 
     def teams(self) -> Mapping[str, Collection[Seat]]:
-        """The seats of each team by its name; without teams nothing."""
+        """Return the seats of each team by its name; without teams nothing."""
         return {}
 
     def is_over(self) -> bool | None:
-        """Whether the game is over; None: when everybody who has taken part is out.
+        """Return True if the game is over; None: when everybody who has taken part is out.
 
         A game in which all may be out for a while, and come back, says so here. Once it is over
         nobody may be in it.

@@ -1,4 +1,4 @@
-"""Whether a function makes environments or games of several players: found out by making one."""
+"""Find out if a function makes environments or games of several players, by making one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Peeked:
             self.seats = len(seats_of(made))
 
     def __call__(self) -> Any:
-        """The next one."""
+        """Return the next one."""
         if not callable(self._create_env):  # which whoever wants an environment will tell
             return self._create_env
         return self._first.pop()() if self._first else self._create_env()

@@ -40,7 +40,7 @@ MOST_IDLE_STEPS = 10_000
 
 
 class _Seen(NamedTuple):
-    """What a row has been told, and by which function of its game."""
+    """The news of a row, and the function of its game that told it."""
 
     row: int
     observation: Observation
@@ -113,24 +113,24 @@ class SeatRows(VecEnv):
         self._idle = np.zeros(games, np.int64)
 
     def obs_space(self) -> ObsSpace:
-        """What each seat observes."""
+        """Return the observation space."""
         return self._reader.obs_space
 
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What each seat can do."""
+        """Return the action space."""
         return self._reader.action_space
 
     def __len__(self) -> int:
-        """The number of rows: games times seats."""
+        """Return the number of rows: games times seats."""
         return len(self._episodes)
 
     @property
     def num_seats(self) -> int:
-        """How many rows a game has."""
+        """The number of rows of one game."""
         return len(self._seats)
 
     def has_state(self) -> bool:
-        """Whether every game saves and restores its state."""
+        """Return True if every game saves and restores its state."""
         return all(table.game.has_state() for table in self._tables)
 
     @uncollected
@@ -198,7 +198,7 @@ class SeatRows(VecEnv):
         return replace(self._rows.obs, rows=self._asked, reward=np.zeros(len(self), np.float32))
 
     def _begun(self, began: list[_Seen]) -> VecObs:
-        """The first observation after a reset or a restored state, in which nothing happened."""
+        """Return the first observation after a reset or a restored state."""
         now = self._read(began)
         self._begin_episodes(began, now)
         nothing = np.zeros(len(self), np.bool_)
@@ -220,7 +220,7 @@ class SeatRows(VecEnv):
     def _answers(
         self, chosen: Mapping[ActionName, ActionBuffer]
     ) -> list[dict[int, dict[ActionName, Action]]]:
-        """The actions of each seat that was asked, game by game."""
+        """Return the actions of each seat that was asked, game by game."""
         answers: list[dict[int, dict[ActionName, Action]]] = [{} for _ in self._tables]
         typed = self._rows.typed_actions(chosen, self.action_space())
         for row, own in zip(self._asked.tolist(), typed, strict=True):
@@ -321,7 +321,7 @@ class SeatRows(VecEnv):
             raise failed
 
     def _table(self, game: int, make: Callable[..., MultiPlayerEnvironment], *inside: Any) -> Table:
-        """The table of a game that is made now."""
+        """Return the table of a game that is made now."""
         if not callable(make):
             raise _no_game(make)
         what = "wrapper" if inside else "create_env"
@@ -375,7 +375,7 @@ def _no_game(made: object) -> ObservationError:
 
 
 def _asks(rows: ReadRows) -> list[bool]:
-    """Whether each observation has something to choose, and is not the last one."""
+    """Return True if each observation has something to choose, and is not the last one."""
     asks = np.zeros(len(rows.obs), np.bool_)
     for mask in rows.obs.action_masks.values():
         asks |= np.asarray(mask.actors.size1()) > 0

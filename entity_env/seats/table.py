@@ -105,7 +105,7 @@ class Table:
         return told
 
     def asks_nobody(self, steps: int) -> SeatError:
-        """The error for a game that has asked nobody for so many steps: who should be asked."""
+        """Return the error for a game in which no seat had to act for many steps."""
         inside = [self.seats[seat] for seat in sorted(self.inside)]
         expected = "an observation with actors for a seat, or done=True for each in the game"
         if not inside:

@@ -1,3 +1,3 @@
-"""What is written to files, and read from files that strangers may have made."""
+"""Files: written safely, and read although strangers may have made them."""
 
 __all__: list[str] = []

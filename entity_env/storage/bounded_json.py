@@ -9,7 +9,7 @@ __all__ = ["count_values", "parse_json"]
 
 
 def parse_json(text: bytes, most_values: int) -> Any:
-    """The value that a text in UTF-8 stands for.
+    """Return the value that a text in UTF-8 stands for.
 
     Args:
         text: The text.
@@ -29,5 +29,5 @@ def parse_json(text: bytes, most_values: int) -> Any:
 
 
 def count_values(text: bytes) -> int:
-    """An upper bound of the values in a text of JSON: each but the first follows a mark."""
+    """Return an upper bound of the values in a text of JSON: each but the first follows a mark."""
     return 1 + sum(map(text.count, (b",", b"[", b"{", b":")))

@@ -69,7 +69,7 @@ def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """A regular file, open for reading; a link to one will do.
+    """Return a regular file, open for reading; a link to one will do.
 
     Raises:
         UnfitFileError: It is something else.
@@ -81,7 +81,7 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def open_to_append(path: str | os.PathLike[str]) -> BinaryIO:
-    """A regular file to read and write, without buffers; an empty one where there is none.
+    """Return a regular file to read and write, without buffers; an empty one where there is none.
 
     Raises:
         UnfitFileError: It is something else, a link for one.
@@ -106,7 +106,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file, which takes the place of ``path`` when the block ends well.
+    """Return a new file, which takes the place of ``path`` when the block ends well.
 
     Raises:
         UnfitFileError: There is something else than a file or a link to replace.
@@ -149,12 +149,12 @@ def new_file_by_path(path: Path) -> Iterator[Path]:
 
 
 def fresh_name(path: Path) -> Path:
-    """A hidden name beside ``path`` that nobody can have foreseen; see ``is_leftover``."""
+    """Return a hidden name beside ``path`` that nobody can have foreseen; see ``is_leftover``."""
     return path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.tmp")
 
 
 def is_leftover(name: str) -> bool:
-    """Whether ``fresh_name`` makes such names."""
+    """Return True if ``fresh_name`` makes such names."""
     return _LEFTOVER.fullmatch(name) is not None
 
 
@@ -220,7 +220,7 @@ def _check_regular(found: os.stat_result, path: str | os.PathLike[str]) -> None:
 
 
 def _check_replaceable(path: Path) -> None:
-    """As root, a rename would replace a device, too."""
+    """Check that a path is a file, because root could rename over a device."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What Numba keeps of compiled kernels on disk: sealed, and thrown away when sources change.
+"""Numba's cache of kernels on disk: sealed, and dropped when sources change.
 
 Games (``entity_env/rows/jit.py``) and networks (``ragged_net/compiled/kernels/jit.py``) compile
 different kernels, but keep them by the same rules. This file works on the cache of a dispatcher
@@ -104,7 +104,7 @@ def keep_compiled(dispatcher: Any, *stamps: str) -> None:
 
 @functools.cache
 def folder_digest(folder: Path) -> str:
-    """A digest of the Python files in a folder."""
+    """Return a digest of the Python files in a folder."""
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.py")):
         digest.update(path.read_bytes())
@@ -145,7 +145,7 @@ def _seal(file: Any, function: str) -> None:
 
 
 def _kept_where_it_can(save: Callable[..., None]) -> Callable[..., None]:
-    """The same function; a full disk is no error."""
+    """Return the same function; a full disk is no error."""
 
     @functools.wraps(save)
     def saved(*args: Any) -> None:

@@ -28,7 +28,7 @@ __all__ = ["spaces_from_json", "spaces_to_json"]
 def spaces_to_json(
     obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
 ) -> dict[str, Any]:
-    """The spaces as dicts, lists, strings and numbers.
+    """Return the spaces as dicts, lists, strings and numbers.
 
     Entity types and actions become lists, as their order means something and that of a JSON object
     does not.
@@ -57,7 +57,7 @@ def spaces_to_json(
 
 
 def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace]]:
-    """The spaces that ``spaces_to_json`` wrote.
+    """Return the spaces that ``spaces_to_json`` wrote.
 
     Raises:
         SpaceError: The value was not written by it, or says something that is no space.

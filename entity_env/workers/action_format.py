@@ -37,7 +37,7 @@ def split_actions(actions: Actions, counts: Sequence[int]) -> list[bytes]:
 def read_actions(
     message: bytes, forms: Mapping[ActionName, AnswerForm], num_rows: int
 ) -> dict[ActionName, ActionBuffer]:
-    """The actions of one part of ``num_rows`` rows; ``forms`` are those of the action space."""
+    """Return the actions of one part of ``num_rows`` rows."""
     numbers = np.frombuffer(message, np.int64)
     actions = {}
     for name, form in forms.items():
@@ -100,7 +100,7 @@ def read_dealt_actions(
 
 
 def _eight_bytes(buffer: ActionBuffer) -> npt.NDArray[Any]:
-    """The values (A, K) as int64 or float64."""
+    """Return the values (A, K) as int64 or float64."""
     values: npt.NDArray[Any] = buffer.as_array()
     return values if values.dtype == np.int64 else values.astype(np.float64)
 
@@ -112,7 +112,7 @@ def _answers(
 
 
 def _by_row(buffer: ActionBuffer) -> list[bytes]:
-    """The values of each row."""
+    """Return the values of each row."""
     values = _eight_bytes(buffer)
     ends = (8 * values.shape[1] * buffer.size1().cumsum()).tolist()
     written = values.tobytes()

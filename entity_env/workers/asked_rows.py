@@ -42,7 +42,7 @@ class AskedRows:
         self._places: dict[int, tuple[Ready, int]] = {}
 
     def __len__(self) -> int:
-        """How many rows wait for actions."""
+        """Return the number of rows that wait for actions."""
         return len(self._places)
 
     def add(self, ready: Ready) -> None:
@@ -59,7 +59,7 @@ class AskedRows:
         self._places.clear()
 
     def games(self, seats: int) -> set[int]:
-        """The games with rows that wait for actions, where each has so many rows."""
+        """Return the games with rows that wait for actions, where each has so many rows."""
         return {row // seats for row in self._places}
 
     def text(self) -> str:
@@ -98,7 +98,7 @@ class AskedRows:
         return numbers.astype(np.int64)
 
     def obs(self, rows: npt.NDArray[np.int64]) -> VecObs:
-        """What was observed by these rows, at least one. Only its action masks are in their order.
+        """Return the observations of at least one row; action masks are in their order.
 
         Raises:
             RowsError: They were returned by different calls of ``recv``.

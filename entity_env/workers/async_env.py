@@ -126,12 +126,12 @@ class AsyncEnv(VecEnv):
         self._acting = all_rows(0)  # whom the last observation of ``act`` asks
 
     def obs_space(self) -> ObsSpace:
-        """What the rows observe."""
+        """Return the observation space."""
         space: ObsSpace = self._spaces["obs_space"]
         return space
 
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What the rows can do."""
+        """Return the action space."""
         space: dict[ActionName, ActionSpace] = self._spaces["action_space"]
         return space
 
@@ -141,12 +141,12 @@ class AsyncEnv(VecEnv):
         return self._batch_size
 
     def __len__(self) -> int:
-        """The number of rows R."""
+        """Return the number of rows R."""
         return self._num_envs
 
     @property
     def num_seats(self) -> int:
-        """How many rows a game of several players has, else 1."""
+        """The number of rows of one game."""
         return self._seats
 
     def async_reset(self, seed: int | None = None) -> None:
@@ -166,7 +166,7 @@ class AsyncEnv(VecEnv):
         self._send(b"s", dict.fromkeys(range(len(self._workers)), order))
 
     def recv(self, timeout: float | None = None) -> Ready:
-        """The M rows that became ready first and have not been returned; waits for them.
+        """Return the M rows that became ready first and have not been returned; waits for them.
 
         Args:
             timeout: Seconds to wait at most; None or infinity waits as long as it takes.
@@ -212,7 +212,7 @@ class AsyncEnv(VecEnv):
         return self._next()
 
     def _next(self) -> VecObs:
-        """The M rows that are ready first, as an observation of all rows that asks these."""
+        """Return the M rows that are ready first, as an observation of all rows that asks these."""
         ready = self._receive(None, ascending=True)
         self._acting = ready.rows
         told = ready.rows if ready.told is None else ready.told
@@ -326,11 +326,11 @@ class AsyncEnv(VecEnv):
                     self._arrived.append((game, frames, report[ROUND.size :]))
 
     def _games_there(self) -> int:
-        """How many games are ready or on their way."""
+        """Return the number of games that are ready or on their way."""
         return len(self) // self._seats - len(self._asked.games(self._seats))
 
     def _is_enough(self) -> bool:
-        """Whether M rows are ready, or all rows of games that anything can be expected of."""
+        """Return True if M rows are ready, or all rows that can be expected."""
         if self._seats == 1:
             return len(self._arrived) >= self._batch_size
         frames = sum(frames for _, frames, _ in self._arrived)
@@ -362,7 +362,7 @@ class AsyncEnv(VecEnv):
 
 
 def _end_of(timeout: float | None) -> float | None:
-    """The moment at which a call that begins now has to be over."""
+    """Return the moment at which a call that begins now has to be over."""
     if timeout is None:
         return None
     is_number = isinstance(timeout, int | float | np.integer | np.floating)

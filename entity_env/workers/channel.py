@@ -30,7 +30,7 @@ class Channel:
         _OPEN.add(self)
 
     def fileno(self) -> int:
-        """The descriptor, to wait for; only right while ``take`` has nothing left."""
+        """Return the descriptor, to wait for; only right while ``take`` has nothing left."""
         return self._socket.fileno()
 
     def send(self, kind: bytes, content: bytes = b"") -> None:
@@ -39,7 +39,7 @@ class Channel:
         self._socket.sendall(_HEAD.pack(kind, len(content)) + content)
 
     def receive(self) -> tuple[bytes, bytes]:
-        """The next message; waits for it.
+        """Return the next message; waits for it.
 
         Raises:
             EOFError: The other side has closed its end, perhaps in the middle of a message.
@@ -77,7 +77,7 @@ class Channel:
         self._unread = data[start:]
 
     def _exactly(self, size: int) -> bytes:
-        """The rest of a long message."""
+        """Return the rest of a long message."""
         parts = []
         while size > 0:
             parts.append(self._read(min(size, 16 * _CHUNK)))

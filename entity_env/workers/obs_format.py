@@ -59,7 +59,7 @@ class ObsFormat:
         self._counts = struct.Struct(f"{len(letters)}q")
 
     def pack(self, obs: VecObs) -> bytes:
-        """The message that says all that ``obs`` says."""
+        """Return the message that says all that ``obs`` says."""
         ints: list[Any] = [obs.features[name].size1() for name in self._widths]
         bools: list[Any] = [_flat(obs.visible.get(name)) for name in self._widths]
         for name, kind in self._kinds_of.items():
@@ -89,7 +89,7 @@ class ObsFormat:
         return self._counts.pack(*counts) + b"".join(there)
 
     def join(self, parts: Sequence[tuple[Any, int]]) -> VecObs:
-        """The rows of several messages, in order, as one observation that shares no memory.
+        """Return the rows of several messages, in order, as one observation that shares no memory.
 
         Args:
             parts: For each message the memory in which it lies, and its first byte.
@@ -130,7 +130,7 @@ class ObsFormat:
         )
 
     def _read(self, memory: Any, start: int) -> list[Any]:
-        """The columns of one message, as they lie in memory."""
+        """Return the columns of one message, as they lie in memory."""
         view = memoryview(memory)
         counts = self._counts.unpack_from(view, start)
         start += self._counts.size
@@ -168,7 +168,7 @@ class ObsFormat:
 
 
 def _rows(column: Column, counts: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The rows of the frames of all parts, each of which has so many rows."""
+    """Return the rows of the frames of all parts, each of which has so many rows."""
     if all(part is None for part in column):
         return all_rows(sum(counts))
     starts = np.cumsum([0, *counts])
@@ -185,7 +185,7 @@ def _flat(buffer: RaggedBufferBool | None) -> npt.NDArray[np.bool_] | None:
 
 
 def _joined(column: Column, dtype: type) -> npt.NDArray[Any]:
-    """The values of a column that no part leaves out, in memory of their own."""
+    """Return the values of a column that no part leaves out, in memory of their own."""
     return np.frombuffer(bytearray().join(column), dtype)
 
 
@@ -212,7 +212,7 @@ def _bools(
 def _metrics(
     column: Column, names: Column, counts: Sequence[int]
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """A part without a metric has NaN in its rows."""
+    """Return a part without a metric has NaN in its rows."""
     joined: dict[str, npt.NDArray[np.float64]] = {}
     ends = np.cumsum(counts).tolist()
     for values, own, end, count in zip(column, names, ends, counts, strict=True):

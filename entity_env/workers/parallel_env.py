@@ -63,26 +63,26 @@ class ParallelEnv(VecEnv):
         self._format = ObsFormat(self.obs_space(), self.action_space())
 
     def obs_space(self) -> ObsSpace:
-        """What the rows observe."""
+        """Return the observation space."""
         space: ObsSpace = self._spaces["obs_space"]
         return space
 
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What the rows can do."""
+        """Return the action space."""
         space: dict[ActionName, ActionSpace] = self._spaces["action_space"]
         return space
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return sum(self._counts)
 
     @property
     def num_seats(self) -> int:
-        """How many rows a game of several players has, else 1."""
+        """The number of rows of one game."""
         return self._workers[0].seats
 
     def has_state(self) -> bool:
-        """Whether every environment saves and restores its state."""
+        """Return True if every environment saves and restores its state."""
         has_state = bool(self._spaces["has_state"])
         if not has_state or self._last is None or self._closed:
             return has_state
@@ -150,7 +150,7 @@ class ParallelEnv(VecEnv):
             raise
 
     def _joined(self, places: list[bytes]) -> VecObs:
-        """What the workers have put into their shared memory, as one."""
+        """Return the reports in the workers' shared memory as one observation."""
         obs = self._format.join(
             [worker.block.read(place) for worker, place in zip(self._workers, places, strict=True)]
         )

@@ -26,7 +26,7 @@ def pickled(what: str, value: Any) -> bytes:
 
 
 def loaded(what: str, content: bytes) -> Any:
-    """What the other process has pickled, or an EnvironmentFailedError about ``what``."""
+    """Return the object that the other process pickled; errors name ``what``."""
     try:
         return pickle.loads(content)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What a worker of ``AsyncEnv`` does: it plays each game for itself and reports it at once."""
+"""The loop of a worker of ``AsyncEnv``: play each game and report it at once."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class _Games:
             answers.clear()
 
     def _joined(self, frames: list[Actions]) -> Actions:
-        """The actions of some frames, in order."""
+        """Return the actions of some frames, in order."""
         joined: Actions = {}
         for name, form in self._forms.items():
             parts = [np.zeros((0, form.width), form.dtype)]

@@ -1,4 +1,4 @@
-"""Which rows a worker plays: its share of all of them, cut between games and not within one."""
+"""The rows of a worker: its share of all rows, cut between games."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RowShare:
     def rows(
         self, first_row: int, num_rows: int, on_row: Callable[[int, int], None]
     ) -> ListEnv | SeatRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         kind: Any = SeatRows if self._is_game else ListEnv
         rows: ListEnv | SeatRows = kind(
             self._create_env, num_rows, self._seed, first_row=first_row, on_row=on_row
@@ -48,12 +48,12 @@ class RowShare:
         return rows
 
     def place(self, row: int) -> str:
-        """What a row is called in errors."""
+        """Return the name of a row in errors."""
         return f"game {row // self.seats}" if self._is_game else f"environment {row}"
 
 
 def share_of(create_env: Callable[[], Any], start: Mapping[str, Any]) -> RowShare:
-    """The share of the worker that the parent has told what ``start`` says.
+    """Return the share of the worker that the parent has told what ``start`` says.
 
     Whether ``create_env`` makes games, and of how many seats, is known when one is made.
     """
@@ -64,7 +64,7 @@ def share_of(create_env: Callable[[], Any], start: Mapping[str, Any]) -> RowShar
 
 
 def cut_rows(num_envs: int, num_processes: int, seats: int) -> list[tuple[int, int]]:
-    """The first row of each worker, and how many it has: whole games.
+    """Return the first row of each worker, and how many it has: whole games.
 
     Raises:
         SettingError: Rows that are not whole games.

@@ -34,7 +34,7 @@ class SharedBlock:
 
     @classmethod
     def create(cls) -> SharedBlock:
-        """A new block of one page."""
+        """Return a new block of one page."""
         if hasattr(os, "memfd_create"):
             descriptor = os.memfd_create("entity_env")
         else:
@@ -44,7 +44,7 @@ class SharedBlock:
         return cls(descriptor)
 
     def fileno(self) -> int:
-        """The descriptor, for the process that inherits it."""
+        """Return the descriptor, for the process that inherits it."""
         return self._descriptor
 
     def note(self, row: int, step: int) -> None:

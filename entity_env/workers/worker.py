@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def revive(module: str, name: str, fields: dict[str, Any]) -> EntityEnvError:
-    """The error that a worker sent, as its own class where this process can import it."""
+    """Return the error that a worker sent, as its own class where this process can import it."""
     try:
         kind = getattr(importlib.import_module(module), name)
         revived: EntityEnvError = kind.from_fields(fields)
@@ -135,7 +135,7 @@ def _play_together(channel: Channel, block: SharedBlock, env: ListEnv | SeatRows
 
 
 def _answer(env: ListEnv | SeatRows, request: str, argument: Any) -> Any:
-    """The answer to a request that leads to no observation."""
+    """Return the answer to a request that leads to no observation."""
     if request == "get_state":
         return env.get_state()
     if request == "has_state":

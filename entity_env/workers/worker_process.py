@@ -72,7 +72,7 @@ class WorkerProcess:
             self.channel.send(kind, content)
 
     def receive(self) -> Any:
-        """The next answer, unpickled, or the bytes of a report; raises the error that is one."""
+        """Return the next answer or the bytes of a report; raise an error's answer."""
         self.is_awaited = True
         try:
             return self._understood(*self.channel.receive())
@@ -132,7 +132,7 @@ class WorkerProcess:
         )
 
     def place(self, row: int) -> str:
-        """What a row is called in errors."""
+        """Return the name of a row in errors."""
         return f"environment {row}" if self.seats == 1 else f"game {row // self.seats}"
 
 
@@ -178,7 +178,7 @@ def start_workers(
 
 
 def common_spaces(workers: Sequence[WorkerProcess]) -> dict[str, Any]:
-    """What the workers answer to their start, if they agree.
+    """Return the spaces that all workers report at their start.
 
     Raises:
         SpaceError: Their environments have different spaces.

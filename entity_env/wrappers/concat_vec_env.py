@@ -57,15 +57,15 @@ class ConcatVecEnv(VecEnv):
         self._inner: list[VecObs] = []  # what each part showed last
 
     def obs_space(self) -> ObsSpace:
-        """What the rows observe."""
+        """Return the observation space."""
         return self.envs[0].obs_space()
 
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What the rows can do."""
+        """Return the action space."""
         return self.envs[0].action_space()
 
     def __len__(self) -> int:
-        """The number of rows of all parts."""
+        """Return the number of rows of all parts."""
         return sum(self._counts)
 
     @property
@@ -74,7 +74,7 @@ class ConcatVecEnv(VecEnv):
         return max(env.num_seats for env in self.envs)
 
     def has_state(self) -> bool:
-        """Whether all parts save and restore their state."""
+        """Return True if all parts save and restore their state."""
         return all(env.has_state() for env in self.envs)
 
     def _reset(self, seed: int | None) -> VecObs:
@@ -150,7 +150,7 @@ def _part(i: int) -> str:
 
 @contextlib.contextmanager
 def _located(i: int) -> Iterator[None]:
-    """An error says in which part its environment is."""
+    """Return an error says in which part its environment is."""
     try:
         yield
     except EntityEnvError as error:

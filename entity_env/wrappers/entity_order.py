@@ -19,7 +19,7 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class EntityOrder:
-    """How the entities of each row are numbered in a space and in a part of it.
+    """The numbers of each row's entities in a space and in a part of it.
 
     The index after the last entity is that of the player, before and after.
 
@@ -39,7 +39,7 @@ class EntityOrder:
 
     @classmethod
     def of(cls, obs: VecObs, selection: Selection) -> EntityOrder:
-        """The numbers in ``obs``, which shows ``selection.whole``."""
+        """Return the numbers in ``obs``, which shows ``selection.whole``."""
         names = list(selection.whole.entities)
         lengths = np.zeros((obs.num_frames, len(names)), np.int64)
         for place, name in enumerate(names):
@@ -54,12 +54,12 @@ class EntityOrder:
         return cls(ends, shift, stays, new_ends, back)
 
     def renumbered(self, entities: Ints, rows: Ints) -> tuple[Bools, Ints]:
-        """Which of these entities of these rows stay, and the new index of those that do."""
+        """Return a mask of the entities that stay, and their new indices."""
         types = (entities[:, None] >= self.ends[rows]).sum(axis=1)
         return self.stays[types], entities + self.shift[rows, types]
 
     def original(self, entities: Ints, rows: Ints) -> Ints:
-        """The old indices of entities that have new ones."""
+        """Return the old indices of entities that have new ones."""
         types = (entities[:, None] >= self.new_ends[rows]).sum(axis=1)
         old: Ints = entities + self.back[rows, types]
         return old
@@ -81,7 +81,7 @@ class ActorActeePairs:
 
     @classmethod
     def of(cls, mask: VecSelectEntityActionMask) -> ActorActeePairs:
-        """The pairs of one mask."""
+        """Return the pairs of one mask."""
         rows, actees = rows_of(mask.actors), mask.actees.size1()
         counts = actees[rows]
         actor = np.repeat(np.arange(len(rows)), counts)
@@ -100,5 +100,5 @@ class ActorActeePairs:
 
 
 def rows_of(buffer: Any) -> Ints:
-    """The row of each item of a ragged buffer. Shape: (N,), int64."""
+    """Return the row of each item of a ragged buffer. Shape: (N,), int64."""
     return np.repeat(np.arange(buffer.size0()), buffer.size1())

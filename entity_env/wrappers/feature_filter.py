@@ -58,7 +58,7 @@ class FeatureFilter(Wrapper):
         self._filter = ObservationFilter(env.obs_space(), env.action_space(), obs_space)
 
     def obs_space(self) -> ObsSpace:
-        """The smaller space."""
+        """Return the observation space."""
         return self._filter.obs_space
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
@@ -91,11 +91,11 @@ class ObservationFilter:
 
     @property
     def obs_space(self) -> ObsSpace:
-        """What is to be seen."""
+        """The observation space."""
         return self._selection.part
 
     def show(self, observation: Observation) -> Observation:
-        """What is left of an observation."""
+        """Return the observation with the kept features."""
         quick = self._quick.filter(observation)
         return self._read(observation) if quick is None else quick
 
@@ -106,7 +106,7 @@ class ObservationFilter:
         return {name: _with_own_ids(action) for name, action in actions.items()}
 
     def _read(self, observation: Observation) -> Observation:
-        """What is left of any observation; names all that is wrong with it."""
+        """Return the kept part of any observation, with errors for all mistakes."""
         frame, kept = self._reader.read(observation), self._selection
         part = _Part(frame, observation, list(kept.columns))
         given: Mapping[ActionName, Any] = observation.actions or {}
@@ -128,12 +128,12 @@ class ObservationFilter:
 
 
 def filtered(create_env: Callable[[], Environment], obs_space: ObsSpace) -> FeatureFilter:
-    """A ``FeatureFilter`` around a new environment; for ``functools.partial`` and workers."""
+    """Return a ``FeatureFilter`` around a new environment, for workers."""
     return FeatureFilter(create_env(), obs_space)
 
 
 class _Part:
-    """What is left of one frame when only entities of the types ``kept`` stay."""
+    """The part of one frame with entities of the types ``kept`` only."""
 
     def __init__(self, frame: Frame, observation: Observation, kept: list[EntityName]) -> None:
         given: Mapping[EntityName, Any] = observation.ids or {}
@@ -144,7 +144,7 @@ class _Part:
         self._stays = np.array([name in kept for name in self._types], np.bool_)
 
     def mask(self, given: Any, read: Any) -> ActionMask | None:
-        """The mask without the entities that have left; None where nobody can act.
+        """Return the mask without the entities that have left; None where nobody can act.
 
         Args:
             given: As it is in the observation.
@@ -189,7 +189,7 @@ class _Part:
         entities: npt.NDArray[np.int64],
         remain: npt.NDArray[np.bool_],
     ) -> tuple[Sequence[EntityID] | None, Sequence[EntityName] | None]:
-        """The ids or the types of those of ``entities`` that remain, in the way they were given."""
+        """Return the remaining ids or types of ``entities``, as they were given."""
         if ids is not None:
             return [one for one, remains in zip(ids, remain, strict=True) if remains], None
         if np.array_equal(remain, self._stays[entities]):
@@ -198,7 +198,7 @@ class _Part:
         return [self._id(entity) for entity in entities[remain].tolist()], None
 
     def _id(self, entity: int) -> EntityID:
-        """The id of an entity; a new one where its type has none."""
+        """Return the id of an entity; a new one where its type has none."""
         name = self._types[entity]
         if name not in self.given_ids:
             self.given_ids[name] = [_Nameless(name, i) for i in range(self._types.count(name))]
@@ -216,7 +216,7 @@ class _Nameless:
 
 
 def _with_own_ids(action: Action) -> Action:
-    """The action with None for entities to which the environment itself has given no id."""
+    """Return the action with None for entities to which the environment itself has given no id."""
     parts = [part for part in ("actors", "actees") if hasattr(action, part)]
     changes: dict[str, Any] = {part: _given(getattr(action, part)) for part in parts}
     return replace(action, **changes)

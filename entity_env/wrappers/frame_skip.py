@@ -102,7 +102,7 @@ class VecFrameSkip(VecWrapper):
 
 
 def _is_repeatable(kind: Kind, frame: Frame, who: FrameActors | None, action: Any) -> bool:
-    """Whether the actors of ``action`` are asked again and may do the same."""
+    """Return True if the actors of ``action`` are asked again and may do the same."""
     if action is None or not isinstance(action, kind.action):
         return action is who is None
     if not kind.is_global:

@@ -1,4 +1,4 @@
-"""What wrappers of environments and those of games of several players have in common."""
+"""The common part of wrappers of environments and of games of several players."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class PlayableWrapper(Playable):
         return getattr(self, self._attribute)
 
     def obs_space(self) -> ObsSpace:
-        """What observations may contain."""
+        """Return the observation space."""
         space: ObsSpace = self._inner.obs_space()
         return space
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """The actions by name."""
+        """Return the action space."""
         space: Mapping[ActionName, ActionSpace] = self._inner.action_space()
         return space
 
     @property
     def y_axis(self) -> YAxis:  # type: ignore[override]
-        """Where what is inside has greater values of y."""
+        """The direction of greater y in the wrapped environment."""
         axis: YAxis = self._inner.y_axis
         return axis
 
@@ -58,7 +58,7 @@ class PlayableWrapper(Playable):
         self._inner.rng = rng
 
     def get_state(self) -> dict[str, Any]:
-        """The state of what is inside and, where there is one, that of the wrapper."""
+        """Return the state of what is inside and, where there is one, that of the wrapper."""
         inner, own = self._inner.get_state(), self._own_state()
         return inner if own is None else {self._attribute: inner, type(self).__name__: own}
 
@@ -88,16 +88,16 @@ class PlayableWrapper(Playable):
         return self._shown(seen)
 
     def has_state(self) -> bool:
-        """Whether what is inside saves and restores its state."""
+        """Return True if what is inside saves and restores its state."""
         return bool(self._inner.has_state())
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The picture of what is inside. Shape: (H, W, 3), uint8."""
+        """Return the picture of what is inside. Shape: (H, W, 3), uint8."""
         picture: npt.NDArray[np.uint8] = self._inner.render(**kwargs)
         return picture
 
     def render_text(self) -> str:
-        """The text of what is inside."""
+        """Return the text of what is inside."""
         text: str = self._inner.render_text()
         return text
 
@@ -108,12 +108,12 @@ class PlayableWrapper(Playable):
             self._inner.close()
 
     def _own_state(self) -> dict[str, Any] | None:
-        """What this wrapper itself has to save, as JSON values of its own; None for nothing."""
+        """Return the wrapper's own state as JSON values, or None."""
         return None
 
     def _set_own_state(self, own: Mapping[str, Any]) -> None:
         """Go back to what ``_own_state`` returned; whatever is wrong with it may raise."""
 
     def _shown(self, seen: Any) -> Any:
-        """What to show in the place of what is seen inside."""
+        """Return what to show in place of what the wrapped environment shows."""
         return seen

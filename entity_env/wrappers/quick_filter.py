@@ -42,14 +42,14 @@ class QuickFilter:
         self._globals = len(whole.global_features)
 
     def filter(self, observation: Observation) -> Observation | None:
-        """What is left of the observation; None where it must be read to know that."""
+        """Return the kept part, or None if the observation must be read first."""
         try:
             return self._filter(observation) if self._is_usual(observation) else None
         except Exception:  # whatever an odd object raises when it is looked at
             return None
 
     def _is_usual(self, observation: Observation) -> bool:
-        """Whether all masks stay as they are."""
+        """Return True if all masks stay as they are."""
         ids: Mapping[EntityName, Any] = observation.ids or {}
         gone = {one for name in self._left_out if ids.get(name) is not None for one in ids[name]}
         for mask in (observation.actions or {}).values():
@@ -97,7 +97,7 @@ class QuickFilter:
 
 
 def _some_columns(rows: Any, columns: list[int], width: int) -> Any:
-    """Some values of each row, all of which must have ``width``; raises ValueError if not."""
+    """Return some columns of rows of ``width``; raise ValueError for another width."""
     if isinstance(rows, np.ndarray):
         if rows.ndim != 2 or rows.shape[1] != width:
             raise ValueError("rows of another width")

@@ -78,7 +78,7 @@ class SeatTimeLimit(SeatWrapper):
         return {**told, **cut_off}
 
     def is_over(self) -> bool | None:
-        """Whether the limit, or the game itself, has ended it."""
+        """Return True if the limit, or the game itself, has ended it."""
         return True if self._steps >= self.max_steps else self.game.is_over()
 
     def _noted(self, told: SeatObservations) -> SeatObservations:
@@ -108,7 +108,7 @@ class SeatTimeLimit(SeatWrapper):
 
 
 def _copied(seen: Observation) -> _Shown:
-    """What an observation shows, without actors and ids; a game may use its own arrays again."""
+    """Return a copy of an observation without actors and ids; games reuse arrays."""
     known = seen.global_features
     return _arrays(
         {
@@ -128,7 +128,7 @@ def _arrays(parts: Mapping[str, Any]) -> _Shown:
 
 
 def _plain(seen: _Shown) -> _Shown:
-    """The same as JSON values."""
+    """Return the same as JSON values."""
     return {
         "features": {name: own.tolist() for name, own in seen["features"].items()},
         "global_features": seen["global_features"].tolist(),

@@ -38,7 +38,7 @@ class SeatValidate(SeatWrapper):
         self._asked: set[int] = set()
 
     def seats(self) -> Sequence[Seat]:
-        """Those of the game, checked."""
+        """Return the seats of the game, checked."""
         return self._table.seats
 
     def reset(self) -> SeatObservations:
@@ -94,5 +94,5 @@ class SeatValidate(SeatWrapper):
         return self._checked("set_state", self._table.set_state, own, inside)
 
     def get_state(self) -> dict[str, Any]:
-        """The state of the game, and who is in it."""
+        """Return the state of the game, and who is in it."""
         return {"game": self.game.get_state(), "inside": sorted(self._table.inside)}

@@ -47,15 +47,15 @@ class SeatWrapper(PlayableWrapper, MultiPlayerEnvironment):
         return game.unwrapped if isinstance(game, SeatWrapper) else game
 
     def seats(self) -> Sequence[Seat]:
-        """Those of the game inside."""
+        """Return the seats of the wrapped game."""
         return self.game.seats()
 
     def teams(self) -> Mapping[str, Collection[Seat]]:
-        """Those of the game inside."""
+        """Return the teams of the wrapped game."""
         return self.game.teams()
 
     def is_over(self) -> bool | None:
-        """What the game inside says."""
+        """Return the answer of the wrapped game."""
         return self.game.is_over()
 
     def reset(self) -> SeatObservations:

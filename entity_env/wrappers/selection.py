@@ -1,4 +1,4 @@
-"""Which entity types and features of a space a smaller one keeps."""
+"""The entity types and features of a space that a smaller one keeps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Names: TypeAlias = Collection[str] | None
 
 @dataclass(frozen=True)
 class Selection:
-    """Where the parts of a smaller space are in a larger one.
+    """The places of a smaller space's parts in a larger one.
 
     Args:
         whole: The larger space.
@@ -78,7 +78,7 @@ class Selection:
 
     @property
     def is_whole(self) -> bool:
-        """Whether ``part`` is all of ``whole``, in its order."""
+        """True if ``part`` is all of ``whole``, in its order."""
         return (
             self.keeps_types
             and all(
@@ -90,11 +90,11 @@ class Selection:
 
     @property
     def keeps_types(self) -> bool:
-        """Whether no entity type is left out, and their order is the same."""
+        """True if no entity type is left out, and their order is the same."""
         return list(self.part.entities) == list(self.whole.entities)
 
     def left_out(self) -> list[str]:
-        """What of ``whole`` is not in ``part``, in words."""
+        """Return the parts of ``whole`` that are not in ``part``, in words."""
         names = [
             f"entity type {name!r}" for name in self.whole.entities if name not in self.columns
         ]
@@ -136,7 +136,7 @@ def subspace(
     drop: Mapping[EntityName, Names] | Collection[EntityName] | None = None,
     global_features: Names = None,
 ) -> ObsSpace:
-    """A part of a space.
+    """Return a part of a space.
 
     Args:
         obs_space: The space.
@@ -217,7 +217,7 @@ def _columns(
 
 
 def _kind(feature: Feature) -> Feature:
-    """A plain string says the same as ``Continuous`` without a scale."""
+    """Return a plain string says the same as ``Continuous`` without a scale."""
     return Continuous(feature) if isinstance(feature, str) else feature
 
 
@@ -248,7 +248,7 @@ def _features(name: EntityName, features: Sequence[Feature], names: Any) -> list
 
 
 def _named(owner: str, features: Sequence[Feature], names: Any) -> list[Feature]:
-    """The features with these names, in their order; all of them for None."""
+    """Return the features with these names, in their order; all of them for None."""
     if names is None:
         return list(features)
     if not is_listed(names):

@@ -87,6 +87,6 @@ class VecTimeLimit(VecWrapper):
 
 
 def _limited(env: Any, max_steps: int) -> Any:
-    """An environment, or a game of several players, with a limit."""
+    """Return an environment, or a game of several players, with a limit."""
     is_game = isinstance(env, MultiPlayerEnvironment)
     return (SeatTimeLimit if is_game else TimeLimit)(env, max_steps)

@@ -59,7 +59,7 @@ class VecFeatureFilter(VecWrapper):
         self._answers: dict[ActionName, _Answer] = {}
 
     def obs_space(self) -> ObsSpace:
-        """The smaller space."""
+        """Return the observation space."""
         return self._selection.part
 
     def _check(
@@ -121,7 +121,7 @@ class _Answer:
     order: EntityOrder | None
 
     def of(self, chosen: ActionBuffer) -> ActionBuffer:
-        """The choices of all actors, given those of the ones that are left."""
+        """Return the choices of all actors, given those of the ones that are left."""
         values: npt.NDArray[Any] = chosen.as_array()
         if self.order is not None:
             selected = values.ravel()
@@ -178,5 +178,5 @@ def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answ
 
 
 def _counts(numbers: Ints, size: int) -> Ints:
-    """How often each of ``0 .. size - 1`` is there. Shape: (size,)."""
+    """Return the number of times each of ``0 .. size - 1`` occurs. Shape: (size,)."""
     return np.bincount(numbers, minlength=size).astype(np.int64, copy=False)

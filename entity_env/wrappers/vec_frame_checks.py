@@ -128,7 +128,7 @@ def _check_rows(
 
 
 def _shown(obs: VecObs, obs_space: ObsSpace, counts: Ints) -> Bools:
-    """Whether each entity is visible, row by row, the player of each row last.
+    """Return True if each entity is visible, row by row, the player of each row last.
 
     Shape: (N + R,).
     """

@@ -42,28 +42,28 @@ class VecWrapper(VecEnv):
         return env.unwrapped if isinstance(env, VecWrapper) else env
 
     def obs_space(self) -> ObsSpace:
-        """What the rows observe."""
+        """Return the observation space."""
         return self.env.obs_space()
 
     def action_space(self) -> dict[ActionName, ActionSpace]:
-        """What the rows can do."""
+        """Return the action space."""
         return self.env.action_space()
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.env)
 
     @property
     def num_seats(self) -> int:
-        """How many of them play one game."""
+        """The number of rows of one game."""
         return self.env.num_seats
 
     def has_state(self) -> bool:
-        """Whether the rows inside save and restore their state."""
+        """Return True if the rows inside save and restore their state."""
         return self.env.has_state()
 
     def _show(self, obs: VecObs) -> VecObs:
-        """What to show in the place of ``obs``, after ``reset``, ``act`` and ``set_state``."""
+        """Return what to show in place of ``obs``, after any method that observes."""
         return obs
 
     def _check(

@@ -62,7 +62,7 @@ class Wrapper(PlayableWrapper, Environment):
         seed_environment(self.env, check_seed(seed))
 
     def _show(self, observation: Observation) -> Observation:
-        """What to show in the place of ``observation``, after ``reset``, ``act``, ``set_state``."""
+        """Return what to show in place of ``observation``, after any method."""
         return observation
 
     def _shown(self, observation: Observation) -> Observation:

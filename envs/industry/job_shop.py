@@ -158,7 +158,7 @@ class JobShop(Environment):
         return ACTION_SPACE
 
     def reset(self) -> Observation:
-        """The next given instance, or one that is drawn."""
+        """Return the next given instance, or one that is drawn."""
         given = self.settings.instances
         if given:
             instance = given[self.turn % len(given)]
@@ -219,7 +219,7 @@ class JobShop(Environment):
         return self._shown(-(self.bound - before) * 10 / self._scale())
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """A Gantt chart of what has been started."""
+        """Return a Gantt chart of what has been started."""
         check_started(self.steps)
         due = self.due if self.settings.dated else ()
         return draw_chart(self.bars, self.job_names, self.machine_names, self.now, due, **kwargs)
@@ -241,7 +241,7 @@ class JobShop(Environment):
         ]
 
     def get_state(self) -> dict[str, Any]:
-        """The instance and its schedule."""
+        """Return the instance and its schedule."""
         check_started(self.steps)
         names = ["release", "due", "weight", "op", "job_free", "machine_free", "here", "now"]
         names += _TROUBLES
@@ -279,7 +279,7 @@ class JobShop(Environment):
             return self._shown(0.0)
 
     def _drawn(self) -> Instance:
-        """An instance whose size and numbers are drawn."""
+        """Return an instance whose size and numbers are drawn."""
         jobs = int(self.rng.integers(*self.settings.jobs, endpoint=True))
         machines = int(self.rng.integers(*self.settings.machines, endpoint=True))
         durations = self.rng.integers(*SHORTEST_LONGEST, (jobs, machines), np.int32, True)
@@ -321,7 +321,7 @@ class JobShop(Environment):
         self.broken, self.next_break = [0] * machines, [_NEVER] * machines
 
     def _draw_arrivals(self) -> None:
-        """When jobs come, when they are due, and how much that matters."""
+        """Draw the arrivals, due dates and weights of jobs."""
         between = self.unit * self.settings.delay / self.settings.load
         low, high = self.settings.tightness
         time = 0.0
@@ -354,18 +354,18 @@ class JobShop(Environment):
             self.next_break = [each[0] for each in self.ups]
 
     def _centre(self, machine: int) -> range:
-        """The machines that can do the same as this one."""
+        """Return the machines that can do the same as this one."""
         size = self.settings.flexible
         first = machine // size * size
         return range(first, min(first + size, len(self.machine_free)))
 
     def _setup(self, job: int, machine: int) -> int:
-        """How long a machine is set up for a job."""
+        """Return the set-up time of a machine for a job."""
         last = self.set_for[machine]
         return self.setup_times[last][self.family[job]] if last >= 0 else 0
 
     def machine_of(self, job: int) -> int:
-        """The machine on which the next operation of a job ends first, of equals the first."""
+        """Return the machine on which a job's next operation ends first."""
         return min(
             self._able(job),
             key=lambda machine: (
@@ -387,14 +387,14 @@ class JobShop(Environment):
         return self.durations[job][op] if self.times is None else self.times[job][op][machine]
 
     def start_of(self, job: int) -> int:
-        """When the next operation of a job can start, or its machine be set up for it."""
+        """Return the time at which a job's next operation, or its set-up, can start."""
         return max(self.job_free[job], self.machine_free[self.machine_of(job)])
 
     def _can_start(self, job: int) -> bool:
         return self.start_of(job) <= self.now
 
     def _work(self, job: int) -> int:
-        """What is left of a job."""
+        """Return the remaining work of a job."""
         return sum(self.durations[job][self.op[job] :])
 
     def _dispatch(self, job: int) -> None:
@@ -449,7 +449,7 @@ class JobShop(Environment):
                     self.here.append(job)
 
     def _machine_work(self) -> list[int]:
-        """What is still to come to each machine, of jobs that are here."""
+        """Return the work still to come to each machine, of jobs that are here."""
         work = [0] * len(self.machine_free)
         for job in self.here:
             for op in range(self.op[job], len(self.machines[job])):
@@ -457,7 +457,7 @@ class JobShop(Environment):
         return work
 
     def _bound(self) -> float:
-        """What the makespan, or the weighted tardiness, is at least."""
+        """Return a lower bound of the makespan, or of the weighted tardiness."""
         if self.settings.dated:
             return float(sum(self._tardiness(job) for job in range(len(self.op))))
         ends = [max(self.start_of(job), self.now) + self._work(job) for job in self.here]
@@ -470,7 +470,7 @@ class JobShop(Environment):
         return float(max([*ends, *self.job_free]))
 
     def _tardiness(self, job: int) -> int:
-        """The weighted tardiness of a job if nothing delays it any more; 0 before it has come."""
+        """Return the weighted tardiness of a job without further delays; 0 before it comes."""
         if job in self.here:
             end = max(self.start_of(job), self.now) + self._work(job)
         elif self.op[job] == len(self.machines[job]):
@@ -538,7 +538,7 @@ class JobShop(Environment):
         )
 
     def _left(self, work: list[int]) -> float:
-        """The time that what is here takes at least, from now on; 1 if nothing does."""
+        """Return the time that what is here takes at least, from now on; 1 if nothing does."""
         ends = [max(self.start_of(job) - self.now, 0) + self._work(job) for job in self.here]
         for machine in range(0, len(work), self.settings.flexible):
             centre = self._centre(machine)
@@ -604,7 +604,7 @@ class JobShop(Environment):
         return float(self.weight[job] * self.unit / max(duration, 1) * math.exp(-slack / 2))
 
     def _haste(self, job: int) -> float:
-        """What the best rule goes by: the job with the most goes first."""
+        """Return the key of the best rule: the job with the greatest one goes first."""
         if self.settings.dated:
             return self._urgency(job)
         through = self.op[job] + 1

@@ -1,4 +1,4 @@
-"""How a compiled job shop goes on: instances, what starts when, breakdowns, lower bounds."""
+"""The course of a compiled job shop: instances, starts, breakdowns, lower bounds."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def draw_instance(g: Any, game: int) -> None:
 
 @compiled
 def draw_arrivals(g: Any, game: int) -> None:
-    """When jobs arrive, by a Poisson process, when they are due, and what they weigh."""
+    """Draw the arrivals of jobs as a Poisson process, their due dates and weights."""
     time = 0.0
     for job in range(g.jobs[game]):
         g.release[game, job] = g.job_free[game, job] = int(time)
@@ -97,14 +97,14 @@ def _exponential(g: Any, game: int, mean: float) -> int:
 
 @compiled
 def centre_of(g: Any, game: int, machine: int) -> tuple[int, int]:
-    """The first of the machines that can do the same as this one, and the one after the last."""
+    """Return the first machine of a machine's work centre, and the one after the last."""
     begin = machine // g.flexible * g.flexible
     return begin, min(begin + g.flexible, g.machines[game])
 
 
 @compiled
 def centre_work(g: Any, game: int, machine: int) -> float:
-    """What is still to come to a machine: its share of what comes to its work centre."""
+    """Return a machine's share of the work that comes to its work centre."""
     begin, end = centre_of(g, game, machine)
     work = 0
     for one in range(begin, end):
@@ -115,7 +115,7 @@ def centre_work(g: Any, game: int, machine: int) -> float:
 
 @compiled
 def centre_queue(g: Any, game: int, machine: int) -> int:
-    """How many jobs wait for a machine or one that can do the same."""
+    """Return the number of jobs that wait for a machine's work centre."""
     begin, end = centre_of(g, game, machine)
     queue = 0
     for one in range(begin, end):
@@ -125,7 +125,7 @@ def centre_queue(g: Any, game: int, machine: int) -> int:
 
 @compiled
 def setup_of(g: Any, game: int, job: int, machine: int) -> int:
-    """How long a machine is set up for a job."""
+    """Return the set-up time of a machine for a job."""
     last = g.set_for[game, machine]
     time: int = g.setup_times[game, last, g.family[game, job]] if last >= 0 else 0
     return time
@@ -141,7 +141,7 @@ def time_of(g: Any, game: int, job: int, machine: int) -> int:
 
 @compiled
 def machine_of(g: Any, game: int, job: int) -> int:
-    """The machine on which the next operation of a job ends first, of equals the first."""
+    """Return the machine on which the next operation of a job ends first, of equals the first."""
     machine: int = g.route[game, job, g.op[game, job]]
     if g.flexible == 1:
         return machine
@@ -159,7 +159,7 @@ def machine_of(g: Any, game: int, job: int) -> int:
 
 @compiled
 def start_of(g: Any, game: int, job: int) -> int:
-    """When the next operation of a job can start, or could have."""
+    """Return the time at which a job's next operation can start, or could have started."""
     start: int = max(g.job_free[game, job], g.machine_free[game, machine_of(g, game, job)])
     return start
 
@@ -259,7 +259,7 @@ def _break_down(g: Any, game: int, until_done: bool) -> None:
 
 @compiled
 def bound_of(g: Any, game: int) -> float:
-    """What the makespan, or the weighted tardiness, is at least."""
+    """Return a lower bound of the makespan, or of the weighted tardiness."""
     now, bound = g.now[game], 0
     if g.dated:
         for job in range(g.come[game]):

@@ -169,7 +169,7 @@ def find_instances(named: Any) -> list[Instance]:
 
 
 def find_instance(named: Any) -> Instance:
-    """As ``find_instances``, a single one."""
+    """Return a single instance, found as by ``find_instances``."""
     if isinstance(named, Instance):
         return named
     if str(named) in TAILLARD:
@@ -187,7 +187,7 @@ _FORMAT = (
 
 
 def _generated(jobs: int, machines: int, times: int, order: int, best: int) -> Instance:
-    """The generator of Taillard, "Benchmarks for basic scheduling problems", EJOR 64, 1993."""
+    """Return an instance by the generator of Taillard, EJOR 64, 1993."""
     draw = _Stream(times)
     durations = [[draw.whole(1, 99) for _ in range(machines)] for _ in range(jobs)]
     draw, rows = _Stream(order), []

@@ -109,7 +109,7 @@ class JobShopRows(CompiledRows):
         return fields
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The schedule of a row, as ``JobShop`` draws it."""
+        """Return the schedule of a row, as ``JobShop`` draws it."""
         self._alone.set_state(self.as_alone(row))
         return self._alone.render(**kwargs)
 
@@ -119,7 +119,7 @@ class JobShopRows(CompiledRows):
         return self._alone.schedule()
 
     def as_alone(self, row: int) -> dict[str, Any]:
-        """The state of a row as ``JobShop`` saves it."""
+        """Return the state of a row as ``JobShop`` saves it."""
         own: Mapping[str, Any] = {name: field[row] for name, field in self._fields.items()}
         jobs, machines = int(own["jobs"]), int(own["machines"])
         counts = own["ops"][:jobs].tolist()

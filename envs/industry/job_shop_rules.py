@@ -1,4 +1,4 @@
-"""What a job shop may look like, and what is seen of it: settings, spaces, features."""
+"""Settings, spaces and features of job shops."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MACHINE = ("wait", "work", "queue", "path")
 
 
 def obs_space_of(labels: bool) -> ObsSpace:
-    """What is seen of a job shop, with or without the numbers of machines."""
+    """Return the observation space, with or without the numbers of machines."""
     return ObsSpace(
         entities={
             "Job": Entity([*JOB, *(LABELS if labels else ())]),
@@ -64,7 +64,7 @@ WEIGHTS = ((1, 0.2), (2, 0.6), (4, 0.2))
 
 @dataclass(frozen=True)
 class JobShopSettings:
-    """What ``JobShop`` and ``JobShopRows`` share; ``check`` makes one.
+    """The settings of ``JobShop`` and ``JobShopRows``; ``check`` makes them.
 
     Args:
         jobs: How many jobs, from and to.
@@ -101,7 +101,7 @@ class JobShopSettings:
 
     @property
     def delay(self) -> float:
-        """How much longer operations take with set-ups and breakdowns than without, about."""
+        """The factor by which set-ups and breakdowns lengthen operations, about."""
         return (1 + self.setups * (1 - 1 / self.families)) / (1 - self.breakdowns)
 
     @property
@@ -116,7 +116,7 @@ class JobShopSettings:
 
     @classmethod
     def check(cls, jobs: Any, machines: Any, instance: Any, **given: Any) -> JobShopSettings:
-        """The settings, or EnvConfigError; the arguments are those of ``JobShop``."""
+        """Return the settings, or EnvConfigError; the arguments are those of ``JobShop``."""
         arrivals = check_flag("arrivals", given["arrivals"])
         instances = () if instance is None else tuple(find_instances(instance))
         if instances and arrivals:

@@ -65,25 +65,25 @@ class Rule:
 
 @Rule
 def shortest_processing_time(jobs: Jobs) -> F64:
-    """The shortest next operation, its set-up included."""
+    """Return the shortest next operation, its set-up included."""
     return jobs["duration"]
 
 
 @Rule
 def most_work_remaining(jobs: Jobs) -> F64:
-    """The most work left."""
+    """Return the most work left."""
     return -jobs["work"]
 
 
 @Rule
 def most_operations_remaining(jobs: Jobs) -> F64:
-    """The most operations left."""
+    """Return the most operations left."""
     return -jobs["operations"]
 
 
 @Rule
 def flow_due_date(jobs: Jobs) -> F64:
-    """The least work up to and with the next operation, over the work that is left.
+    """Return the least work up to and with the next operation, over the work that is left.
 
     The best of the simple rules for the makespan.
     """
@@ -104,20 +104,20 @@ def earliest_due_date(jobs: Jobs) -> F64:
 
 @Rule
 def minimum_slack(jobs: Jobs) -> F64:
-    """The least time to spare."""
+    """Return the least time to spare."""
     return jobs["slack"]
 
 
 @Rule
 def slack_per_operation(jobs: Jobs) -> F64:
-    """The least time to spare for each operation that is left; what is late, by all it is late."""
+    """Return the least slack per remaining operation; late jobs by their lateness."""
     left = np.maximum(jobs["operations"], 1e-9)
     return np.where(jobs["slack"] > 0, jobs["slack"] / left, jobs["slack"])
 
 
 @Rule
 def critical_ratio(jobs: Jobs) -> F64:
-    """The least time until it is due, over the work that is left."""
+    """Return the least time until it is due, over the work that is left."""
     work = np.maximum(jobs["work left"], 1e-9)
     ratio: F64 = (jobs["slack"] + work) / work
     return ratio
@@ -125,7 +125,7 @@ def critical_ratio(jobs: Jobs) -> F64:
 
 @Rule
 def weighted_shortest_processing_time(jobs: Jobs) -> F64:
-    """The shortest next operation for its weight."""
+    """Return the shortest next operation for its weight."""
     weighted: F64 = jobs["duration"] / np.maximum(jobs["weight"], 1e-9)
     return weighted
 
@@ -143,7 +143,7 @@ def apparent_tardiness_cost(jobs: Jobs) -> F64:
 
 
 def columns(features: npt.NDArray[Any], machines: npt.NDArray[Any], shop: Any) -> dict[str, F64]:
-    """What rules look at, of the jobs of one shop or of many.
+    """Return the inputs of rules for the jobs of one shop or of many.
 
     Args:
         features: Of all jobs, one shop after the other. Shape: (jobs, F).

@@ -1,4 +1,4 @@
-"""What is seen of a compiled job shop: jobs, machines, the clock, and which jobs can start."""
+"""Features of a compiled job shop: jobs, machines, the clock, and which jobs can start."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ready_jobs(g: Any, game: int, clock: int, allowed: npt.NDArray[np.bool_]) ->
 
 
 def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
-    """Those of the i-th job that is here."""
+    """Write the features of the i-th job that is here."""
     job, now, unit = g.here[game, i], g.now[game], g.unit[game]
     op, count, jobs = g.op[game, job], g.machines[game], g.num_here[game]
     machine, duration = machine_of(g, game, job), g.durations[game, job, op]
@@ -75,7 +75,7 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
 
 
 def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float32]) -> None:
-    """Those of a machine."""
+    """Write the features of a machine."""
     wait = max(0, g.machine_free[game, machine] - g.now[game])
     out[0] = wait / g.unit[game]
     work = centre_work(g, game, machine)
@@ -87,7 +87,7 @@ def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float3
 
 
 def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
-    """What is left, and how much of it."""
+    """Write the features of the clock: the work that is left."""
     ready = 0
     for i in range(g.num_here[game]):
         ready += start_of(g, game, g.here[game, i]) <= g.now[game]
@@ -109,7 +109,7 @@ def _urgency(g: Any, game: int, job: int) -> float:
 
 @compiled
 def _haste(g: Any, game: int, job: int) -> float:
-    """What the best rule goes by: the job with the most goes first."""
+    """Return the key of the best rule: the job with the greatest one goes first."""
     if g.dated:
         haste: float = _urgency(g, game, job)
     else:

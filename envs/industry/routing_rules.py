@@ -1,4 +1,4 @@
-"""What a vehicle routing problem may look like, and what is seen of it: settings, spaces."""
+"""Settings and spaces of vehicle routing."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ _CAPACITIES = {10: 20, 20: 30, 50: 40, 100: 50}
 
 
 def usual_capacity(customers: int) -> int:
-    """The capacity for so many customers: those of Kool et al., and straight lines between them."""
+    """Return the capacity of Kool et al. for so many customers, interpolated."""
     return round(float(np.interp(customers, list(_CAPACITIES), list(_CAPACITIES.values()))))
 
 
 @dataclass(frozen=True)
 class RoutingSettings:
-    """What ``VehicleRouting`` and ``VehicleRoutingRows`` share; ``check`` makes one.
+    """The settings of vehicle routing; ``check`` makes them.
 
     Args:
         customers: How many, from and to.

@@ -38,7 +38,7 @@ def nearest_customer(observation: Observation) -> dict[str, Action]:
 
 
 def savings(depot: F64, places: F64, demand: npt.NDArray[np.int64], capacity: int) -> float:
-    """The cost of the tours that the parallel savings algorithm finds.
+    """Return the cost of the tours that the parallel savings algorithm finds.
 
     Every customer begins with a tour of its own; of all pairs of tours' ends, the one that saves
     the most way is joined first, as long as the demand of both fits.

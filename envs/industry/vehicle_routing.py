@@ -302,12 +302,12 @@ def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]
 
 
 def is_asked(g: Any, game: int, vehicle: int) -> bool:
-    """Whether a vehicle has a choice now."""
+    """Return True if a vehicle has a choice now."""
     return bool(g.asked[game, vehicle])
 
 
 def options_of(g: Any, game: int, vehicle: int, allowed: npt.NDArray[np.bool_]) -> None:
-    """Where a vehicle may go: the depot, then customers."""
+    """Write the places where a vehicle may go: the depot, then customers."""
     allowed[0] = not g.parked[game, vehicle] or _others_go(g, game, vehicle)
     for i in range(g.num_here[game]):
         allowed[1 + i] = _can_serve(g, game, vehicle, g.here[game, i])
@@ -362,7 +362,7 @@ def customer_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -
 
 
 def day_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
-    """How much is left, and how late it is."""
+    """Write the work that is left, and the time."""
     demand, to_come = 0, 0
     for i in range(g.num_here[game]):
         demand += g.demand[game, g.here[game, i]]
@@ -497,7 +497,7 @@ def _home(g: Any, game: int, vehicle: int) -> None:
 
 @compiled
 def _list_here(g: Any, game: int) -> None:
-    """The customers that are known and open."""
+    """List the customers that are known and open."""
     kept, now = 0, g.now[game]
     for i in range(g.customers[game]):
         if g.served[game, i] == _OPEN and g.closes[game, i] + _LATER * g.unit < now:

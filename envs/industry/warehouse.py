@@ -113,7 +113,7 @@ class Warehouse(Environment):
         return ACTION_SPACE
 
     def draw(self, least: int, most: int) -> int:
-        """A whole number from ``least`` to ``most``; all randomness comes from here."""
+        """Return a whole number from ``least`` to ``most``; all randomness comes from here."""
         return least if least >= most else int(self.rng.integers(least, most, endpoint=True))
 
     def reset(self) -> Observation:
@@ -191,7 +191,7 @@ class Warehouse(Environment):
                 left -= 1
 
     def _options(self, robot: int) -> list[EntityID]:
-        """What a robot without a task may do."""
+        """Return the tasks of a robot without a task."""
         own, here, battery = self.settings, self.cell[robot], self.battery[robot]
         carried = {self.order[self.item[i][1]][0] for i in self.load[robot]}
         options: list[EntityID] = []
@@ -207,7 +207,7 @@ class Warehouse(Environment):
         return options
 
     def _who_is_asked(self) -> int:
-        """The first robot that has nothing to do, and can do something; -1 if none."""
+        """Return the first robot that has nothing to do, and can do something; -1 if none."""
         for robot, goal in enumerate(self.goal):
             if goal < 0 and self._options(robot):
                 return robot
@@ -249,7 +249,7 @@ class Warehouse(Environment):
         return cell in self.shared or cell not in self.cell
 
     def _ring(self, robot: int, want: list[int], moved: list[bool]) -> list[int]:
-        """The robots that wait for each other in a ring with this one; nobody if there is none."""
+        """Return the robots that wait for each other in a ring with this one, or none."""
         ring, one = [], robot
         while want[one] >= 0 and not moved[one] and one not in ring:
             ring.append(one)
@@ -262,7 +262,7 @@ class Warehouse(Environment):
         self.battery[robot] -= 1
 
     def _arrive(self, robot: int) -> None:
-        """What happens at the goal: items are taken and handed over, batteries charged."""
+        """Take or hand over items, or charge, at the goal."""
         here = self.cell[robot]
         if self.goal[robot] != here:
             return

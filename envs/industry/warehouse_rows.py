@@ -181,12 +181,12 @@ def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]
 
 
 def is_asked(g: Any, game: int, robot: int) -> bool:
-    """Whether it is this one."""
+    """Return True if it is this one."""
     return bool(robot == g.asked[game])
 
 
 def tasks_of(g: Any, game: int, robot: int, allowed: npt.NDArray[np.bool_]) -> None:
-    """What the robot may do."""
+    """Write the tasks that the robot may take."""
     shown, stations = g.num_shown[game], g.stations.shape[1]
     some = False
     for k in range(shown):
@@ -233,7 +233,7 @@ def _is_list(numbers: Any, chosen: npt.NDArray[np.bool_]) -> bool:
 
 
 def robot_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
-    """Those of a robot."""
+    """Write the features of a robot."""
     _place(g, game, g.cell[game, i], out)
     out[2] = i == g.asked[game]
     out[3], out[4] = g.loaded[game, i], g.room - g.loaded[game, i]
@@ -243,7 +243,7 @@ def robot_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> N
 
 
 def item_features(g: Any, game: int, k: int, out: npt.NDArray[np.float32]) -> None:
-    """Those of the k-th item that waits."""
+    """Write the features of the k-th item that waits."""
     i = g.shown[game, k]
     cell, order = g.item[game, i, 0], g.item[game, i, 1]
     station = g.order[game, order, 0]
@@ -261,7 +261,7 @@ def item_features(g: Any, game: int, k: int, out: npt.NDArray[np.float32]) -> No
 
 
 def station_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
-    """Those of a station."""
+    """Write the features of a station."""
     cell, asked = g.stations[game, i], g.asked[game]
     _place(g, game, cell, out)
     out[2] = g.ways[game, g.cell[game, asked], cell] / 20 if asked >= 0 else 0.0
@@ -269,7 +269,7 @@ def station_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) ->
 
 
 def charger_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
-    """Those of a charger."""
+    """Write the features of a charger."""
     cell, asked = g.chargers[game, i], g.asked[game]
     _place(g, game, cell, out)
     out[2] = g.ways[game, g.cell[game, asked], cell] / 20 if asked >= 0 else 0.0
@@ -280,7 +280,7 @@ def charger_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) ->
 
 
 def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
-    """How late it is, and how much there is to do."""
+    """Write the time, and the work that is left."""
     out[0] = 1 - g.tick[game] / g.ticks
     out[1], out[2] = g.num_shown[game] / 10, g.robots[game] / 10
     out[3] = g.places.shape[1] / 100
@@ -306,7 +306,7 @@ def _new_order(g: Any, game: int, order: int) -> None:
 
 @compiled
 def _carried_for(g: Any, game: int, robot: int, station: int) -> int:
-    """How many items a robot carries for a station."""
+    """Return the number of items that a robot carries for a station."""
     carried = 0
     for k in range(g.loaded[game, robot]):
         order = g.item[game, g.load[game, robot, k], 1]
@@ -348,7 +348,7 @@ def _has_option(g: Any, game: int, robot: int) -> bool:
 
 @compiled
 def _who_is_asked(g: Any, game: int) -> int:
-    """The first robot that has nothing to do and can do something, -1 if none; lists the items."""
+    """Return the first robot that needs a task, or -1; list the items."""
     shown = 0
     for item in range(g.item.shape[1]):
         if g.item[game, item, 2] == WAITING:
@@ -437,7 +437,7 @@ def _step(g: Any, game: int, robot: int, cell: int) -> None:
 
 @compiled
 def _arrive(g: Any, game: int, robot: int) -> None:
-    """What happens at the goal."""
+    """Take or hand over items, or charge, at the goal."""
     here, task = g.cell[game, robot], g.task[game, robot]
     if g.goal[game, robot] != here:
         return

@@ -1,4 +1,4 @@
-"""What a warehouse may look like, and what is seen of it: layout, settings, spaces."""
+"""Layout, settings and spaces of warehouses."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _aisle(x: int) -> int:
 
 
 def _ways(following: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """The steps between all cells, by breadth-first search from each."""
+    """Return the steps between all cells, by breadth-first search from each."""
     count = len(following)
     onward = [[int(there) for there in row if there >= 0] for row in following]
     ways = np.full((count, count), FAR, np.int32)
@@ -151,7 +151,7 @@ def _ways(following: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 @dataclass(frozen=True)
 class WarehouseSettings:
-    """What ``Warehouse`` and ``WarehouseRows`` share; ``check`` makes one.
+    """The settings of ``Warehouse`` and ``WarehouseRows``; ``check`` makes them.
 
     Args:
         robots: How many, from and to.
@@ -185,7 +185,7 @@ class WarehouseSettings:
 
     @classmethod
     def check(cls, **given: Any) -> WarehouseSettings:
-        """The settings, or EnvConfigError; the arguments are those of ``Warehouse``."""
+        """Return the settings, or EnvConfigError; the arguments are those of ``Warehouse``."""
         layout = make_layout(
             check_whole("aisles", given["aisles"], 2, 100),
             check_whole("shelves", given["shelves"], 1, 200),

@@ -78,7 +78,7 @@ class CaptureTheFlag(StrategicGame):
     shows, orders = OBS_SPACE, ACTIONS
 
     def setup(self, world: World) -> None:
-        """A base and five athletes each, and the flag in the middle."""
+        """Place a base and five athletes each, and the flag in the middle."""
         for player in range(2):
             world.create(player, "FlagBase", 18.0 if player else 1.0, 9.5)
         # Who comes back when, where the flag waits, and the row where it comes after a point.
@@ -90,11 +90,11 @@ class CaptureTheFlag(StrategicGame):
         self._place_flag(world, 9.5, 9.5)
 
     def winner(self, world: World) -> int | None:
-        """Who has five points."""
+        """Return the player with five points, or None."""
         return next((player for player in range(2) if world.score[player] >= TO_WIN), None)
 
     def each_tick(self, world: World) -> None:
-        """The fallen come back, and a dropped flag appears."""
+        """Bring back the fallen and a dropped flag."""
         notes = world.notes
         if notes["row"] == NOT_DRAWN:
             notes["row"] = world.draw(5, 14)
@@ -145,7 +145,7 @@ class CaptureTheFlag(StrategicGame):
             world.notes["row"] = NOT_DRAWN
 
     def removed(self, world: World, unit: Unit) -> None:
-        """An athlete comes back later; what it carried lies where it fell in the next tick."""
+        """Note the athlete's return, and the flag that it carried."""
         if world.kind(unit).name != "Athlete":
             return
         world.notes["back"].append((world.tick + BACK_AFTER, unit.player))
@@ -153,7 +153,7 @@ class CaptureTheFlag(StrategicGame):
             world.notes["flags"].append((unit.x, unit.y))
 
     def assign(self, world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
-        """What each athlete is told."""
+        """Return the command of each athlete."""
         return _assign(world, player, actions)
 
     def show(
@@ -179,14 +179,14 @@ class CaptureTheFlag(StrategicGame):
         return world.score[player], world.score[1 - player], progress(world, player)
 
     def reward(self, before: tuple[float, ...], after: tuple[float, ...]) -> float:
-        """What points are worth, or where there are none how much nearer the flag has come."""
+        """Return the worth of points, or of the flag's progress."""
         own, theirs = after[0] - before[0], after[1] - before[1]
         if own or theirs:
             return FOR_A_POINT * (own - theirs)
         return FOR_A_CELL * (after[2] - before[2])
 
     def _place_flag(self, world: World, x: float, y: float) -> None:
-        """The flag belongs to nobody; player 0 keeps it, and nothing attacks it."""
+        """Place the flag, which player 0 keeps and nothing attacks."""
         if world.create(0, "Flag", x, y) is None:
             world.notes["flags"].append((x, y))
 
@@ -198,7 +198,7 @@ def order(world: World, player: int, actions: Collection[int]) -> None:
 
 
 def _assign(world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
-    """What each athlete is told."""
+    """Return the command of each athlete."""
     mine = world.of(player, "Athlete")
     carrier = next((u for u in mine if u.carries), None)
     theirs = next((u for u in world.of(1 - player, "Athlete") if u.carries), None)
@@ -219,7 +219,7 @@ def _assign(world: World, player: int, actions: Collection[int]) -> dict[int, Co
 
 
 def built_in(world: World, player: int) -> set[int]:
-    """The built-in player: get the flag, bring it home, or stop who has it."""
+    """Return the built-in player: get the flag, bring it home, or stop who has it."""
     if _flag(world) is not None:
         return {GET}
     if any(unit.carries for unit in world.of(player, "Athlete")):
@@ -228,7 +228,7 @@ def built_in(world: World, player: int) -> set[int]:
 
 
 def progress(world: World, player: int) -> float:
-    """How near the flag is to a player's base: the more, the better, in cells."""
+    """Return the progress of the flag towards a player's base, in cells."""
     base = world.first(player, "FlagBase")
     assert base is not None  # nothing damages it
     x, y, _ = _where_the_flag_is(world, player)

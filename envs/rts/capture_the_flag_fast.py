@@ -86,7 +86,7 @@ kept with the base of player 0, in slot 0, whose own orders it never gets."""
 
 @called
 def rules_of_a_tick(w: Any, kinds: Any, what: int, i: int) -> int:
-    """The game's own part of a tick."""
+    """Return the game's own part of a tick."""
     if what == EACH_TICK:
         _come_back(w)
         _place_flag(w)
@@ -209,7 +209,7 @@ def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
 
 @called
 def carrier_of(w: Any, player: int) -> int:
-    """A player's athlete with the flag, or -1."""
+    """Return a player's athlete with the flag, or -1."""
     first = player * w.numbers[SLOTS]
     for i in range(first, first + w.numbers[TAIL + player]):
         if w.units[i, ALIVE] and w.units[i, CARRIES]:
@@ -255,7 +255,7 @@ def order(w: Any, player: int, actions: int) -> None:
 
 @called
 def is_possible(w: Any, player: int, action: int) -> bool:
-    """Whether an order would tell any athlete anything now; doing nothing is always possible."""
+    """Return True if an order would move an athlete now; idling is possible."""
     assign(w, player, 1 << action)
     found = w.numbers[TOLD] > 0
     forget(w)

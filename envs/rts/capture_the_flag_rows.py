@@ -121,7 +121,7 @@ def _where_the_flag_is(w: Any, player: int) -> tuple[float, float, int]:
 
 @called
 def _progress(w: Any, player: int) -> float:
-    """How near the flag is to a player's base."""
+    """Return the progress of the flag towards a player's base."""
     x, y, _ = _where_the_flag_is(w, player)
     base = first_of(w, player, HOME)
     dx, dy = w.places[base, X] - x, w.places[base, Y] - y
@@ -136,7 +136,7 @@ def _note_marks(w: Any, marks: Any, player: int) -> None:
 
 @called
 def _reward(w: Any, marks: Any, player: int) -> float:
-    """What has happened since the marks, and the end."""
+    """Return the reward since the marks, the end's included."""
     n = w.numbers
     own, theirs = n[SCORE + player] - marks[0], n[SCORE + 1 - player] - marks[1]
     if own != 0 or theirs != 0:
@@ -150,7 +150,7 @@ def _reward(w: Any, marks: Any, player: int) -> float:
 
 @called
 def _tick(w: Any, random: Any, game: int, other: int, skip: int) -> None:
-    """A tick, before which the built-in player of seat 1 may act; ``skip`` 0: it is a person."""
+    """Play a tick; the built-in player of seat 1 may act before, unless ``skip`` is 0."""
     if skip > 0 and w.numbers[TICK] % skip == 0:
         act_scripted(w, 1, other == _RANDOM, random, game)
     prepare(w, random, game)

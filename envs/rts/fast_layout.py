@@ -1,4 +1,4 @@
-"""Where the arrays of a compiled game keep what: names for columns, and the arrays themselves."""
+"""The arrays of a compiled strategy game, and names of their columns."""
 
 from __future__ import annotations
 
@@ -192,5 +192,5 @@ def fill(out: Any, values: Any, first: int) -> None:
 
 @called
 def world_of(g: Any, game: int) -> Any:
-    """The arrays of one game, as views of those of all games."""
+    """Return the arrays of one game, as views of those of all games."""
     return FastWorld(g.numbers[game], g.units[game], g.places[game], g.lists[game], g.flights[game])

@@ -1,4 +1,4 @@
-"""What units shall be told, noted in compiled games before anybody is told it."""
+"""Orders to units of compiled games, noted before they are sent."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = [
 
 @called
 def waypoint(w: Any, i: int, x: float, y: float) -> int:
-    """The cell that unit ``i`` heads for, or -1: straight to the target."""
+    """Return the cell that unit ``i`` heads for, or -1: straight to the target."""
     size, tick = w.numbers[SIZE], w.numbers[TICK]
     player = i // w.numbers[SLOTS]
     start, goal = cell_of(w, w.places[i, X], w.places[i, Y]), cell_of(w, x, y)
@@ -67,7 +67,7 @@ def passes_straight(w: Any, i: int, x: float, y: float) -> bool:
 
 @with_arrays
 def _around(w: Any, i: int, start: int, goal: int) -> int:
-    """The farthest cell in sight of a shortest way, by A*; -1: there is none.
+    """Return the farthest cell in sight of a shortest way, by A*; -1: there is none.
 
     The queue is a heap of the estimate and the number in which a cell was found.
     """

@@ -35,19 +35,19 @@ __all__ = [
 
 @called
 def single(number: float) -> float:
-    """A number as single precision keeps it."""
+    """Return a number as single precision keeps it."""
     return float(np.float32(number))
 
 
 @called
 def cell_of(w: Any, x: float, y: float) -> int:
-    """The number of the cell of a point."""
+    """Return the number of the cell of a point."""
     return int(y + 0.5) * w.numbers[SIZE] + int(x + 0.5)
 
 
 @called
 def is_ground(w: Any, x: float, y: float) -> bool:
-    """Whether a point is on the map, where units can go."""
+    """Return True if a point is on the map, where units can go."""
     size = w.numbers[SIZE]
     if not (x > -0.5 and y > -0.5):
         return False
@@ -59,7 +59,7 @@ def is_ground(w: Any, x: float, y: float) -> bool:
 
 @called
 def can_pass(w: Any, x: float, y: float, me: int) -> bool:
-    """Whether unit ``me``, or with -1 a new one, can be at a point.
+    """Return True if unit ``me``, or with -1 a new one, can be at a point.
 
     Whoever is nearer than 0.5 is in one of the four cells that the square of that reach touches.
     """
@@ -102,7 +102,7 @@ def leave(w: Any, i: int) -> None:
 
 @called
 def sees(w: Any, kinds: Any, player: int, x: float, y: float) -> bool:
-    """Whether the cell of a point is visible to a player."""
+    """Return True if the cell of a point is visible to a player."""
     column, row = int(x + 0.5), int(y + 0.5)
     first = player * w.numbers[SLOTS]
     for i in range(first, first + w.numbers[TAIL + player]):

@@ -156,13 +156,13 @@ def begin(w: Any, size: int, most: int, money: int, max_tick: int) -> None:
 
 @called
 def player_of(w: Any, i: int) -> int:
-    """Whose unit this is."""
+    """Return the owner of a unit."""
     return i // w.numbers[SLOTS]
 
 
 @called
 def count_of(w: Any, player: int, kind: int) -> int:
-    """How many units of a kind a player has; with -1 of all kinds."""
+    """Return the number of a player's units of a kind; -1 counts all kinds."""
     first, found = player * w.numbers[SLOTS], 0
     for i in range(first, first + w.numbers[TAIL + player]):
         if w.units[i, ALIVE] and (kind < 0 or w.units[i, KIND] == kind):
@@ -172,7 +172,7 @@ def count_of(w: Any, player: int, kind: int) -> int:
 
 @called
 def first_of(w: Any, player: int, kind: int) -> int:
-    """A player's first unit of a kind, or -1."""
+    """Return a player's first unit of a kind, or -1."""
     first = player * w.numbers[SLOTS]
     for i in range(first, first + w.numbers[TAIL + player]):
         if w.units[i, ALIVE] and w.units[i, KIND] == kind:
@@ -182,13 +182,13 @@ def first_of(w: Any, player: int, kind: int) -> int:
 
 @called
 def allows(w: Any, kinds: Any, i: int, command: int) -> bool:
-    """Whether a unit may be told this."""
+    """Return True if a unit may be told this."""
     return (int(kinds[w.units[i, KIND], COMMANDS_OF]) >> command) & 1 == 1
 
 
 @called
 def is_alive(w: Any, i: int) -> bool:
-    """Whether a reference leads to a living unit."""
+    """Return True if a reference leads to a living unit."""
     return i >= 0 and w.units[i, ALIVE] == 1
 
 
@@ -334,7 +334,7 @@ def tidy(w: Any, player: int) -> None:
 
 @called
 def _led(w: Any, first: int, end: int, i: int) -> int:
-    """Where what led to a slot leads after ``tidy``."""
+    """Return the slot of a reference after ``tidy``."""
     return w.units[i, LEADS_TO] if first <= i < end else i
 
 
@@ -518,7 +518,7 @@ def _gather(w: Any, kinds: Any, i: int) -> bool:
 
 @called
 def free_spot(w: Any, x: float, y: float) -> int:
-    """The number of the first of twelve points around another one where a unit could be, or -1."""
+    """Return the first free one of twelve points around another one, or -1."""
     for spot in range(12):
         dx, dy = spot_of(spot)
         if can_pass(w, single(x + dx), single(y + dy), -1):
@@ -528,7 +528,7 @@ def free_spot(w: Any, x: float, y: float) -> int:
 
 @called
 def spot_of(spot: int) -> tuple[float, float]:
-    """The way to a spot: left, right, up, down, four corners, and two steps each way."""
+    """Return the way to a spot: left, right, up, down, four corners, and two steps each way."""
     dx, dy = 0.0, 0.0
     if spot < 4:
         if spot < 2:

@@ -54,7 +54,7 @@ class KingOfTheHill(StrategicGame):
                 world.create(player, "Guard", 18 * player + i % 2, 4 * i + world.draw(0, 3))
 
     def each_tick(self, world: World) -> None:
-        """Who is alone on the hill scores."""
+        """Give a point to a player who is alone on the hill."""
         on_it = {
             unit.player
             for unit in world.units.values()
@@ -64,7 +64,7 @@ class KingOfTheHill(StrategicGame):
             world.score[on_it.pop()] += 1
 
     def winner(self, world: World) -> int | None:
-        """Who has held the hill, or has guards alone."""
+        """Return the player who has held the hill, or has guards alone."""
         left = [bool(world.of(player)) for player in range(2)]
         if not all(left):
             return left.index(True) if any(left) else -1
@@ -99,16 +99,16 @@ class KingOfTheHill(StrategicGame):
         return {"Own": own, "Enemy": others}, ticks
 
     def marks(self, world: World, player: int) -> tuple[float, ...]:
-        """How long each has held the hill."""
+        """Return the time for which each player has held the hill."""
         return world.score[player], world.score[1 - player]
 
     def reward(self, before: tuple[float, ...], after: tuple[float, ...]) -> float:
-        """A part of a win for each tick on the hill."""
+        """Return a part of a win for each tick on the hill."""
         return ((after[0] - before[0]) - (after[1] - before[1])) / TO_WIN
 
 
 def climb(world: World, player: int) -> set[int]:
-    """A built-in player: climb, and fight whoever is in sight."""
+    """Return a built-in player: climb, and fight whoever is in sight."""
     return {CLIMB, FIGHT}
 
 

@@ -126,7 +126,7 @@ class MiniRts(Game):
             world.create(player, name, x, y)
 
     def winner(self, world: World) -> int | None:
-        """The only player with a base."""
+        """Return the only player with a base."""
         first, second = world.first(0, "Base"), world.first(1, "Base")
         if first is not None and second is not None:
             return None
@@ -134,7 +134,7 @@ class MiniRts(Game):
 
 
 def possible(world: World, player: int) -> list[bool]:
-    """Which strategic actions would tell any unit anything now; idling is always possible.
+    """Return a mask of the strategic actions that would order a unit now, or idle.
 
     Whoever has units that could hunt may send them, for whether there is anybody to be hunted is
     what fog hides.
@@ -167,7 +167,7 @@ def order(world: World, player: int, actions: Collection[int]) -> None:
 
 
 def _assign(world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
-    """What each unit is told, by its number, without the rule for idle workers."""
+    """Return the command of each unit by number, without the rule for idle workers."""
     base, enemy_base = world.first(player, "Base"), world.first(1 - player, "Base")
     resource = world.first(player, "Resource")
     told: dict[int, Command] = {}
@@ -219,7 +219,7 @@ def _assign(world: World, player: int, actions: Collection[int]) -> dict[int, Co
 
 
 def _seen(world: World, player: int) -> list[Unit]:
-    """The enemies in a player's sight, without resources."""
+    """Return the enemies in a player's sight, without resources."""
     return [
         unit
         for unit in world.of(1 - player)
@@ -228,7 +228,7 @@ def _seen(world: World, player: int) -> list[Unit]:
 
 
 def _army(world: World, player: int) -> list[Unit]:
-    """The units that fight and have nothing to do."""
+    """Return the units that fight and have nothing to do."""
     return [unit for unit in world.of(player, "Melee", "Range") if unit.command is None]
 
 
@@ -244,7 +244,7 @@ def _attack(world: World, told: dict[int, Command], unit: Unit, target: Unit) ->
 
 
 def _place_near(world: World, base: Unit) -> tuple[float, float] | None:
-    """Where a barracks can be built: the middle of the map first."""
+    """Return a place for a barracks, nearest to the middle of the map first."""
     size = world.rules.size
     x, y = int(base.x + 0.5), int(base.y + 0.5)
     way_x, way_y = (1 if c < size // 2 else -1 for c in (x, y))
@@ -286,7 +286,7 @@ def _nearest(x: float, y: float, units: Iterable[Unit]) -> Unit:
 
 
 def _refuge(world: World, unit: Unit, targets: list[Unit]) -> tuple[float, float] | None:
-    """The nearest of the cells that are ten steps from the targets, by a search in breadth."""
+    """Return the nearest cell at ten steps from the targets, by breadth-first search."""
     size = world.rules.size
     reached = {world.cell(target.x, target.y) for target in targets}
     border = reached
@@ -320,7 +320,7 @@ def _intruder(
 
 
 def _attacker(world: World, player: int) -> Unit | None:
-    """The first living unit that last damaged any of a player's workers or bases."""
+    """Return the first living unit that last damaged any of a player's workers or bases."""
     for unit in world.of(player, "Worker", "Base"):
         if unit.damaged_by in world.units:
             return world.units[unit.damaged_by]
@@ -328,7 +328,7 @@ def _attacker(world: World, player: int) -> Unit | None:
 
 
 def advantage(world: World, player: int) -> float:
-    """How much more a player has than the other one, from -1 to 1.
+    """Return the advantage of a player over the other one, from -1 to 1.
 
     Units count what they cost, by their share of hit points; money is added; resources are not.
     """
@@ -347,7 +347,7 @@ def _builds(world: World, player: int, name: str) -> bool:
 
 
 def _economy(world: World, player: int) -> set[int]:
-    """What both built-in players do first: three workers, then a barracks."""
+    """Return the first actions of both built-in players: three workers, then a barracks."""
     workers, money = len(world.of(player, "Worker")), world.resource[player]
     if workers < 3 and money >= 50:
         return {BUILD_WORKER}
@@ -363,12 +363,12 @@ def _economy(world: World, player: int) -> set[int]:
 
 
 def _is_disturbed(world: World, player: int) -> bool:
-    """Whether a player sees an enemy, or somebody has damaged a worker or the base."""
+    """Return True if a player sees an enemy, or somebody has damaged a worker or the base."""
     return bool(_seen(world, player)) or _attacker(world, player) is not None
 
 
 def simple(world: World, player: int) -> set[int]:
-    """SIMPLE: five melee units, then an attack. It sees everything."""
+    """Play SIMPLE: five melee units, then an attack. It sees everything."""
     actions = _economy(world, player)
     if world.first(player, "Barracks") is not None and world.resource[player] >= 100:
         actions.add(BUILD_MELEE)

@@ -131,7 +131,7 @@ class MiniRtsEnv(OneWorld[MiniRts], Environment):
         self._opponent = self.settings.opponent
 
     def obs_space(self) -> ObsSpace:
-        """What the learner sees."""
+        """Return the observation space."""
         return OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -217,7 +217,7 @@ class MiniRtsDuel(OneWorld[MiniRts], MultiPlayerEnvironment):
         self.game, self.has_fog = MiniRts(), fog
 
     def obs_space(self) -> ObsSpace:
-        """What a player sees."""
+        """Return the observation space."""
         return OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -279,7 +279,7 @@ def _settings(given: dict[str, Any]) -> MiniRtsSettings:
 
 
 def _commands(actions: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Who is told something, and what."""
+    """Return the commanded units and their commands."""
     if "Command" not in actions:
         return (), ()
     return actions["Command"].actors, actions["Command"].indices

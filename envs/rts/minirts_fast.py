@@ -87,7 +87,7 @@ RANDOM, SIMPLE, HIT_N_RUN, LEARNER = range(4)
 
 @called
 def judge(w: Any, kinds: Any, what: int, i: int) -> int:
-    """The game's own part of a tick: who alone has a base wins."""
+    """Return the game's own part of a tick: who alone has a base wins."""
     if what != JUDGE:
         return 0
     first, second = first_of(w, 0, HOME) >= 0, first_of(w, 1, HOME) >= 0
@@ -157,7 +157,7 @@ def order(w: Any, player: int, actions: int) -> None:
 
 @called
 def is_possible(w: Any, player: int, action: int) -> bool:
-    """Whether a strategic action would tell any unit anything now. See ``minirts.possible``."""
+    """Return True if a strategic action would order a unit now."""
     if action == 0:
         return True
     assign(w, player, 1 << action)
@@ -247,7 +247,7 @@ def _army_attacks(w: Any, player: int, target: int) -> None:
 
 @called
 def _first_seen(w: Any, player: int) -> int:
-    """The first enemy unit in sight, without resources; or -1."""
+    """Return the first enemy unit in sight, without resources; or -1."""
     u, p = w.units, w.places
     first = (1 - player) * w.numbers[SLOTS]
     for i in range(first, first + w.numbers[TAIL + 1 - player]):
@@ -259,7 +259,7 @@ def _first_seen(w: Any, player: int) -> int:
 
 @copied
 def _place_near(w: Any, base: int) -> int:
-    """The cell where a barracks can be built: the middle of the map first; or -1."""
+    """Return the cell where a barracks can be built: the middle of the map first; or -1."""
     size = w.numbers[SIZE]
     x, y = int(w.places[base, X] + 0.5), int(w.places[base, Y] + 0.5)
     way_x, way_y = 1 if x < size // 2 else -1, 1 if y < size // 2 else -1
@@ -292,7 +292,7 @@ def _hit_and_run(w: Any, player: int) -> None:
 
 @called
 def _nearest(w: Any, player: int, x: float, y: float, kind: int, within: float) -> int:
-    """The nearest enemy of a kind, or with -1 in sight, nearer than a squared distance; or -1."""
+    """Return the nearest enemy of a kind within a squared distance, or -1."""
     u, p = w.units, w.places
     found, least = -1, within
     first = (1 - player) * w.numbers[SLOTS]
@@ -329,7 +329,7 @@ def _kite(w: Any, player: int, i: int, kind: int) -> None:
 
 @with_arrays
 def _refuge(w: Any, player: int, me: int, kind: int) -> int:
-    """The nearest of the cells that are ten steps from the targets, by a search in breadth."""
+    """Return the nearest cell at ten steps from the targets, by breadth-first search."""
     size, u, p = w.numbers[SIZE], w.units, w.places
     steps = np.full(size * size, -1, np.int32)
     queue = np.empty(size * size, np.int32)
@@ -362,7 +362,7 @@ def _refuge(w: Any, player: int, me: int, kind: int) -> int:
 
 @called
 def attacker_of(w: Any, player: int) -> int:
-    """The first living unit that last damaged any of a player's workers or bases; or -1."""
+    """Return the first living unit that last damaged any of a player's workers or bases; or -1."""
     u = w.units
     first = player * w.numbers[SLOTS]
     for i in range(first, first + w.numbers[TAIL + player]):
@@ -401,7 +401,7 @@ def _economy(w: Any, player: int) -> int:
 
 @copied
 def scripted(w: Any, player: int, who: int) -> int:
-    """What SIMPLE or HIT_N_RUN does: the sum of 2^action."""
+    """Return the actions of SIMPLE or HIT_N_RUN as the sum of 2^action."""
     actions, money = _economy(w, player), w.numbers[MONEY + player]
     has_barracks = first_of(w, player, BARRACKS) >= 0
     is_disturbed = _first_seen(w, player) >= 0 or attacker_of(w, player) >= 0
@@ -438,7 +438,7 @@ def _worth(w: Any, player: int) -> float:
 
 @called
 def advantage(w: Any, player: int) -> float:
-    """How much more a player has than the other one, from -1 to 1. See ``minirts.advantage``."""
+    """Return the advantage of a player from -1 to 1. See ``minirts.advantage``."""
     own, other = _worth(w, player), _worth(w, 1 - player)
     return (own - other) / (own + other)
 

@@ -1,4 +1,4 @@
-"""What compiled rows of Mini-RTS share: how a game begins and goes on, and what a player sees."""
+"""Begin, course and view of compiled Mini-RTS games."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def globals_of(g: Any, game: int, out: Any) -> None:
 
 @called
 def is_turn(g: Any, game: int, seat: int) -> bool:
-    """Whether a seat of a duel acts at this tick."""
+    """Return True if a seat of a duel acts at this tick."""
     return g.numbers[game, TICK] % (g.frame_skip if seat == 0 else g.opponent_skip) == 0
 
 
@@ -191,7 +191,7 @@ def begin_duel(g: Any, game: int, w: Any) -> None:
 
 @called
 def end_duel(g: Any, game: int, w: Any, reward: Any) -> bool:
-    """Whether a game of two players is over; then both are paid."""
+    """Return True if a game of two players is over; then both are paid."""
     over, winner = w.numbers[OVER] == 1, w.numbers[WINNER]
     for seat in range(2):
         g.win[game, seat] = over and winner == seat

@@ -109,7 +109,7 @@ ENTITIES = {
 
 
 def state_of() -> dict[str, Field]:
-    """The fields of a game against a built-in player."""
+    """Return the fields of a game against a built-in player."""
     return world_fields(MINI_RTS) | {
         "shown": Field((4, MOST), "int32", 0, 1999),
         "counts": Field((4,), "int32", 0, MOST),
@@ -123,7 +123,7 @@ def state_of() -> dict[str, Field]:
 
 
 def settings_of(own: MiniRtsSettings) -> dict[str, float]:
-    """The numbers of the settings."""
+    """Return the numbers of the settings."""
     return {
         "frame_skip": own.skips[0],
         "opponent_skip": own.skips[1],
@@ -173,11 +173,11 @@ class MiniRtsRows(CompiledRows):
         self.settings = own
 
     def world_arrays(self) -> FastWorld:
-        """The arrays of all games, which a search copies. Shape of each: (R, ...)."""
+        """Return the arrays of all games, which a search copies. Shape of each: (R, ...)."""
         return FastWorld(*(self._fields[name] for name in FastWorld._fields))
 
     def opponent_of(self, row: int) -> int:
-        """Who plays against a row in its running game, by the numbers of ``OPPONENTS``."""
+        """Return the opponent of a row in its running game, a number of ``OPPONENTS``."""
         return int(self._fields["opponent"][row])
 
 

@@ -72,7 +72,7 @@ def _until_asked(
 
 @called
 def _choices(w: Any, player: int) -> int:
-    """The sum of 2^action of those that would tell any unit anything."""
+    """Return the sum of 2^action of those that would tell any unit anything."""
     found = 0
     for action in range(_ACTIONS):
         if is_possible(w, player, action):
@@ -270,7 +270,7 @@ class MiniRtsSearch:
         self.seconds, self.decisions = 0.0, 0
 
     def counts(self, game: int) -> npt.NDArray[np.float64]:
-        """How often each strategic action of a game's learner was looked into. Shape: (9,)."""
+        """Return the visits of each strategic action in a game's tree. Shape: (9,)."""
         settings = self._rows.settings
         fields = self._rows.world_arrays()
         opponent = self._rows.opponent_of(game) if self._opponent is None else self._opponent
@@ -292,7 +292,7 @@ class MiniRtsSearch:
         return total
 
     def __call__(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
-        """The action of each row that is asked: a policy over the rows."""
+        """Return the action of each row that is asked: a policy over the rows."""
         chosen = [int(np.argmax(self.counts(row))) for row in obs.rows.tolist()]
         flat = np.array(chosen, np.int64).reshape(-1, 1)
         return {"Order": RaggedBufferI64.from_flattened(flat, np.ones(len(flat), np.int64))}

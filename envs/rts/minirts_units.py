@@ -36,7 +36,7 @@ UNIT_ACTIONS: Mapping[ActionName, ActionSpace] = {
 
 @dataclass(frozen=True)
 class LegalCommands:
-    """What one unit may be told.
+    """The legal commands of one unit.
 
     Args:
         unit: The unit.
@@ -48,7 +48,7 @@ class LegalCommands:
 
 
 def targets(world: World, player: int, fog: bool) -> list[Unit]:
-    """Which enemies can be attacked: first those in sight, then buildings that are remembered."""
+    """Return the enemies to attack: those in sight, then remembered buildings."""
     others = [u for u in world.of(1 - player) if world.kind(u).name != "Resource"]
     seen = [u for u in others if not fog or world.sees(player, u.x, u.y)]
     known = [u for u in others if u not in seen and (u.seen or world.kind(u).name == "Base")]
@@ -91,14 +91,14 @@ def legal(world: World, player: int, fog: bool) -> list[LegalCommands]:
 
 
 def is_way(world: World, unit: Unit, way: int) -> bool:
-    """Whether there is ground where a unit would move to."""
+    """Return True if there is ground where a unit would move to."""
     x, y = unit.x + FAR * WAYS[way][0], unit.y + FAR * WAYS[way][1]
     last = world.rules.size - 1
     return 0 <= x <= last and 0 <= y <= last and world.is_ground(x, y)
 
 
 def beside(world: World, unit: Unit) -> tuple[float, float] | None:
-    """Where a worker can build now: the first free of four points."""
+    """Return the first free of four points where a worker can build."""
     last = world.rules.size - 1
     for dx, dy in WAYS[:4]:
         x, y = single(unit.x + BESIDE * dx), single(unit.y + BESIDE * dy)
@@ -136,7 +136,7 @@ def tell_units(world: World, player: int, told: Mapping[int, tuple[int, int]]) -
 
 
 def observe_units(world: World, player: int, reward: float, fog: bool) -> Observation:
-    """What a player sees who tells units what to do."""
+    """Return the observation of a player who commands single units."""
     shown = observe(world, player, reward, fog)
     own = [u.uid for u in world.of(player) if world.kind(u).name != "Resource"]
     known, seen = targets(world, player, fog), shown.features or {}

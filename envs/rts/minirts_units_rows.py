@@ -68,7 +68,7 @@ _CHOICES, _BUILT = len(COMMANDS), TO_MOVE - TO_BUILD
 
 @called
 def _built(k: int) -> int:
-    """The kind of the k-th thing that can be built."""
+    """Return the kind of the k-th thing that can be built."""
     return WORKER if k == 0 else BARRACKS if k == 1 else MELEE if k == 2 else RANGE
 
 
@@ -89,7 +89,7 @@ def _way(k: int) -> tuple[int, int]:
 
 @called
 def _beside(w: Any, i: int) -> int:
-    """The first of four points beside a worker where it can build, or -1."""
+    """Return the first of four points beside a worker where it can build, or -1."""
     last = w.numbers[SIZE] - 1
     for k in range(4):
         dx, dy = _way(k)
@@ -101,7 +101,7 @@ def _beside(w: Any, i: int) -> int:
 
 @called
 def _note_legal(w: Any, shown: Any, counts: Any, may: Any, player: int) -> None:
-    """What each unit in the list of own ones may be told; see ``minirts_units.legal``."""
+    """Write the legal commands of each listed own unit; see ``minirts_units.legal``."""
     n, u, p = w.numbers, w.units, w.places
     money, last = n[MONEY + player], n[SIZE] - 1
     can_gather = first_of(w, player, RESOURCE) >= 0 and first_of(w, player, HOME) >= 0
@@ -219,7 +219,7 @@ def units_game(
     settings: Mapping[str, float],
     entities: Mapping[str, Entities],
 ) -> CompiledGame:
-    """The game for the kit."""
+    """Return the game for the kit."""
     return CompiledGame(
         problems=problems,
         obs_space=OBS_SPACE,
@@ -244,7 +244,7 @@ def units_game(
 
 @called
 def _has_turn(g: Any, game: int, seat: int) -> bool:
-    """Whether a seat is asked: it is its turn, and some unit may be told something."""
+    """Return True if a seat is asked: it is its turn, and some unit may be told something."""
     able = 0
     for at in range(g.counts[game, seat, OWN]):
         able += g.may[game, seat, at, NONE]
@@ -304,7 +304,7 @@ def units_duel(
     settings: Mapping[str, float],
     entities: Mapping[str, Entities],
 ) -> CompiledGame:
-    """The game of two players for the kit."""
+    """Return the game of two players for the kit."""
     return CompiledGame(
         problems=problems,
         obs_space=OBS_SPACE,

@@ -1,4 +1,4 @@
-"""What a player of Mini-RTS sees and can do, in both forms of the game."""
+"""Observations and actions of a player of Mini-RTS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACTION_SPACE = {"Order": GlobalCategoricalActionSpace(list(ACTIONS))}
 
 
 def observe(world: World, player: int, reward: float, fog: bool) -> Observation:
-    """What a player sees now.
+    """Return the observation of a player.
 
     Own units and the own resource are always seen, of the enemy's what is in sight, and all without
     fog. Buildings that have been in sight are remembered while they are out of it, and so is the

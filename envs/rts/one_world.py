@@ -1,4 +1,4 @@
-"""What all environments of one ``World`` share, of one player or two: seeds, games, pictures."""
+"""The common part of environments of one ``World``: seeds, games, pictures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OneWorld(Generic[AnyGame]):
         self.world = None
 
     def begun(self, max_tick: int) -> World:
-        """A fresh game, that ends at ``max_tick`` at the latest."""
+        """Return a fresh game, that ends at ``max_tick`` at the latest."""
         if self.world is None:
             rng: np.random.Generator = self.rng  # type: ignore[attr-defined]
             self.world = World(self.game, int(rng.integers(2**32)), begun=False)
@@ -46,15 +46,15 @@ class OneWorld(Generic[AnyGame]):
         return self.world
 
     def running(self) -> World:
-        """The running game, else ResetNeededError."""
+        """Return the running game, else ResetNeededError."""
         if self.world is None or self.world.is_over:
             raise ResetNeededError("no game is running", hint="call reset() first")
         return self.world
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """The whole map, what player 0 does not see darkened; shape (H, W, 3)."""
+        """Return the whole map, what player 0 does not see darkened; shape (H, W, 3)."""
         return np.asarray(draw_world(self.world, 0 if self.has_fog else None, **kwargs))
 
     def render_text(self) -> str:
-        """The map in characters, as player 0 sees it."""
+        """Return the map in characters, as player 0 sees it."""
         return write_world(self.world, 0, self.has_fog)

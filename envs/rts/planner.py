@@ -1,4 +1,4 @@
-"""Where a unit goes next on its way: straight on, or by the cells that A* finds."""
+"""Paths of units: straight on, or by the cells that A* finds."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ NEAR = 1.0
 
 
 class Unit(Protocol):
-    """What moves, as far as its way is concerned."""
+    """A moving unit, as far as paths need it."""
 
     x: float
     y: float
 
 
 class World(Protocol):
-    """Where it moves."""
+    """The map, as far as paths need it."""
 
     rules: Rules
     tick: int
 
     def cell(self, x: float, y: float) -> int:
-        """The number of the cell of a point."""
+        """Return the number of the cell of a point."""
 
     def is_ground(self, x: float, y: float) -> bool:
         """Return whether there is neither a wall nor the end of the map."""
 
     def can_pass(self, x: float, y: float, unit: Any) -> bool:
-        """Whether nothing is in the way of a unit there."""
+        """Return True if nothing is in the way of a unit there."""
 
 
 class Planner:
@@ -47,7 +47,7 @@ class Planner:
         self.plans: list[tuple[int, int, int]] = []  # (start and target, tick, cell or -1)
 
     def waypoint(self, world: World, unit: Unit, target: tuple[float, float]) -> int:
-        """The cell to head for, or -1: straight to the target."""
+        """Return the cell to head for, or -1: straight to the target."""
         size = world.rules.size
         start = world.cell(unit.x, unit.y)
         goal = world.cell(*target)
@@ -91,7 +91,7 @@ def passes_straight(world: World, unit: Unit, x: float, y: float) -> bool:
 
 
 def path(world: World, unit: Unit, start: int, goal: int) -> list[int]:
-    """The cells behind ``start`` on a shortest way to ``goal``, by A*; empty: there is none.
+    """Return the cells behind ``start`` on a shortest way to ``goal``, by A*; empty: there is none.
 
     Four neighbours in the order left, right, up, down; of cells with the same estimate the one
     that was found first is looked at first. Nothing blocks ``goal``.
@@ -131,7 +131,7 @@ def path(world: World, unit: Unit, start: int, goal: int) -> list[int]:
 
 
 def farthest_in_sight(world: World, unit: Unit, cells: list[int]) -> int:
-    """The last cell of a way that a straight line leads to; the first one where none does."""
+    """Return the last cell of a path on a straight line, or the first cell."""
     size = world.rules.size
     for cell in reversed(cells):
         if passes_straight(world, unit, cell % size, cell // size):

@@ -1,4 +1,4 @@
-"""What a game of the engine consists of: kinds of units and their numbers, map, limits."""
+"""Kinds of units and their numbers, the map, and limits of strategy games."""
 
 from __future__ import annotations
 

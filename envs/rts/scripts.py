@@ -38,7 +38,7 @@ _KINDS = [kind.name for kind in MINI_RTS.kinds]
 
 
 def simple(observation: Observation) -> dict[str, Action]:
-    """SIMPLE by sight: defends, builds workers, barracks and melee units; five of them attack."""
+    """Play SIMPLE by sight: defend, build workers, barracks and melee units, then attack."""
     own, orders = _own(observation), [DEFEND, ATTACK_IN_RANGE]
     orders += [ATTACK_BASE] if own["Melee"] >= 5 else []
     return _first(observation, [*orders, *_economy(own), BUILD_MELEE, IDLE], ACTIONS)
@@ -54,7 +54,7 @@ def hit_n_run(observation: Observation) -> dict[str, Action]:
 
 
 def bring_the_flag_home(observation: Observation) -> dict[str, Action]:
-    """The built-in player of Capture the Flag: get the flag, bring it home, or stop who has it."""
+    """Play Capture the Flag: get the flag, bring it home, or stop its carrier."""
     held = int(_rows(observation, "Flag")[0][2])
     orders = {LYING: [GET], OURS: [ESCORT_FLAG, PROTECT]}.get(held, [ATTACK_CARRIER])
     return _first(observation, [*orders, NOTHING], FLAG_ORDERS)
@@ -65,7 +65,7 @@ def _rows(observation: Observation, kind: str) -> Any:
 
 
 def _own(observation: Observation) -> Counter[str]:
-    """How many units of each kind a player has."""
+    """Return the number of a player's units of each kind."""
     return Counter(_KINDS[int(row[0])] for row in _rows(observation, "Own"))
 
 
@@ -78,7 +78,7 @@ def _economy(own: Counter[str]) -> list[int]:
 def _first(
     observation: Observation, orders: Sequence[int], names: Sequence[str]
 ) -> dict[str, Action]:
-    """The first of these orders that the mask allows; the last one always is."""
+    """Return the first of these orders that the mask allows; the last one always is."""
     asked: Any = observation.actions
     allowed = np.ravel(asked["Order"].mask)
     order = next(order for order in orders if allowed[order])

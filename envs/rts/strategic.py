@@ -44,20 +44,20 @@ class StrategicGame(Game):
 
     @abstractmethod
     def assign(self, world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
-        """What each unit is told by some orders, by its number."""
+        """Return the command of each unit, by number, for some orders."""
 
     @abstractmethod
     def show(
         self, world: World, player: int, fog: bool
     ) -> tuple[Mapping[str, list[list[float]]], list[float]]:
-        """What a player sees: rows of features for each type, and global features."""
+        """Return the rows of features for each type, and global features."""
 
     def marks(self, world: World, player: int) -> tuple[float, ...]:
         """Numbers that ``reward`` compares before and after a decision."""
         return ()
 
     def reward(self, before: tuple[float, ...], after: tuple[float, ...]) -> float:
-        """What a player gets while the game goes on."""
+        """Return the reward of a player while the game goes on."""
         return 0.0
 
     def order(self, world: World, player: int, actions: Collection[int]) -> None:
@@ -66,7 +66,7 @@ class StrategicGame(Game):
             world.send(player, uid, command)
 
     def possible(self, world: World, player: int) -> list[bool]:
-        """Which orders would tell any unit anything now; doing nothing is always possible."""
+        """Return a mask of the orders that would command a unit now, or idle."""
         others = range(1, len(self.orders))
         return [True] + [bool(self.assign(world, player, {action})) for action in others]
 
@@ -78,7 +78,7 @@ class StrategicGame(Game):
             self.order(world, player, self.scripts[who](world, player))
 
     def observe(self, world: World, player: int, reward: float, fog: bool) -> Observation:
-        """The observation of a player; the last one of a game has no actions."""
+        """Return the observation of a player; the last one of a game has no actions."""
         features, numbers = self.show(world, player, fog)
         over, actions = world.is_over, {}
         if not over:
@@ -139,7 +139,7 @@ class Settings:
 
     @property
     def limit(self) -> int:
-        """When a game ends at the latest."""
+        """The tick at which a game ends at the latest."""
         return self.game.rules.max_tick if self.max_tick is None else self.max_tick
 
     @property
@@ -177,7 +177,7 @@ class StrategicEnv(OneWorld[StrategicGame], Environment):
         self._most_help = float(self.settings.curriculum)
 
     def obs_space(self) -> ObsSpace:
-        """What the learner sees."""
+        """Return the observation space."""
         return self.game.shows
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -236,7 +236,7 @@ class StrategicDuel(OneWorld[StrategicGame], MultiPlayerEnvironment):
         self.game, self.has_fog = game, self.settings.fog
 
     def obs_space(self) -> ObsSpace:
-        """What a player sees."""
+        """Return the observation space."""
         return self.game.shows
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:

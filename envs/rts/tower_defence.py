@@ -65,7 +65,7 @@ class TowerDefence(Game):
     rules = TOWER_DEFENCE
 
     def setup(self, world: World) -> None:
-        """A maze of corridors, a base at each end."""
+        """Set up a maze of corridors with a base at each end."""
         size = self.rules.size
         world.walls = [[not (x >= OPEN and y >= OPEN) for x in range(size)] for y in range(size)]
         self._carve(world)
@@ -89,7 +89,7 @@ class TowerDefence(Game):
             edges += [(near, other) for other in _near(near, half)]
 
     def winner(self, world: World) -> int | None:
-        """The attacker when the base is gone, the defender at the end of time."""
+        """Return the attacker when the base is gone, the defender at the end of time."""
         if world.first(0, "TowerBase") is None:
             return 1
         return 0 if world.tick + 1 >= world.max_tick else None
@@ -107,7 +107,7 @@ class TowerDefence(Game):
                 world.send(1, unit.uid, Command(ATTACK, target=base.uid))
 
     def hits(self, world: World, by: Unit | None, hurt: Unit) -> None:
-        """A tower that kills earns money, and who hits the base dies."""
+        """Pay for a kill of a tower; remove the unit that hits the base."""
         if by is None:
             return
         if hurt.hp <= 0 and world.kind(by).name == "Tower":
@@ -153,7 +153,7 @@ def build_tower(world: World, cell: int) -> bool:
 
 
 def _covers(world: World) -> list[int]:
-    """How many cells of the way from the open block to the base a tower on each cell reaches."""
+    """Return how many cells of the attackers' way a tower on each cell reaches."""
     size, reach = world.rules.size, world.rules.kinds[world.rules.number["Tower"]].range
     came, border = {(0, 0): (0, 0)}, [(0, 0)]
     for x, y in border:  # it grows meanwhile: a search in breadth

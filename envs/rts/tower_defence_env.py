@@ -71,7 +71,7 @@ class TowerDefenceEnv(OneWorld[TowerDefence], Environment):
         self.game = TowerDefence()
 
     def obs_space(self) -> ObsSpace:
-        """The map, complete."""
+        """Return the observation space."""
         return OBS_SPACE
 
     def action_space(self) -> Mapping[ActionName, ActionSpace]:
@@ -98,13 +98,13 @@ class TowerDefenceEnv(OneWorld[TowerDefence], Environment):
 
 
 def base_hp(world: World) -> float:
-    """The share of the base's hit points that is left."""
+    """Return the share of the base's hit points that is left."""
     base = world.first(0, "TowerBase")
     return 0.0 if base is None else base.hp / BASE_HP
 
 
 def observe(world: World, reward: float) -> Observation:
-    """What the defender sees: everything."""
+    """Return the observation of the defender, who sees everything."""
     size, over, can_build = world.rules.size, world.is_over, possible(world)
     taken = {world.cell(u.x, u.y) for u in world.units.values() if world.kind(u).name != "Attacker"}
     cells = []

@@ -77,7 +77,7 @@ RELOAD = TOWER_DEFENCE.kinds[TOWER].attack_ticks
 
 @called
 def rules_of_a_tick(w: Any, kinds: Any, what: int, i: int) -> int:
-    """The game's own part of a tick."""
+    """Return the game's own part of a tick."""
     n, u = w.numbers, w.units
     if what == EACH_TICK:
         _send_waves(w)
@@ -182,7 +182,7 @@ def _add_edges(edges: Any, count: int, x: int, y: int) -> int:
 
 @with_arrays
 def _note_covers(w: Any, covers: Any) -> None:
-    """How many cells of the attackers' way a tower on each cell reaches."""
+    """Write how many cells of the attackers' way a tower on each cell reaches."""
     came, queue = np.full(CELLS, -1, np.int32), np.zeros(CELLS, np.int32)
     came[0], count, at = 0, 1, 0
     cell = -1
@@ -208,7 +208,7 @@ def _note_covers(w: Any, covers: Any) -> None:
 
 @called
 def can_build(w: Any, is_free: Any) -> bool:
-    """Whether a tower could be built anywhere; ``is_free`` (400,) says on which cells."""
+    """Return True if a tower could be built anywhere; ``is_free`` (400,) says on which cells."""
     n, u, p = w.numbers, w.units, w.places
     can = n[MONEY] >= KINDS[TOWER, COST] and count_of(w, 0, -1) < MOST and not n[OVER]
     for cell in range(CELLS):

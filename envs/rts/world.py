@@ -55,7 +55,7 @@ NOWHERE = -1.0
 
 @dataclass
 class Command:
-    """What a unit does for some time.
+    """A command of a unit that lasts some time.
 
     Args:
         kind: ``MOVE``, ``ATTACK``, ``GATHER``, ``BUILD``, or one of the game's own.
@@ -135,10 +135,10 @@ class Game(ABC):
 
     @abstractmethod
     def winner(self, world: World) -> int | None:
-        """The player who has won, -1: the game is over and nobody has; None: it goes on."""
+        """Return the player who has won, -1: the game is over and nobody has; None: it goes on."""
 
     def each_tick(self, world: World) -> None:  # noqa: B027
-        """What happens by itself before anything else of a tick."""
+        """Do what happens first in each tick."""
 
     def run(self, world: World, unit: Unit, command: Command) -> bool:
         """Run a durative command that only this game has; whether it is finished."""
@@ -149,10 +149,10 @@ class Game(ABC):
         raise NotImplementedError
 
     def hits(self, world: World, by: Unit | None, hurt: Unit) -> None:  # noqa: B027
-        """A unit has just lost hit points by another one, or by one that is dead: None."""
+        """React to a unit's loss of hit points; ``by`` is None if the attacker is dead."""
 
     def removed(self, world: World, unit: Unit) -> None:  # noqa: B027
-        """A unit has just died."""
+        """React to the death of a unit."""
 
 
 @dataclass
@@ -206,23 +206,23 @@ class World:
     # Random numbers, from the stream that the compiled form draws from as well.
 
     def draw(self, least: int, most: int) -> int:
-        """A whole number from ``least`` to ``most``."""
+        """Return a whole number from ``least`` to ``most``."""
         with np.errstate(over="ignore"):
             return int(random_int(self.random, 0, least, most))
 
     def chance(self, probability: float) -> bool:
-        """Whether something happens that has this probability."""
+        """Return True if something happens that has this probability."""
         with np.errstate(over="ignore"):
             return bool(random_float(self.random, 0) < probability)
 
     # Who is there.
 
     def kind(self, unit: Unit) -> UnitKind:
-        """The numbers of a unit's kind."""
+        """Return the numbers of a unit's kind."""
         return self.rules.kinds[unit.kind]
 
     def of(self, player: int, *names: str) -> list[Unit]:
-        """A player's units in the order of their creation; only those of these kinds, if any."""
+        """Return a player's units in order of creation, of these kinds if any are named."""
         kinds = {self.rules.number[name] for name in names}
         return [
             unit
@@ -231,27 +231,27 @@ class World:
         ]
 
     def first(self, player: int, name: str) -> Unit | None:
-        """A player's first unit of a kind, or None."""
+        """Return a player's first unit of a kind, or None."""
         return next(iter(self.of(player, name)), None)
 
     def allows(self, unit: Unit, command: int) -> bool:
-        """Whether a unit of this kind may be told this."""
+        """Return True if a unit of this kind may be told this."""
         return command in self.kind(unit).commands
 
     # Where things are.
 
     def cell(self, x: float, y: float) -> int:
-        """The number of the cell of a point: y * size + x."""
+        """Return the number of the cell of a point: y * size + x."""
         return int(y + 0.5) * self.rules.size + int(x + 0.5)
 
     def is_ground(self, x: float, y: float) -> bool:
-        """Whether a point is on the map, where units can go."""
+        """Return True if a point is on the map, where units can go."""
         size, column, row = self.rules.size, int(x + 0.5), int(y + 0.5)
         inside = 0 <= column < size and 0 <= row < size and x > -0.5 and y > -0.5
         return inside and not self.walls[row][column]
 
     def can_pass(self, x: float, y: float, unit: Unit | None = None) -> bool:
-        """Whether a unit, or a new one, can be at a point."""
+        """Return True if a unit, or a new one, can be at a point."""
         return self.is_ground(x, y) and not any(
             squared(other.x - x, other.y - y) < (2 * RADIUS) ** 2
             for other in self.units.values()
@@ -259,7 +259,7 @@ class World:
         )
 
     def sees(self, player: int, x: float, y: float) -> bool:
-        """Whether the cell of a point is visible to a player."""
+        """Return True if the cell of a point is visible to a player."""
         column, row = int(x + 0.5), int(y + 0.5)
         return any(
             abs(int(unit.x + 0.5) - column) + abs(int(unit.y + 0.5) - row) <= self.kind(unit).vision
@@ -267,7 +267,7 @@ class World:
         )
 
     def free_spots(self, x: float, y: float) -> Iterator[tuple[float, float]]:
-        """The points around another one where something new could stand now."""
+        """Return the points around another one where something new could stand now."""
         for dx, dy in SPOTS:
             if self.can_pass(single(x + dx), single(y + dy)):
                 yield single(x + dx), single(y + dy)
@@ -483,7 +483,7 @@ class World:
             unit.x, unit.y = x, y
 
     def _do_strike(self, uid: int, target: int, attack: int) -> None:
-        """Who has died in this tick has struck all the same."""
+        """Strike a target, also by a unit that died in this tick."""
         if uid in self.units:
             self.units[uid].attacked = self.tick
         self._do_hit(uid, target, attack)
@@ -577,15 +577,15 @@ class World:
             self.is_over, self.winner = True, -1 if winner is None else winner
 
     def __str__(self) -> str:
-        """How it stands, in a line."""
+        """Return the state of the game in a line."""
         return f"tick {self.tick}: {shorten([f'{len(self.of(p))} units' for p in range(2)])}"
 
 
 def squared(dx: float, dy: float) -> float:
-    """The squared length of a vector."""
+    """Return the squared length of a vector."""
     return dx * dx + dy * dy
 
 
 def single(number: float) -> float:
-    """A number as single precision keeps it."""
+    """Return a number as single precision keeps it."""
     return float(np.float32(number))

@@ -1,3 +1,3 @@
-"""What is learned from experience: advantages, losses, and the update of the network."""
+"""Algorithms: advantages, losses, and the update of the network."""
 
 __all__: list[str] = []

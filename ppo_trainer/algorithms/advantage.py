@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 def estimate(
     trajectories: Trajectories, config: PPOConfig, groups: GroupReturns | None = None
 ) -> Rollout:
-    """What an update learns from: the decisions with their advantages and returns.
+    """Return the decisions of an update with their advantages and returns.
 
     Where a limit cut an episode off, the discounted value of its final observation joins the
     reward. With ``groups`` advantages are those over the other rows of a group; the value function
@@ -103,7 +103,7 @@ def gae(
 
 
 def _turns_backwards(rows: npt.NDArray[np.int64], num_rows: int) -> list[npt.NDArray[np.int64]]:
-    """The last decision of each row, then the last but one of each that has so many, and so on."""
+    """Return the last decision of each row, then the last but one, and so on."""
     counts = np.bincount(rows, minlength=num_rows)
     order = np.argsort(rows, kind="stable")  # row by row, in order of time
     until_last = np.repeat(np.cumsum(counts), counts) - 1 - np.arange(len(rows))

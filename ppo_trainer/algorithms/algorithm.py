@@ -1,4 +1,4 @@
-"""What an algorithm decides: what to keep of experience, how to estimate, what to minimise.
+"""The interface of an algorithm: what to keep, how to estimate, what to minimise.
 
 The training loop collects experience, asks the algorithm for a ``Rollout``, and hands it to
 ``ppo_trainer.learner``, which asks the algorithm for the losses of each minibatch.
@@ -21,7 +21,7 @@ __all__ = ["Algorithm", "Scale"]
 
 @dataclass(frozen=True)
 class Scale:
-    """What the sums over a minibatch are divided by; the same for all of its micro-batches.
+    """The divisors of the sums over a minibatch, the same for all of its micro-batches.
 
     Args:
         frames: B, the number of frames, for what every frame has, such as a value.
@@ -34,7 +34,7 @@ class Scale:
 
 
 class Algorithm(Protocol):
-    """How a network learns from experience. Everything else is the same for all algorithms."""
+    """The part of learning that differs between algorithms."""
 
     def estimate(self, trajectories: Trajectories) -> Rollout:
         """Return what updates need of the collected decisions, with their advantages and returns.

@@ -47,13 +47,13 @@ class GroupReturns:
 
     @classmethod
     def of(cls, config: PPOConfig, num_rows: int, copies: int) -> GroupReturns | None:
-        """An empty one, or None where the settings have the value function as the baseline."""
+        """Return an empty one, or None if the value function is the baseline."""
         return None if config.baseline == "value" else cls(num_rows, copies)
 
     def advantages(
         self, trajectories: Trajectories, by_value: F64, gamma: float, *, normalized: bool
     ) -> F64:
-        """What each decision's episode has got more than those of the other rows of its group.
+        """Return by how much each decision's episode beats those of its group.
 
         All decisions of an episode get the same. Where no other row has begun the episode, there is
         nothing to compare with, and the advantages by the value function stay.
@@ -90,7 +90,7 @@ class GroupReturns:
         return advantages
 
     def _compared(self, open_returns: F64, *, normalized: bool) -> dict[tuple[int, int], float]:
-        """The advantage of each row and episode that is not alone in its group."""
+        """Return the advantage of each row and episode that is not alone in its group."""
         returns = {where: dict(own) for where, own in self.ended.items()}
         for row in np.flatnonzero(self.decided).tolist():
             where = row // self.copies, int(self.episode[row])

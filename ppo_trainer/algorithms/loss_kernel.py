@@ -17,7 +17,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Facts(NamedTuple):
-    """What is not the network's: the minibatch and the settings.
+    """The inputs of the losses that do not come from the network.
 
     Args:
         log_prob: (A,) of each choice, of all actions, when it was made.
@@ -103,7 +103,7 @@ def measure(
 def _value_loss(
     value: np.float32, old: np.float32, target: np.float32, facts: Facts
 ) -> tuple[np.float32, np.float32]:
-    """The squared error, and half its slope."""
+    """Return the squared error, and half its slope."""
     error, moved = value - target, value - old
     # Within the range the two errors differ by rounding only, which must not decide the slope.
     if facts.clip_value and not -facts.clip <= moved <= facts.clip:

@@ -36,7 +36,7 @@ NAMES = (
 
 
 def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
-    """The weights of a whole minibatch, before it is split."""
+    """Return the weights of a whole minibatch, before it is split."""
     actors = minibatch.actors_per_frame.numpy()
     weight = actors.sum() if config.actor_weight == "actor" else np.count_nonzero(actors)
     return Scale(frames=len(minibatch), policy=max(1.0, float(weight)))
@@ -102,7 +102,7 @@ def ppo_losses(
 
 @dataclass(frozen=True)
 class _Actors:
-    """Those of all actions: log-probabilities now and then, entropies, frames. Shape: (A,)."""
+    """Log-probabilities now and then, entropies and frames of all actors. Shape: (A,)."""
 
     log_prob: Tensor
     entropy: Tensor
@@ -175,7 +175,7 @@ def _in_torch(
 
 
 def _check_shapes(tensors: Sequence[Tensor], expected: tuple[int, ...]) -> None:
-    """The kernel does not: it would read memory that is not theirs."""
+    """Check shapes, which the kernel does not: it would read other memory."""
     received = [tuple(tensor.shape) for tensor in tensors]
     if any(shape != expected for shape in received):
         raise ShapeError(
@@ -192,7 +192,7 @@ def _value_loss(value: Tensor, part: Rollout, config: PPOConfig) -> Tensor:
 
 
 def _acted(actors: Tensor) -> Tensor:
-    """The frames in which somebody acted, of the (B,) numbers of actors. On the CPU."""
+    """Return the frames in which somebody acted, of the (B,) numbers of actors. On the CPU."""
     return actors.nonzero().squeeze(1)
 
 

@@ -1,4 +1,4 @@
-"""How a setting changes over a run."""
+"""The change of a setting over a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["scheduled"]
 
 
 def scheduled(start: float, schedule: Schedule, progress: float, end: float = 0.0) -> float:
-    """The value when ``progress`` (0 to 1) of the run is over.
+    """Return the value when ``progress`` (0 to 1) of the run is over.
 
     ``constant`` stays; ``linear`` and ``cosine`` go to ``end``.
     """

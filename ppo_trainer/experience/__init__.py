@@ -1,3 +1,3 @@
-"""What rows observe, decide and get, until it is enough for an update."""
+"""Experience: observations, decisions and outcomes of rows until they suffice for an update."""
 
 __all__: list[str] = []

@@ -31,7 +31,7 @@ def value(net: RaggedNet, batch: EntityBatch, rows: int, memory: Tensor | None =
 
 
 def _at_once(device: torch.device, rows: int) -> int:
-    """How many frames go through the network together: on a GPU at least a step's."""
+    """Return the number of frames that pass the network together; on a GPU at least a step's."""
     return MOST_FRAMES if device.type == "cpu" else max(rows, MOST_FRAMES)
 
 

@@ -34,7 +34,7 @@ MOST_IDLE_STEPS = 100_000
 
 @dataclass(frozen=True)
 class Collected:
-    """What was decided and is complete, and what follows.
+    """The complete decisions of a rollout, and the observation that follows.
 
     Args:
         trajectories: The decisions whose outcome is known.
@@ -134,7 +134,7 @@ def _step(
 
 
 def autocast(device: torch.device, precision: TrainConfig | str) -> AbstractContextManager[object]:
-    """The context that the network runs in, for settings or their ``precision``."""
+    """Return the context that the network runs in, for settings or their ``precision``."""
     if (precision if isinstance(precision, str) else precision.precision) != "bfloat16":
         return nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)

@@ -37,10 +37,10 @@ class OwnedRows(Protocol):
         """The number of the network that decides in each row now. Shape: (R,)."""
 
     def act(self, actions: Mapping[str, ActionBuffer]) -> VecObs:
-        """As ``VecEnv.act``."""
+        """Play a step, as ``VecEnv.act`` does."""
 
     def __len__(self) -> int:
-        """The number of rows R."""
+        """Return the number of rows R."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def collect_population(
 
 
 def _places(obs: VecObs, env: OwnedRows, count: int) -> list[npt.NDArray[np.int64]]:
-    """Where the frames of each network are among those that are asked."""
+    """Return the places of each network's frames among all frames."""
     owner = env.owner[obs.rows]
     return [np.flatnonzero(owner == number) for number in range(count)]
 

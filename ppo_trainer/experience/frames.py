@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def frames_of(obs: VecObs, places: Ints) -> VecObs:
-    """The frames at these places alone; reward and end are those of the frames. Shape: (K,)."""
+    """Return the frames at these places; reward and end are theirs. Shape: (K,)."""
     bare = obs
     if len(obs) != obs.num_frames or obs.rows is not all_rows(len(obs)):
         few = np.zeros(obs.num_frames)
@@ -36,7 +36,7 @@ def frames_of(obs: VecObs, places: Ints) -> VecObs:
 
 
 def asked_frames(obs: VecObs, places: Ints) -> VecObs:
-    """The observation with the frames at these places only; all else stays. Shape: (K,)."""
+    """Return the observation with the frames at these places only; all else stays. Shape: (K,)."""
     shown = frames_of(obs, places)
     return replace(
         obs,
@@ -51,7 +51,7 @@ def asked_frames(obs: VecObs, places: Ints) -> VecObs:
 def answers_in_order(
     answers: Sequence[Mapping[str, ActionBuffer]], places: Sequence[Ints]
 ) -> dict[str, ActionBuffer]:
-    """The answers of several players, in the order of all frames.
+    """Return the answers of several players, in the order of all frames.
 
     Args:
         answers: Of each player, for its own frames.

@@ -1,4 +1,4 @@
-"""Which decision a reward or an end belongs to: the last one of its row."""
+"""The assignment of rewards and ends to decisions: each belongs to its row's last one."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class Ledger:
         self._count = 0
 
     def __len__(self) -> int:
-        """The number of decisions K."""
+        """Return the number of decisions K."""
         return self._count
 
     @property
     def rows(self) -> Ints:
-        """Who decided. Shape: (K,)."""
+        """The row of each decision. Shape: (K,)."""
         return self._rows[: self._count]
 
     @property
     def rewards(self) -> npt.NDArray[np.float32]:
-        """What each decision has been paid so far. Shape: (K,), float32."""
+        """The sum of the rewards of each decision so far. Shape: (K,), float32."""
         return self._rewards[: self._count]
 
     @property
     def ends(self) -> Bools:
-        """Whether the row's episode ended after the decision. Shape: (K,)."""
+        """True if the row's episode ended after the decision. Shape: (K,)."""
         return self._ends[: self._count]
 
     def clear(self) -> None:
@@ -53,7 +53,7 @@ class Ledger:
         self._count = 0
 
     def decide(self, rows: Ints, paid: npt.NDArray[np.float32] | None = None) -> None:
-        """These rows decide now, each once; what was open of them is complete.
+        """Add a decision of each of these rows; their open ones are complete.
 
         Args:
             rows: Shape: (B,).
@@ -87,7 +87,7 @@ class Ledger:
         return decided
 
     def waiting(self, asked: Ints) -> Ints:
-        """The open decisions of the rows that are not asked now, in order of time. Shape: (W,)."""
+        """Return the open decisions of rows outside ``asked``, in order of time. (W,)."""
         is_open = self._open >= 0
         is_open[asked] = False
         return np.sort(self._open[is_open])

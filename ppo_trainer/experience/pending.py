@@ -57,7 +57,7 @@ def pending_to_tensors(pending: Decisions) -> dict[str, Tensor]:
 
 
 def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows: int) -> Decisions:
-    """What ``pending_to_tensors`` was given, on the device of ``net``, which must fit it.
+    """Return the decisions of ``pending_to_tensors``, on the device of ``net``.
 
     Raises:
         CheckpointError: It is something else.

@@ -1,4 +1,4 @@
-"""What an update learns from: frames, decisions, advantages; a minibatch is one, too."""
+"""The data of an update: frames, decisions, advantages; a minibatch is one, too."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Rollout:
                 )
 
     def __len__(self) -> int:
-        """The number of frames."""
+        """Return the number of frames."""
         return self.batch.num_frames
 
     @cached_property
@@ -65,13 +65,13 @@ class Rollout:
         return torch.from_numpy(ends[1:] - ends[:-1])
 
     def select_sequences(self, numbers: Tensor) -> Rollout:
-        """The frames of whole sequences (S,) int64, one sequence after the other."""
+        """Return the frames of whole sequences (S,) int64, one sequence after the other."""
         assert self.sequences is not None
         selected = self.sequences.select(numbers)
         return replace(self.select(selected.frames.values), sequences=selected.renumbered())
 
     def select(self, frames: Tensor | FrameNumbers) -> Rollout:
-        """The given frames (K,) int64, in that order, each on its own."""
+        """Return the given frames (K,) int64, in that order, each on its own."""
         frames = FrameNumbers.of(frames, self.values.device)
         chosen, log_probs = select_choices(self.chosen, self.log_probs, frames)
         return Rollout(

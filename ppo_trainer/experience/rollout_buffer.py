@@ -20,7 +20,7 @@ __all__ = ["RolloutBuffer"]
 
 
 class RolloutBuffer:
-    """What the rows decide in a rollout, and what comes of it.
+    """The decisions of the rows in a rollout, with their outcomes.
 
     Args:
         num_rows: The number of rows R.
@@ -45,7 +45,7 @@ class RolloutBuffer:
         return self._ledger.num_rows
 
     def __len__(self) -> int:
-        """The number of decisions, those whose outcome is open included."""
+        """Return the number of decisions, those whose outcome is open included."""
         return len(self._ledger)
 
     def begin(self, pending: Decisions | None = None) -> None:
@@ -102,7 +102,7 @@ class RolloutBuffer:
                 self.final_states.append(memory)
 
     def num_complete(self, asked: npt.NDArray[np.int64]) -> int:
-        """How many decisions have an outcome, if these rows are asked now. Shape: (B,)."""
+        """Return the number of decisions with an outcome if rows ``asked`` (B,) act."""
         return len(self._ledger) - len(self._ledger.waiting(asked))
 
     def complete(
@@ -111,7 +111,7 @@ class RolloutBuffer:
         next_values: npt.NDArray[np.float32],
         asked: npt.NDArray[np.int64],
     ) -> tuple[Trajectories, Decisions | None]:
-        """The decisions that have an outcome, and those, if any, whose rows still wait for one.
+        """Return the decisions with an outcome, and those of rows that still wait.
 
         Args:
             final_values: The values of all frames of ``finals``. Shape: (F,).

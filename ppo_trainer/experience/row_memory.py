@@ -1,4 +1,4 @@
-"""What a network with a memory remembers in each row; of another network nothing, at no cost."""
+"""The memory of a network for each row; nothing, at no cost, for one without memory."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class RowMemory:
             self.states = net.initial_state(num_rows)
 
     def of(self, rows: npt.NDArray[np.int64]) -> Tensor | None:
-        """What these rows remember; ``rows`` (B,) rise. Shape: (B, W)."""
+        """Return the states of ``rows`` (B,), which rise. Shape: (B, W)."""
         if self.states is None or len(rows) == len(self.states):
             return self.states
         return self.states.index_select(0, send(torch.from_numpy(rows), self.states.device))
 
     def keep(self, rows: npt.NDArray[np.int64], output: NetOutput) -> None:
-        """These rows, which rise, have acted: remember what the network does now."""
+        """Store the states after these rows, which rise, have acted."""
         if self.states is None or output.memory is None:
             return
         if len(rows) == len(self.states):

@@ -41,7 +41,7 @@ class Sequences:
 
     @classmethod
     def of(cls, trajectories: Trajectories) -> Sequences | None:
-        """Those of a rollout; None where nothing is remembered.
+        """Return the sequences of a rollout, or None for a network without memory.
 
         A sequence ends with its row's episode, or with the rollout. It also ends after a decision
         of an earlier rollout, whose network was another one: what followed began with the state
@@ -61,12 +61,12 @@ class Sequences:
         return cls(frames, decisions.memory.index_select(0, first))
 
     def select(self, numbers: Tensor) -> Sequences:
-        """The sequences of these ``numbers`` (S',) int64, on the CPU."""
+        """Return the sequences of these ``numbers`` (S',) int64, on the CPU."""
         there = send(numbers, self.states.device)
         return Sequences(self.frames.select(numbers), self.states.index_select(0, there))
 
     def renumbered(self) -> Sequences:
-        """The same of frames that lie in their order."""
+        """Return the same of frames that lie in their order."""
         return Sequences(self.frames.with_values(torch.arange(self.frames.num_rows)), self.states)
 
     def minibatches(self, parts: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -80,7 +80,7 @@ class Sequences:
                 yield numbers
 
     def within(self, size: int) -> Iterator[Tensor]:
-        """The numbers in their order, together ``size`` frames at most, or a single sequence."""
+        """Yield numbers in order, of ``size`` frames at most, or of a single sequence."""
         begin = frames = 0
         for number, length in enumerate(self.lengths.tolist()):
             if frames and frames + length > size:
@@ -95,5 +95,5 @@ def _carried(trajectories: Trajectories) -> npt.NDArray[np.bool_]:
 
 
 def _starts(part: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where the numbers ``part``, which rise, change."""
+    """Return the places where the rising numbers ``part`` change."""
     return np.flatnonzero(np.diff(part)) + 1

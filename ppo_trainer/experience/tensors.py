@@ -1,4 +1,4 @@
-"""Where ragged buffers become tensors, and choices become ragged buffers again."""
+"""Conversion of ragged buffers to tensors, and of choices to ragged buffers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["to_actions", "to_batch", "to_value_batch", "values_of"]
 
 
 def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
-    """The network's input: R frames, flat values and offsets."""
+    """Return the network's input: R frames, flat values and offsets."""
     return EntityBatch(
         entities={name: _ragged(buffer) for name, buffer in obs.features.items()},
         global_features=torch.from_numpy(obs.global_features),
@@ -45,7 +45,7 @@ def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
 
 
 def to_value_batch(observations: Sequence[VecObs], device: torch.device) -> EntityBatch:
-    """The frames of all ``observations`` without their actions, which no value depends on."""
+    """Return the frames of all ``observations`` without actions, for their values."""
     first = observations[0]
     entities, visible = {}, {}
     for name in first.features:
@@ -61,7 +61,7 @@ def to_value_batch(observations: Sequence[VecObs], device: torch.device) -> Enti
 
 
 def to_actions(output: NetOutput) -> dict[str, ActionBuffer]:
-    """The network's choices as ``VecEnv.act`` takes them."""
+    """Return the network's choices as ``VecEnv.act`` takes them."""
     return {name: _answers(action.chosen) for name, action in output.actions.items()}
 
 
@@ -72,7 +72,7 @@ def _answers(chosen: RaggedTensor) -> ActionBuffer:
 
 
 def _shown(obs: VecObs, name: str) -> npt.NDArray[np.bool_]:
-    """Which entities of a type are visible. Shape: (N,)."""
+    """Return a mask of the visible entities of a type. Shape: (N,)."""
     if name not in obs.visible:
         return np.ones(len(obs.features[name].as_array()), np.bool_)
     shown: npt.NDArray[np.bool_] = obs.visible[name].as_array()[:, 0]
@@ -94,7 +94,7 @@ def _ragged(buffer: Any) -> RaggedTensor:
 
 
 def _column(buffer: Any) -> RaggedTensor:
-    """A buffer of width 1 as flat values (N,)."""
+    """Return a buffer of width 1 as flat values (N,)."""
     return _framed(torch.from_numpy(buffer.as_array()[:, 0]), buffer)
 
 
@@ -107,5 +107,5 @@ def _framed(values: Tensor, buffer: Any) -> RaggedTensor:
 
 
 def values_of(ragged: Mapping[str, RaggedTensor]) -> dict[str, Tensor]:
-    """The values of several ragged tensors."""
+    """Return the values of several ragged tensors."""
     return {name: tensor.values for name, tensor in ragged.items()}

@@ -1,4 +1,4 @@
-"""What rows have decided and what came of it, in order of time, before anything is estimated."""
+"""Decisions of rows and their outcomes, in order of time, before any estimate."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Decisions:
     memory: Tensor | None = None
 
     def __len__(self) -> int:
-        """The number of decisions."""
+        """Return the number of decisions."""
         return len(self.rows)
 
     def select(self, numbers: npt.NDArray[np.int64]) -> Decisions:
-        """The decisions of these numbers, in memory of their own. Shape: (K',)."""
+        """Return the decisions of these numbers, in memory of their own. Shape: (K',)."""
         frames = FrameNumbers.of(torch.from_numpy(numbers), self.values.device)
         chosen, log_probs = select_choices(self.chosen, self.log_probs, frames)
         return Decisions(
@@ -84,14 +84,14 @@ class Trajectories:
     carried: int = 0
 
     def __len__(self) -> int:
-        """The number of decisions."""
+        """Return the number of decisions."""
         return len(self.decisions)
 
 
 def select_choices(
     chosen: Mapping[str, RaggedTensor], log_probs: Mapping[str, RaggedTensor], frames: FrameNumbers
 ) -> tuple[dict[str, RaggedTensor], dict[str, RaggedTensor]]:
-    """What was chosen in the given frames, and its log-probabilities."""
+    """Return the choices of the given frames, and their log-probabilities."""
     selected, own_log_probs = {}, {}
     for name, ragged in chosen.items():
         selected[name], rows = ragged.select_with_rows(frames)

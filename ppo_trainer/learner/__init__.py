@@ -1,3 +1,3 @@
-"""What changes the network: minibatches, gradients, optimizers, and a guard against NaN."""
+"""The learner: minibatches, gradients, optimizers, and a guard against NaN."""
 
 __all__: list[str] = []

@@ -14,12 +14,12 @@ __all__ = ["StepMetrics", "looks_are_free"]
 
 
 def looks_are_free(device: torch.device) -> bool:
-    """Whether reading a number takes no longer than that: a GPU finishes all its work before."""
+    """Return True if reading a number is quick; a GPU finishes its work before."""
     return device.type == "cpu"
 
 
 class StepMetrics:
-    """What each gradient step measures.
+    """The measurements of each gradient step.
 
     Where looks are free, numbers are looked at as they come. Elsewhere they are all read at the
     end; until then ``bad`` keeps the device from taking any further step.
@@ -39,7 +39,7 @@ class StepMetrics:
         self._unread: list[list[tuple[list[str], Tensor]]] = []
 
     def begin(self) -> None:
-        """The next numbers are those of another gradient step."""
+        """Begin another gradient step."""
         self._steps.append({})
         self._unread.append([])
 
@@ -59,7 +59,7 @@ class StepMetrics:
             self.bad = torch.maximum(self.bad, (~values.isfinite()).any().to(self.bad.dtype))
 
     def read(self) -> list[dict[str, float]]:
-        """The numbers of all steps.
+        """Return the numbers of all steps.
 
         Raises:
             NonFiniteError: One is NaN or infinite.

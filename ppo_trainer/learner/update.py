@@ -157,7 +157,7 @@ def _micro_batches(minibatch: Rollout, size: int) -> Iterator[Rollout]:
 
 
 def _evaluate(net: RaggedNet, part: Rollout) -> NetOutput:
-    """What the network says now about what was chosen."""
+    """Return the network's output now for the stored choices."""
     given, sequences = values_of(part.chosen), part.sequences
     if sequences is None:
         output: NetOutput = net(part.batch, given=given, trusted=True)

@@ -1,3 +1,3 @@
-"""What a run needs of the machine: devices, memory, signals, random numbers, compiled code."""
+"""The machine: devices, memory, signals, random numbers, compiled code."""
 
 __all__: list[str] = []

@@ -68,7 +68,7 @@ def compiling_ahead(
 
 
 def main() -> None:
-    """What the other process runs: it reads the arguments of a ``RaggedNet``, and compiles."""
+    """Read the arguments of a ``RaggedNet`` and compile, as the helper process."""
     leave_signals_to_parent()  # who saves what there is
     arguments = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -96,7 +96,7 @@ def _end_with_parent() -> None:
 
 
 def _postponed(step: Callable[[], None]) -> list[Callable[[], object]]:
-    """What compiles the kernels that ``step`` calls, in their order; it runs without them."""
+    """Return functions that compile the kernels of ``step``, which runs without them."""
     is_kept = kernels.load("jit").is_kept
     compiles: list[Callable[[], object]] = []
 

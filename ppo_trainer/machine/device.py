@@ -1,4 +1,4 @@
-"""Where the network runs, with how many threads, and what is compiled for it."""
+"""The device of the network, its threads, and what is compiled for it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _blocks_are_compiled(config: TrainConfig, device: torch.device) -> bool:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What devices are called, and which of them this machine has."""
+"""Names of devices, and those that this machine has."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_device_name(
 
 
 def devices_here() -> str:
-    """The devices of this machine, in words."""
+    """Return the devices of this machine, in words."""
     if not torch.cuda.is_available():
         return "cpu (torch finds no GPU)"
     names = (torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))

@@ -87,11 +87,11 @@ class Interrupt:
             self._theirs.close()  # which ends the thread
 
     def attempt(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | None:
-        """What ``function`` returns, or None if a signal has broken it off, before or meanwhile."""
+        """Return the result of ``function``, or None if a signal broke it off."""
         return self._attempt(0.0, lambda: function(*args, **kwargs))
 
     def finish(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | None:
-        """As ``attempt``, but a signal leaves it ``SECONDS_TO_FINISH``."""
+        """Run ``function`` like ``attempt``, but let a signal wait ``SECONDS_TO_FINISH``."""
         return self._attempt(SECONDS_TO_FINISH, lambda: function(*args, **kwargs))
 
     def _attempt(self, patience: float, call: Callable[[], _R]) -> _R | None:

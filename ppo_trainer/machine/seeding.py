@@ -26,7 +26,7 @@ class Generators:
 
 
 def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
-    """A seed of its own for each purpose, the same in every run with ``seed``."""
+    """Return a seed of its own for each purpose, the same in every run with ``seed``."""
     sequence = np.random.SeedSequence([check_seed(seed), zlib.crc32(purpose.encode()), number])
     return int(sequence.generate_state(1)[0])
 

@@ -12,7 +12,7 @@ __all__ = ["usual_torch"]
 
 @contextmanager
 def usual_torch() -> Iterator[None]:
-    """A context, or decorator, in which torch has its usual settings; afterwards the caller's.
+    """Give torch its usual settings within a context or decorated function.
 
     float32 and the CPU are the defaults for new tensors, gradients can be computed, nothing is
     under autocast. Environments that play in this process see the same. What is drawn from

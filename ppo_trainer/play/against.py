@@ -34,7 +34,7 @@ def evaluate_against(
     *,
     greedy: bool = False,
 ) -> list[Evaluation]:
-    """How the network does against each opponent, who draws its choices.
+    """Return the results of the network against each opponent, who draws its choices.
 
     Args:
         net: The network.
@@ -77,7 +77,7 @@ def play_against(
     greedy: bool = False,
     seconds: float = 0.0,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """The metrics of each episode of a network against one opponent; see ``play_sides``."""
+    """Return the metrics of each episode of a network against one opponent; see ``play_sides``."""
     seed = derived_seed(config.seed, "against")
     policy = network_policy(net, config, torch.Generator(device).manual_seed(seed), greedy=greedy)
     return play_sides(

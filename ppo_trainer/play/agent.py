@@ -53,7 +53,7 @@ def load_agent(
     top_k: int = 0,
     policy: int = 0,
 ) -> RunAgent:
-    """The network of a run's newest checkpoint, ready to act; safe with a run of anybody's.
+    """Return the network of a run's newest checkpoint, ready to act; safe with a run of anybody's.
 
     No environment is imported, but where ``trust`` allows it and the run is an old one that does
     not know its spaces.
@@ -105,7 +105,7 @@ def load_agent(
 
 
 def load(path: str, seed: int, trust: bool = False) -> RunAgent:
-    """What ``entity_env.agent.load_agent`` finds as a plug-in."""
+    """Return the agent of a run, as the plug-in of ``entity_env.agent.load_agent``."""
     return load_agent(path, seed=seed, trust=trust)
 
 
@@ -158,7 +158,7 @@ class RunAgent:
         self._generator.manual_seed(seed)
 
     def __repr__(self) -> str:
-        """Which run it plays, and whether it draws."""
+        """Return the run and the way of choosing."""
         how = "greedy" if self.greedy else "draws its choices"
         if self.temperature != 1.0:
             how += f", temperature {self.temperature:g}"
@@ -168,16 +168,16 @@ class RunAgent:
 
     @property
     def obs_space(self) -> ObsSpace:
-        """What the network can see."""
+        """The observation space of the network."""
         return self._reader.obs_space
 
     @property
     def action_space(self) -> Mapping[str, ActionSpace]:
-        """What the network can do."""
+        """The action space of the network."""
         return self._reader.action_space
 
     def reset(self, game: Hashable | None = None) -> None:
-        """A game begins: forget what was remembered of it, or with None of all games."""
+        """Begin a game: forget its memory, or with None that of all games."""
         if game is None:
             self._memory.clear()
             self._rows = None
@@ -193,7 +193,7 @@ class RunAgent:
         top_k: int | None = None,
         game: Hashable = 0,
     ) -> dict[str, Action]:
-        """What to do: actions as the environment takes them, each with its whole distribution.
+        """Return actions as the environment takes them, each with its whole distribution.
 
         That is ``probs``, or ``mean`` and ``std`` of a continuous action, after temperature and
         ``top_k``.
@@ -220,7 +220,7 @@ class RunAgent:
         top_k: int | None = None,
         games: Sequence[Hashable] | None = None,
     ) -> list[dict[str, Action]]:
-        """What to do in each of several observations, in one pass of the network.
+        """Return the actions for several observations, in one pass of the network.
 
         The same as ``act`` for one after the other, but for what is drawn, and much faster.
 
@@ -257,14 +257,14 @@ class RunAgent:
 
     @torch.no_grad()
     def value(self, observation: Observation, *, game: Hashable = 0) -> float:
-        """The return that the network expects from this observation of a ``game`` on."""
+        """Return the return that the network expects from this observation of a ``game`` on."""
         obs = batch_frames([self._frame(observation)], self.obs_space, self.action_space)
         batch = to_batch(obs, self.loaded.device)
         with autocast(self.loaded.device, self.loaded.config):
             return float(self.loaded.net.value(batch, memory=self._memory.of([game]))[0])
 
     def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
-        """What to do in the rows of a ``VecEnv``, which the network knows apart.
+        """Return the actions for the rows of a ``VecEnv``, each with a memory of its own.
 
         Args:
             obs: With the spaces of the network: ``VecFeatureFilter`` shows what it knows of more.
@@ -281,11 +281,11 @@ class RunAgent:
         return self._rows.act_rows(obs)
 
     def decide(self, obs: VecObs) -> Decision:
-        """What to do in the one row of ``obs``, with all probabilities and the value."""
+        """Return the actions for the one row of ``obs``, with all probabilities and the value."""
         return self._decide(obs)[0]
 
     def decide_rows(self, obs: VecObs) -> list[Decision]:
-        """The same for every frame of ``obs``: positions that do not follow on each other.
+        """Return the same for every frame of ``obs``: positions that do not follow on each other.
 
         Raises:
             SettingError: The network has a memory.
@@ -360,7 +360,7 @@ class RunAgent:
 
 
 def _chosen(action: ActionOutput) -> list[npt.NDArray[Any]]:
-    """The choices of each frame, (A,), or of a continuous action its numbers, (A, K)."""
+    """Return the choices of each frame, (A,), or of a continuous action its numbers, (A, K)."""
     offsets = action.chosen.offsets.cpu().numpy()
     return np.split(action.chosen.values.cpu().numpy(), offsets[1:-1])
 
@@ -368,7 +368,7 @@ def _chosen(action: ActionOutput) -> list[npt.NDArray[Any]]:
 def _normal(
     action: ActionOutput,
 ) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
-    """The means and deviations of each frame. Shape of each: (A, K)."""
+    """Return the means and deviations of each frame. Shape of each: (A, K)."""
     ends = action.chosen.offsets.cpu().numpy()[1:-1]
     assert action.mean is not None
     assert action.std is not None
@@ -377,7 +377,7 @@ def _normal(
 
 
 def _probs(action: ActionOutput) -> list[npt.NDArray[np.float32]]:
-    """The probabilities of each frame. Shape of each: (A, C), or (A, E) for a selection."""
+    """Return the probabilities of each frame. Shape of each: (A, C), or (A, E) for a selection."""
     assert action.probs is not None
     if isinstance(action.probs, torch.Tensor):
         offsets = action.chosen.offsets.cpu().numpy()

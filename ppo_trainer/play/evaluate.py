@@ -1,4 +1,4 @@
-"""How good is a run? ``python -m ppo_trainer.evaluate <run> [env.<setting>=...] [--episodes N]``.
+"""Evaluate a run: ``python -m ppo_trainer.evaluate <run> [env.<setting>=...] [--episodes N]``.
 
 All players play the same number of episodes: the agent greedy and sampled, the scripted player, if
 there is one, and random play. Progress goes to stderr.
@@ -78,7 +78,7 @@ def evaluate_run(
 def _changes(
     seed: int | None, scripted: str | None, greedy: bool, seconds: float
 ) -> dict[str, Any]:
-    """What the settings of the evaluation have in the place of those of the run."""
+    """Return the settings of the evaluation that differ from those of the run."""
     changes: dict[str, Any] = {"eval.seconds": seconds}
     if seed is not None:
         changes["seed"] = seed
@@ -107,13 +107,13 @@ def _play(
 
 
 def _facts(loaded: LoadedRun, episodes: int, results: list[Evaluation]) -> dict[str, Any]:
-    """What ``--json`` prints."""
+    """Return what ``--json`` prints."""
     steps = int(latest_checkpoint(loaded.run).name.rpartition("_")[2])
     return describe(loaded.run.path, steps, loaded.config, episodes, results)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m ppo_trainer.evaluate",
         description=__doc__,

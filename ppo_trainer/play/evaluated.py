@@ -1,4 +1,4 @@
-"""What an evaluation has measured: the metrics of the episodes that a player has played."""
+"""Results of an evaluation: the metrics of the episodes of a player."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Evaluation:
     cut_off: int = 0
 
     def mean(self, name: str) -> float:
-        """The mean of a metric."""
+        """Return the mean of a metric."""
         return float(np.nanmean(self.metrics[name]))
 
     def interval(self, name: str) -> tuple[float, float]:
-        """A 95% confidence interval of the mean.
+        """Return a 95% confidence interval of the mean.
 
         Wilson's interval (1927) for an environment's own metric that is always 0 or 1: it stays
         within 0 and 1 and means something even if all episodes are won. The normal one else.
@@ -59,7 +59,7 @@ class Evaluation:
         return len(self.metrics["episodic_length"])
 
     def count(self, name: str) -> int:
-        """The number of episodes that have a metric."""
+        """Return the number of episodes that have a metric."""
         return int((~np.isnan(self.metrics[name])).sum()) if name in self.metrics else 0
 
     def summary(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How good is a network? Fresh episodes, beside a scripted player and random play."""
+"""Evaluate a network in fresh episodes, beside a scripted player and random play."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class NetworkPolicy:
 def network_policy(
     net: RaggedNet, config: TrainConfig, generator: torch.Generator, *, greedy: bool
 ) -> NetworkPolicy:
-    """The network as a policy over a ``VecEnv``."""
+    """Return the network as a policy over a ``VecEnv``."""
     return NetworkPolicy(net, config, generator, greedy=greedy)
 
 
@@ -124,7 +124,7 @@ def evaluate_all(
     *,
     only_greedy: bool = False,
 ) -> list[Evaluation]:
-    """The agent greedy and sampled, beside the scripted player, if any, and random play.
+    """Return the agent greedy and sampled, beside the scripted player, if any, and random play.
 
     Args:
         net: The agent.
@@ -173,7 +173,7 @@ def _evaluate_script(
     seed: int,
     budget: PlayBudget,
 ) -> Evaluation | None:
-    """The scripted player; None if it fails: it is the user's, and comes after all the training."""
+    """Evaluate the scripted player; return None if it fails."""
     # A script knows the game, not what the network sees of it.
     whole = replace(game, shown=None)
     limit = config.eval.max_steps

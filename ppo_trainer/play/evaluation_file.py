@@ -23,7 +23,7 @@ _MOST_BYTES, _MOST_VALUES = 1 << 20, 20_000
 def describe(
     run: Path, steps: int, config: TrainConfig, episodes: int, results: Sequence[Evaluation]
 ) -> dict[str, Any]:
-    """The results and the settings that they depend on, as JSON values.
+    """Return the results and the settings that they depend on, as JSON values.
 
     Args:
         run: The run folder.
@@ -55,7 +55,7 @@ def write_evaluation(run: RunFolder, facts: Mapping[str, Any]) -> None:
 
 
 def read_same(run: RunFolder, facts: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
-    """The players of an evaluation that was made with the steps and settings of ``facts``, if any.
+    """Return the players of an evaluation with the steps and settings of ``facts``.
 
     What cannot be read is none: it is made again.
     """

@@ -1,4 +1,4 @@
-"""What an evaluation shows while it plays: a bar in a terminal, now and then a line elsewhere.
+"""Progress of an evaluation: a bar in a terminal, a line now and then elsewhere.
 
 All of it goes to stderr: stdout is for results.
 """
@@ -65,7 +65,7 @@ class EvaluationProgress:
             self._bar.stop()
 
     def heard(self, player: str) -> Callable[[int], None]:
-        """What ``PlayBudget`` tells the number of episodes that this player has played."""
+        """Return a function that ``PlayBudget`` calls with the number of episodes."""
         before = self._players.index(player)
 
         def hear(played: int) -> None:

@@ -52,7 +52,7 @@ def _own_metrics(player: Summary) -> list[str]:
 
 
 def _digits(players: Sequence[Summary], name: str) -> int:
-    """The digits after the point, fewer of large numbers."""
+    """Return the digits after the point, fewer of large numbers."""
     largest = max(abs(player[name]["mean"]) for player in players if name in player)
     return 3 if largest < 100 else 2 if largest < 1000 else 0
 
@@ -67,7 +67,7 @@ def _block(players: Sequence[Summary], columns: Sequence[tuple[str, str, int]]) 
 
 
 def left_out(results: Sequence[Evaluation | Summary]) -> str:
-    """Who has played fewer episodes than were asked for, or episodes without their end."""
+    """Return a line on players with too few episodes, or episodes without their end."""
     lines = []
     for player in _summaries(results):
         played, asked, cut_off = (player[name] for name in ("episodes", "asked", "cut_off"))
@@ -85,7 +85,7 @@ def _summaries(results: Sequence[Evaluation | Summary]) -> list[Summary]:
 
 
 def _cell(player: Summary, name: str, digits: int) -> str:
-    """A metric and its interval as text, and the number of episodes where some lack it."""
+    """Return a metric and its interval as text, and the number of episodes where some lack it."""
     if name not in player:
         return "-"
     mean, interval, count = (player[name][key] for key in ("mean", "interval95", "count"))

@@ -65,7 +65,7 @@ Run = Callable[[Mapping[str, Tensor]], Sequence[Tensor]]
 
 @dataclass(frozen=True)
 class Exported:
-    """What ``export_run`` wrote.
+    """The files that ``export_run`` wrote.
 
     Args:
         path: The file.
@@ -195,7 +195,7 @@ def _expected(
 
 
 def _same_frame(action: Actors) -> Tensor:
-    """(A, E) bool: whose pairs are of one frame; read row by row they are the pairs of a batch."""
+    """Return a mask (A, E) of pairs of one frame; row by row they are a batch's pairs."""
     assert isinstance(action, SelectActors)
     return action.actors.frame_ids()[:, None] == action.actees.frame_ids()[None, :]
 
@@ -268,7 +268,7 @@ def _listed(parts: Sequence[Tensor], dtype: torch.dtype = torch.int64) -> Ragged
 
 
 def _random_mask(actors: int, choices: int, generator: torch.Generator) -> Tensor:
-    """(A, C) bool, each row with a True."""
+    """Return a random mask (A, C) with a True in each row."""
     mask = torch.rand(actors, choices, generator=generator) < 0.6
     if choices:
         mask[:, 0] |= ~mask.any(1)
@@ -310,7 +310,7 @@ def _quiet() -> Iterator[None]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m ppo_trainer.export", description=__doc__)
     parser.add_argument("--version", action="version", version=version_text())
     parser.add_argument("run", help="run folder, or <run>/best")

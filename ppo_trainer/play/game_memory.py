@@ -1,4 +1,4 @@
-"""What an agent remembers of each game that it plays, where its network has a memory."""
+"""The memory of an agent for each game that it plays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GameMemory:
         self._states: dict[Hashable, Tensor] = {}
 
     def of(self, games: Sequence[Hashable]) -> Tensor | None:
-        """What is known of ``games``: of a new one nothing. Shape: (B, W).
+        """Return the states of ``games``; zeros for a new one. Shape: (B, W).
 
         Raises:
             SettingError: Names that cannot be told apart.
@@ -56,7 +56,7 @@ class GameMemory:
             self._states.update(zip(games, map(torch.clone, output.memory), strict=True))
 
     def forget(self, game: Hashable) -> None:
-        """The game is over; it need not have begun."""
+        """Forget a game, begun or not."""
         self._states.pop(game, None)
 
     def clear(self) -> None:

@@ -62,7 +62,7 @@ class Step:
 
     @property
     def end(self) -> str:
-        """How the episode ended, and with which numbers of its own; empty before its end."""
+        """The end of the episode with its metrics, as text; empty before."""
         if not self.done:
             return ""
         numbers = "".join(f", {name} {v:.4g}" for name, v in self.frame.metrics.items())
@@ -138,7 +138,7 @@ def _text(env: Environment, reader: FrameReader, frame: Frame) -> str:
 
 
 def _own(draw: Callable[[], T]) -> T | None:
-    """How the environment draws itself, if it does."""
+    """Return the environment's own picture or text, or None if it has none."""
     try:
         return draw()
     except NotImplementedError:

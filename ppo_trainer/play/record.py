@@ -39,7 +39,7 @@ __all__ = ["Recorded", "main", "record_run"]
 
 @dataclass(frozen=True)
 class Recorded:
-    """What ``record_run`` wrote.
+    """The file that ``record_run`` wrote.
 
     Args:
         path: The file.
@@ -161,7 +161,7 @@ def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m ppo_trainer.record", description=__doc__)
     parser.add_argument("--version", action="version", version=version_text())
     parser.add_argument("run", help="run folder")

@@ -32,7 +32,7 @@ def play_sides(
     seed: int,
     budget: PlayBudget | None = None,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """The metrics of each episode of one player against another, who plays all other seats.
+    """Return the metrics of each episode of one player against another, who plays all other seats.
 
     Each side plays its games to their end. What the time does not allow is left out, of each side
     alike; one game is played to its end.
@@ -123,14 +123,14 @@ class _EachSide:
         self._begun: set[int] = set()
 
     def draw(self, game: int) -> Lineup:
-        """The side of a game."""
+        """Return the side of a game."""
         if game in self._begun:
             self.ended_games.append(game)
         self._begun.add(game)
         return Lineup(getattr(self._opponent, "name", "opponent"), game % self._sides)
 
     def agent(self, name: str) -> Agent:
-        """The opponent."""
+        """Return the opponent."""
         return self._opponent
 
     def ended(self, lineup: Lineup, score: float) -> None:

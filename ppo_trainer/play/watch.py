@@ -197,7 +197,7 @@ def _one_size(pictures: list[Picture]) -> list[Picture]:
 def _captioned(
     pictures: list[Picture], steps: Sequence[Step], obs_space: ObsSpace
 ) -> list[Picture]:
-    """The pictures with lines under them that say where the episode is, and what is chosen."""
+    """Return the pictures with lines that tell the step and the choices."""
     caption = Caption(*pictures[0].shape[:2])
     texts = []
     for step in steps:
@@ -218,7 +218,7 @@ def _captioned(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m ppo_trainer.watch",
         description=__doc__,

@@ -1,3 +1,3 @@
-"""Who plays which row: agents, opponents, self-play."""
+"""Players of rows: agents, opponents, self-play."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""How likely each opponent of a pool is: evenly, by recency, or by how hard it is to beat."""
+"""Probabilities of a pool's opponents: equal, by recency, or by difficulty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def probabilities(choose: str, qualities: Sequence[float]) -> Floats:
-    """The probability of each opponent, the oldest one first. Shape: (N,).
+    """Return the probability of each opponent, the oldest one first. Shape: (N,).
 
     Args:
         choose: ``uniform``; ``recent``: each half as likely as the next one; ``quality``: the
@@ -33,7 +33,7 @@ def probabilities(choose: str, qualities: Sequence[float]) -> Floats:
 
 
 def after_win(quality: float, step: float, ratio: float) -> float:
-    """The quality score of an opponent after it was beaten: ``q - step / (N p)``.
+    """Return the quality score of an opponent after it was beaten: ``q - step / (N p)``.
 
     A loss leaves it as it is. Dividing by the probability makes up for how seldom an opponent is
     drawn. Berner et al. 2019, arXiv:1912.06680, appendix N, with step 0.01.

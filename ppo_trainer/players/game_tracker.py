@@ -1,4 +1,4 @@
-"""Which rows are in a game, and which games are over, as far as rows can tell."""
+"""The rows in each game, and the games that are over, as far as rows can tell."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class GameTracker:
         self.inside[obs.rows] = True
 
     def follow(self, obs: VecObs) -> npt.NDArray[np.int64]:
-        """The games that are over with this observation, ascending; their first frames are in it.
+        """Return the games that this observation ends, ascending.
 
         Shape: (K,).
         """
@@ -59,7 +59,7 @@ class GameTracker:
         return over
 
     def get_state(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the state as JSON values."""
         return {"inside": np.flatnonzero(self.inside).tolist(), "steps": self.steps.tolist()}
 
     def set_state(self, state: Any) -> None:

@@ -51,7 +51,7 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class League:
-    """What came out.
+    """The results of a league.
 
     Args:
         players: Their names.
@@ -92,7 +92,7 @@ class League:
         return "\n".join(lines)
 
     def facts(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return the same as JSON values."""
         payoff = [[None if np.isnan(own) else float(own) for own in row] for row in self.payoff]
         return {
             "players": list(self.players),
@@ -182,7 +182,7 @@ def count_results(scores: npt.ArrayLike) -> tuple[int, int, int]:
 
 
 def draw(league: League) -> bytes:
-    """The payoff matrix and the ratings, as a PNG."""
+    """Return the payoff matrix and the ratings, as a PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -207,7 +207,7 @@ def draw(league: League) -> bytes:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m ppo_trainer.league",
         description=__doc__,

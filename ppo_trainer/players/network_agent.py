@@ -67,7 +67,7 @@ class NetworkAgent(SpacedAgent):
     def of_run(
         cls, run: str | Path, *, seed: int = 0, greedy: bool = False, device: str = "auto"
     ) -> NetworkAgent:
-        """The network of a run's newest checkpoint; ``<run>/best`` means its best one.
+        """Return the network of a run's newest checkpoint; ``<run>/best`` means its best one.
 
         Raises:
             RunFolderError: No run folder, or an old one that does not know its spaces.
@@ -115,7 +115,7 @@ class NetworkAgent(SpacedAgent):
         self._memory = None
 
     def get_state(self) -> dict[str, Any]:
-        """What it will draw and what it remembers, as JSON values."""
+        """Return the random numbers and the memory as JSON values."""
         states: Tensor | None = None if self._memory is None else self._memory.states
         return {
             "generator": bytes(self._generator.get_state().tolist()).hex(),

@@ -35,7 +35,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Lineup:
-    """Who plays a game.
+    """The players of a game.
 
     Args:
         opponent: The name of who plays against the learner; None where the learner plays every
@@ -53,16 +53,16 @@ class Matchmaker(Protocol):
     """Draws who plays, and hears how it ended."""
 
     def draw(self, game: int) -> Lineup:
-        """Who plays the game of this number, which begins."""
+        """Return the players of the game of this number, which begins."""
 
     def agent(self, name: str) -> Agent:
-        """The opponent of a name that ``draw`` has returned."""
+        """Return the opponent of a name that ``draw`` has returned."""
 
     def ended(self, lineup: Lineup, score: float) -> None:
-        """A game of the learner has ended: 1 for a win, 0.5 for a draw, 0 for a loss."""
+        """Note the end of a learner's game: 1 for a win, 0.5 for a draw, 0 for a loss."""
 
     def shown_name(self, name: str) -> str:
-        """What metrics call an opponent."""
+        """Return the name of an opponent in metrics."""
 
 
 class OpponentRows(VecWrapper):
@@ -102,12 +102,12 @@ class OpponentRows(VecWrapper):
 
     @property
     def lineups(self) -> list[Lineup]:
-        """Who plays each game."""
+        """The players of each game."""
         return list(self._lineups)
 
     @property
     def is_learner(self) -> Bools:
-        """Whether the learner plays the row. Shape: (R,)."""
+        """True if the learner plays the row. Shape: (R,)."""
         return self._is_learner.copy()
 
     def _check(
@@ -147,7 +147,7 @@ class OpponentRows(VecWrapper):
     def _all_actions(
         self, obs: VecObs, chosen: Mapping[str, ActionBuffer]
     ) -> Mapping[str, ActionBuffer]:
-        """The learner's actions, and those of all opponents that are asked."""
+        """Return the learner's actions, and those of all opponents that are asked."""
         players = self._player[obs.rows]
         if not players.any():
             return chosen
@@ -209,7 +209,7 @@ class OpponentRows(VecWrapper):
         )
 
     def _scored(self, obs: VecObs) -> VecObs:
-        """Adds the metrics of who was met, to what has ended."""
+        """Add the metrics of who was met, to what has ended."""
         rows = np.flatnonzero(obs.done)
         added: dict[str, npt.NDArray[np.float64]] = {}
         for row in rows.tolist():
@@ -224,7 +224,7 @@ class OpponentRows(VecWrapper):
         return replace(obs, metrics={**obs.metrics, **added}) if added else obs
 
     def _asked(self, obs: VecObs) -> VecObs:
-        """The frames of the learner's rows."""
+        """Return the frames of the learner's rows."""
         mine = self._is_learner[obs.rows]
         if mine.all():
             return obs
@@ -301,7 +301,7 @@ class OpponentRows(VecWrapper):
 
 
 def check_sides(sides: Sequence[Sequence[int]]) -> int:
-    """The number of seats.
+    """Return the number of seats.
 
     Raises:
         SeatError: There are fewer than two sides, or a seat is in none of them, or in two: two
@@ -325,7 +325,7 @@ def check_sides(sides: Sequence[Sequence[int]]) -> int:
 
 
 def _score(metrics: Mapping[str, npt.NDArray[np.float64]], row: int) -> float:
-    """What an ended episode was worth: its ``win``, or by the sign of its return."""
+    """Return the score of an episode: its ``win``, or 1, 0.5 or 0 by the sign of its return."""
     if "win" in metrics and not np.isnan(metrics["win"][row]):
         return float(metrics["win"][row])
     reward = metrics.get("episodic_reward")

@@ -32,7 +32,7 @@ def make_opponent(
     greedy: bool = False,
     device: str = "auto",
 ) -> SpacedAgent:
-    """The agent that a name stands for.
+    """Return the agent that a name stands for.
 
     Args:
         name: ``random``, a run folder, or the dotted path of a script, whose module is imported.
@@ -62,7 +62,7 @@ def make_opponent(
 
 
 def opponent_labels(names: Iterable[str]) -> dict[str, str]:
-    """A short label for each opponent, without slashes or dots, by its name; no two alike."""
+    """Return a short, unique label for each opponent, without slashes or dots."""
     labels: dict[str, str] = {}
     for name in names:
         last = Path(name).name if not is_script(name) else name.rpartition(".")[2]

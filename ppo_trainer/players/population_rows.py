@@ -1,4 +1,4 @@
-"""Which policy of a population plays and learns in which row: a table, drawn game by game."""
+"""The policy of a population that plays each row, drawn game by game."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PopulationRows(VecWrapper):
         return shown
 
     def _measured(self, obs: VecObs) -> VecObs:
-        """Adds the metrics of each policy."""
+        """Add the metrics of each policy."""
         own = {}
         for name in _MEASURED:
             if name in obs.metrics:

@@ -44,7 +44,7 @@ _MOST_FITTED = 500
 
 @dataclass(frozen=True)
 class RatingTask:
-    """What the process is to do.
+    """The task of the process.
 
     Args:
         run: The run folder, whose ``rated`` holds the versions.
@@ -62,7 +62,7 @@ class RatingTask:
 
 
 def main() -> None:
-    """What the process runs: it reads a pickled ``RatingTask``, and rates until it is ended."""
+    """Read a pickled ``RatingTask``, and rate until the process is ended."""
     leave_signals_to_parent()
     task: RatingTask = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -81,7 +81,7 @@ def _end_with_parent() -> None:
 
 
 def version_steps(name: str) -> int:
-    """The steps in the name of a version, ``step_<steps>`` and perhaps ``_policy_<i>``."""
+    """Return the steps in the name of a version, ``step_<steps>`` and perhaps ``_policy_<i>``."""
     return int(name.split("_")[1])
 
 

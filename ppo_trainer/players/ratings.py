@@ -27,7 +27,7 @@ _LAST_WAIT = 60.0
 
 
 class RunRatings:
-    """What the training knows of its ratings; an error of theirs is shown and stops nothing.
+    """The ratings as the training sees them; an error of theirs is shown and stops nothing.
 
     Args:
         session: The run.
@@ -156,7 +156,7 @@ class RunRatings:
 
 @contextlib.contextmanager
 def open_ratings(session: Session) -> Iterator[RunRatings]:
-    """The ratings of a run, whose process ends with the block.
+    """Return the ratings of a run, whose process ends with the block.
 
     Raises:
         ConfigError: The game is for one player.

@@ -63,7 +63,7 @@ def shared(
 
 
 def time_scaled(rewards: Floats, minutes: Floats | float) -> Floats:
-    """What comes later counts less: ``r *= 0.6 ** (minutes / 10)``.
+    """Scale rewards down with time: ``r *= 0.6 ** (minutes / 10)``.
 
     Args:
         rewards: Shape: (..., S).
@@ -74,12 +74,12 @@ def time_scaled(rewards: Floats, minutes: Floats | float) -> Floats:
 
 
 def annealed(first: float, last: float | None, progress: float) -> float:
-    """A value that goes evenly from ``first`` to ``last`` while ``progress`` goes from 0 to 1."""
+    """Return the value on the line from ``first`` to ``last`` at ``progress`` in 0 to 1."""
     return first if last is None else first + (last - first) * min(max(progress, 0.0), 1.0)
 
 
 def _mean(rewards: Floats, plays: Bools, seats: Sequence[int]) -> Floats:
-    """The mean over those of some seats that play; 0 where none does. Shape: (...)."""
+    """Return the mean over those of some seats that play; 0 where none does. Shape: (...)."""
     there = plays[..., list(seats)]
     total = np.where(there, rewards[..., list(seats)], 0.0).sum(axis=-1)
     mean: Floats = total / np.maximum(there.sum(axis=-1), 1)

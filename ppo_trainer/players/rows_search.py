@@ -32,7 +32,7 @@ __all__ = ["RowsGuide", "RowsSearch"]
 
 
 class RowsGuide(Protocol):
-    """What can guide a search over rows: ``load_agent`` returns it for a run folder."""
+    """A guide of a search over rows; ``load_agent`` returns one for a run folder."""
 
     def decide_rows(self, obs: VecObs) -> list[Decision]:
         """For each frame the probabilities of the choices, and the return that is expected."""
@@ -53,13 +53,13 @@ class _Position(ChoiceCounts):
 
 @dataclass
 class _Tree:
-    """What has been looked into from one position on."""
+    """The search tree of one position."""
 
     root: _Position
     seen: ValueRange = field(default_factory=ValueRange)
 
     def walk(self, exploration: float) -> list[tuple[_Position, int]]:
-        """The way to a choice that has not been looked into, or that ends the game."""
+        """Return the way to a choice that has not been looked into, or that ends the game."""
         way, node = [], self.root
         while True:
             choice = node.puct(exploration, self.seen)
@@ -120,7 +120,7 @@ class RowsSearch:
         self.seconds, self.decisions = 0.0, 0
 
     def __call__(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
-        """The choice of each row that is asked: a policy over the rows."""
+        """Return the choice of each row that is asked: a policy over the rows."""
         started = time.process_time()
         name, roots = self._grow(obs)
         chosen = [int(root.indices[np.argmax(root.visits)]) for root in roots]
@@ -153,7 +153,7 @@ class RowsSearch:
         return name, roots
 
     def _positions(self, obs: VecObs, wave: int) -> tuple[ActionName, list[_Position]]:
-        """The positions in ``obs``, as the guide sees them."""
+        """Return the positions in ``obs``, as the guide sees them."""
         name, choices = choices_of(obs)
         nodes = []
         for own, decision in zip(choices, self._guide.decide_rows(obs), strict=True):

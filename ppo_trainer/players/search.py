@@ -48,7 +48,7 @@ DRAWN = 0.2
 
 
 class Guide(Protocol):
-    """What can guide a search: ``load_agent`` returns it for a run folder."""
+    """A guide of a search; ``load_agent`` returns one for a run folder."""
 
     def decide(self, obs: VecObs) -> Decision:
         """Probabilities of the choices, and the return that is expected."""
@@ -154,7 +154,7 @@ class SearchAgent:
         """Nothing is remembered from one decision to the next."""
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
-        """What to do, after having looked ahead.
+        """Search, and return the actions.
 
         Raises:
             SettingError: It has not been attached to a game; the game does not ask this, or shows
@@ -228,7 +228,7 @@ class SearchAgent:
         return got
 
     def _pick(self, seat: int, asked: Mapping[int, _Seat]) -> int:
-        """The choice of one of the seats that are asked.
+        """Return the choice of one of the seats that are asked.
 
         Several that always took what looks best would go hand in hand, and never see what one of
         them alone could do better.
@@ -240,7 +240,7 @@ class SearchAgent:
         return rule(self._exploration, self._seen.get(seat, ValueRange()))
 
     def _expand(self, node: _Node, picked: Mapping[int, int]) -> tuple[_Node, dict[int, float]]:
-        """The position that choices lead to, and the rewards on the way."""
+        """Return the position that choices lead to, and the rewards on the way."""
         self._table.set_state(node.state, node.inside)
         choices = {seat: int(node.seats[seat].indices[index]) for seat, index in picked.items()}
         frames = {seat: node.seats[seat].frame for seat in picked}
@@ -262,7 +262,7 @@ class SearchAgent:
         inside: tuple[int, ...],
         before: Mapping[int, float],
     ) -> _Node:
-        """A position, with what the guide says of it; ``before`` is what it said one earlier."""
+        """Return a position with the guide's values; ``before`` is what it said one earlier."""
         seats, value = {}, {}
         for seat, frame in told.items():
             if frame.done:

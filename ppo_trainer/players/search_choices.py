@@ -1,4 +1,4 @@
-"""What a search chooses between: one actor of one action, with choices that can be counted."""
+"""Choices of a search: one actor of one action, with choices that can be counted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ActorChoices(NamedTuple):
 
 
 def choices_of(obs: VecObs) -> tuple[ActionName, list[ActorChoices]]:
-    """The one action that each frame asks for, and what its one actor can choose.
+    """Return the one action that each frame asks for, and what its one actor can choose.
 
     Raises:
         SettingError: A frame asks more or less, or for something that cannot be counted.

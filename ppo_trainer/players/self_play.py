@@ -90,7 +90,7 @@ class SelfPlay:
     def of(
         cls, config: TrainConfig, game: Game, net: RaggedNet, device: torch.device
     ) -> SelfPlay | None:
-        """What the settings ask for; None where the rows are played as they are."""
+        """Return the self-play of the settings, or None if rows are played as they are."""
         own = config.selfplay
         if own.mode == "mirror" and not own.shapes_rewards:
             return None
@@ -105,7 +105,7 @@ class SelfPlay:
         return cls(config, game, net, device)
 
     def around(self, vec_env: VecEnv) -> VecEnv:
-        """The rows that the learner trains on."""
+        """Return the rows that the learner trains on."""
         rows = vec_env
         if self._settings.shapes_rewards:
             rows = self._reward_rows = RewardRows(rows, self._sides, self._settings)
@@ -119,7 +119,7 @@ class SelfPlay:
     # What ``OpponentRows`` asks.
 
     def draw(self, game: int) -> Lineup:
-        """Who plays a game that begins."""
+        """Return the players of a game that begins."""
         own = self._settings
         side = int(self._rng.integers(len(self._sides)))
         if own.mode == "stages":
@@ -142,11 +142,11 @@ class SelfPlay:
             self._at_once = [(names[i], float(len(names) * chances[i])) for i in drawn]
 
     def agent(self, name: str) -> Agent:
-        """The opponent of this name."""
+        """Return the opponent of this name."""
         return self._agents[name]
 
     def shown_name(self, name: str) -> str:
-        """What metrics call an opponent: earlier versions of a pool are ``past`` together."""
+        """Return an opponent's name in metrics; earlier versions are ``past`` together."""
         if name in self._labels:
             return self._labels[name]
         return name if self._settings.mode == "stages" else "past"
@@ -302,7 +302,7 @@ class SelfPlay:
         self._agents[name] = NetworkAgent(net, generator=self._generator, precision=precision)
 
     def _playing(self) -> list[str]:
-        """The versions that left and still play games."""
+        """Return the versions that left and still play games."""
         lineups = [] if self._opponent_rows is None else self._opponent_rows.lineups
         playing = {own.opponent for own in lineups if own.opponent is not None}
         return sorted(playing.difference(self._versions, self._named))

@@ -15,7 +15,7 @@ __all__ = ["SelfPlayConfig"]
 @names_its_settings
 @dataclass(frozen=True)
 class SelfPlayConfig:
-    """Who plays the seats that the current policy does not, in games of several players.
+    """The players of the seats that the current policy does not play.
 
     Args:
         mode: ``mirror``: the current policy plays every seat and learns in all of them. ``pool``:
@@ -96,21 +96,21 @@ class SelfPlayConfig:
 
     @property
     def policies(self) -> int:
-        """How many networks learn."""
+        """The number of networks that learn."""
         return self.size if self.mode == "population" else 1
 
     @property
     def plays_itself(self) -> bool:
-        """Whether what learns plays all seats of all games."""
+        """True if what learns plays all seats of all games."""
         return self.mode in ("mirror", "population")
 
     @property
     def meets_equals(self) -> bool:
-        """Whether it plays itself, or versions of itself."""
+        """True if it plays itself, or versions of itself."""
         return self.mode != "fixed"
 
     @property
     def shapes_rewards(self) -> bool:
-        """Whether rewards are others than those of the game."""
+        """True if rewards are others than those of the game."""
         spirit = self.team_spirit or self.team_spirit_end
         return bool(spirit or self.zero_sum or self.minutes_per_step)

@@ -9,7 +9,7 @@ __all__ = ["sides_of"]
 
 
 def sides_of(game: Game) -> list[list[int]]:
-    """The seats of each side of a game: its teams, and each seat that is in none alone.
+    """Return the seats of each side of a game: its teams, and each seat that is in none alone.
 
     Raises:
         ConfigError: It is a game for one player.

@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SnapshotFacts:
-    """When a version was kept.
+    """The moment at which a version was kept.
 
     Args:
         update: Updates done then.
@@ -42,7 +42,7 @@ class SnapshotFacts:
 
 
 def frozen_copy(net: RaggedNet, config: TrainConfig) -> RaggedNet:
-    """The network as it is now, which nothing changes any more."""
+    """Return the network as it is now, which nothing changes any more."""
     copied = _like(net, config)
     copied.load_state_dict(net.state_dict())
     return copied
@@ -54,7 +54,7 @@ def write_snapshot(run: RunFolder, name: str, net: RaggedNet, facts: SnapshotFac
 
 
 def read_snapshot(run: RunFolder, name: str, net: RaggedNet, config: TrainConfig) -> RaggedNet:
-    """A version that was kept, of a run whose network is ``net``.
+    """Return a version that was kept, of a run whose network is ``net``.
 
     Raises:
         CheckpointError: It is gone, or damaged.

@@ -40,7 +40,7 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class CurvePanel:
-    """What one panel shows.
+    """The content of one panel.
 
     Args:
         name: The metric.
@@ -56,7 +56,7 @@ class CurvePanel:
 
     @property
     def is_constant(self) -> bool:
-        """Whether there are several values, and all are one."""
+        """True if there are several values, and all are one."""
         values = np.array([value for _, value in (*self.points, *self.evaluated)])
         return len(values) > 1 and bool(np.ptp(values) <= _SAME * np.abs(values).max())
 
@@ -103,7 +103,7 @@ def draw_curve(run: RunFolder) -> Path | None:
 def panels(
     records: Sequence[Mapping[str, Any]], rows: int, wanted: Sequence[str] | None = None
 ) -> list[CurvePanel]:
-    """What there is to show, in order: a panel for each metric that some record has.
+    """Return a panel for each metric that some record has, in order.
 
     Args:
         records: Of a run, as ``read_metrics`` returns them.
@@ -125,7 +125,7 @@ def panels(
 
 
 def boundaries(records: Sequence[Mapping[str, Any]]) -> list[float]:
-    """The steps at which a stage of self-play ended, and another one began."""
+    """Return the steps at which a stage of self-play ended, and another one began."""
     stages = [(r["steps"], r["selfplay/stage"]) for r in records if "selfplay/stage" in r]
     return [steps for (_, before), (steps, after) in pairwise(stages) if after != before]
 

@@ -1,4 +1,4 @@
-"""What the numbers of a run that has not learned suggest, and what to try."""
+"""Causes that the numbers of a run without progress suggest, and what to try."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def _of_self_play(records: Records, evaluations: Sequence[Evaluation]) -> list[s
 
 
 def _is_measured(evaluations: Sequence[Evaluation]) -> bool:
-    """Whether the agent and random play have played enough to be compared."""
+    """Return True if the agent and random play have played enough to be compared."""
     chance = [e for e in evaluations if e.player == "random play"]
     agents = [e for e in evaluations if e.player.startswith("agent")]
     return bool(chance and agents and chance[0].episodes >= _FEWEST_EPISODES)
 
 
 def _no_better(records: Records, evaluations: Sequence[Evaluation], rows: int) -> str | None:
-    """That the run plays no better than at random; None where it plays better."""
+    """Return a line if the run plays no better than at random, else None."""
     if not _is_measured(evaluations):
         return _no_better_than_at_first(_fifths(records, rows))
     chance = next(e for e in evaluations if e.player == "random play")
@@ -129,7 +129,7 @@ def _no_better_than_at_first(fifths: Sequence[Fifth]) -> str | None:
 
 
 def _better(agent: Evaluation, chance: Evaluation, name: str) -> bool:
-    """Whether two means differ by more than chance would make of them, 19 times of 20."""
+    """Return True if two means differ by more than chance would make of them, 19 times of 20."""
     if min(agent.count(name), chance.count(name)) < 2:
         return False
     spread = 0.0
@@ -140,7 +140,7 @@ def _better(agent: Evaluation, chance: Evaluation, name: str) -> bool:
 
 
 def _rising(records: Records, rows: int) -> list[str]:
-    """The last fifth is clearly better than the one before, measured by the whole run."""
+    """Return the last fifth is clearly better than the one before, measured by the whole run."""
     fifths = _fifths(records, rows)
     if not fifths:
         return []
@@ -208,7 +208,7 @@ def _explained(records: Records) -> list[str]:
 
 
 def _last(records: Records) -> Records:
-    """The last fifth."""
+    """Return the last fifth."""
     return records[-max(1, len(records) // _PARTS) :]
 
 

@@ -1,4 +1,4 @@
-"""Where the numbers of a run go: JSON lines, TensorBoard, and W&B where it is switched on."""
+"""Logs of a run: JSON lines, TensorBoard, and W&B where it is switched on."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def keep_records(run: RunFolder, update: int) -> list[dict[str, Any]]:
 
 
 def _lines(run: RunFolder) -> Iterator[_Line]:
-    """The lines of the file, if there is one, but for one that a kill has cut short."""
+    """Return the lines of the file, if there is one, but for one that a kill has cut short."""
     if not os.path.lexists(run.metrics_file):
         return
     with reading(run.metrics_file):

@@ -8,7 +8,7 @@ __all__ = ["of_policies"]
 
 
 def of_policies(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The numbers of each policy as ``policy_<i>/<name>``, and their means under their own names.
+    """Return each policy's numbers as ``policy_<i>/<name>``, and their means by name.
 
     Of a single policy they are its own.
     """

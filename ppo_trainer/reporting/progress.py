@@ -1,4 +1,4 @@
-"""What a run shows while it works: a bar in a terminal, plain lines elsewhere."""
+"""Progress of a run: a bar in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class RunProgress:
         return "  ".join(parts)
 
     def _own(self) -> list[str]:
-        """The environment's own metrics in one part, if there are any."""
+        """Return the environment's own metrics in one part, if there are any."""
         names = shown_metrics(own_metrics(self._recent.means), self._shown)
         most = _MOST_OWN if self._shown is None else len(names)
         parts = [f"{name} {self._recent.means[name]:.4g}" for name in names[:most]]

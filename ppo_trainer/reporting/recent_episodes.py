@@ -34,7 +34,7 @@ _OF_A_POLICY = re.compile(r"policy_\d+/")  # of a population
 
 
 def is_per_episode(name: str) -> bool:
-    """Whether a number of a record is a mean over the episodes that ended in its update."""
+    """Return True if a number of a record is a mean over the episodes that ended in its update."""
     name = _OF_A_POLICY.sub("", name, count=1)
     return name not in _OF_UPDATES and not name.startswith(_OF_UPDATES_BY_GROUP)
 
@@ -57,11 +57,11 @@ class RecentEpisodes:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many episodes have ended as a mean is taken over."""
+        """True if as many episodes have ended as a mean is taken over."""
         return self._episodes >= self._wanted
 
     def add(self, record: Mapping[str, Any]) -> dict[str, float]:
-        """The means after one more update, of which ``record`` is."""
+        """Return the means after one more update, of which ``record`` is."""
         episodes = record.get("episodes", 1.0)
         self._episodes += episodes
         if episodes:
@@ -71,7 +71,7 @@ class RecentEpisodes:
         return dict(self.means)
 
     def _mean(self, name: str, episodes: float, mean: float) -> float:
-        """The mean of one metric after ``episodes`` more."""
+        """Return the mean of one metric after ``episodes`` more."""
         parts = self._parts.setdefault(name, deque())
         parts.append((episodes, mean))
         total = sum(count for count, _ in parts)

@@ -1,4 +1,4 @@
-"""How good a run is: now and then while it trains, and in words when it ends."""
+"""Evaluations of a run while it trains, and its report at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["evaluate_now", "finish"]
 
 
 def evaluate_now(session: Session) -> dict[str, float]:
-    """The means of a few greedy episodes, as ``eval/<metric>``."""
+    """Return the means of a few greedy episodes, as ``eval/<metric>``."""
     config, state = session.config, session.state
     result = evaluate(
         state.acting,

@@ -30,11 +30,11 @@ class Screen:
 
     @property
     def encoding(self) -> str:
-        """That of the stream; ASCII where it does not say."""
+        """The encoding of the stream, or ASCII if it has none."""
         return getattr(self._stream, "encoding", None) or "ascii"
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return True if it is a terminal."""
         with contextlib.suppress(Exception):
             return bool(self._stream.isatty())
         return False
@@ -95,5 +95,5 @@ def complain(text: str) -> None:
 
 
 def _print(screen: Screen, text: str) -> bool:
-    """Whether all of it has arrived."""
+    """Return True if all of it has arrived."""
     return screen.write(f"{text}\n") > 0 and screen.flush()

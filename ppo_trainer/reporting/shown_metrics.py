@@ -1,4 +1,4 @@
-"""Which of an environment's own metrics are shown: on the screen, as curves, in tables."""
+"""The environment's own metrics on the screen, in curves and in tables."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def with_screen_names(means: Mapping[str, float]) -> dict[str, float]:
 
 
 def own_metrics(names: Iterable[str]) -> list[str]:
-    """Those of the numbers of a record that are the environment's own, but for ``win``."""
+    """Return the environment's own metrics of a record, without ``win``."""
     return [name for name in names if is_per_episode(name) and name not in PER_EPISODE]
 
 
 def shown_metrics(own: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
-    """Those that were asked for, in this order; if none were, all that are not derived ones.
+    """Return the ``wanted`` metrics in their order, or else all that are not derived.
 
     Args:
         own: The environment's own metrics.
@@ -48,7 +48,7 @@ def shown_metrics(own: Sequence[str], wanted: Sequence[str] | None) -> list[str]
 
 
 def unknown_metrics(own: Sequence[str], wanted: Sequence[str] | None) -> str | None:
-    """What to say of metrics that were asked for and that no episode had, if there are any."""
+    """Return a line on ``wanted`` metrics that no episode had, or None."""
     missing = [name for name in wanted or () if name not in (*own, *PER_EPISODE)]
     if not missing:
         return None

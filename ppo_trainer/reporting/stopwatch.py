@@ -1,4 +1,4 @@
-"""Where the time of a run goes."""
+"""The time of each phase of a run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Stopwatch:
             self.seconds[phase] = self.seconds.get(phase, 0.0) + self._now() - start
 
     def take(self) -> dict[str, float]:
-        """The seconds of each phase since the last call, as ``time/<phase>``."""
+        """Return the seconds of each phase since the last call, as ``time/<phase>``."""
         taken = {f"time/{phase}": seconds for phase, seconds in self.seconds.items()}
         self.seconds = {}
         return taken

@@ -38,7 +38,7 @@ def settings_of(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def sweep_table(runs: Sequence[SweptRun]) -> str:
-    """A line for each run: the settings that differ, how good it is, and its folder.
+    """Return a line for each run: the settings that differ, how good it is, and its folder.
 
     The numbers are those of the greedy agent in the evaluation at the end or, where none was
     evaluated, means over the last episodes of the training.
@@ -85,7 +85,7 @@ def _known(evaluation: Evaluation) -> dict[str, float]:
 
 
 def _end(run: SweptRun) -> list[str]:
-    """Steps and folder, or why there are none."""
+    """Return the steps and the folder of a run, or why there are none."""
     if run.result is None:
         return ["-", f"failed: {run.failure}"]
     stopped = " (stopped)" if run.result.interrupted else ""

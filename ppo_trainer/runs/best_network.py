@@ -19,7 +19,7 @@ __all__ = ["Best", "BestNetwork", "read_best"]
 
 @dataclass(frozen=True)
 class Best:
-    """What made a network the best.
+    """The evaluation that made a network the best.
 
     Args:
         metric: The metric that ``checkpoint.best`` names.
@@ -89,7 +89,7 @@ class BestNetwork:
 
 
 def read_best(run: RunFolder) -> Best | None:
-    """What is known of a run's best network; None where it has none.
+    """Return the facts of a run's best network, or None if it has none.
 
     Raises:
         CheckpointError: It is damaged.

@@ -1,4 +1,4 @@
-"""What is called while a run trains: ``train(..., callbacks=[...])``."""
+"""Functions that a training run calls: ``train(..., callbacks=[...])``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Callback:
         """After each checkpoint, the last one included."""
 
     def on_end(self, session: Session) -> bool | None:
-        """When all is saved and evaluated, also after Ctrl-C; not after an error."""
+        """Run after the last save and evaluation, also after Ctrl-C; not after an error."""
 
 
 CallbackLike: TypeAlias = "Callback | Callable[[Session], Any]"

@@ -63,7 +63,7 @@ _OURS = re.compile(r"step_(\d{12}|[1-9]\d{12,17})")
 
 @dataclass
 class TrainState:
-    """What changes during a run, apart from the environments.
+    """The parts that change during a run, without the environments.
 
     Args:
         net: The network.
@@ -149,7 +149,7 @@ def save_state(
 
 
 def saved_at(run: RunFolder, steps: int) -> Path | None:
-    """The checkpoint after ``steps``, if there is one."""
+    """Return the checkpoint after ``steps``, if there is one."""
     folder = run.checkpoints / _name_of(steps)
     return folder if folder.exists() else None
 
@@ -166,7 +166,7 @@ def save_network(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str
 
 @contextmanager
 def _replaced(folder: Path) -> Iterator[Path]:
-    """An empty folder that takes the place of ``folder`` once it is complete."""
+    """Return an empty folder that takes the place of ``folder`` once it is complete."""
     temporary = fresh_name(folder)
     try:
         if folder.parent.is_symlink():
@@ -185,7 +185,7 @@ def _replaced(folder: Path) -> Iterator[Path]:
 
 
 def _check_finite(state: TrainState) -> None:
-    """A run must never resume from parameters that can only give NaN."""
+    """Raise if parameters are not finite: a run resumed from them could only give NaN."""
     tensors = state.net.state_dict() | _optimizer_parts(state.optimizers)[0]
     floats = {name: own for name, own in tensors.items() if own.is_floating_point()}
     wrong = [name for name, tensor in floats.items() if not tensor.isfinite().all()]
@@ -196,13 +196,13 @@ def _check_finite(state: TrainState) -> None:
 
 
 def steps_of(folder: Path) -> int | None:
-    """The steps in the name that ``save_state`` gave a folder; None for names of other people."""
+    """Return the steps in a folder's name from ``save_state``, or None for another name."""
     found = _OURS.fullmatch(folder.name)
     return None if found is None else int(found[1])
 
 
 def own_checkpoints(run: RunFolder) -> list[Path]:
-    """The checkpoints that a run can resume from, oldest first; copies beside them are not.
+    """Return the checkpoints that a run can resume from, oldest first; copies beside them are not.
 
     Raises:
         CheckpointError: Nobody may look there: that is not the same as none.
@@ -228,7 +228,7 @@ def remove_old_checkpoints(run: RunFolder, keep: int) -> None:
 
 
 def latest_checkpoint(run: RunFolder) -> Path:
-    """The folder of the newest complete checkpoint.
+    """Return the folder of the newest complete checkpoint.
 
     Raises:
         CheckpointError: There is none, or nobody may look.
@@ -244,7 +244,7 @@ def latest_checkpoint(run: RunFolder) -> Path:
 
 
 def locate_checkpoint(path: str | Path) -> tuple[RunFolder, Path]:
-    """The run that a path means, and its newest checkpoint.
+    """Return the run that a path means, and its newest checkpoint.
 
     Of ``<run>/best`` it is the best one, of ``<run>/snapshots/<name>`` that version, of
     ``<run>:1`` that of policy 1 of a population.
@@ -264,7 +264,7 @@ def locate_checkpoint(path: str | Path) -> tuple[RunFolder, Path]:
 def network_of(
     folder: Path, obs_space: ObsSpace, action_space: Mapping[str, ActionSpace], config: TrainConfig
 ) -> RaggedNet:
-    """A fresh network with these spaces and settings, which ``load_network`` can fill.
+    """Return a fresh network with these spaces and settings, which ``load_network`` can fill.
 
     Raises:
         CheckpointError: The checkpoint holds a much smaller one, or is damaged.
@@ -295,7 +295,7 @@ def _network_tensors(saved: SavedFiles, net: RaggedNet, file: str = MODEL) -> di
 
 @dataclass(frozen=True)
 class Restored:
-    """What a checkpoint holds besides a ``TrainState``.
+    """The parts of a checkpoint beside its ``TrainState``.
 
     Args:
         envs: The state of the VecEnv; None where its environments do not save theirs.
@@ -339,7 +339,7 @@ def load_state(folder: Path, state: TrainState) -> Restored:
 
 
 def load_pending(folder: Path, net: RaggedNet, num_rows: int) -> Decisions | None:
-    """The decisions of ``num_rows`` rows that waited for their outcome; None if there were none.
+    """Return the decisions of ``num_rows`` rows that wait for their outcome, or None.
 
     They mean something only where the rows go on from the state that was saved with them.
     """
@@ -422,7 +422,7 @@ def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:
 
 @contextmanager
 def _way_back(folder: Path) -> Iterator[None]:
-    """An error of a checkpoint says which older one is whole, unless it knows better."""
+    """Return an error of a checkpoint says which older one is whole, unless it knows better."""
     try:
         yield
     except CheckpointError as error:

@@ -91,7 +91,7 @@ class SavedFiles:
         return _checked(folder / STATE, lambda: cls(folder, *_read_state(folder / STATE)))
 
     def has(self, name: str) -> bool:
-        """Whether such a file belongs to the checkpoint."""
+        """Return True if such a file belongs to the checkpoint."""
         if self.digests is not None:
             return name in self.digests
         return os.path.lexists(self.folder / name)
@@ -102,7 +102,7 @@ class SavedFiles:
             _checked(self.folder / name, partial(self._check, name))
 
     def forms(self, name: str) -> dict[str, TensorForm]:
-        """What a file says it holds; its numbers are not read.
+        """Return the names, dtypes and shapes in a file, without reading its numbers.
 
         Raises:
             CheckpointError: It is damaged, or cannot be read.
@@ -110,7 +110,7 @@ class SavedFiles:
         return _checked(self.folder / name, lambda: self._forms(name))
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """The tensors of a file; whoever does not trust it looks at ``forms`` before.
+        """Return the tensors of a file; whoever does not trust it looks at ``forms`` before.
 
         Raises:
             CheckpointError: It is not what was saved, is damaged, or cannot be read.
@@ -175,7 +175,7 @@ def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]] 
 
 
 def _checked(path: Path, read: Callable[[], ReadT]) -> ReadT:
-    """What ``read`` returns; what it raises is said of the file ``path``."""
+    """Return the result of ``read``; its errors name the file ``path``."""
     try:
         return read()
     except OSError as error:

@@ -18,7 +18,7 @@ _YOUNG, _OLD = 60.0, 86_400.0  # seconds
 
 
 def draft_name() -> str:
-    """A name that no other process uses, and that says whose it is and since when."""
+    """Return a name that no other process uses, and that says whose it is and since when."""
     return f".draft-{_host()}-{os.getpid()}-{time.time_ns()}"
 
 

@@ -98,7 +98,7 @@ class RunFolder:
 
     @classmethod
     def draft(cls, config: TrainConfig) -> RunFolder:
-        """A new hidden folder that holds the settings; ``publish`` gives it its name.
+        """Return a new hidden folder that holds the settings; ``publish`` gives it its name.
 
         What stands under its final name has a checkpoint, however early it is killed.
         """
@@ -144,7 +144,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """An existing run folder."""
+        """Return an existing run folder."""
         run = cls(Path(path).expanduser())
         with reading(run.config_file):
             found = _exists(run.config_file)
@@ -185,7 +185,7 @@ class RunFolder:
             yield
 
     def read_values(self) -> dict[str, Any]:
-        """The settings as nested dicts."""
+        """Return the settings as nested dicts."""
         with reading(self.config_file):
             values = parse_yaml(read_file(self.config_file, _MOST_CONFIG))
         if not isinstance(values, dict):
@@ -193,21 +193,21 @@ class RunFolder:
         return values
 
     def read_config(self) -> TrainConfig:
-        """The settings."""
+        """Return the settings."""
         try:
             return config_from_dict(self.read_values())
         except ConfigError as error:
             raise error.located(str(self.config_file)) from error.__cause__
 
     def read_signature(self) -> str | None:
-        """What stands beside the settings to say who made them, if anything does."""
+        """Return the signature beside the settings, or None."""
         try:
             return read_file(self.signature_file, SIGNATURE_LENGTH + 1).decode("ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
 
     def read_spaces(self) -> tuple[ObsSpace, dict[str, ActionSpace]] | None:
-        """The spaces that the network was made for; None where the run does not know them."""
+        """Return the spaces of the run's network, or None if the run does not have them."""
         hint = "without this file, the network is made for the spaces of the environment"
         with reading(self.spaces_file, hint):
             if not _exists(self.spaces_file):
@@ -251,7 +251,7 @@ def refuse_link(folder: Path) -> None:
 
 
 def named_policy(path: str | Path) -> Path:
-    """The folder that a path means: ``<run>:1`` is policy 1 of a population, ``<run>/policy_1``.
+    """Return the folder of a path: ``<run>:1`` is policy 1 of a population.
 
     Policy 0 is the run itself. Everything else means itself.
     """
@@ -262,7 +262,7 @@ def named_policy(path: str | Path) -> Path:
 
 
 def _meant(path: Path) -> str | None:
-    """Which run somebody may have had in mind, and else the newest ones beside it."""
+    """Return the run of a similar name, or else the newest ones beside it, as a hint."""
     with suppress(OSError):  # a hint is not worth an error
         return _guess(path)
     return None
@@ -314,7 +314,7 @@ def reading(file: Path, hint: str | None = None) -> Iterator[None]:
 
 
 def _exists(path: Path) -> bool:
-    """Whether something is there; one that may not be looked at is an OSError, and not nothing."""
+    """Return True if the path exists; raise OSError if that may not be looked at."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

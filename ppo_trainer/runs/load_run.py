@@ -46,7 +46,7 @@ class LoadedRun(LoadedNet):
         return self.fitted.game
 
     def writing_replays(self, folder: str | Path | None) -> LoadedRun:
-        """The same, whose rows write replays into a folder; None: as it is."""
+        """Return the same, whose rows write replays into a folder; None: as it is."""
         if folder is None:
             return self
         game = replace(self.game, replays=Path(folder).expanduser())
@@ -89,7 +89,7 @@ def load_policy(
 
 
 def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
-    """The same without any environment; None for a run that does not know its spaces."""
+    """Return the same without any environment; None for a run that does not know its spaces."""
     run, folder = locate_checkpoint(path)
     config = run.read_config()
     saved = run.read_spaces()
@@ -100,7 +100,7 @@ def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
 
 
 def network_of_run(path: str | Path, device: str = "auto") -> RaggedNet:
-    """The network of a run's newest checkpoint, or its best one; safe with a run of anybody's.
+    """Return the network of a run's newest, or best, checkpoint; safe with any run.
 
     ``RaggedNet.from_run`` finds it as a plug-in.
 

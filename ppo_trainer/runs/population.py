@@ -80,7 +80,7 @@ def policy_folder(run: RunFolder, number: int) -> RunFolder:
 def make_others(
     first: RaggedNet, config: TrainConfig, num_rows: int, device: torch.device
 ) -> tuple[Learner, ...]:
-    """The policies from 1 on, none for a run with one network.
+    """Return the policies from 1 on, none for a run with one network.
 
     Args:
         first: The network of policy 0, whose embedding may be that of all.
@@ -165,7 +165,7 @@ def load_others(run: RunFolder, others: Sequence[Learner], steps: int, *, goes_o
 
 
 def forget_outcomes(others: Sequence[Learner]) -> None:
-    """The rows begin anew: no decision waits for its outcome."""
+    """Drop the decisions that wait for an outcome, because rows begin anew."""
     for learner in others:
         learner.state.pending = None
 

@@ -30,7 +30,7 @@ def network_for(
     action_space: Mapping[str, ActionSpace],
     config: TrainConfig,
 ) -> RaggedNet:
-    """A fresh network with these spaces and settings, if the weights of a checkpoint may fit it.
+    """Return a fresh network of these spaces and settings that fits the weights' header.
 
     Raises:
         CheckpointError: They cannot; or the checkpoint is damaged.
@@ -51,7 +51,7 @@ def network_for(
 def least_size(
     obs_space: ObsSpace, action_space: Mapping[str, ActionSpace], config: TrainConfig
 ) -> tuple[int, int]:
-    """The numbers of tensors, and of numbers in them, that such a network has at least."""
+    """Return the numbers of tensors, and of numbers in them, that such a network has at least."""
     encoders = [config.net, *([] if config.value_net is None else [config.value_net])]
     choices = sum(len(space) if isinstance(space, Sized) else 1 for space in action_space.values())
     numbers = sum(_least_numbers(net, obs_space) for net in encoders) + config.net.dim * choices
@@ -81,7 +81,7 @@ def check_forms(
 
 
 def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
-    """The weights, without biases, of an encoder's blocks and embeddings."""
+    """Return the weights, without biases, of an encoder's blocks and embeddings."""
     of_block = (4 + 2 * net.mlp_ratio) * net.dim**2
     left_out = net.not_embedded(obs_space)
     sets = [
@@ -96,13 +96,13 @@ def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
 
 
 def _numbers_of_memory(net: NetConfig) -> int:
-    """The weights of its cell, without biases."""
+    """Return the weights of its cell, without biases."""
     gates = {"none": 0, "lstm": 4, "gru": 3}[net.memory]
     return gates * net.memory_size * (net.dim + net.memory_size)
 
 
 def _columns(features: Sequence[Feature], net: NetConfig) -> int:
-    """How many vectors stand for the features at least."""
+    """Return the least number of vectors that stand for the features."""
     return sum(_vectors(own, net) for own in features)
 
 

@@ -149,7 +149,7 @@ class Session:
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
-        """An error that ends the training says how to go on; divergence keeps what it left."""
+        """Add to errors how to go on; after divergence keep the files."""
         try:
             yield
         except BrokenPipeError:  # of our own messages, which come between two updates
@@ -181,7 +181,7 @@ class Session:
             raise
 
     def resume_command(self, change: str = "") -> str:
-        """What to type to go on, perhaps with a changed setting."""
+        """Return the command that goes on, with a changed setting if given."""
         path = str(self.run.path)
         if self.config.env["_target_"].startswith(UNIMPORTABLE):
             # A command cannot import a class that lives in a script or notebook.
@@ -191,7 +191,7 @@ class Session:
         return f"{python_command()} -m ppo_trainer resume={shlex.quote(path)} {change}".rstrip()
 
     def final_steps(self) -> int:
-        """The steps at the end: ``total_timesteps``, rounded up to whole rollouts."""
+        """Return the steps at the end: ``total_timesteps``, rounded up to whole rollouts."""
         left = max(self.config.total_timesteps - self.state.steps, 0)
         return self.state.steps + math.ceil(left / self.config.frames_per_update) * (
             self.config.frames_per_update
@@ -271,7 +271,7 @@ def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> G
 
 
 def _begin(session: Session) -> tuple[Session, VecObs]:
-    """The run folder gets its name once it holds a checkpoint."""
+    """Return the run folder gets its name once it holds a checkpoint."""
     obs = session.vec_env.reset()
     # Unscaled features of 1,000 would drown the first rollouts.
     for learner in session.learners:
@@ -288,7 +288,7 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
 
 
 def _network_of_run(config: TrainConfig, run: RunFolder, vec_env: VecEnv) -> RaggedNet:
-    """A network for what a resumed run has saved."""
+    """Return a network for what a resumed run has saved."""
     _check_same_network(config, run)
     _check_same_population(config, run)
     # The run's spaces come in its own order, which the optimizers number their tensors by.

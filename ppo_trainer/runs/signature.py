@@ -1,4 +1,4 @@
-"""Which runs this user made on this machine: their settings are signed with a key that stays here.
+"""Signatures of the runs of this user on this machine, with a key that stays here.
 
 A run folder names code and places outside of it, such as its environment, a folder for replays and
 a W&B project, and anybody can write one. The signature beside the settings tells what this user has
@@ -52,7 +52,7 @@ def verify(config: TrainConfig, signature: str) -> bool:
 
 
 def key_file() -> Path:
-    """Where the user's key is: in ``$XDG_STATE_HOME``, or else ``~/.local/state``.
+    """Return the path of the user's key, in ``$XDG_STATE_HOME`` or ``~/.local/state``.
 
     Raises:
         KeyUnavailableError: The user has no home folder.
@@ -80,7 +80,7 @@ def _digest(key: bytes, config: TrainConfig) -> str:
 
 
 def _key() -> bytes:
-    """The user's key, which is made where there is none."""
+    """Return the user's key, which is made where there is none."""
     path = key_file()
     try:
         if not path.exists():

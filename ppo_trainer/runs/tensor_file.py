@@ -43,7 +43,7 @@ class TensorForm:
 
     @staticmethod
     def of(tensor: Tensor) -> TensorForm:
-        """That of a tensor."""
+        """Return the form of a tensor."""
         return TensorForm(tensor.dtype, tuple(tensor.shape))
 
     @property
@@ -56,12 +56,12 @@ class TensorForm:
 
 
 def save_tensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """A file that holds copies of these tensors."""
+    """Return a file that holds copies of these tensors."""
     return safetensors.torch.save({n: t.detach().cpu().contiguous() for n, t in tensors.items()})
 
 
 def read_forms(file: BinaryIO, size: int) -> dict[str, TensorForm]:
-    """What a file says it holds, from its header alone.
+    """Return the forms of the tensors in a file, from its header alone.
 
     Args:
         file: At its beginning.
@@ -91,7 +91,7 @@ def read_forms(file: BinaryIO, size: int) -> dict[str, TensorForm]:
 
 
 def load_tensors(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a file.
+    """Return the tensors of a file.
 
     Raises:
         ValueError: It is damaged.

@@ -1,4 +1,4 @@
-"""What a run folder names is imported, written or connected to only if that is the user's will.
+"""Consent to what a run folder names: imports, files that are written, connections.
 
 Weights, metrics and spaces are data, whoever made them. The environment and the scripted player of
 a run are names of code, and importing them runs it; other settings lead to files outside of the
@@ -76,7 +76,7 @@ def require_trust(
 
 
 def _named_env(target: str, named: Mapping[str, Any], refusal: _Refusal) -> Factory | None:
-    """The environment that the user names or else the run, if it may be imported."""
+    """Return the environment that the user names or else the run, if it may be imported."""
     if "env._target_" in named:
         return resolve(named["env._target_"])
     if target.startswith(UNIMPORTABLE):
@@ -122,7 +122,7 @@ def _is_of_registered_package(script: str) -> bool:
 
 
 def why_consent_will_be_needed(config: TrainConfig, env: Factory) -> str | None:
-    """Why whoever opens a run with these settings later will be asked, if there is a reason.
+    """Return why opening a run with these settings will need consent, or None.
 
     Args:
         config: The settings of a run that this user makes.
@@ -139,7 +139,7 @@ def why_consent_will_be_needed(config: TrainConfig, env: Factory) -> str | None:
 
 
 class _Refusal:
-    """Why a run is not trusted, if it is not, and what to do about it."""
+    """The reason to refuse a run, and what to do about it."""
 
     def __init__(self, run: RunFolder, saved: TrainConfig) -> None:
         self._run = run

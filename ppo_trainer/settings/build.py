@@ -19,7 +19,7 @@ ConfigT = TypeVar("ConfigT")
 
 
 def build(kind: type[ConfigT], values: Any) -> ConfigT:
-    """An instance of the dataclass ``kind`` from nested dicts.
+    """Return an instance of the dataclass ``kind`` from nested dicts.
 
     Args:
         kind: Its annotations are the schema.
@@ -33,7 +33,7 @@ def build(kind: type[ConfigT], values: Any) -> ConfigT:
 
 
 def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
-    """A decorator for dataclasses: what they have no field for is a ConfigError with a near name.
+    """Return a dataclass whose unknown arguments raise ConfigError with a near name.
 
     Python's own TypeError knows neither the nearest setting nor the group that has it.
     """
@@ -59,7 +59,7 @@ def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
 
 
 def _names(kind: type, values: Any, path: str) -> Iterator[str]:
-    """The dotted names of all settings, and of what stands in free groups such as ``env``."""
+    """Yield the dotted names of all settings, those in free groups like ``env`` included."""
     values = values if isinstance(values, Mapping) else {}
     for name, hint in get_type_hints(kind).items():
         within, where = values.get(name), _join(path, name)
@@ -107,7 +107,7 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
 
 
 def fitted(config: Any) -> dict[str, Any]:
-    """The fields of a dataclass, by name, as their types want them: what Python code gives.
+    """Return the fields of a dataclass, by name, as their types want them: what Python code gives.
 
     Dicts become the dataclasses they describe; NumPy's numbers, paths and members of enums become
     plain values, and 1e6 the whole number that it is.

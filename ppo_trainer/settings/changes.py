@@ -12,7 +12,7 @@ __all__ = ["env_changes", "with_changes"]
 
 
 def env_changes(words: Sequence[str]) -> dict[str, Any]:
-    """The values that words such as ``env.width=12`` give to settings, read as in a training.
+    """Return the settings that words such as ``env.width=12`` set, read as in training.
 
     Raises:
         ConfigError: A word is no setting of the environment, or has several values.
@@ -21,7 +21,7 @@ def env_changes(words: Sequence[str]) -> dict[str, Any]:
 
 
 def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
-    """The config with other values of the settings with these dotted names, all checked."""
+    """Return the config with other values of the settings with these dotted names, all checked."""
     if not changes:
         return config
     values = config_to_dict(config)

@@ -1,4 +1,4 @@
-"""What the commands share: our errors as text without a traceback, and exit codes."""
+"""Parts of all commands: errors as text without a traceback, and exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 
 def python_command() -> str:
-    """What to type for the interpreter that runs this: ``python`` only where that is the one."""
+    """Return the command for this interpreter, ``python`` only if it is that."""
     if shutil.which("python") == sys.executable:
         return "python"
     path = Path(sys.executable)
@@ -32,7 +32,7 @@ def python_command() -> str:
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """The flag of the commands that open a run."""
+    """Add the flag ``--trust`` of the commands that open a run."""
     parser.add_argument(
         "--trust", action="store_true", help="import the code that the run names, whoever made it"
     )
@@ -56,7 +56,7 @@ def run_main(main: Callable[[], None]) -> None:
 
 
 def _drop_unread() -> None:
-    """What nobody can read goes nowhere: else Python complains of it when it ends."""
+    """Drop output that nobody reads, of which Python would complain at its end."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""What stands between the command line, Hydra and ``TrainConfig``.
+"""The translation between the command line, Hydra and ``TrainConfig``.
 
 Hydra composes YAML files and sweeps. It does not know which settings exist, so that the one schema
 in ``config.py`` can answer a misspelt name with the nearest valid one.
@@ -88,7 +88,7 @@ def _described(kind: Any, above: str) -> Iterator[tuple[str, str]]:
 
 
 def recipe(name: str, *settings: str) -> TrainConfig:
-    """What ``python -m ppo_trainer env=<name> <settings>`` trains with.
+    """Return the config of ``python -m ppo_trainer env=<name> <settings>``.
 
     ``train(recipe("xor", "seed=3"))``
 
@@ -165,7 +165,7 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
 
 
 def _quoted(path: str) -> str:
-    """A path as one string for Hydra, unless it is written in Hydra's own grammar."""
+    """Return a path as one string for Hydra, unless it is written in Hydra's own grammar."""
     if path in ("", "null") or "${" in path or _QUOTED.fullmatch(path):
         return path
     # Backslashes count before a quote only.
@@ -189,7 +189,7 @@ def _check_flag(previous: str, text: str) -> None:
 
 
 def _meant_by_word(text: str) -> str | None:
-    """What a word without ``=`` may be: a game, a run, or an environment of the user's own."""
+    """Return a hint on a word without ``=``: a game, a run, or an own environment."""
     if text in _GROUPS["env"]:
         return f"did you mean env={text}?"
     if (Path(text) / "config.yaml").is_file():
@@ -201,7 +201,7 @@ def _meant_by_word(text: str) -> str | None:
 
 
 def _own_environment(text: str) -> str | None:
-    """How to say an environment that comes with a file here, with Gymnasium, or from anywhere."""
+    """Return a hint on naming an environment of a file, of Gymnasium, or of a module."""
     if path := meant_nearby(text):
         return f"for the environment in a file here: env._target_={path}"
     if re.fullmatch(r"[\w./:-]+-v\d+", text):
@@ -226,7 +226,7 @@ def _check_options(group: str, options: str) -> None:
 
 
 def resumed_config(composed: Any) -> TrainConfig:
-    """The settings of this run.
+    """Return the settings of this run.
 
     With ``resume`` they are those of the resumed run, and on top what the command line says.
 
@@ -253,7 +253,7 @@ def resumed_config(composed: Any) -> TrainConfig:
 
 
 def _changes(composed: Mapping[str, Any]) -> dict[str, Any]:
-    """What the command line sets beside ``resume``, by dotted name."""
+    """Return the settings beside ``resume`` on the command line, by dotted name."""
     changes = {}
     for override in HydraConfig.get().overrides.task:
         name, _, _ = override.lstrip("+").partition("=")

@@ -1,4 +1,4 @@
-"""What people see of the real-time strategy games: pictures, and maps in characters."""
+"""Pictures of strategy games, and their maps in characters."""
 
 from __future__ import annotations
 

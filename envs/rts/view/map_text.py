@@ -11,7 +11,7 @@ __all__ = ["write_world"]
 
 
 def write_world(world: World | None, player: int, fog: bool) -> str:
-    """What a player sees of a game.
+    """Return the map of a player as text.
 
     Own units are capital letters, the enemy's small ones, bases ``H`` and ``h``, a resource is
     ``$``, a wall ``#``, ground in sight ``.``; what is not seen is blank. Below, each own unit with
@@ -61,7 +61,7 @@ def _letter(world: World, unit: Unit, player: int) -> str:
 
 
 def _does(world: World, unit: Unit) -> str:
-    """What a unit does, and to whom."""
+    """Return the command of a unit as text."""
     command = unit.command
     assert command is not None
     names = (*COMMANDS, *world.rules.extra_commands)

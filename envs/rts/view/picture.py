@@ -88,7 +88,7 @@ def draw_world(world: World | None, player: int | None = None, cell: int = 24, *
 
 
 def _visible(world: World, player: int | None) -> npt.NDArray[np.bool_]:
-    """Which cells a player sees: within so many steps of one of its units. Shape: (size, size)."""
+    """Return a mask of the cells that a player sees. Shape: (size, size)."""
     size = world.rules.size
     if player is None:
         return np.ones((size, size), np.bool_)
@@ -116,7 +116,7 @@ def _draw_order(
     cell: int,
     head: int,
 ) -> None:
-    """An arrow to where a unit's command leads."""
+    """Draw an arrow to the target of a unit's command."""
     command = unit.command
     if command is None:
         return
@@ -133,7 +133,7 @@ def _draw_order(
 def _draw_unit(
     canvas: Canvas, world: World, unit: Unit, place: tuple[float, float], cell: int, hollow: bool
 ) -> None:
-    """The shape and the first letter of a kind in its player's colour, and its hit points."""
+    """Draw the shape and first letter of a unit's kind, and its hit points."""
     kind, (x, y) = world.kind(unit), place
     shape, radius = SHAPES.get(kind.name, USUAL)
     color: Color = LOAD if kind.name == "Resource" else PLAYERS[unit.player]
