@@ -373,7 +373,7 @@ def test_instances_and_settings(tmp_path):
         rows.set_state(state)
 
 
-PUBLISHED = Path("/work/shared/data/routing")
+PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "routing"
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="no published instances")
