@@ -159,7 +159,8 @@ def test_a_picture_shows_fog_units_and_hit_points():
         return tuple(picture[int(row), int(column)].tolist())
 
     seen = draw_world(world, player=0)
-    assert seen.shape == (20 * cell + head, 20 * cell, 3)
+    assert seen.shape[1:] == (20 * cell, 3)
+    assert seen.shape[0] > 20 * cell + head, "a legend stands below"
     # The base sees 5 cells along the axes: (2, 7) is 5 away, (2, 8) is 6; the worker, 3.
     assert at(seen, 2, 7) != at(seen, 2, 8) == at(seen, 12, 12)
     assert at(draw_world(world), 2, 8) == at(seen, 2, 7)  # without a player there is no fog

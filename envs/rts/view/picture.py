@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.drawing.canvas import Canvas, Color, Shape
+from entity_env.drawing.legend import Sign, add_legend
 from entity_env.errors import ResetNeededError
 
-from ..rules import ATTACK, BUILD, GATHER, MOVE
+from ..rules import ATTACK, BUILD, GATHER, MOVE, UnitKind
 from ..world import Unit, World
 
 __all__ = ["draw_world"]
@@ -19,6 +20,7 @@ __all__ = ["draw_world"]
 PLAYERS: tuple[Color, Color] = ((33, 88, 190), (200, 45, 40))
 SEEN, FOG, WALL, LINE = (247, 246, 240), (205, 207, 212), (90, 86, 80), (228, 226, 218)
 TEXT, GAUGE, LOAD = (40, 40, 40), (60, 60, 60), (224, 178, 40)
+RANGE: Color = (130, 150, 200)
 ORDERS: dict[int, Color] = {
     MOVE: (120, 120, 120),
     ATTACK: (214, 90, 30),
@@ -37,6 +39,9 @@ SHAPES: dict[str, tuple[Shape, float]] = {
     "Worker": ("circle", 0.24),
 }
 USUAL: tuple[Shape, float] = ("circle", 0.34)
+LETTERS = {"Base": "H", "TowerBase": "H", "FlagBase": "H", "Resource": "$"}
+"""Letters of kinds that are not the first ones of their names."""
+ORDER_NAMES = {MOVE: "moves to", ATTACK: "attacks", GATHER: "gathers", BUILD: "builds"}
 
 
 def draw_world(world: World | None, player: int | None = None, cell: int = 24, **_: Any) -> Any:
@@ -84,7 +89,39 @@ def draw_world(world: World | None, player: int | None = None, cell: int = 24, *
         won = "nobody wins" if world.winner < 0 else f"{('blue', 'red')[world.winner]} wins"
         color = TEXT if world.winner < 0 else PLAYERS[world.winner]
         canvas.text(size * cell / 2, cell * 1.4, won, cell * 0.6, color, "mm")
-    return canvas.picture()
+    return add_legend(canvas.picture(), _signs(world, player), 0.5 * cell)
+
+
+def _signs(world: World, player: int | None) -> list[Sign]:
+    """Return the legend of a game; all pictures of one game have the same."""
+    rules, signs = world.rules, []
+    for kind in rules.kinds:
+        color = LOAD if kind.name == "Resource" else TEXT
+        shape = SHAPES.get(kind.name, USUAL)[0]
+        signs.append(Sign(kind.name, color, shape, LETTERS.get(kind.name, kind.name[0])))
+    signs += [Sign(name, own) for name, own in zip(("blue", "red"), PLAYERS, strict=True)]
+    can = {command for kind in rules.kinds for command in kind.commands}
+    signs += [
+        Sign(name, ORDERS[order], "arrow") for order, name in ORDER_NAMES.items() if order in can
+    ]
+    if rules.extra_commands:
+        signs.append(Sign("another order", OTHER_ORDER, "arrow"))
+    if "Flag" in rules.number:
+        signs.append(Sign("carries the flag", LOAD, "diamond", edge=TEXT))
+    if GATHER in can:
+        signs.append(Sign("carries a load", LOAD, "diamond", edge=TEXT))
+    if rules.has_walls:
+        signs.append(Sign("wall", WALL, "box"))
+    if any(_ring(kind) for kind in rules.kinds):
+        signs.append(Sign("range of a tower", RANGE, "circle", hollow=True))
+    if player is not None:
+        signs += [Sign("fog", FOG, "box"), Sign("hidden by it", TEXT, hollow=True)]
+    return signs
+
+
+def _ring(kind: UnitKind) -> float:
+    """Return the range of a kind that shoots without moving, in cells; else 0."""
+    return float(kind.range) if kind.range > 1 and kind.speed == 0 else 0.0
 
 
 def _visible(world: World, player: int | None) -> npt.NDArray[np.bool_]:
@@ -139,8 +176,9 @@ def _draw_unit(
     color: Color = LOAD if kind.name == "Resource" else PLAYERS[unit.player]
     canvas.dot(x, y, radius * cell, color, shape, edge=PLAYERS[unit.player], hollow=hollow)
     letter: Color = color if hollow else (255, 255, 255)
-    letters = {"Base": "H", "TowerBase": "H", "FlagBase": "H", "Resource": "$"}
-    canvas.text(x, y, letters.get(kind.name, kind.name[0]), radius * 1.25 * cell, letter, "mm")
+    if _ring(kind):
+        canvas.ring(x, y, _ring(kind) * cell, 1.0, RANGE)
+    canvas.text(x, y, LETTERS.get(kind.name, kind.name[0]), radius * 1.25 * cell, letter, "mm")
     if unit.carries:
         canvas.dot(x + 0.3 * cell, y - 0.3 * cell, 0.2 * cell, LOAD, "diamond", edge=TEXT)
     share, half = unit.hp / kind.hp, 0.42 * cell
