@@ -318,7 +318,10 @@ def test_the_stand_in_travels_between_processes():
 
 numbers = st.one_of(
     st.integers(-5, 5).map(float),
-    st.floats(width=32, allow_nan=True, allow_infinity=True),
+    # Of two shortest texts as near, such as 1048576.2 and 1048576.3, each may write another one.
+    st.floats(width=32, allow_nan=True, allow_infinity=True).filter(
+        lambda x: not (2**17 < abs(x) < 2**24 and x % 1)
+    ),
     st.sampled_from([1e-4, 1e-5, 1e15, 1e16, 1e20, 0.1, -0.0, 16777216.0]),
 )
 
