@@ -41,7 +41,7 @@ __all__ = [
 
 T = TypeVar("T")
 YAxis: TypeAlias = Literal["up", "down"]
-"""Where greater values of y are in a picture: up as in mathematics, or down as on a screen."""
+"""The direction of greater y in a picture: up as in mathematics, or down as on a screen."""
 
 MOST_RESETS = 100
 """So many episodes without a step may not follow each other."""

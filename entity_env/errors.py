@@ -254,9 +254,9 @@ class StateError(EntityEnvError):
 
 
 FAILURES = (Exception, SystemExit)
-"""What code of a user's may raise: a ``sys.exit()`` in it must not end the program in silence."""
+"""Exceptions of a user's code: a ``sys.exit()`` in it must not end the program in silence."""
 DAMAGES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a saved state raises where something is missing, or is not what it should be."""
+"""Exceptions while reading a saved state in which something is missing or wrong."""
 
 
 class EnvironmentFailedError(EntityEnvError):

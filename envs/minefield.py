@@ -43,7 +43,7 @@ FIELD = 200.0
 RADIUS = 5.0
 """A mine or the target is reached from this distance or less."""
 STRIDE = 3.0
-"""How far one move goes."""
+"""The length of one move."""
 DIRECTIONS = 16
 """Direction d points pi/8 * d to the left of the x axis."""
 MOVES = ("Turn Left", "Move", "Turn Right")

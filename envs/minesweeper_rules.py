@@ -36,7 +36,7 @@ __all__ = [
 
 MOVES = ("Right", "Left", "Up", "Down", "Defuse Mines")
 STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
-"""What the first four choices of ``Move`` add to x and y."""
+"""The changes of x and y by the first four choices of ``Move``."""
 DEFUSE = 4
 """The index of ``Defuse Mines``."""
 

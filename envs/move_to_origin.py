@@ -39,7 +39,7 @@ from .errors import check_whole
 __all__ = ["ACCELERATIONS", "THRUSTERS", "MoveToOrigin", "fly_and_brake"]
 
 ACCELERATIONS = (0.01, 0.001, 0.0, -0.001, -0.01)
-"""What each setting of a thruster adds to the velocity along its axis, for each step."""
+"""The change of velocity along its axis by each setting of a thruster, in a step."""
 THRUSTERS: dict[ActionName, tuple[str, ...]] = {
     "Horizontal Thruster": ("100% right", "10% right", "Off", "10% left", "100% left"),
     "Vertical Thruster": ("100% up", "10% up", "Off", "10% down", "100% down"),

@@ -31,7 +31,7 @@ __all__ = ["ANSWERS", "THINGS", "NotHotdog", "spot_hotdog"]
 
 ANSWERS = ("hotdog", "not_hotdog")
 THINGS = ("object", "hotdog object", "hotdog")
-"""What the other entity may be: an ``Object`` that is none, one that is a hotdog, a ``Hotdog``."""
+"""Kinds of the other entity: an ``Object`` that is none, one that is a hotdog, a ``Hotdog``."""
 
 _OBS_SPACE = ObsSpace(
     entities={

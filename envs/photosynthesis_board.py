@@ -29,10 +29,10 @@ TOKENS = (
     (19, 18, 18, 17, 17),
     (22, 21, 20),
 )
-"""What the scoring tokens of each soil are worth, from one leaf to four, the top one first."""
+"""The points of each soil's tokens, from one leaf to four, the top one first."""
 
 DIRECTIONS = ((1, 0), (1, -1), (0, -1), (-1, 0), (-1, 1), (0, 1))
-"""Where the light runs in hexagonal coordinates (q, r), for each angle of the sun."""
+"""The direction of the light in hexagonal coordinates (q, r), for each angle of the sun."""
 _RADIUS = 3
 
 

@@ -160,7 +160,7 @@ class ContinuousActors:
 
 
 Actors: TypeAlias = Union[CategoricalActors, SelectActors, ContinuousActors]
-"""Who can take an action."""
+"""Actors of any kind of action."""
 _PAIRS = "RaggedTensor.from_lengths(mask, lengths), with actors x actees values in each frame"
 
 

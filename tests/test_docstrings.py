@@ -23,8 +23,9 @@ def test_docstrings_begin_with_a_verb_or_a_noun(package):
     found = []
     for path in sorted((ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
-                first = (ast.get_docstring(node) or "-").split()[0].strip(",.:;")
+            # Strings that stand alone: docstrings, those of attributes among them.
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                first = f"{node.value.value} -".split()[0].strip(",.:;")
                 if first in RIDDLES:
-                    found.append(f"{path.relative_to(ROOT)}: {getattr(node, 'name', '')}: {first}")
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {first}")
     assert not found, found

@@ -21,7 +21,7 @@ from entity_env.spaces import ActionName, EntityName
 __all__ = ["Given", "RowLayout", "picked"]
 
 Given = Sequence[Mapping[ActionName, Any]]
-"""What each frame gives as its action masks."""
+"""The action masks of each frame."""
 
 
 class RowLayout:

@@ -36,7 +36,7 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
 
 ARRAYS = {list, tuple, np.ndarray}
-"""What rows, ids and masks may come in."""
+"""The containers of rows, ids and masks."""
 
 _KINDS = frozenset("fiub")
 _EXACT = 2.0**53

@@ -45,7 +45,7 @@ __all__ = [
 
 
 ActionBuffer: TypeAlias = Union[RaggedBufferI64, RaggedBufferF32]
-"""What actors answer: indices (B, A, 1), or for a continuous action its numbers (B, A, K)."""
+"""The answers of actors: indices (B, A, 1), or for a continuous action its numbers (B, A, K)."""
 
 
 def lengths(buffer: RaggedBuffer[Any]) -> npt.NDArray[np.int64]:

@@ -50,7 +50,7 @@ __all__ = ["ChoiceWriter"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Masks: TypeAlias = dict[ActionName, Union[Array, None]]
-"""What is allowed of each action; None allows everything."""
+"""The mask of each action; None allows everything."""
 
 
 class ChoiceWriter:

@@ -18,7 +18,7 @@ from entity_env.spaces import ActionName
 __all__ = ["MASK", "SpaceTranslation", "split_mask"]
 
 MASK = "action_mask"
-"""Where an observation or an info has its mask."""
+"""The key of the mask in an observation or an info."""
 
 
 class SpaceTranslation:

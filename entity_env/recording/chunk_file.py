@@ -56,7 +56,7 @@ CONTINUES = 4
 AFTER_RESET = 8
 """Flag of a chunk whose first observation is the first of an episode in all rows."""
 MOST_BYTES = 1 << 30
-"""What a chunk may need in memory: no file makes its reader allocate much more."""
+"""The most memory of a chunk: no file makes its reader allocate much more."""
 
 _MAGIC = b"\x89EPS\r\n\x1a\n"
 _VERSION = 2

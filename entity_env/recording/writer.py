@@ -44,7 +44,7 @@ class ChunkWriter:
     """
 
     noted: tuple[bool, bool] | None = None
-    """Whether the chunks that were there have log-probabilities, and logits; None without any."""
+    """True for log-probabilities and for logits in the chunks before; None without chunks."""
     _place: Place | None
 
     def __init__(

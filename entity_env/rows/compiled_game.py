@@ -32,7 +32,7 @@ _DTYPES = (
     *("float32", "float64"),
 )
 RESERVED = ("random", "steps", "max_steps")
-"""What the kit itself adds to the fields and settings of a game."""
+"""Names that the kit adds to the fields and settings of a game."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from entity_env.spaces import ActionName, SelectEntityActionSpace
 __all__ = ["RESET", "SHOW", "STEP", "KernelPlan", "fixed_counts", "game_kernel", "kernel_text"]
 
 STEP, RESET, SHOW = range(3)
-"""What a call of the kernel does: play a step, begin all episodes, or only observe."""
+"""Modes of a call of the kernel: play a step, begin all episodes, or only observe."""
 
 WRONG_COUNT, WRONG_REWARD = 1, 2
 """The first of the kernel's ``totals`` where it is not 0."""

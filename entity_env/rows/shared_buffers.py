@@ -141,7 +141,7 @@ _PARTS: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {
         "mask", "actor_ids", "actor_types", "actee_ids", "actee_types"
     ),
 }
-"""Where an action's mask has the parts that ``_ACTION`` names; other kinds have the first only."""
+"""Readers of the parts of a mask that ``_ACTION`` names; other kinds have the first only."""
 _ONCE = ("the global features", "the metrics", "the reward", "done", "truncated")
 _once = attrgetter("global_features", "metrics", "reward", "done", "truncated")
 _VERSION = 2

@@ -14,7 +14,7 @@ from entity_env.spaces import ActionName
 __all__ = ["MultiPlayerEnvironment", "Seat", "SeatActions", "SeatObservations"]
 
 Seat: TypeAlias = Hashable
-"""What a game calls a player: a string, a number."""
+"""The name of a player in a game: a string, a number."""
 SeatObservations: TypeAlias = Mapping[Seat, Observation]
 SeatActions: TypeAlias = Mapping[Seat, Mapping[ActionName, Action]]
 

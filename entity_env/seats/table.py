@@ -18,7 +18,7 @@ from entity_env.spaces import ActionName
 __all__ = ["Table", "check_turns", "seats_of"]
 
 Told = dict[int, Observation]
-"""What seats are told, by their number, ascending."""
+"""The observations of seats by number, ascending."""
 
 
 class Table:

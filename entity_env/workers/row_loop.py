@@ -24,7 +24,7 @@ from entity_env.workers.shared_block import SharedBlock
 __all__ = ["GO_ON", "ROUND", "play_rows"]
 
 ROUND = struct.Struct("qqq")
-"""How a report begins: the round, so that those from before a reset can be told, the game, and how
+"""The head of a report: the round, so that those from before a reset can be told, the game, and how
 many of its rows are asked. A row that plays alone is a game of one seat."""
 GO_ON = struct.Struct("q")
 """The message to a game that has asked nobody, once its report has been read: its number."""

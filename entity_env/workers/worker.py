@@ -37,7 +37,7 @@ from entity_env.workers.shared_block import SharedBlock
 __all__ = ["main", "revive"]
 
 SECONDS_TO_CLOSE = 5.0
-"""How long environments may take to close once the parent is gone."""
+"""The time for environments to close once the parent is gone, in seconds."""
 
 
 def main() -> None:

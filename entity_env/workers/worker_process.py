@@ -43,9 +43,9 @@ class WorkerProcess:
     """
 
     seats = 1
-    """How many rows a game of several players has."""
+    """The number of rows of one game."""
     is_awaited = False
-    """Whether the parent waits for its answer."""
+    """True while the parent waits for its answer."""
 
     def __init__(self, first_row: int, num_rows: int) -> None:
         self.first_row = first_row

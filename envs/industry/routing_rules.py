@@ -43,7 +43,7 @@ OBS_SPACE = ObsSpace(
 ACTION_SPACE: dict[ActionName, ActionSpace] = {"Go": SelectEntityActionSpace()}
 
 MISSED = 2.0
-"""What a customer costs who is not served within the window."""
+"""The cost of a customer who is not served within the window."""
 MOST_CUSTOMERS, MOST_VEHICLES = 5000, 100
 _CAPACITIES = {10: 20, 20: 30, 50: 40, 100: 50}
 """Kool, van Hoof and Welling, "Attention, learn to solve routing problems!", 2019."""

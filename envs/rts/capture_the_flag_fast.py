@@ -79,7 +79,7 @@ HOME, ATHLETE, FLAG = range(3)
 TAKE, SCORE_WITH = DO_OWN, DO_OWN + 1
 
 ROW, WAITS, FALLEN, BACK = NOTES, NOTES + 1, NOTES + 2, NOTES + 3
-"""Where the flag comes after a point, 0 if not drawn; whether it waits for its place; how many
+"""The row of the next flag, 0 if not drawn; whether it waits for its place; how many
 athletes come back; and for each of them when, and whose it is. The place where the flag waits is
 kept with the base of player 0, in slot 0, whose own orders it never gets."""
 

@@ -128,7 +128,7 @@ __all__ = [
 ]
 
 EACH_TICK, RUN, REMOVED, JUDGE, HURT, EXECUTE = range(6)
-"""What a game is asked: before a tick; to run a command of its own, which returns whether it is
+"""Calls of a game's rules: before a tick; to run a command of its own, which returns whether it is
 finished; after a unit has died; who has won, -1 for nobody and -2 while the game goes on; after a
 unit has lost hit points to the one that its ``DAMAGED_BY`` says; and to execute the immediate
 command in a row of ``lists``, which only the game knows."""

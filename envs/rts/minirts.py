@@ -93,7 +93,7 @@ IDLE, BUILD_WORKER, BUILD_BARRACKS, BUILD_MELEE, BUILD_RANGE = range(5)
 ATTACK_BASE, ATTACK_IN_RANGE, HIT_AND_RUN, DEFEND = range(5, 9)
 
 FLEE = 10
-"""How many cells from all enemies a unit flees to."""
+"""The distance from all enemies to which a unit flees, in cells."""
 
 
 class MiniRts(Game):

@@ -82,7 +82,7 @@ KINDS = MINI_RTS.table()
 MAP, MOST_UNITS, AT_FIRST = MINI_RTS.size, MINI_RTS.most_units, MINI_RTS.resource
 RESOURCE, WORKER, MELEE, RANGE, BARRACKS, HOME = range(6)
 RANDOM, SIMPLE, HIT_N_RUN, LEARNER = range(4)
-"""Who plays a side."""
+"""Players of a side."""
 
 
 @called

@@ -25,7 +25,7 @@ COMMANDS = (
 NONE, TO_ATTACK, TO_GATHER, TO_BUILD = range(4)
 TO_MOVE = TO_BUILD + len(BUILT)
 FAR, BESIDE = 2.0, 0.75
-"""How many cells a unit is told to move, and how far from a worker a barracks is begun: so near
+"""The cells of one move, and the distance from a worker at which a barracks is begun: so near
 that it is paid at once."""
 UNIT_ACTIONS: Mapping[ActionName, ActionSpace] = {
     "Command": CategoricalActionSpace(list(COMMANDS)),

@@ -12,7 +12,7 @@ __all__ = ["Planner"]
 
 MOST_EXPANSIONS = 1000
 SAMPLE = 0.1
-"""How far apart the points are that a straight line is tested at."""
+"""The distance between the points at which a straight line is tested."""
 NEAR = 1.0
 """Between walls only bodies within this squared distance block a plan."""
 

@@ -23,12 +23,12 @@ RADIUS = 0.25
 CROWD_TICKS, CROWD_MOVES = 30, 250
 """So many failed moves in so many ticks end a game without a winner."""
 PLAN_TICKS, PLAN_ROOM = 10, 64
-"""How long a planned way is used again, and how many a player keeps."""
+"""The ticks for which a path is used again, and the number that a player keeps."""
 BULLET_SPEED, BULLET_REACH = 0.2, 0.3
 MOST_BULLETS = 256
 """In the air at a time; who shoots when there are so many misses."""
 HARVEST = 5
-"""What a worker carries."""
+"""The load of a worker."""
 
 
 @dataclass(frozen=True)

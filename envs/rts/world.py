@@ -46,10 +46,10 @@ SPOTS = (
     *((-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)),
     *((-2, 0), (2, 0), (0, -2), (0, 2)),
 )
-"""Where something new may stand around a point (x, y), in the order in which they are tried."""
+"""Places for something new around a point (x, y), in the order in which they are tried."""
 
 GOING, WORKING, RETURNING = range(3)
-"""How far a command to gather or build has come."""
+"""Phases of a command to gather or build."""
 NOWHERE = -1.0
 
 

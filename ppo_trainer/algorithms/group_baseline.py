@@ -37,11 +37,11 @@ class GroupReturns:
     def __init__(self, num_rows: int, copies: int) -> None:
         self.copies = copies
         self.episode = np.zeros(num_rows, np.int64)
-        """How many episodes each row has ended."""
+        """The number of episodes that each row has ended."""
         self.paid = np.zeros(num_rows)
         """The discounted rewards of each row's open episode, up to the last rollout."""
         self.decided = np.zeros(num_rows, np.int64)
-        """How many decisions of that episode these are the rewards of."""
+        """The number of that episode's decisions with rewards here."""
         self.ended: dict[tuple[int, int], dict[int, float]] = {}
         """By group and episode, the returns of the rows that have ended it."""
 

@@ -32,7 +32,7 @@ NAMES = (
     "policy/kl",
     "policy/clip_fraction",
 )
-"""What ``ppo_losses`` measures, as the logs call it, in the order of the kernel."""
+"""Names in the logs of the numbers of ``ppo_losses``, in the order of the kernel."""
 
 
 def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:

@@ -21,7 +21,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 SECONDS_TO_FINISH = 5.0
-"""How long an update in hand may go on: schedulers kill after 10 or 30 what has not ended."""
+"""The time left to an update in hand, in seconds: schedulers kill after 10 or 30."""
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 _SIGNALS: list[int] = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]

@@ -12,7 +12,7 @@ from ppo_trainer.reporting.shown_metrics import shown_metrics, unknown_metrics
 __all__ = ["Summary", "left_out", "table"]
 
 Summary = Mapping[str, Any]
-"""What ``Evaluation.summary`` returns, and ``evaluation.json`` holds for each player."""
+"""The result of ``Evaluation.summary``, which ``evaluation.json`` holds for each player."""
 
 _COLUMNS = (
     ("win", "win rate", 3),

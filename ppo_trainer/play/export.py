@@ -55,7 +55,7 @@ CHECKED_SHAPES: tuple[tuple[int, ...], ...] = (
     (40, 3, 11),
     tuple(range(12)),
 )
-"""How many entities there are in each frame; of which types is drawn, five times for each."""
+"""Entities in each frame; their types are drawn five times for each number."""
 
 _LEAST = -30.0
 """A log-probability that is as good as none."""

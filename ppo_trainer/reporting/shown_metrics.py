@@ -12,7 +12,7 @@ __all__ = ["own_metrics", "shown_metrics", "unknown_metrics", "with_screen_names
 
 
 _ON_SCREEN = {"reward": "episodic_reward", "length": "episodic_length", "win rate": "win"}
-"""What the screen and its tables call the metrics that every environment has."""
+"""Names on the screen of the metrics that every environment has."""
 
 
 def with_screen_names(means: Mapping[str, float]) -> dict[str, float]:

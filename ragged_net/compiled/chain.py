@@ -118,4 +118,4 @@ def weights_of(
 
 
 _EPSILON = nn.LayerNorm(1).eps
-"""That of the kernels, too."""
+"""The kernels have the same one."""

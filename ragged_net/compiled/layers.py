@@ -197,7 +197,7 @@ def _beside_attention(dim: int, size: int) -> int:
 _EVERY_ROW = np.empty(0, np.int64)
 """The places of a block that is not the last one."""
 _NOTHING_KEPT = (np.empty(0, np.float32),) * 5
-"""Where no backward pass follows a block."""
+"""Empty arrays in the place of what a backward pass would need."""
 
 
 def _check_shapes(weights: Arrays, *expected: tuple[int, ...]) -> None:

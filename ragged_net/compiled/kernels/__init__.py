@@ -40,7 +40,7 @@ _transformation: Callable[[], object] = getattr(
 is_wrapped: Callable[[torch.Tensor], bool] = getattr(
     getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda tensor: False
 )
-"""Whether a tensor stands for others, as ``torch.func`` has it."""
+"""Return True if a tensor stands for others, as in ``torch.func``."""
 _onlookers: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 
 

@@ -19,7 +19,7 @@ from ragged_net.compiled.kernels.vector import LANES, fma, load, splat, store, w
 __all__ = ["finish", "finish_backward", "room_for_bundles"]
 
 _MOST = 64
-"""How many rows of a frame a bundle may span."""
+"""The most rows of a frame that a bundle may span."""
 
 
 @inner

@@ -15,9 +15,9 @@ from ragged_net.compiled.kernels.vector import LANES, fma, load, root, splat, st
 __all__ = ["normalize", "normalize_backward"]
 
 EPSILON = 1e-5
-"""What LayerNorm adds to the variance, as torch does."""
+"""The number that LayerNorm adds to the variance, as torch does."""
 MEAN, INVERSE, GRADIENT, PRODUCT = 0, LANES, 2 * LANES, 3 * LANES
-"""Where a number for each of ``LANES`` rows starts: the mean, and 1 / the deviation, of the row;
+"""Places of the numbers for each of ``LANES`` rows: the mean, and 1 / the deviation, of the row;
 the means of g and of g x' (see ``normalize_backward``)."""
 
 

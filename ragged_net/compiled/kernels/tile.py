@@ -21,7 +21,7 @@ __all__ = ["ADD", "PANEL", "RELU", "SET", "WHERE", "add_product", "set_product"]
 PANEL = 32
 """Columns of a panel of packed weights, and the widest product."""
 SET, ADD, RELU, WHERE = range(4)
-"""What a product P becomes beside E: P, P + E, max(P + E, 0), or P where E > 0 and else 0. Done in
+"""Results for a product P and E: P, P + E, max(P + E, 0), or P where E > 0 and else 0. Done in
 passes of their own over the result, this cost a tenth of a block's time. Numba compiles a version
 for each of them, without the others."""
 _CACHE_LINE = 16  # floats
