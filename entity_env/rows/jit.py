@@ -80,11 +80,19 @@ def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
     plain: Any = getattr(function, "py_func", function)
     scope = _interpreted_globals(plain.__globals__)
     cells = tuple(CellType(_plainly(cell.cell_contents)) for cell in plain.__closure__ or ())
-    return FunctionType(plain.__code__, scope, plain.__name__, plain.__defaults__, cells)
+    made = FunctionType(plain.__code__, scope, plain.__name__, plain.__defaults__, cells)
+    made.__kwdefaults__ = plain.__kwdefaults__
+    return made
 
 
 def _plainly(value: Any) -> Any:
-    return interpreted(value) if hasattr(value, "py_func") else value
+    """Return a compiled function, or one of a module that has some, as Python runs it."""
+    calls = isinstance(value, FunctionType) and any(map(_is_compiled, value.__globals__.values()))
+    return interpreted(value) if calls or _is_compiled(value) else value
+
+
+def _is_compiled(value: Any) -> bool:
+    return "py_func" in getattr(value, "__dict__", ())
 
 
 _INTERPRETED: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}

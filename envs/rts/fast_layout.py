@@ -157,7 +157,8 @@ def _field(
 
 def world_problems(g: Any, game: int) -> dict[str, bool]:
     """Return what a saved world must not have, and whether it has it."""
-    n, u, p = g.numbers[game], g.units[game], g.places[game]
+    w = world_of(g, game)
+    n, u, p = w.numbers, w.units, w.places
     half, size = n[SLOTS], n[SIZE]
     used = [
         i for player in range(2) for i in range(player * half, player * half + n[TAIL + player])
