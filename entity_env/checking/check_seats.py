@@ -19,7 +19,7 @@ from entity_env.seats.multi_player import (
     SeatActions,
     SeatObservations,
 )
-from entity_env.wrappers.seat_wrapper import SeatWrapper
+from entity_env.wrappers.wrapper import SeatWrapper
 
 __all__ = ["BetweenSeats", "OutOfTurn", "notes_of_seats"]
 

@@ -21,16 +21,14 @@ from entity_env.wrappers.episode_statistics import EpisodeStatistics, VecEpisode
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.frame_skip import FrameSkip, VecFrameSkip
 from entity_env.wrappers.reward_scale import RewardScale, VecRewardScale
-from entity_env.wrappers.seat_time_limit import SeatTimeLimit
 from entity_env.wrappers.seat_validate import SeatValidate
-from entity_env.wrappers.seat_wrapper import SeatWrapper
 from entity_env.wrappers.selection import subspace
-from entity_env.wrappers.time_limit import TimeLimit, VecTimeLimit
+from entity_env.wrappers.time_limit import SeatTimeLimit, TimeLimit, VecTimeLimit
 from entity_env.wrappers.validate import Validate
 from entity_env.wrappers.vec_feature_filter import VecFeatureFilter
 from entity_env.wrappers.vec_validate import VecValidate
 from entity_env.wrappers.vec_wrapper import VecWrapper
-from entity_env.wrappers.wrapper import Wrapper
+from entity_env.wrappers.wrapper import SeatWrapper, Wrapper
 
 __all__ = [
     "ConcatVecEnv",

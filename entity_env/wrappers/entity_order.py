@@ -1,4 +1,4 @@
-"""Index arithmetic on the entities of many rows: new numbers, and pairs of actor and actee."""
+"""Index arithmetic on the entities of many rows, some of which are left out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.vec_obs import VecObs, VecSelectEntityActionMask
+from entity_env.batching.vec_obs import VecObs
 from entity_env.wrappers.selection import Selection
 
-__all__ = ["ActorActeePairs", "Bools", "EntityOrder", "Ints", "rows_of"]
+__all__ = ["Bools", "EntityOrder", "Ints", "rows_of"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -63,40 +63,6 @@ class EntityOrder:
         types = (entities[:, None] >= self.new_ends[rows]).sum(axis=1)
         old: Ints = entities + self.back[rows, types]
         return old
-
-
-@dataclass(frozen=True)
-class ActorActeePairs:
-    """All pairs of a select-entity action, row by row and actor by actor.
-
-    Args:
-        actor: The place of each pair's actor among the actors of all rows. Shape: (P,).
-        actee: The place of its actee among the actees of all rows. Shape: (P,).
-        allowed: Whether the actor can select the actee. Shape: (P,).
-    """
-
-    actor: Ints
-    actee: Ints
-    allowed: Bools
-
-    @classmethod
-    def of(cls, mask: VecSelectEntityActionMask) -> ActorActeePairs:
-        """Return the pairs of one mask."""
-        rows, actees = rows_of(mask.actors), mask.actees.size1()
-        counts = actees[rows]
-        actor = np.repeat(np.arange(len(rows)), counts)
-        first_actee = (np.cumsum(actees) - actees)[rows]
-        actee = np.arange(len(actor)) + (first_actee - np.cumsum(counts) + counts)[actor]
-        if mask.mask is None:
-            return cls(actor, actee, np.ones(len(actor), np.bool_))
-        return cls(actor, actee, mask.mask.as_array()[:, 0])
-
-    def first_allowed(self) -> Ints:
-        """For each actor the place of the first actee that it can select. Shape: (A,)."""
-        allowed = np.flatnonzero(self.allowed)
-        _, first = np.unique(self.actor[allowed], return_index=True)
-        places: Ints = self.actee[allowed[first]]
-        return places
 
 
 def rows_of(buffer: Any) -> Ints:

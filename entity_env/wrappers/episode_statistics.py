@@ -13,10 +13,9 @@ from entity_env.arguments import named_arguments
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.step_results import read_reward
 from entity_env.batching.vec_obs import VecObs
-from entity_env.environment import Environment
 from entity_env.errors import SettingError
 from entity_env.observation import Observation
-from entity_env.rows.vec_env import VecEnv, check_count
+from entity_env.rows.vec_env import check_count
 from entity_env.spaces import ActionName
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
@@ -24,8 +23,18 @@ from entity_env.wrappers.wrapper import Wrapper
 __all__ = ["EpisodeStatistics", "VecEpisodeStatistics"]
 
 
+class _Window:
+    """Keeps returns and lengths; beside the base of wrappers of an environment, or of rows."""
+
+    def __init__(self, env: Any, window: int = 100) -> None:
+        super().__init__(env)  # type: ignore[call-arg]
+        size = check_count(f"window of {type(self).__name__}", window, error=SettingError)
+        self.returns: deque[float] = deque(maxlen=size)
+        self.lengths: deque[int] = deque(maxlen=size)
+
+
 @named_arguments(SettingError)
-class EpisodeStatistics(Wrapper):
+class EpisodeStatistics(_Window, Wrapper):
     """Keeps the returns and lengths of the last episodes that ended.
 
     A ``VecEnv`` gives these as metrics already; this is for environments that are played by hand.
@@ -42,12 +51,7 @@ class EpisodeStatistics(Wrapper):
         SettingError: ``window`` is not a whole number of at least 1.
     """
 
-    def __init__(self, env: Environment, window: int = 100) -> None:
-        super().__init__(env)
-        size = check_count("window of EpisodeStatistics", window, error=SettingError)
-        self.returns: deque[float] = deque(maxlen=size)
-        self.lengths: deque[int] = deque(maxlen=size)
-        self._return, self._length = 0.0, 0
+    _return, _length = 0.0, 0
 
     def reset(self) -> Observation:
         """Start an episode; one that has not ended does not count."""
@@ -81,28 +85,12 @@ class EpisodeStatistics(Wrapper):
 
 
 @named_arguments(SettingError)
-class VecEpisodeStatistics(VecWrapper):
-    """Keeps the returns and lengths of the last episodes that ended in any row.
+class VecEpisodeStatistics(_Window, VecWrapper):
+    """The same for rows; episodes of one step are in the order of the rows.
 
-    Those of one step are in the order of the rows. They are not part of the saved state.
-
-    Args:
-        env: The rows.
-        window: How many episodes are kept.
-
-    Attributes:
-        returns: The sum of rewards of each, the latest last.
-        lengths: The number of steps of each.
-
-    Raises:
-        SettingError: ``window`` is not a whole number of at least 1.
+    Arguments, attributes and errors are those of ``EpisodeStatistics``. They are not part of the
+    saved state.
     """
-
-    def __init__(self, env: VecEnv, window: int = 100) -> None:
-        super().__init__(env)
-        size = check_count("window of VecEpisodeStatistics", window, error=SettingError)
-        self.returns: deque[float] = deque(maxlen=size)
-        self.lengths: deque[int] = deque(maxlen=size)
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         obs = super()._act(chosen)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,8 @@ from entity_env.arguments import named_arguments
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.step_results import read_reward
 from entity_env.batching.vec_obs import VecObs
-from entity_env.environment import Environment
 from entity_env.errors import SettingError, shorten
 from entity_env.observation import Observation
-from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
@@ -24,8 +23,37 @@ from entity_env.wrappers.wrapper import Wrapper
 __all__ = ["RewardScale", "VecRewardScale"]
 
 
+class _Scaling:
+    """Multiplies and clips rewards; beside the base of wrappers of an environment, or of rows."""
+
+    def __init__(
+        self, env: Any, scale: float = 1.0, low: float | None = None, high: float | None = None
+    ) -> None:
+        super().__init__(env)  # type: ignore[call-arg]
+        owner = type(self).__name__
+        self._low, self._high = (
+            None if value is None else _number(f"{name} of {owner}", value)
+            for name, value in (("low", low), ("high", high))
+        )
+        if self._low is not None and self._high is not None and self._low > self._high:
+            raise SettingError(
+                f"{owner} has no rewards left",
+                expected="low <= high",
+                received=f"low={low}, high={high}",
+            )
+        self._scale = _number(f"scale of {owner}", scale)
+
+    @property
+    def _clips(self) -> bool:
+        return self._low is not None or self._high is not None
+
+    def _scaled(self, rewards: npt.NDArray[np.float64] | np.float64) -> npt.NDArray[np.float64]:
+        scaled = np.asarray(rewards * self._scale)
+        return np.clip(scaled, self._low, self._high) if self._clips else scaled
+
+
 @named_arguments(SettingError)
-class RewardScale(Wrapper):
+class RewardScale(_Scaling, Wrapper):
     """Multiplies rewards by ``scale``, then clips them to ``low`` and ``high``.
 
     Args:
@@ -38,51 +66,24 @@ class RewardScale(Wrapper):
         SettingError: A number that is not finite, or ``low > high``.
     """
 
-    def __init__(
-        self,
-        env: Environment,
-        scale: float = 1.0,
-        low: float | None = None,
-        high: float | None = None,
-    ) -> None:
-        super().__init__(env)
-        self._change = _Change.of("RewardScale", scale, low, high)
-
     def _show(self, observation: Observation) -> Observation:
         reward = np.float64(read_reward(observation.reward))
-        return replace(observation, reward=float(self._change.of_rewards(reward)))
+        return replace(observation, reward=float(self._scaled(reward)))
 
 
 @named_arguments(SettingError)
-class VecRewardScale(VecWrapper):
+class VecRewardScale(_Scaling, VecWrapper):
     """The same for rows. The metrics, ``episodic_reward`` among them, stay those of the game.
 
-    Args:
-        env: The rows.
-        scale: Any finite number.
-        low: The least reward, None for no limit.
-        high: The greatest reward, None for no limit.
-
-    Raises:
-        SettingError: A number that is not finite, or ``low > high``.
+    Args and errors are those of ``RewardScale``, around rows.
     """
-
-    def __init__(
-        self,
-        env: VecEnv,
-        scale: float = 1.0,
-        low: float | None = None,
-        high: float | None = None,
-    ) -> None:
-        super().__init__(env)
-        self._change = _Change.of("VecRewardScale", scale, low, high)
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         # Not in _show: the zeros of a reset are no rewards.
-        return self._scaled(super()._act(chosen))
+        return self._rescaled(super()._act(chosen))
 
     def _check_wrappable(self) -> None:
-        if self._change.low is not None or self._change.high is not None:
+        if self._clips:
             raise SettingError(
                 "VecRewardScale clips the rewards of single steps, and what goes around each "
                 "environment goes inside it",
@@ -90,37 +91,10 @@ class VecRewardScale(VecWrapper):
             )
         super()._check_wrappable()
 
-    def _scaled(self, obs: VecObs) -> VecObs:
-        reward = self._change.of_rewards(obs.reward.astype(np.float64)).astype(np.float32)
-        final = None if obs.final is None else self._scaled(obs.final)
+    def _rescaled(self, obs: VecObs) -> VecObs:
+        reward = self._scaled(obs.reward.astype(np.float64)).astype(np.float32)
+        final = None if obs.final is None else self._rescaled(obs.final)
         return replace(obs, reward=reward, final=final)
-
-
-@dataclass(frozen=True)
-class _Change:
-    scale: float
-    low: float | None
-    high: float | None
-
-    @classmethod
-    def of(cls, owner: str, scale: float, low: float | None, high: float | None) -> _Change:
-        limits = [
-            None if value is None else _number(f"{name} of {owner}", value)
-            for name, value in (("low", low), ("high", high))
-        ]
-        if None not in limits and limits[0] > limits[1]:  # type: ignore[operator]
-            raise SettingError(
-                f"{owner} has no rewards left",
-                expected="low <= high",
-                received=f"low={low}, high={high}",
-            )
-        return cls(_number(f"scale of {owner}", scale), *limits)
-
-    def of_rewards(self, rewards: npt.NDArray[np.float64] | np.float64) -> npt.NDArray[np.float64]:
-        scaled = rewards * self.scale
-        if self.low is None and self.high is None:
-            return np.asarray(scaled)
-        return np.clip(scaled, self.low, self.high)
 
 
 def _number(what: str, value: object) -> float:

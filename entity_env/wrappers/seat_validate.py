@@ -16,7 +16,7 @@ from entity_env.seats.multi_player import (
     SeatObservations,
 )
 from entity_env.seats.table import Table, check_turns
-from entity_env.wrappers.seat_wrapper import SeatWrapper
+from entity_env.wrappers.wrapper import SeatWrapper
 
 __all__ = ["SeatValidate"]
 

@@ -28,7 +28,7 @@ from entity_env.kinds.answers import AnswerForm
 from entity_env.kinds.select_entities import VecSelectEntitiesActionMask
 from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName, ObsSpace
-from entity_env.wrappers.entity_order import ActorActeePairs, Bools, EntityOrder, Ints, rows_of
+from entity_env.wrappers.entity_order import Bools, EntityOrder, Ints, rows_of
 from entity_env.wrappers.selection import Selection
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
@@ -153,17 +153,19 @@ def _answer(mask: VecActionMask, order: EntityOrder) -> _Answer:
 
 
 def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answer:
-    rows, lengths, pairs = rows_of(mask.actors), mask.actors.size1(), ActorActeePairs.of(mask)
+    rows, lengths = rows_of(mask.actors), mask.actors.size1()
+    actor, actee, pairs = mask.pairs()
+    allowed = np.ones(len(actor), np.bool_) if pairs is None else pairs
     actee_rows, entities = rows_of(mask.actees), mask.actees.as_array()[:, 0]
     acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
     selectable, actees = order.renumbered(entities, actee_rows)
     # Who could only select what has gone has nothing to do.
-    usable = pairs.allowed & selectable[pairs.actee]
-    acts &= _counts(pairs.actor[usable], len(acts)) > 0
+    usable = allowed & selectable[actee]
+    acts &= _counts(actor[usable], len(acts)) > 0
     counts = _counts(rows[acts], len(lengths))
     selectable &= counts[actee_rows] > 0
     actee_counts = _counts(actee_rows[selectable], len(lengths))
-    left = pairs.allowed[acts[pairs.actor] & selectable[pairs.actee]]
+    left = allowed[acts[actor] & selectable[actee]]
     shown: dict[str, Any] = {
         "actors": RaggedBufferI64.from_flattened(actors[acts][:, None], counts),
         "actees": RaggedBufferI64.from_flattened(actees[selectable][:, None], actee_counts),
@@ -171,9 +173,11 @@ def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answ
         if left.all()
         else RaggedBufferBool.from_flattened(left[:, None], counts * actee_counts),
     }
-    default, form = entities[pairs.first_allowed()][:, None], AnswerForm()
     if isinstance(mask, VecSelectEntitiesActionMask):
         default, form = np.full((len(rows), mask.at_most), -1), AnswerForm(width=mask.at_most)
+    else:
+        _, first = np.unique(actor[allowed], return_index=True)  # that each actor may select
+        default, form = entities[actee[allowed][first]][:, None], AnswerForm()
     return _Answer(replace(mask, **shown), acts, default, lengths, form, order)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import RESERVED_METRICS
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import (
@@ -41,6 +42,7 @@ class VecValidate(VecWrapper):
 
     def __init__(self, env: VecEnv) -> None:
         super().__init__(env)
+        self._reader = FrameReader(env.obs_space(), env.action_space())
         self._step = 0
 
     def _reset(self, seed: int | None) -> VecObs:
@@ -76,11 +78,10 @@ class VecValidate(VecWrapper):
 
     def _check_obs(self, obs: VecObs) -> None:
         rows = len(self)
-        spaces = self.env.obs_space(), self.env.action_space()
         if not isinstance(obs, VecObs):
             raise ObservationError("rows show a VecObs", received=shorten(obs))
         _check_rows(obs, rows)
-        check_frames(obs, *spaces, obs.num_frames)
+        check_frames(obs, self._reader, obs.rows)
         _check_ends(obs, rows)
         _check_metrics(obs, rows)
         cut_off = np.flatnonzero(obs.truncated)
@@ -92,7 +93,7 @@ class VecValidate(VecWrapper):
             )
         if obs.final is not None:
             try:
-                check_frames(obs.final, *spaces, len(cut_off))
+                check_frames(obs.final, self._reader, cut_off)
             except EntityEnvError as error:
                 error.where = ", ".join(filter(None, ["final", error.where]))
                 raise

@@ -1,21 +1,142 @@
-"""The base of everything that stands between an environment and whoever plays it."""
+"""The bases of what stands between a game, of one player or several, and whoever plays it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.environment import Environment, check_seed, seed_environment
-from entity_env.errors import SettingError, shorten
+from entity_env.environment import Environment, Playable, YAxis, check_seed, seed_environment
+from entity_env.errors import DAMAGES, SettingError, StateError, shorten
 from entity_env.observation import Observation
-from entity_env.seats.multi_player import MultiPlayerEnvironment
-from entity_env.spaces import ActionName
-from entity_env.wrappers.playable_wrapper import PlayableWrapper
+from entity_env.seats.multi_player import (
+    MultiPlayerEnvironment,
+    Seat,
+    SeatActions,
+    SeatObservations,
+)
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["Wrapper"]
+__all__ = ["SeatWrapper", "Wrapper"]
 
 
-class Wrapper(PlayableWrapper, Environment):
+class _PlayableWrapper(Playable):
+    """Passes everything on to the game inside; a subclass changes what it wants to.
+
+    One that has a state of its own writes ``_own_state`` and ``_set_own_state``.
+    """
+
+    _attribute: ClassVar[str]
+    """The attribute that holds what is inside, and its key in saved states."""
+    _closed = False
+
+    @property
+    def _inner(self) -> Any:
+        return getattr(self, self._attribute)
+
+    @property
+    def unwrapped(self) -> Any:
+        """The game inside all wrappers."""
+        inner = self._inner
+        return inner.unwrapped if isinstance(inner, _PlayableWrapper) else inner
+
+    def obs_space(self) -> ObsSpace:
+        """Return the observation space."""
+        space: ObsSpace = self._inner.obs_space()
+        return space
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """Return the action space."""
+        space: Mapping[ActionName, ActionSpace] = self._inner.action_space()
+        return space
+
+    @property
+    def y_axis(self) -> YAxis:  # type: ignore[override]
+        """The direction of greater y in the wrapped environment."""
+        axis: YAxis = self._inner.y_axis
+        return axis
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The random numbers of what is inside."""
+        rng: np.random.Generator = self._inner.rng
+        return rng
+
+    @rng.setter
+    def rng(self, rng: Any) -> None:
+        """Give what is inside other random numbers."""
+        self._inner.rng = rng
+
+    def seed(self, seed: int) -> None:
+        """Seed what is inside."""
+        seed_environment(self._inner, check_seed(seed))
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state of what is inside and, where there is one, that of the wrapper."""
+        inner, own = self._inner.get_state(), self._own_state()
+        return inner if own is None else {self._attribute: inner, type(self).__name__: own}
+
+    def set_state(self, state: Mapping[str, Any]) -> Any:
+        """Go back to what ``get_state`` returned, and return what is seen at that moment.
+
+        Raises:
+            StateError: ``state`` is not one of this wrapper, or is damaged.
+        """
+        if self._own_state() is None:
+            return self._shown(self._inner.set_state(state))
+        name = type(self).__name__
+        if not isinstance(state, Mapping) or set(state) != {self._attribute, name}:
+            raise StateError(
+                f"the saved state is not one of {name}",
+                expected=f"a dict with the keys {self._attribute} and {name}",
+                received=shorten(state),
+            )
+        seen = self._inner.set_state(state[self._attribute])
+        try:
+            self._set_own_state(state[name])
+        except DAMAGES as error:
+            raise StateError(
+                f"the saved state of {name} is damaged: {type(error).__name__}: {error}",
+                received=shorten(state[name]),
+            ) from error
+        return self._shown(seen)
+
+    def has_state(self) -> bool:
+        """Return True if what is inside saves and restores its state."""
+        return bool(self._inner.has_state())
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return the picture of what is inside. Shape: (H, W, 3), uint8."""
+        picture: npt.NDArray[np.uint8] = self._inner.render(**kwargs)
+        return picture
+
+    def render_text(self) -> str:
+        """Return the text of what is inside."""
+        text: str = self._inner.render_text()
+        return text
+
+    def close(self) -> None:
+        """Close what is inside, once."""
+        if not self._closed:
+            self._closed = True
+            self._inner.close()
+
+    def _own_state(self) -> dict[str, Any] | None:
+        """Return the wrapper's own state as JSON values, or None."""
+        return None
+
+    def _set_own_state(self, own: Mapping[str, Any]) -> None:
+        """Go back to what ``_own_state`` returned; whatever is wrong with it may raise."""
+
+    def _shown(self, seen: Any) -> Any:
+        """Return what to show in place of what the wrapped environment shows."""
+        return seen
+
+
+class Wrapper(_PlayableWrapper, Environment):
     """Passes everything on to another environment; a subclass changes what it wants to.
 
     Most subclasses write ``_show`` alone, which may change what is observed. One that has a state
@@ -43,12 +164,6 @@ class Wrapper(PlayableWrapper, Environment):
             )
         self.env = env
 
-    @property
-    def unwrapped(self) -> Environment:
-        """The environment inside all wrappers."""
-        env = self.env
-        return env.unwrapped if isinstance(env, Wrapper) else env
-
     def reset(self) -> Observation:
         """Start an episode."""
         return self._shown(self.env.reset())
@@ -57,10 +172,6 @@ class Wrapper(PlayableWrapper, Environment):
         """Play one step."""
         return self._shown(self.env.act(actions))
 
-    def seed(self, seed: int) -> None:
-        """Seed the environment inside."""
-        seed_environment(self.env, check_seed(seed))
-
     def _show(self, observation: Observation) -> Observation:
         """Return what to show in place of ``observation``, after any method."""
         return observation
@@ -68,3 +179,47 @@ class Wrapper(PlayableWrapper, Environment):
     def _shown(self, observation: Observation) -> Observation:
         # What is no observation is left to the reader, whose error says so.
         return self._show(observation) if isinstance(observation, Observation) else observation
+
+
+class SeatWrapper(_PlayableWrapper, MultiPlayerEnvironment):
+    """Passes everything on to another game of several players; a subclass changes what it wants to.
+
+    One that has a state of its own writes ``_own_state`` and ``_set_own_state``, too.
+
+    Args:
+        game: The game inside.
+
+    Raises:
+        SettingError: ``game`` is not a game of several players.
+    """
+
+    _attribute = "game"
+
+    def __init__(self, game: MultiPlayerEnvironment) -> None:
+        if not isinstance(game, MultiPlayerEnvironment):
+            raise SettingError(
+                f"{type(self).__name__} goes around a game of several players",
+                expected="an instance of a subclass of entity_env.MultiPlayerEnvironment",
+                received=shorten(game),
+            )
+        self.game = game
+
+    def seats(self) -> Sequence[Seat]:
+        """Return the seats of the wrapped game."""
+        return self.game.seats()
+
+    def teams(self) -> Mapping[str, Collection[Seat]]:
+        """Return the teams of the wrapped game."""
+        return self.game.teams()
+
+    def is_over(self) -> bool | None:
+        """Return the answer of the wrapped game."""
+        return self.game.is_over()
+
+    def reset(self) -> SeatObservations:
+        """Start a game."""
+        return self.game.reset()
+
+    def act(self, actions: SeatActions) -> SeatObservations:
+        """Go on with the game."""
+        return self.game.act(actions)

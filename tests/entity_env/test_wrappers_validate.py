@@ -348,6 +348,7 @@ def floats(*values):
     return np.array(values, np.float32)
 
 
+TWO_ONE = [[[1, 1, 1], [1, 1, 1]], [[1, 1, 1]]]
 NOT_A_MASK = VecSelectEntityActionMask(indices([], []), indices([], []))
 MISTAKES = [
     (lambda obs: {"Mine": 1}, "ObservationError", "rows show a VecObs"),
@@ -378,16 +379,20 @@ MISTAKES = [
     (set_to(global_features=np.zeros((2, 2))), "ObservationError", "dtype float32"),
     (set_to(global_features=floats([1])), "ObservationError", "shape (2, 2)"),
     (set_to(global_features=floats([0, 0], [0, 3])), "FeatureValueError", "environment 1"),
-    (set_to(visible={"Mines": bools([1], [])}), "VisibilityError", "'Mines'"),
+    (set_to(visible={"Mines": bools([1], [])}), "UnknownEntityTypeError", "'Mines'"),
     (set_to(visible=None), "VisibilityError", "not a mapping"),
     (set_to(visible={"Mine": bools([True], [])}), "MaskShapeError", "environment 0"),
     (set_to(visible={"Mine": indices([1, 1], [])}), "ObservationError", "no RaggedBufferBool"),
     (
         set_to(visible={"Robot": bools([True], [False])}),
         "VisibilityError",
-        "environment 1, step 1, act: the actors of action 'Move' are hidden",
+        "environment 1, step 1, act: action 'Move': actor ('Robot', 0) is hidden",
     ),
-    (set_to(visible={"Mine": bools([True, False], [])}), "VisibilityError", "the actees"),
+    (
+        set_to(visible={"Mine": bools([True, False], [])}),
+        "VisibilityError",
+        "actee ('Mine', 1) is hidden",
+    ),
     (without("action_masks", "Mode"), "ObservationError", "action_masks has the wrong names"),
     (
         lambda obs: replace(obs, action_masks={**obs.action_masks, "Move": NOT_A_MASK}),
@@ -397,7 +402,11 @@ MISTAKES = [
     (change_mask("Move", actors=indices([4], [0])), "ActorError", "an index from 0 to 3"),
     (change_mask("Move", actors=indices([-1], [0])), "ActorError", "received: -1"),
     (change_mask("Move", actors=indices([2])), "ObservationError", "(2 rows, any number, 1)"),
-    (change_mask("Move", actors=indices([2, 2], [0])), "ActorError", "name an entity twice"),
+    (
+        change_mask("Move", actors=indices([2, 2], [0]), mask=ragged(RaggedBufferBool, TWO_ONE, 3)),
+        "ActorError",
+        "names an actor twice",
+    ),
     (change_mask("Move", mask=bools([1], [1])), "ObservationError", "(2 rows, any number, 3)"),
     (change_mask("Move", actors=indices([2, 1], [0])), "MaskShapeError", "expected: 2"),
     (
@@ -405,19 +414,19 @@ MISTAKES = [
         "EmptyMaskError",
         "environment 1, step 1, act: action 'Move'",
     ),
-    (change_mask("Mode", actors=indices([], [0])), "ActorError", "the index of the player, 1"),
-    (change_mask("Mode", actors=indices([], [2])), "ActorError", "received: 2"),
+    (change_mask("Mode", actors=indices([], [0])), "ActorError", "expected: [1] received: [0]"),
+    (change_mask("Mode", actors=indices([], [2])), "ActorError", "received: [2]"),
     (
         change_mask("Mode", mask=ragged(RaggedBufferBool, [[], [[0, 0]]], 2)),
         "EmptyMaskError",
-        "the mask leaves the player without a choice expected: at least one True, or leave the "
-        "action out",
+        "the mask leaves the player without a choice expected: at least one True among 2 choices, "
+        "or leave the action out",
     ),
-    (change_mask("Fire", actees=indices([2, 0, 0], [])), "ActorError", "the actees"),
+    (change_mask("Fire", actees=indices([2, 0, 0], [])), "ActorError", "names an actee twice"),
     (change_mask("Fire", actees=indices([2, 0, 4], [])), "ActorError", "from 0 to 3"),
     (change_mask("Fire", actees=indices([], [])), "ActorError", "nothing to select"),
     (change_mask("Fire", mask=bools([1, 1], [])), "MaskShapeError", "received: 2"),
-    (change_mask("Fire", mask=bools([0, 0, 0], [])), "EmptyMaskError", "received: entity 3"),
+    (change_mask("Fire", mask=bools([0, 0, 0], [])), "ActorError", "nothing to select"),
     (change_mask("Fire", mask=indices([1, 1, 1], [])), "ObservationError", "RaggedBufferBool"),
     (set_to(reward=np.zeros(2)), "ObservationError", "reward"),
     (set_to(reward=floats(0)), "ObservationError", "shape (2,)"),
@@ -448,7 +457,7 @@ MISTAKES = [
     (
         lambda obs: replace(obs, final=set_to(global_features=floats([0, 9]))(obs.final)),
         "FeatureValueError",
-        "final, environment 0",
+        "final, environment 1",
     ),
 ]
 
