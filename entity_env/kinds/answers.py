@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, RaggedBufferI64
 
-__all__ = ["INDEX", "AnswerForm", "flat_answers"]
+__all__ = ["INDEX", "AnswerForm", "answers_of_frames", "flat_answers"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,24 @@ def flat_answers(buffer: ActionBuffer, form: AnswerForm) -> npt.NDArray[Any]:
     """Return the answers (A,) if each is one whole number, else (A, width)."""
     values: npt.NDArray[Any] = buffer.as_array()
     return values if form.is_real or form.width != 1 else values[:, 0]
+
+
+def answers_of_frames(
+    actions: Mapping[str, ActionBuffer], masks: Mapping[str, Any], forms: Mapping[str, AnswerForm]
+) -> list[dict[str, npt.NDArray[Any]]]:
+    """Return the answers of each frame: for each action one for each of its actors.
+
+    Args:
+        actions: For each action the answers of all frames.
+        masks: For each action who could take it in each frame.
+        forms: The forms of the answers.
+    """
+    parts = {}
+    for name, form in forms.items():
+        ends = np.cumsum(masks[name].actors.size1()).tolist()
+        values = flat_answers(actions[name], form)
+        parts[name] = [values[i:k] for i, k in zip([0, *ends], ends, strict=False)]
+    return [dict(zip(parts, own, strict=True)) for own in zip(*parts.values(), strict=True)]
 
 
 INDEX = AnswerForm()

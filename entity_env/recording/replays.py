@@ -27,13 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from entity_env.batching.frame import Frame
-from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.batching.vec_obs import VecObs, batch_frames
-from entity_env.environment import Environment, begin_episode, check_seed, seed_environment
+from entity_env.batching.vec_obs import VecObs
+from entity_env.environment import check_seed
 from entity_env.errors import (
     EntityEnvError,
     RecordingError,
@@ -42,8 +39,7 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.kinds.answers import AnswerForm, flat_answers
-from entity_env.kinds.table import answer_forms, typed_actions
-from entity_env.observation import Observation
+from entity_env.kinds.table import answer_forms
 from entity_env.recording.recording import DamageWarning
 from entity_env.registry import (
     Factory,
@@ -55,20 +51,20 @@ from entity_env.registry import (
     needing_consent,
     registered_packages,
     resolve,
+    seated,
 )
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.seat_rows import SeatRows
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.seats.table_rows import TableRows
+from entity_env.spaces import ActionName, ActionSpace
 from entity_env.storage.bounded_json import parse_json
 from entity_env.storage.files import UnfitFileError, read_file
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
 __all__ = [
     "Moment",
-    "RecordFrames",
     "RecordReplay",
-    "RecordSeats",
     "RecordedCommand",
     "Replay",
     "make_rows",
@@ -120,10 +116,11 @@ class Replay:
         env: The short name or dotted path of the environment.
         settings: Its settings.
         seed: Of its rows, or of the one environment.
-        rows: How many there are; 0: it was played alone, as an ``Environment``.
+        rows: How many there are; 0: one game was played step by step, as ``TableRows`` plays it.
         steps: For each step its commands and the sum over what was seen after it.
         start: The sum over the first observation.
         state: What the rows go on from; None: from a reset.
+        table: Whether that game was one of several players, and not one seat of it alone.
     """
 
     env: str
@@ -133,6 +130,7 @@ class Replay:
     start: int
     steps: tuple[tuple[tuple[RecordedCommand, ...], int], ...] = field(repr=False)
     state: list[Any] | None = field(repr=False, default=None)
+    table: bool = False
 
     @classmethod
     def read(cls, path: str | Path, *, damaged: bool = False) -> Replay:
@@ -206,7 +204,8 @@ class Replay:
             raise RecordingError(
                 f"{where} asks for {known['rows']:,} rows, of which {len(acting):,} ever decide"
             )
-        return cls(**known, steps=tuple(steps), state=state)
+        table = head.get("table") is True
+        return cls(**known, steps=tuple(steps), state=state, table=table)
 
     def commands(self) -> Iterator[RecordedCommand]:
         """All decisions, in their order."""
@@ -244,7 +243,7 @@ class Replay:
         yield Moment(-1, (), obs)
         for number, (commands, wanted) in enumerate(self.steps):
             try:
-                if isinstance(rows, _Alone) and not commands:  # another episode begins
+                if isinstance(rows, TableRows) and rows.is_over:
                     obs = rows.reset()
                 else:
                     obs = rows.act(_chosen(commands, obs, forms, number))
@@ -276,8 +275,8 @@ class Replay:
         check_settings(factory, dict(self.settings))
         try:
             if self.rows == 0:
-                create, settings = alone(factory), dict(self.settings)
-                return _Alone(create(**settings), self.seed)
+                make: Any = seated(factory) if self.table else None
+                return TableRows((make or alone(factory))(**self.settings), self.seed)
             return make_rows(factory, self.settings, self.rows, self.seed)
         except EntityEnvError:
             raise
@@ -325,13 +324,20 @@ class RecordReplay(VecWrapper):
     ) -> None:
         super().__init__(rows)
         head = _head(env, settings, seed, len(rows))
+        if isinstance(rows, TableRows):
+            head |= {"rows": 0} if rows.is_alone else {"rows": 0, "table": True}
         self._writer = _Writer(Path(path), head, rows.action_space())
         self._shown: VecObs | None = None
 
     def _reset(self, seed: int | None) -> VecObs:
-        self._check_first("reset")
+        goes_on = self._shown is not None and isinstance(self.env, TableRows) and self.env.is_over
+        if not goes_on:
+            self._check_first("reset")
         self._shown = super()._reset(seed)
-        self._writer.begin(self._shown, seed=seed)
+        if goes_on:
+            self._writer.end_step(self._shown)
+        else:
+            self._writer.begin(self._shown, seed=seed)
         return self._shown
 
     def _check_first(self, what: str) -> None:
@@ -356,110 +362,6 @@ class RecordReplay(VecWrapper):
     def _close(self) -> None:
         self._writer.close()
         super()._close()
-
-
-class RecordFrames:
-    """Writes the episodes of one environment that is played by frames, as the player does.
-
-    Args:
-        path: The file to write; it must not exist yet.
-        env: The short name or dotted path of the environment.
-        settings: Its settings, as JSON values.
-        seed: With which the environment has been seeded.
-        action_space: What can be done.
-
-    Raises:
-        RecordingError: The file exists, or cannot be written.
-        SettingError: Settings that JSON does not hold.
-    """
-
-    def __init__(
-        self,
-        path: str | Path,
-        env: str,
-        settings: Mapping[str, Any],
-        seed: int,
-        action_space: Mapping[ActionName, ActionSpace],
-    ) -> None:
-        self._writer = _Writer(Path(path), _head(env, settings, seed, 0), action_space)
-        self._is_begun = False
-
-    def begin(self, obs: VecObs) -> None:
-        """Note what an episode begins with, a batch of one frame: a step without a decision."""
-        if not self._is_begun:
-            self._writer.begin(obs)
-            self._is_begun = True
-            return
-        self._writer.end_step(obs)
-
-    def act(self, chosen: Mapping[ActionName, npt.NDArray[Any]], obs: VecObs) -> None:
-        """Note what was chosen, as in ``Decision``, and what is seen after it."""
-        self._writer.command(0, {name: own.tolist() for name, own in chosen.items() if len(own)})
-        self._writer.end_step(obs)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._writer.close()
-
-
-class RecordSeats:
-    """Writes the games of several players that are played seat by seat, as the player does.
-
-    Each step is played a second time in rows, as a replay will play it.
-
-    Args:
-        path: The file to write; it must not exist yet.
-        env: The short name or dotted path of the game.
-        settings: Its settings, as JSON values.
-        seed: Of the rows; the game that is played has ``game_seed(seed, 0)``.
-        seats: The number of seats.
-
-    Raises:
-        RecordingError: The file exists, or cannot be written.
-        SettingError: Settings that JSON does not hold.
-    """
-
-    def __init__(
-        self, path: str | Path, env: str, settings: Mapping[str, Any], seed: int, seats: int
-    ) -> None:
-        rows = make_rows(resolve(env), settings, seats, seed)
-        try:
-            self._rows = RecordReplay(rows, path, env, settings, seed)
-        except BaseException:
-            rows.close()
-            raise
-        self._spaces = self._rows.obs_space(), self._rows.action_space()
-        self._forms = answer_forms(self._spaces[1])
-        self._obs = self._rows.reset()
-        self._step = 0
-
-    def act(
-        self,
-        frames: Mapping[int, Frame],
-        chosen: Mapping[int, Mapping[ActionName, npt.NDArray[Any]]],
-    ) -> None:
-        """Note what the seats saw that had to act, and what they chose, as in ``Decision``.
-
-        Raises:
-            RecordingError: The rows play another game than the one that is shown.
-        """
-        seats = sorted(chosen)
-        seen = batch_frames([frames[seat] for seat in seats], *self._spaces)
-        if seats != self._obs.rows.tolist() or any(
-            not np.array_equal(own.as_array(), self._obs.features[name].as_array())
-            for name, own in seen.features.items()
-        ):
-            raise RecordingError("the replay of this game would show another one")
-        commands = tuple(
-            RecordedCommand(self._step, seat, {n: own.tolist() for n, own in chosen[seat].items()})
-            for seat in seats
-        )
-        self._obs = self._rows.act(_chosen(commands, self._obs, self._forms, self._step))
-        self._step += 1
-
-    def close(self) -> None:
-        """Close the file."""
-        self._rows.close()
 
 
 class _Writer:
@@ -528,48 +430,6 @@ class _Writer:
         # One call for a whole step: the file has no buffer of its own that a kill could lose.
         self._file.write("".join(self._lines).encode())
         self._lines.clear()
-
-
-class _Alone(VecEnv):
-    """One environment, seeded as such, as a row: what ``RecordFrames`` wrote."""
-
-    def __init__(self, env: Environment, seed: int) -> None:
-        self._env = env
-        seed_environment(env, seed)
-        self._reader = FrameReader(env.obs_space(), env.action_space())
-
-    def obs_space(self) -> ObsSpace:
-        return self._reader.obs_space
-
-    def action_space(self) -> dict[ActionName, ActionSpace]:
-        return dict(self._reader.action_space)
-
-    def __len__(self) -> int:
-        return 1
-
-    def _reset(self, seed: int | None) -> VecObs:
-        return self._see(begin_episode(self._env.reset))
-
-    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
-        forms = answer_forms(self._reader.action_space)
-        flat = {name: flat_answers(chosen[name], form) for name, form in forms.items()}
-        return self._see(self._env.act(typed_actions(self._frame, flat, self._reader.action_space)))
-
-    def _see(self, observation: Observation) -> VecObs:
-        self._frame = self._reader.read(observation)
-        return batch_frames([self._frame], self._reader.obs_space, self._reader.action_space)
-
-    def _get_state(self) -> list[Any]:
-        return [self._env.get_state()]
-
-    def _set_state(self, state: list[Any]) -> VecObs:
-        return self._see(self._env.set_state(state[0]))
-
-    def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
-        return [self._env.render(**kwargs)]
-
-    def _close(self) -> None:
-        self._env.close()
 
 
 def _head(env: str, settings: Mapping[str, Any] | None, seed: int, rows: int) -> dict[str, Any]:

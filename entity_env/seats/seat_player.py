@@ -15,7 +15,7 @@ from entity_env.batching.action_checks import check_actions
 from entity_env.batching.frame import Frame
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import SettingError, shorten
-from entity_env.kinds.answers import flat_answers
+from entity_env.kinds.answers import answers_of_frames
 from entity_env.kinds.table import answer_forms, typed_actions
 from entity_env.observation import Observation
 from entity_env.player.scripted_agent import ObservationAgent
@@ -113,16 +113,10 @@ class SeatPlayer:
         )
         self._ended[:] = False
         taken = check_actions(self._agent.act_rows(obs), obs, action_space)
-        parts = {
-            name: np.split(
-                flat_answers(taken[name], form),
-                np.cumsum(obs.action_masks[name].actors.size1())[:-1],
-            )
-            for name, form in answer_forms(action_space).items()
-        }
+        answers = answers_of_frames(taken, obs.action_masks, answer_forms(action_space))
         return {
-            seat: typed_actions(frame, {n: own[i] for n, own in parts.items()}, action_space)
-            for i, (seat, frame) in enumerate(asked.items())
+            seat: typed_actions(frame, own, action_space)
+            for (seat, frame), own in zip(asked.items(), answers, strict=True)
         }
 
     def _act_alone(

@@ -264,7 +264,7 @@ def test_games_at_one_table_are_recorded(game, seats, tmp_path, monkeypatch, cap
     assert player(arguments) == 0
     means = capsys.readouterr().out.rpartition("mean return: ")[2]
     replay = Replay.read(path)
-    assert (replay.rows, replay.seed) == (2, 3)
+    assert (replay.rows, replay.table, replay.seed) == (0, True, 3)
     returns = sum(moment.obs.reward for moment in replay.play())
     assert [float(word.split()[-1]) for word in means.split(",")] == (returns / 2).tolist()
     assert player(arguments) == 1

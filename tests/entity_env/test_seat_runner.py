@@ -9,7 +9,7 @@ from support.tricky_games import SCRIPTS, Tricky
 
 from entity_env import MaskedEnvironment, ObsSpace, SelectEntityAction, errors
 from entity_env.agent import SpacedAgent
-from entity_env.player.runner import main, play_in_terminal, play_seats_in_terminal
+from entity_env.player.runner import main, play_in_terminal
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def typed(monkeypatch):
 
 def test_two_people_play_at_one_table(typed, capsys):
     typed("Cell 0", "Cell 3", "Cell 1", "Cell 4", "Cell 2")
-    play_seats_in_terminal(TicTacToe, "all", seed=0, episodes=1)
+    play_in_terminal(TicTacToe, seats="all", seed=0, episodes=1)
     out = capsys.readouterr().out
     assert "TicTacToe, seed 0\n  X: you, O: you\n  Mark: select an entity\n" in out
     assert "--- game 1, step 5\nX X X\nO O .\n. . .\n  X: reward 1, out, win 1\n" in out
@@ -44,7 +44,7 @@ def test_two_people_play_at_one_table(typed, capsys):
 
 def test_one_person_plays_against_agents_and_does_not_see_what_they_see(typed, capsys):
     typed("one")
-    play_seats_in_terminal(lambda: Secrets(3), "1", seed=4, episodes=1)
+    play_in_terminal(lambda: Secrets(3), seats="1", seed=4, episodes=1)
     out = capsys.readouterr().out
     assert "0: random, 1: you, 2: random" in out
     assert out.count("sees") == 1
@@ -54,7 +54,7 @@ def test_one_person_plays_against_agents_and_does_not_see_what_they_see(typed, c
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_agents_play_all_tricky_games_to_their_end(name, capsys):
-    play_seats_in_terminal(lambda: Tricky(name), "", auto=True, seed=1, episodes=2)
+    play_in_terminal(lambda: Tricky(name), seats="", auto=True, seed=1, episodes=2)
     out = capsys.readouterr().out
     assert "game 2 is over" in out
     totals = dict.fromkeys("abc", 0.0)
@@ -88,7 +88,7 @@ def test_a_game_with_a_mistake_names_the_seat(typed):
     broken = Tricky("teams")
     broken.script = [{"a": SCRIPTS["teams"][0]["a"], "d": SCRIPTS["teams"][0]["b"]}]
     with pytest.raises(errors.SeatError, match="seat 'd', which does not exist"):
-        play_seats_in_terminal(lambda: broken, "", auto=True)
+        play_in_terminal(lambda: broken, seats="", auto=True)
 
 
 def test_compiled_games_are_played_by_their_readable_form(typed, capsys):
@@ -127,7 +127,7 @@ counting = Counting()
 
 def test_what_an_agent_remembers_belongs_to_a_game_and_a_seat(capsys):
     script = Counting()
-    play_seats_in_terminal(TicTacToe, "", script, auto=True, seed=1, episodes=2)
+    play_in_terminal(TicTacToe, script, seats="", auto=True, seed=1, episodes=2)
     assert "X: Counting, O: Counting" in capsys.readouterr().out
     # X marks cells 0, 2, 4, 6 and wins; O three cells in between.
     assert script.calls == [1, 1, 2, 2, 3, 3, 4] * 2
@@ -170,12 +170,11 @@ class Elsewhere:
         raise AssertionError
 
 
-@pytest.mark.parametrize("play", [play_in_terminal, play_seats_in_terminal])
-def test_an_agent_of_another_game_is_refused(play):
-    game = TicTacToe if play is play_seats_in_terminal else lambda: MaskedEnvironment(TicTacToe)
+@pytest.mark.parametrize("game", [TicTacToe, lambda: MaskedEnvironment(TicTacToe)])
+def test_an_agent_of_another_game_is_refused(game):
     with pytest.raises(errors.SpaceError, match=r"(?s)trained on another environment: .*valid:"):
-        play(game, agent=Elsewhere(), seed=0, auto=True)
+        play_in_terminal(game, Elsewhere(), seed=0, auto=True)
     known = SpacedAgent(ObsSpace(), TicTacToe().action_space())
-    if play is play_seats_in_terminal:
+    if game is TicTacToe:
         with pytest.raises(errors.SpaceError, match="knows less than the game shows"):
-            play(game, agent=known, seed=0, auto=True)
+            play_in_terminal(game, known, seed=0, auto=True)

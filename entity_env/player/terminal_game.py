@@ -1,0 +1,199 @@
+"""Plays a game in the terminal: one player, or people and agents at one table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.agent import Proposer
+from entity_env.batching.frame import RESERVED_METRICS, Frame
+from entity_env.batching.vec_obs import VecObs, batch_frames
+from entity_env.drawing import entity_table
+from entity_env.environment import Environment, call_environment
+from entity_env.errors import SeatError, nearest, shorten
+from entity_env.kinds.table import answer_forms, kind_of
+from entity_env.metrics import EpisodeTracker
+from entity_env.player.terminal import Asker, ask
+from entity_env.rows.vec_env import VecEnv
+from entity_env.seats.masked import who_is_who
+from entity_env.seats.seat_player import call_if_there
+from entity_env.seats.table_rows import TableRows
+from entity_env.spaces import ActionName
+
+__all__ = ["TerminalGame", "named_seats"]
+
+
+class TerminalGame:
+    """A game, who sits where, and what is shown of it.
+
+    Args:
+        table: The game.
+        agents: For each seat the agent that plays it or, where a person does, proposes.
+        people: The names of the seats that are asked in the terminal.
+        auto: Take every proposal without asking.
+
+    Attributes:
+        rows: What is played: the table, or a wrapper that writes a replay of it.
+        returns: For each game what each seat was paid in it. Shape of each: (seats,).
+    """
+
+    def __init__(
+        self, table: TableRows, agents: Sequence[Proposer], people: Collection[str], *, auto: bool
+    ) -> None:
+        self.table, self._agents, self._people = table, agents, people
+        self.rows: VecEnv = table
+        self._spaces = table.obs_space(), table.action_space()
+        self._forms = answer_forms(self._spaces[1])
+        self._asker = Asker(*self._spaces, auto=auto)
+        self._what = "episode" if table.is_alone else "game"
+        self.returns: list[list[float]] = []
+
+    def introduce(self, seed: int, who: str) -> None:
+        """Print what the game is about, who plays it, and how."""
+        game = self.table.game
+        print(f"{type(getattr(game, 'unwrapped', game)).__name__}, seed {seed}")
+        if not self.table.is_alone:
+            seats = (f"{n}: {'you' if n in self._people else who}" for n in self.table.names)
+            print(f"  {', '.join(seats)}")
+        for name, space in self._spaces[1].items():
+            print(f"  {name}: {kind_of(space).task(space)}")
+        if not self._asker.auto:
+            print("? for help, q to quit")
+
+    def play(self, episodes: int | None) -> None:
+        """Play so many games, or as many as somebody likes."""
+        while True:
+            self._play_one(len(self.returns) + 1)
+            if len(self.returns) == episodes:
+                break
+            if episodes is None and ask("\nagain? [Y/n] ").casefold() in ("n", "no"):
+                break
+        if len(self.returns) > 1:
+            means = zip(self.table.names, np.mean(self.returns, axis=0), strict=True)
+            each = ", ".join(f"{name} {mean:g}" for name, mean in means)
+            text = each.removeprefix("you") if self.table.is_alone else f": {each}"
+            print(f"\n{len(self.returns)} {self._what}s, mean return{text}")
+
+    def _play_one(self, number: int) -> None:
+        table, trackers = self.table, [EpisodeTracker() for _ in self.table.names]
+        for agent in self._agents:
+            call_if_there(agent, "reset")  # one that remembers
+        obs = self.rows.reset()
+        for step in count():
+            for seat, frame in table.told.items():
+                trackers[seat].add(frame.reward, frame.metrics, steps=int(step > 0))
+            self._show(f"{self._what} {number}, step {step}", step, trackers)
+            if table.is_over:
+                break
+            chosen = [self._choose(seat, frame) for seat, frame in table.asked.items()]
+            obs = self.rows.act(self._together(chosen, obs))
+        self.returns.append([own.reward for own in trackers])
+        self._tell_end(f"{self._what} {number} is", trackers)
+
+    def _show(self, head: str, step: int, trackers: Sequence[EpisodeTracker]) -> None:
+        """Print the game's own text, and what the seats are told."""
+        game, told = self.table.game, self.table.told
+        text = call_environment("render_text", _own_text, game)
+        if isinstance(game, Environment):
+            news = f": reward {told[0].reward:g}, return {trackers[0].reward:g}" if step else ""
+            print(f"\n--- {head}{news}")
+            if not step and (who := who_is_who(game)):
+                print(who)
+            print(("" if text is None else f"{text}\n\n") + self._entities(told[0]))
+            return
+        print(f"\n--- {head}")
+        if text is not None:
+            print(text)
+        for seat, frame in told.items():
+            notes = [f"reward {frame.reward:g}"] if frame.reward else []
+            if frame.done:
+                notes.append("cut off by a limit" if frame.truncated else "out")
+                notes += [f"{metric} {value:g}" for metric, value in frame.metrics.items()]
+            if notes:
+                print(f"  {self.table.names[seat]}: {', '.join(notes)}")
+
+    def _choose(self, seat: int, frame: Frame) -> Mapping[ActionName, npt.NDArray[Any]]:
+        """Return what somebody types, or what the agent of the seat decides; as in ``Decision``."""
+        decision = self._agents[seat].decide(batch_frames([frame], *self._spaces))
+        name = self.table.names[seat]
+        if not self.table.is_alone:
+            if name not in self._people:
+                # What others choose is not shown: who sits here may have to guess it.
+                return decision.chosen
+            print(f"\nseat {name} sees\n{self._entities(frame)}")
+        return self._asker.choose(frame, decision)
+
+    def _together(
+        self, chosen: Sequence[Mapping[ActionName, npt.NDArray[Any]]], obs: VecObs
+    ) -> dict[ActionName, Any]:
+        """Return what the seats have chosen as rows take it."""
+        return {
+            name: form.buffer(
+                np.concatenate([np.zeros(0, form.dtype), *(own[name].ravel() for own in chosen)]),
+                obs.action_masks[name].actors.size1(),
+            )
+            for name, form in self._forms.items()
+        }
+
+    def _entities(self, frame: Frame) -> str:
+        return entity_table(frame, self._spaces[0])
+
+    def _tell_end(self, head: str, trackers: Sequence[EpisodeTracker]) -> None:
+        if self.table.is_alone:
+            how = "cut off by a limit" if self.table.told[0].truncated else "over"
+            steps = trackers[0].length
+            print(f"\n{head} {how} after {steps} step{'' if steps == 1 else 's'}")
+            print(_summary(trackers[0].summary()))
+            return
+        print(f"\n{head} over")
+        width = max(map(len, self.table.names))
+        for name, own in zip(self.table.names, trackers, strict=True):
+            print(f"  {name:<{width}}  return {own.reward:g}")
+
+
+def named_seats(names: Sequence[str], text: str) -> list[str]:
+    """Return the seats that somebody means by ``all``, or by their names with commas in between.
+
+    Raises:
+        SeatError: One of them does not exist.
+    """
+    if text == "all":
+        return list(names)
+    wanted = [name.strip() for name in text.split(",") if name.strip()]
+    for name in wanted:
+        if name not in names:
+            raise SeatError(
+                f"there is no seat {shorten(name)}",
+                options=[*names, "all"],
+                hint=nearest(name, names),
+            )
+    return wanted
+
+
+def _own_text(game: Any) -> str | None:
+    """Return the game's own text, or None."""
+    try:
+        return game.render_text()  # type: ignore[no-any-return]
+    except NotImplementedError:
+        return None
+
+
+def _summary(metrics: Mapping[str, float]) -> str:
+    """Return and own metrics, one a line; of one given at several steps also its mean and range."""
+    lines = {"return": f"{metrics['episodic_reward']:g}"}
+    several = [name for name in metrics if f"{name}.count" in metrics]
+    parts = {
+        f"{name}.{part}" for name in several for part in ("mean", "min", "max", "sum", "count")
+    }
+    for name, value in metrics.items():
+        if name not in parts and name not in RESERVED_METRICS:
+            lines[name] = f"{value:g}"
+    for name in several:
+        mean, low, high = (metrics[f"{name}.{part}"] for part in ("mean", "min", "max"))
+        lines[name] += f"  (mean {mean:g}, from {low:g} to {high:g})"
+    width = max(map(len, lines))
+    return "\n".join(f"  {name:<{width}}  {text}" for name, text in lines.items())
