@@ -10,8 +10,7 @@ All numbers are little-endian::
 
 A chunk is written with one call and reaches the disk before the next one is begun. What a killed
 program leaves is a file whose last chunk is cut. Chunks know what they follow, so that any that
-stand elsewhere are noticed; those of version 1 do not. Behind a damaged chunk, the next complete
-one is looked for.
+stand elsewhere are noticed. Behind a damaged chunk, the next complete one is looked for.
 """
 
 from __future__ import annotations
@@ -63,8 +62,8 @@ _VERSION = 2
 _HEADER = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
 _CHUNK_MAGIC = b"CHNK"
-_CHUNK = struct.Struct("<4sIIIQQQ")
-_PLACE = struct.Struct("<QI")
+_CHUNK = struct.Struct("<4sIIIQQQQI")
+_HEAD = _CHUNK.size + _CRC.size
 _LENGTH = struct.Struct("<I")  # which arrays begin with
 _MOST_SPACES, _MOST_PARTS = 1 << 22, 100_000  # bytes and values of the JSON
 _BLOCK = 1 << 20
@@ -85,14 +84,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Header:
-    """The beginning of a file; the chunks start at byte ``end``.
-
-    ``first`` is the place of the first chunk, None in a file of version 1.
-    """
+    """The beginning of a file; the chunks start at byte ``end``, the first one at ``first``."""
 
     obs_space: ObsSpace
     action_space: dict[ActionName, ActionSpace]
-    first: Place | None
+    first: Place
     end: int
 
 
@@ -107,7 +103,7 @@ class Chunk:
         stored: The number of compressed bytes.
         unpacked: The number of bytes that they become.
         arrays: The number of bytes of the arrays in these.
-        place: Where it was written; None in a file of version 1.
+        place: Where it was written.
         crc: Its checksum.
         start: Where the compressed bytes start in the file.
         after_gap: Whether what stood before it is lost.
@@ -119,7 +115,7 @@ class Chunk:
     stored: int
     unpacked: int
     arrays: int
-    place: Place | None
+    place: Place
     crc: int
     start: int
     after_gap: bool = field(default=False, compare=False)
@@ -127,7 +123,7 @@ class Chunk:
     @property
     def begin(self) -> int:
         """The start of the chunk, its numbers included."""
-        return self.start - _head_size(self.place is not None)
+        return self.start - _HEAD
 
     @property
     def continues(self) -> bool:
@@ -140,9 +136,9 @@ class Chunk:
         return self.start + self.stored
 
     @property
-    def next_place(self) -> Place | None:
+    def next_place(self) -> Place:
         """The place of the chunk behind it."""
-        return None if self.place is None else Place(self.place.number + 1, self.crc)
+        return Place(self.place.number + 1, self.crc)
 
     @property
     def frames(self) -> int:
@@ -186,9 +182,10 @@ def read_header(file: BinaryIO, path: Path) -> Header:
     if len(head) < _HEADER.size + _CRC.size:
         raise RecordingError(f"{path} is cut off in its header", hint=_NOTHING_LOST)
     _, version, length = _HEADER.unpack_from(head)
-    if version > _VERSION:
+    if version != _VERSION:
+        age = "a newer" if version > _VERSION else "an older"
         raise RecordingError(
-            f"{path} was written by a newer version of this library",
+            f"{path} was written by {age} version of this library",
             expected=f"format {_VERSION}",
             received=f"format {version}",
         )
@@ -204,25 +201,22 @@ def read_header(file: BinaryIO, path: Path) -> Header:
         spaces = spaces_from_json(parse_json(text, _MOST_PARTS))
     except (EntityEnvError, ValueError, RecursionError) as error:
         raise RecordingError(f"the spaces in {path} are damaged: {error}") from error
-    return Header(*spaces, Place(0, crc) if version > 1 else None, end=len(head) + length)
+    return Header(*spaces, Place(0, crc), end=len(head) + length)
 
 
 def write_chunk(
-    payload: bytes, array_bytes: int, flags: int, steps: int, rows: int, place: Place | None
+    payload: bytes, array_bytes: int, flags: int, steps: int, rows: int, place: Place
 ) -> bytes:
     """Return a whole chunk, ready to be appended; ``Chunk`` says what the arguments are."""
     body = zlib.compress(payload, _LEVEL)
-    head = _CHUNK.pack(_CHUNK_MAGIC, flags, steps, rows, len(body), len(payload), array_bytes)
-    if place is not None:
-        head += _PLACE.pack(place.number, place.crc)
+    sizes = len(body), len(payload), array_bytes
+    head = _CHUNK.pack(_CHUNK_MAGIC, flags, steps, rows, *sizes, place.number, place.crc)
     return b"".join([head, _CRC.pack(zlib.crc32(body, zlib.crc32(head))), body])
 
 
-def next_place(place: Place | None, written: bytes) -> Place | None:
+def next_place(place: Place, written: bytes) -> Place:
     """Return the place of the chunk behind the one that was just ``written``."""
-    if place is None:
-        return None
-    return Place(place.number + 1, _CRC.unpack_from(written, _head_size(True) - _CRC.size)[0])
+    return Place(place.number + 1, _CRC.unpack_from(written, _CHUNK.size)[0])
 
 
 def read_chunks(file: BinaryIO, header: Header, path: Path) -> list[Chunk]:
@@ -233,9 +227,9 @@ def read_chunks(file: BinaryIO, header: Header, path: Path) -> list[Chunk]:
     """
     chunks: list[Chunk] = []
     size, start, place = os.fstat(file.fileno()).st_size, header.end, header.first
-    numbered, budget = place is not None, _SEARCHED * size
+    budget = _SEARCHED * size
     while True:
-        chunk = _read_chunk(file, start, size, numbered)
+        chunk = _read_chunk(file, start, size)
         if chunk is None:
             file.seek(start)
             if file.read(len(_MAGIC)) == _MAGIC:
@@ -244,48 +238,45 @@ def read_chunks(file: BinaryIO, header: Header, path: Path) -> list[Chunk]:
                     expected="one recording in a file",
                     hint="read each from its own file; append=True goes on with a recording",
                 )
-            chunk, budget = _search_chunk(file, start + 1, size, numbered, budget)
+            chunk, budget = _search_chunk(file, start + 1, size, budget)
         if chunk is None:
             return chunks
-        if place is not None and chunk.place is not None:
-            fits = chunk.place.number > place.number if chunk.after_gap else chunk.place == place
-            if not fits:
-                other = " of another recording" if chunk.place.number == place.number else ""
-                raise RecordingError(
-                    f"{path}: the chunk at byte {chunk.begin:,} is not where it was written",
-                    expected=f"chunk {place.number} of this recording",
-                    received=f"chunk {chunk.place.number}{other}",
-                    hint="somebody has swapped, doubled, removed or joined parts of recordings; "
-                    "append=True goes on with a recording",
-                )
+        fits = chunk.place.number > place.number if chunk.after_gap else chunk.place == place
+        if not fits:
+            other = " of another recording" if chunk.place.number == place.number else ""
+            raise RecordingError(
+                f"{path}: the chunk at byte {chunk.begin:,} is not where it was written",
+                expected=f"chunk {place.number} of this recording",
+                received=f"chunk {chunk.place.number}{other}",
+                hint="somebody has swapped, doubled, removed or joined parts of recordings; "
+                "append=True goes on with a recording",
+            )
         chunks.append(chunk)
         start, place = chunk.end, chunk.next_place
 
 
-def is_cut(file: BinaryIO, header: Header, start: int) -> bool:
+def is_cut(file: BinaryIO, start: int) -> bool:
     """Return whether what follows byte ``start`` is the beginning of a chunk, as a kill leaves it.
 
     Other bytes are what damage leaves.
     """
     file.seek(start)
-    head = file.read(_head_size(header.first is not None))
+    head = file.read(_HEAD)
     if head[: len(_CHUNK_MAGIC)] != _CHUNK_MAGIC[: len(head)]:
         return False
-    if len(head) < _head_size(header.first is not None):
+    if len(head) < _HEAD:
         return True
     stored = _CHUNK.unpack_from(head)[4]
     return bool(start + len(head) + stored > os.fstat(file.fileno()).st_size)
 
 
-def _search_chunk(
-    file: BinaryIO, start: int, size: int, numbered: bool, budget: int
-) -> tuple[Chunk | None, int]:
+def _search_chunk(file: BinaryIO, start: int, size: int, budget: int) -> tuple[Chunk | None, int]:
     """Return the next complete chunk or None, and the bytes left to read for others."""
     if start >= size:
         return None, budget
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
         while budget > 0 and (start := memory.find(_CHUNK_MAGIC, start)) >= 0:
-            chunk = _read_chunk(file, start, size, numbered)
+            chunk = _read_chunk(file, start, size)
             budget -= file.tell() - start
             if chunk is not None:
                 return replace(chunk, after_gap=True), budget
@@ -299,9 +290,7 @@ def read_payload(file: BinaryIO, chunk: Chunk) -> bytes:
     Raises:
         ValueError: They are not what the chunk's header says.
     """
-    numbered = chunk.place is not None
-    start = chunk.start - _head_size(numbered)
-    if _read_chunk(file, start, chunk.end, numbered) != chunk:
+    if _read_chunk(file, chunk.begin, chunk.end) != chunk:
         raise ValueError("the file has changed since it was opened")
     file.seek(chunk.start)
     unpacker = _Unpacker(file, chunk.stored)
@@ -358,18 +347,13 @@ class _Unpacker:
         return not self.take(1) and self._unpacker.eof and not self._left
 
 
-def _head_size(numbered: bool) -> int:
-    return _CHUNK.size + (_PLACE.size if numbered else 0) + _CRC.size
-
-
-def _read_chunk(file: BinaryIO, start: int, size: int, numbered: bool) -> Chunk | None:
+def _read_chunk(file: BinaryIO, start: int, size: int) -> Chunk | None:
     """Return the chunk that starts at ``start``, if it is complete in a file of ``size`` bytes."""
     file.seek(start)
-    head = file.read(_head_size(numbered))
-    if len(head) < _head_size(numbered):
+    head = file.read(_HEAD)
+    if len(head) < _HEAD:
         return None
-    magic, flags, steps, rows, stored, unpacked, arrays = _CHUNK.unpack_from(head)
-    place = Place(*_PLACE.unpack_from(head, _CHUNK.size)) if numbered else None
+    magic, flags, steps, rows, stored, unpacked, arrays, *place = _CHUNK.unpack_from(head)
     left = stored
     if (
         magic != _CHUNK_MAGIC
@@ -384,7 +368,7 @@ def _read_chunk(file: BinaryIO, start: int, size: int, numbered: bool) -> Chunk 
         left -= len(block)
     if left or crc != _CRC.unpack(head[-_CRC.size :])[0]:
         return None
-    return Chunk(flags, steps, rows, stored, unpacked, arrays, place, crc, start + len(head))
+    return Chunk(flags, steps, rows, stored, unpacked, arrays, Place(*place), crc, start + _HEAD)
 
 
 _NOTHING_LOST = "no step was recorded in it: record again with overwrite=True, or append=True"

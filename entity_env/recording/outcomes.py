@@ -1,4 +1,4 @@
-"""Outcomes of recorded decisions of rows that wait: rewards until the next decision."""
+"""Outcomes of recorded decisions: rewards and ends until the row's next decision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Outcomes:
         early_done: Its episode ended before its first decision in these steps. Shape: (R,).
         early_truncated: A limit ended it. Shape: (R,).
         unseen: Neither happened: what follows belongs to a decision before them, too. Shape: (R,).
-        open: For each row its last decision where that waits for more, else -1. Shape: (R,).
+        open: For each row its last decision where that may be paid more later, else -1. Shape:
+            (R,).
         ends: The steps and rows of all ends. Shape: (E, 2), in order of time.
     """
 
@@ -48,50 +49,44 @@ class Outcomes:
 
     @classmethod
     def of(cls, asked: Sequence[Ints], reward: Floats, done: Bools, truncated: Bools) -> Outcomes:
-        """Sort out whose is what.
+        """Assign rewards and ends to the decisions before them.
 
         Args:
-            asked: For each of T steps the rows that decide. Shape of each: (B,).
+            asked: For each of T steps the rows that decide, and those that decide next. Shape of
+                each: (B,).
             reward: What each step led to. Shape: (T, R).
             done: Shape: (T, R).
             truncated: Shape: (T, R).
         """
-        count, rows = sum(map(len, asked)), reward.shape[1]
-        paid = np.zeros(count, np.float32)
-        over, cut_off = np.zeros((2, count), np.bool_)
-        early = np.zeros(rows, np.float32)
-        early_done, early_truncated = np.zeros((2, rows), np.bool_)
-        last, unseen = np.full(rows, -1), np.ones(rows, np.bool_)
-        first = 0
-        for t, who in enumerate(asked):
-            last[who] = np.arange(first, first + len(who))
-            unseen[who] = False
-            first += len(who)
-            decided = np.flatnonzero(last >= 0)
-            paid[last[decided]] += reward[t, decided]
-            early[unseen] += reward[t, unseen]
-            ended = np.flatnonzero(done[t])
-            if not len(ended):
-                continue
-            mine = ended[last[ended] >= 0]
-            over[last[mine]] = True
-            cut_off[last[mine]] = truncated[t, mine]
-            theirs = ended[unseen[ended]]
-            early_done[theirs] = True
-            early_truncated[theirs] = truncated[t, theirs]
-            last[ended] = -1
-            unseen[ended] = False
+        *asked, following = asked
+        rows = np.concatenate(asked)
+        steps = np.repeat(np.arange(len(asked)), [len(who) for who in asked])
+        place = np.full(reward.shape, -1)
+        place[steps, rows] = np.arange(len(rows))
+        last = np.maximum.accumulate(place)  # the row's last decision, up to each step
+        # The last decision whose episode is over, and whether anything happened: before each step.
+        nothing = np.full((1, reward.shape[1]), -1)
+        closed = np.maximum.accumulate(np.concatenate([nothing, np.where(done, last, -1)]))
+        ended = np.logical_or.accumulate(np.concatenate([nothing > 0, done]))
+        mine, unseen = last > closed[:-1], (last < 0) & ~ended[:-1]
+        paid = np.zeros(len(rows), np.float32)
+        np.add.at(paid, last[mine], reward[mine])
+        over, cut_off = np.zeros((2, len(rows)), np.bool_)
+        over[last[mine & done]] = True
+        cut_off[last[mine & done]] = truncated[mine & done]
+        left_open = np.where(last[-1] > closed[-1], last[-1], -1)
+        left_open[following] = -1
         return cls(
-            steps=np.repeat(np.arange(len(asked)), [len(who) for who in asked]),
-            rows=np.concatenate([np.zeros(0, np.int64), *asked]),
+            steps=steps,
+            rows=rows,
             reward=paid,
             done=over,
             truncated=cut_off,
-            early=early,
-            early_done=early_done,
-            early_truncated=early_truncated,
-            unseen=unseen,
-            open=last,
+            early=np.cumsum(np.where(unseen, reward, 0), axis=0, dtype=np.float32)[-1],
+            early_done=(unseen & done).any(axis=0),
+            early_truncated=(unseen & done & truncated).any(axis=0),
+            unseen=unseen[-1] & ~done[-1],
+            open=left_open,
             ends=np.argwhere(done),
         )
 

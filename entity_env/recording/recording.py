@@ -23,12 +23,8 @@ from entity_env.recording.chunk_file import (
     read_payload,
 )
 from entity_env.recording.episodes import EpisodeCutter
-from entity_env.recording.records import (
-    RecordedBatch,
-    RecordedEpisode,
-    RecordedStep,
-    cat_batches,
-)
+from entity_env.recording.outcomes import Outcomes
+from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
 from entity_env.recording.shuffle import shuffled
 from entity_env.recording.steps import RecordedSteps, StepFormat
 from entity_env.rows.vec_env import check_count
@@ -79,7 +75,7 @@ class Recording:
                 self._chunks = read_chunks(file, header, self.path)
                 size = os.fstat(file.fileno()).st_size
                 ends = [header.end, *(chunk.end for chunk in self._chunks)]
-                is_damaged = ends[-1] < size and not is_cut(file, header, ends[-1])
+                is_damaged = ends[-1] < size and not is_cut(file, ends[-1])
         except OSError as error:
             raise RecordingError(f"{path} cannot be read: {error.strerror or error}") from error
         except TypeError as error:
@@ -180,27 +176,21 @@ class Recording:
         for number in numbers:
             with self._reading(self._chunks[number]):
                 parts.append(self._load(self._chunks[number]))
+        outcomes = [self._outcomes(own, at) for own, at in zip(parts, numbers, strict=True)]
         with self._reading(self._chunks[numbers[0]]):
-            if all(map(self._form.asks_all, parts)):
-                return self._form.batch(parts)
-            batches = [
-                self._form.batch([steps], self._later(steps, number))
-                for number, steps in zip(numbers, parts, strict=True)
-            ]
-            return cat_batches(self._form, batches)
+            return self._form.batch(parts, outcomes)
 
-    def _later(self, steps: RecordedSteps, number: int) -> list[RecordedSteps]:
-        """Return the steps of later chunks until all decisions of this one have outcomes."""
-        later: list[RecordedSteps] = []
-        outcomes = self._form.outcomes([steps])
+    def _outcomes(self, steps: RecordedSteps, number: int) -> Outcomes:
+        """Return the outcomes of the decisions of one chunk, from later ones where need be."""
+        with self._reading(self._chunks[number]):
+            outcomes = self._form.outcomes(steps)
         rows = self._chunks[number].rows
         for chunk in self._chunks[number + 1 :]:
             if (outcomes.open < 0).all() or not chunk.continues or chunk.rows != rows:
                 break
             with self._reading(chunk):
-                later.append(self._load(chunk))
-                outcomes = outcomes.complete(self._form.outcomes([later[-1]]))
-        return later
+                outcomes = outcomes.complete(self._form.outcomes(self._load(chunk)))
+        return outcomes
 
     def _load(self, chunk: Chunk) -> RecordedSteps:
         with open_file(self.path) as file:

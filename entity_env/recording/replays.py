@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import islice
@@ -38,7 +38,7 @@ from entity_env.errors import (
     UnknownEnvironmentError,
     shorten,
 )
-from entity_env.kinds.answers import AnswerForm, flat_answers
+from entity_env.kinds.answers import AnswerForm, answers_of_frames
 from entity_env.kinds.table import answer_forms
 from entity_env.recording.recording import DamageWarning
 from entity_env.registry import (
@@ -57,7 +57,7 @@ from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.seats.table_rows import TableRows
-from entity_env.spaces import ActionName, ActionSpace
+from entity_env.spaces import ActionName
 from entity_env.storage.bounded_json import parse_json
 from entity_env.storage.files import UnfitFileError, read_file
 from entity_env.wrappers.vec_wrapper import VecWrapper
@@ -323,54 +323,20 @@ class RecordReplay(VecWrapper):
         seed: int = 0,
     ) -> None:
         super().__init__(rows)
-        head = _head(env, settings, seed, len(rows))
+        own = {} if settings is None else dict(settings)
+        try:
+            json.dumps(own, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise SettingError(
+                f"a replay holds settings as JSON: {error}", received=shorten(own)
+            ) from error
+        facts = {"env": str(env), "settings": own, "seed": check_seed(seed), "rows": len(rows)}
         if isinstance(rows, TableRows):
-            head |= {"rows": 0} if rows.is_alone else {"rows": 0, "table": True}
-        self._writer = _Writer(Path(path), head, rows.action_space())
-        self._shown: VecObs | None = None
-
-    def _reset(self, seed: int | None) -> VecObs:
-        goes_on = self._shown is not None and isinstance(self.env, TableRows) and self.env.is_over
-        if not goes_on:
-            self._check_first("reset")
-        self._shown = super()._reset(seed)
-        if goes_on:
-            self._writer.end_step(self._shown)
-        else:
-            self._writer.begin(self._shown, seed=seed)
-        return self._shown
-
-    def _check_first(self, what: str) -> None:
-        if self._shown is not None:
-            raise RecordingError(
-                f"rows whose replay is written begin once, and {what} begins them again",
-                hint="make other rows, with a replay of their own",
-            )
-
-    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
-        assert self._shown is not None
-        before, self._shown = self._shown, super()._act(chosen)
-        self._writer.step(before, chosen, self._shown)
-        return self._shown
-
-    def _set_state(self, state: list[Any]) -> VecObs:
-        self._check_first("set_state")
-        self._shown = super()._set_state(state)
-        self._writer.begin(self._shown, state)
-        return self._shown
-
-    def _close(self) -> None:
-        self._writer.close()
-        super()._close()
-
-
-class _Writer:
-    """Writes lines, whole steps at a time."""
-
-    def __init__(
-        self, path: Path, head: dict[str, Any], action_space: Mapping[ActionName, ActionSpace]
-    ) -> None:
-        self._head, self._forms = head, answer_forms(action_space)
+            facts |= {"rows": 0} if rows.is_alone else {"rows": 0, "table": True}
+        self._head = {"format": _FORMAT, "version": _FROM_RESET, **facts}
+        self._forms = answer_forms(rows.action_space())
+        self._step = 0
+        path = Path(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("xb", buffering=0)
@@ -380,68 +346,52 @@ class _Writer:
             ) from None
         except OSError as error:
             raise RecordingError(f"the replay {path} cannot be written: {error}") from error
-        self._step = 0
-        self._lines: list[str] = []
 
-    def begin(self, obs: VecObs, state: list[Any] | None = None, seed: int | None = None) -> None:
-        """Write the first line, with another seed than the rows were made with where one is given.
+    def _reset(self, seed: int | None) -> VecObs:
+        if self._inner is not None and isinstance(self.env, TableRows) and self.env.is_over:
+            return self._end_step([], super()._reset(seed))
+        self._check_first("reset")
+        return self._begin(super()._reset(seed), {} if seed is None else {"seed": int(seed)})
 
-        Args:
-            obs: What is seen first.
-            state: The saved rows that it is seen of; each gets a line.
-            seed: With which the rows have been reset.
-        """
-        if state is not None:
-            self._head["version"] = _FROM_STATE
-        if seed is not None:
-            self._head["seed"] = int(seed)
-        self._lines.append(_line({**self._head, "start": _sum_of(obs)}))
-        self._lines += [_line({"saved": own}) for own in state or ()]
-        self._flush()
+    def _set_state(self, state: list[Any]) -> VecObs:
+        self._check_first("set_state")
+        return self._begin(super()._set_state(state), {"version": _FROM_STATE}, state)
 
-    def command(self, row: int, actions: Mapping[ActionName, list[Any]]) -> None:
-        """Keep what a row has decided until its step is over."""
-        self._lines.append(_line({"step": self._step, "row": row, "actions": actions}))
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
+        before: Any = self._inner
+        obs = super()._act(chosen)
+        answers = answers_of_frames(chosen, before.action_masks, self._forms)
+        lines = []
+        for row, own in zip(before.rows.tolist(), answers, strict=True):
+            given = {name: values.tolist() for name, values in own.items() if len(values)}
+            lines.append(_line({"step": self._step, "row": row, "actions": given}))
+        return self._end_step(lines, obs)
 
-    def end_step(self, obs: VecObs) -> None:
+    def _check_first(self, what: str) -> None:
+        if self._inner is not None:
+            raise RecordingError(
+                f"rows whose replay is written begin once, and {what} begins them again",
+                hint="make other rows, with a replay of their own",
+            )
+
+    def _begin(self, obs: VecObs, head: Mapping[str, Any], saved: Sequence[Any] = ()) -> VecObs:
+        """Write the first line, and one for each row of the state that it goes on from."""
+        lines = [_line({**self._head, **head, "start": _sum_of(obs)})]
+        self._file.write("".join([*lines, *(_line({"saved": own}) for own in saved)]).encode())
+        return obs
+
+    def _end_step(self, commands: list[str], obs: VecObs) -> VecObs:
         """Write the commands of a step, and the sum over what is seen after it."""
-        self._lines.append(_line({"step": self._step, "seen": _sum_of(obs)}))
-        self._flush()
-        self._step += 1
-
-    def step(self, before: VecObs, chosen: Mapping[ActionName, ActionBuffer], obs: VecObs) -> None:
-        """Write a step of rows."""
-        actors = {name: before.action_masks[name].actors.size1() for name in self._forms}
-        ends = {name: np.cumsum(own).tolist() for name, own in actors.items()}
-        values = {name: flat_answers(chosen[name], form) for name, form in self._forms.items()}
-        for i, row in enumerate(before.rows.tolist()):
-            own = {
-                name: values[name][ends[name][i] - int(actors[name][i]) : ends[name][i]].tolist()
-                for name in self._forms
-            }
-            self.command(row, {name: given for name, given in own.items() if given})
-        self.end_step(obs)
-
-    def close(self) -> None:
-        """Write what is left: the commands of a step whose end nobody saw are no step."""
-        self._file.close()
-
-    def _flush(self) -> None:
         # One call for a whole step: the file has no buffer of its own that a kill could lose.
-        self._file.write("".join(self._lines).encode())
-        self._lines.clear()
+        self._file.write(
+            "".join([*commands, _line({"step": self._step, "seen": _sum_of(obs)})]).encode()
+        )
+        self._step += 1
+        return obs
 
-
-def _head(env: str, settings: Mapping[str, Any] | None, seed: int, rows: int) -> dict[str, Any]:
-    own = {} if settings is None else dict(settings)
-    try:
-        json.dumps(own, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise SettingError(
-            f"a replay holds settings as JSON: {error}", received=shorten(own)
-        ) from error
-    facts = {"env": str(env), "settings": own, "seed": check_seed(seed), "rows": rows}
-    return {"format": _FORMAT, "version": _FROM_RESET, **facts}
+    def _close(self) -> None:
+        self._file.close()
+        super()._close()
 
 
 def _line(values: Mapping[str, Any]) -> str:

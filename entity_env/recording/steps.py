@@ -111,44 +111,31 @@ class StepFormat(ObsFormat):
         """Return the observation whose columns these are."""
         return self.join([(columns, 0)])
 
-    def batch(
-        self, parts: Sequence[RecordedSteps], later: Sequence[RecordedSteps] = ()
-    ) -> RecordedBatch:
+    def batch(self, parts: Sequence[RecordedSteps], outcomes: Sequence[Outcomes]) -> RecordedBatch:
         """All frames of several parts, step by step, without metrics and final observations.
 
         Args:
-            parts: What was recorded in a row.
-            later: What followed, where decisions may still have waited for their outcome.
+            parts: What was recorded.
+            outcomes: What the decisions of each part have led to.
         """
         shown = [columns for part in parts for columns in part.observations[:-1]]
         obs = per_frame(self.join([(self._bare(columns), 0) for columns in shown]))
         decisions = [columns for part in parts for columns in part.decisions]
-        actions, log_probs, logits = self.decided(obs, decisions, parts[0])
-        if all(map(self.asks_all, parts)):
-            results = [columns for part in parts for columns in part.observations[1:]]
-            reward, done, truncated = (
-                _joined([columns[at] for columns in results])
-                for at in (self._reward, _DONE, _TRUNCATED)
-            )
-        else:
-            outcomes = self.outcomes(parts)
-            for part in later:
-                outcomes = outcomes.complete(self.outcomes([part]))
-            reward, done, truncated = outcomes.reward, outcomes.done, outcomes.truncated
-        return RecordedBatch(obs, actions, log_probs, logits, reward, done, truncated)
+        return RecordedBatch(
+            obs,
+            *self.decided(obs, decisions, parts[0]),
+            reward=np.concatenate([own.reward for own in outcomes]),
+            done=np.concatenate([own.done for own in outcomes]),
+            truncated=np.concatenate([own.truncated for own in outcomes]),
+        )
 
-    def asks_all(self, steps: RecordedSteps) -> bool:
-        """Return True if all rows decide in each of the steps."""
-        return all(columns[self._rows_at] is None for columns in steps.observations[:-1])
-
-    def outcomes(self, parts: Sequence[RecordedSteps]) -> Outcomes:
-        """Return the outcomes of decisions where rows wait."""
-        shown = [columns for part in parts for columns in part.observations[:-1]]
-        results = [columns for part in parts for columns in part.observations[1:]]
+    def outcomes(self, steps: RecordedSteps) -> Outcomes:
+        """Return what the decisions of some steps have led to in these steps."""
+        results = steps.observations[1:]
         rows = len(results[0][self._reward])  # type: ignore[arg-type]
         asked = [
             all_rows(rows) if columns[self._rows_at] is None else np.asarray(columns[self._rows_at])
-            for columns in shown
+            for columns in steps.observations
         ]
         reward, done, truncated = (
             np.stack([np.asarray(columns[at]) for columns in results])

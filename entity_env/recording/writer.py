@@ -45,7 +45,7 @@ class ChunkWriter:
 
     noted: tuple[bool, bool] | None = None
     """True for log-probabilities and for logits in the chunks before; None without chunks."""
-    _place: Place | None
+    _place: Place
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class ChunkWriter:
                 hint="record to another file: appending would remove these chunks",
             )
         size = os.fstat(self._file.fileno()).st_size
-        if self._end < size and not is_cut(self._file, known, self._end):
+        if self._end < size and not is_cut(self._file, self._end):
             warnings.warn(
                 f"{self.path} is damaged: its bytes {self._end:,} to {size:,} are removed",
                 DamageWarning,
