@@ -21,14 +21,58 @@ TRACES = Path(__file__).parents[1] / "golden" / "games.json"
 SCENES = {
     # name: registered name, games, steps of each, settings
     "capture_the_flag": ("capture_the_flag", 1, 12, {}),
+    "capture_the_flag at random": (
+        "capture_the_flag",
+        1,
+        20,
+        {"opponent": "random", "fog": False, "curriculum": 300, "max_tick": 700},
+    ),
+    "capture_the_flag by ticks": (
+        "capture_the_flag",
+        1,
+        60,
+        {"curriculum": 1500, "max_tick": 2000, "frame_skip": 10, "opponent_skip": 50},
+    ),
+    "capture_the_flag of two": ("capture_the_flag_duel", 1, 25, {"max_tick": 1000}),
     "connect_four": ("connect_four", 15, 60, {}),
     "job_shop": ("job_shop", 3, 250, {}),
     "minesweeper": ("minesweeper", 40, 50, {}),
     "minirts": ("minirts", 1, 10, {}),
+    "minirts by units": (
+        "minirts",
+        1,
+        40,
+        {"interface": "units", "max_tick": 800, "frame_skip": 20, "curriculum": 400},
+    ),
+    "minirts of hit and run": (
+        "minirts",
+        1,
+        12,
+        {"opponent": "hit_n_run", "curriculum": 5000, "shaping": 0.5, "fog": False},
+    ),
+    "minirts of mixed players": (
+        "minirts",
+        2,
+        20,
+        {"opponent": "mixed", "curriculum": 2000, "max_tick": 2500, "draw": -0.5},
+    ),
     "minirts of two": ("minirts_duel", 1, 12, {}),
+    "minirts of two by units": (
+        "minirts_duel",
+        1,
+        60,
+        {"interface": "units", "max_tick": 700, "frame_skip": 20, "opponent_skip": 30},
+    ),
+    "minirts of two, without fog": (
+        "minirts_duel",
+        1,
+        40,
+        {"max_tick": 900, "frame_skip": 20, "opponent_skip": 30, "fog": False},
+    ),
     "photosynthesis": ("photosynthesis", 1, 160, {"rounds": 6}),
     "photosynthesis of two, first": ("photosynthesis", 2, 80, {"players": 2, "reward": "first"}),
     "tower_defence": ("tower_defence", 1, 14, {}),
+    "tower_defence by ticks": ("tower_defence", 1, 60, {"frame_skip": 20}),
     "vehicle_routing": ("vehicle_routing", 10, 100, {}),
     "warehouse": ("warehouse", 2, 400, {}),
 }
