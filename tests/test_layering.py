@@ -209,10 +209,7 @@ SEVERAL = {
     "FeatureValueError": ("entity_env/errors.py", "ragged_net/errors.py"),
     "VisibilityError": ("entity_env/errors.py", "ragged_net/errors.py"),
     # What a game is made of, in the words of its rules: nothing outside its folder sees them.
-    "Game": ("envs/rts/world.py", "ppo_trainer/environments.py"),
     "Layout": ("ragged_net/model/layout.py", "envs/industry/warehouse_rules.py"),
-    "Unit": ("envs/rts/planner.py", "envs/rts/world.py"),
-    "World": ("envs/rts/planner.py", "envs/rts/world.py"),
 }
 
 

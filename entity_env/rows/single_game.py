@@ -54,12 +54,22 @@ class _SingleGame(Playable):
     def __init__(self, *args: Any, **settings: Any) -> None:
         named = inspect.signature(type(self)).bind(*args, **settings).arguments
         settings |= named.pop("settings", {}) | named
-        self._rows = type(self).rows(num_envs=None, **settings)
+        self._settings, self._rows = settings, type(self).rows(num_envs=None, **settings)
         self._rows.interpret()
         self._seed: int | None = None
         self._shown: list[Observation] = []
         self._obs: VecObs | None = None
         self._is_over = False
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Return a game of its own at the same moment; copied rows would share no arrays."""
+        made = type(self)(**self._settings)
+        rest = {name: own for name, own in vars(self).items() if name != "_rows"}
+        vars(made).update(deepcopy(rest, memo))
+        if self._obs is not None:
+            made._rows.reset()
+            made._rows.put_games([0], self._rows.copy_games([0]))
+        return made
 
     @property
     def num_seats(self) -> int:
@@ -110,7 +120,9 @@ class _SingleGame(Playable):
                 expected='{"rows": ...}',
                 received=shorten(state),
             )
-        return self._show(self._rows.set_state(state["rows"]))
+        obs = self._rows.set_state(state["rows"])
+        self._seed = None  # the state has random numbers of its own
+        return self._show(obs)
 
     def _play(self, actions: Sequence[Mapping[ActionName, Action]]) -> VecObs:
         """Play a step with the actions of each row that must act."""
@@ -196,5 +208,7 @@ class CompiledPlayers(_SingleGame, MultiPlayerEnvironment):
         seen = {seats[row]: self._observation(i) for i, row in enumerate(obs.rows)}
         for row in np.flatnonzero(obs.reward):
             if seats[row] not in seen:
-                seen[seats[row]] = Observation(features={}, reward=float(obs.reward[row]))
+                unseen = [0.0] * len(self.obs_space().global_features)
+                reward = float(obs.reward[row])
+                seen[seats[row]] = Observation(features={}, global_features=unseen, reward=reward)
         return seen

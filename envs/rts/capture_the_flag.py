@@ -1,15 +1,80 @@
-"""Capture the Flag: athletes carry a flag to their own base; five actions."""
+"""Capture the Flag: athletes carry a flag to their own base; five orders.
+
+Differs from the original engine: athletes who die in one tick all come back, and a flag whose place
+is taken waits until it is free.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from entity_env.rows.compiled import CompiledGame, Entities, random_int
 from entity_env.spaces import Discrete, Entity, ObsSpace
 
+from .arrays import (
+    ALIVE,
+    CARRIES,
+    COMMAND,
+    DAMAGED_BY,
+    DO_OWN,
+    HP,
+    KIND,
+    NOTES,
+    OWN_X,
+    OWN_Y,
+    SCORE,
+    SLOTS,
+    TAIL,
+    TARGET,
+    TICK,
+    X,
+    Y,
+    called,
+    copied,
+    world_of,
+)
+from .engine import (
+    EACH_TICK,
+    EXECUTE,
+    GOES_ON,
+    JUDGE,
+    REMOVED,
+    RUN,
+    begin,
+    create,
+    engine,
+    first_of,
+    free_spot,
+    is_alive,
+    player_of,
+    push,
+    remove,
+    see,
+    spot_of,
+    step_to,
+    tell,
+)
 from .rules import ATTACK, COMMANDS, MOVE, Rules, UnitKind
-from .strategic import StrategicDuel, StrategicEnv, StrategicGame
-from .world import Command, Unit, World, squared
+from .space import single
+from .strategic import (
+    NOWHERE,
+    OUT_OF_SIGHT,
+    RANDOM,
+    Match,
+    OrderRows,
+    begin_match,
+    is_turn,
+    ordering,
+    orders_game,
+    play_on,
+    seating,
+)
+from .strategic import problems as match_problems
+from .world_rows import StrategyEnvironment, StrategyPlayers
 
 __all__ = [
     "ACTIONS",
@@ -17,10 +82,14 @@ __all__ = [
     "OBS_SPACE",
     "CaptureTheFlag",
     "CaptureTheFlagDuel",
-    "CaptureTheFlagEnv",
-    "built_in",
+    "CaptureTheFlagDuelRows",
+    "CaptureTheFlagRows",
+    "act",
+    "carrier_of",
     "order",
-    "progress",
+    "play_tick",
+    "setup",
+    "tick",
 ]
 
 GET_FLAG, ESCORT = len(COMMANDS), len(COMMANDS) + 1
@@ -64,201 +133,322 @@ BACK_AFTER = 100
 """Ticks until an athlete who died is back."""
 FOR_A_POINT, FOR_A_CELL = 0.2, 0.01
 """The reward of a point, and of the flag being a cell nearer to the own base."""
-NOT_DRAWN = -1
+
+KINDS = CAPTURE_THE_FLAG.table()
+MAP, MOST_UNITS = CAPTURE_THE_FLAG.size, CAPTURE_THE_FLAG.most_units
+HOME, ATHLETE, FLAG = range(3)
+TAKE, SCORE_WITH = DO_OWN, DO_OWN + 1
+
+LISTS = np.array([[2, 2, 2, 1], [0, 1, NOWHERE, 0], [NOWHERE, NOWHERE, NOWHERE, 0]])
+"""Of ``note_units``: both bases are known; everybody knows where the flag is."""
+
+ROW, WAITS, FALLEN, BACK = NOTES, NOTES + 1, NOTES + 2, NOTES + 3
+"""The row of the next flag, 0 if not drawn; whether it waits for its place; how many
+athletes come back; and for each of them when, and whose it is. The place where the flag waits is
+kept with the base of player 0, in slot 0, whose own orders it never gets."""
 
 
-class CaptureTheFlag(StrategicGame):
-    """Whoever brings the flag home five times first wins.
+@called
+def rules_of_a_tick(w: Any, kinds: Any, what: int, i: int) -> int:
+    """Return the game's own part of a tick."""
+    if what == EACH_TICK:
+        _come_back(w)
+        _place_flag(w)
+    elif what == RUN:
+        return _run(w, i)
+    elif what == REMOVED:
+        _fall(w, i)
+    elif what == EXECUTE:
+        _execute(w, w.lists[i, 0], w.lists[i, 1])
+    elif what == JUDGE:
+        for player in range(2):
+            if w.numbers[SCORE + player] >= TO_WIN:
+                return player
+        return GOES_ON
+    return 0
 
-    Differs from the original engine: athletes who die in one tick all come back, and a flag whose
-    place is taken waits until it is free.
-    """
+
+@copied
+def _come_back(w: Any) -> None:
+    n, kept = w.numbers, 0
+    for k in range(n[FALLEN]):
+        due, player = n[BACK + 2 * k], n[BACK + 2 * k + 1]
+        if due <= n[TICK]:
+            base = first_of(w, player, HOME)
+            x, y = w.places[base, X], w.places[base, Y]
+            spot = free_spot(w, x, y)
+            if spot >= 0:
+                dx, dy = spot_of(spot)
+                create(w, KINDS, player, ATHLETE, single(x + dx), single(y + dy))
+                continue
+        n[BACK + 2 * kept], n[BACK + 2 * kept + 1] = due, player
+        kept += 1
+    n[FALLEN] = kept
+
+
+@copied
+def _place_flag(w: Any) -> None:
+    if w.numbers[WAITS] and create(w, KINDS, 0, FLAG, w.places[0, OWN_X], w.places[0, OWN_Y]) >= 0:
+        w.numbers[WAITS] = 0
+
+
+@copied
+def _run(w: Any, i: int) -> int:
+    """Get the flag, or bring it home; whether that is finished."""
+    p = w.places
+    if w.units[i, COMMAND] == GET_FLAG:
+        to, what = first_of(w, 0, FLAG), TAKE
+    else:
+        to, what = first_of(w, player_of(w, i), HOME), SCORE_WITH
+        if not w.units[i, CARRIES]:
+            return 1
+    if to < 0:
+        return 1
+    dx, dy = p[to, X] - p[i, X], p[to, Y] - p[i, Y]
+    if dx * dx + dy * dy < 0.5:
+        push(w, what, i, 0, 0, 0.0, 0.0)
+        return 1
+    step_to(w, KINDS, i, p[to, X], p[to, Y])
+    return 0
+
+
+@copied
+def _execute(w: Any, what: int, i: int) -> None:
+    n, u = w.numbers, w.units
+    if not u[i, ALIVE]:
+        return
+    flag = first_of(w, 0, FLAG)
+    if what == TAKE and flag >= 0:
+        remove(w, flag)
+        u[i, CARRIES] = 1
+    elif what == SCORE_WITH and u[i, CARRIES]:
+        u[i, CARRIES] = 0
+        n[SCORE + player_of(w, i)] += 1
+        _let_flag_wait(w, 9.0, float(n[ROW]))
+        n[ROW] = 0
+
+
+@copied
+def _fall(w: Any, i: int) -> None:
+    n = w.numbers
+    if w.units[i, KIND] != ATHLETE:
+        return
+    at = BACK + 2 * n[FALLEN]
+    n[at], n[at + 1] = n[TICK] + BACK_AFTER, player_of(w, i)
+    n[FALLEN] += 1
+    if w.units[i, CARRIES]:
+        _let_flag_wait(w, w.places[i, X], w.places[i, Y])
+
+
+@called
+def _let_flag_wait(w: Any, x: float, y: float) -> None:
+    w.numbers[WAITS] = 1
+    w.places[0, OWN_X], w.places[0, OWN_Y] = x, y
+
+
+play_tick = engine(rules_of_a_tick, KINDS)
+
+
+@called
+def tick(w: Any, random: Any, game: int) -> None:
+    """Play a tick, after drawing what it may need."""
+    if w.numbers[ROW] == 0:
+        w.numbers[ROW] = random_int(random, game, 5, 14)
+    play_tick(w)
+
+
+@called
+def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
+    """Begin a game: a base and five athletes each, and the flag in the middle."""
+    begin(w, MAP, MOST_UNITS, 0, max_tick)
+    for player in range(2):
+        create(w, KINDS, player, HOME, 18.0 if player else 1.0, 9.5)
+    for player in range(2):
+        for i in range(5):
+            y = 11 * random_int(random, game, 0, 1)
+            y += random_int(random, game, 0, 8)
+            create(w, KINDS, player, ATHLETE, float(15 * player + i), float(y))
+    create(w, KINDS, 0, FLAG, 9.5, 9.5)
+    see(w, KINDS)
+
+
+@called
+def carrier_of(w: Any, player: int) -> int:
+    """Return a player's athlete with the flag, or -1."""
+    first = player * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + player]):
+        if w.units[i, ALIVE] and w.units[i, CARRIES]:
+            return i
+    return -1
+
+
+@called
+def assign(w: Any, player: int, actions: int) -> None:
+    """Note what each athlete is told by orders, the sum of 2^order."""
+    u = w.units
+    mine, theirs = carrier_of(w, player), carrier_of(w, 1 - player)
+    has_flag = first_of(w, 0, FLAG) >= 0
+    damaged_by = u[mine, DAMAGED_BY] if mine >= 0 else -1
+    first = player * w.numbers[SLOTS]
+    for action in range(1, 5):
+        if not (actions >> action) & 1:
+            continue
+        for i in range(first, first + w.numbers[TAIL + player]):
+            if not u[i, ALIVE] or u[i, KIND] != ATHLETE:
+                continue
+            command, target = 0, -1
+            if action == GET and has_flag:
+                command = GET_FLAG
+            elif action == ATTACK_CARRIER and theirs >= 0:
+                command, target = ATTACK, theirs
+            elif action == ESCORT_FLAG and i == mine:
+                command = ESCORT
+            elif action == PROTECT and is_alive(w, damaged_by) and not u[i, CARRIES]:
+                command, target = ATTACK, damaged_by
+            same = u[i, COMMAND] == command and (target < 0 or u[i, TARGET] == target)
+            if command > 0 and not same:
+                tell(w, i, command, target, -1, -1.0, -1.0)
+
+
+order, is_possible = ordering(KINDS, assign)
+
+
+@called
+def act(w: Any, player: int, who: int, random: Any, game: int) -> None:
+    """Let a built-in player act: get the flag, bring it home, or stop who has it."""
+    if who == RANDOM:
+        order(w, player, 1 << random_int(random, game, 0, 4))
+    elif first_of(w, 0, FLAG) >= 0:
+        order(w, player, 1 << GET)
+    elif carrier_of(w, player) >= 0:
+        order(w, player, (1 << ESCORT_FLAG) | (1 << PROTECT))
+    else:
+        order(w, player, 1 << ATTACK_CARRIER)
+
+
+@called
+def _where_the_flag_is(w: Any, player: int) -> tuple[float, float, int]:
+    p = w.places
+    flag, held = first_of(w, 0, FLAG), LYING
+    if flag < 0:
+        flag, held = carrier_of(w, player), OURS
+    if flag < 0:
+        flag, held = carrier_of(w, 1 - player), THEIRS
+    x, y = p[0, OWN_X], p[0, OWN_Y]
+    if flag >= 0:
+        x, y = p[flag, X], p[flag, Y]
+    else:
+        held = COMING
+    return x, y, held
+
+
+@called
+def _progress(w: Any, player: int) -> float:
+    """Return the progress of the flag towards a player's base."""
+    x, y, _ = _where_the_flag_is(w, player)
+    base = first_of(w, player, HOME)
+    dx, dy = w.places[base, X] - x, w.places[base, Y] - y
+    return -math.sqrt(dx * dx + dy * dy)
+
+
+@called
+def _mark(w: Any, player: int, marks: Any) -> None:
+    marks[0], marks[1] = w.numbers[SCORE + player], w.numbers[SCORE + 1 - player]
+    marks[2] = _progress(w, player)
+
+
+@called
+def _gain(g: Any, w: Any, player: int, marks: Any) -> float:
+    """Return the worth of points, or of the flag's progress."""
+    own = w.numbers[SCORE + player] - marks[0]
+    theirs = w.numbers[SCORE + 1 - player] - marks[1]
+    if own != 0 or theirs != 0:
+        gain: float = FOR_A_POINT * (own - theirs)
+    else:
+        gain = FOR_A_CELL * (_progress(w, player) - marks[2])
+    return gain
+
+
+_note, _obey = seating(KINDS, LISTS, order, is_possible)
+
+
+def _reset(g: Any, game: int) -> None:
+    begin_match(g, game, setup, act, tick, _note)
+
+
+def _resolve(g: Any, game: int, reward: Any) -> bool:
+    return play_on(g, game, reward, _obey, act, tick, _note, is_turn, _mark, _gain)
+
+
+def _own(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    u, p, slot = g.units[game], g.places[game], g.shown[game, seat, 0, i]
+    out[0], out[1], out[2] = p[slot, X], p[slot, Y], u[slot, HP] / 100
+    out[3], out[4] = u[slot, CARRIES], u[slot, COMMAND]
+
+
+def _enemy(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    u, p, slot = g.units[game], g.places[game], g.shown[game, seat, 1, i]
+    out[0], out[1], out[2] = p[slot, X], p[slot, Y], u[slot, HP] / 100
+    out[3] = u[slot, CARRIES]
+
+
+def _base(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    slot = g.shown[game, seat, 2, i] % OUT_OF_SIGHT
+    out[0], out[1] = g.places[game, slot, X], g.places[game, slot, Y]
+    out[2] = slot // g.numbers[game, SLOTS] == seat
+
+
+def _flag(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    out[0], out[1], out[2] = _where_the_flag_is(world_of(g, game), seat)
+
+
+def _globals(g: Any, game: int, seat: int, out: Any) -> None:
+    n = g.numbers[game]
+    out[0], out[1], out[2] = n[SCORE + seat], n[SCORE + 1 - seat], n[TICK]
+
+
+def _problems(g: Any, game: int) -> dict[str, bool]:
+    n, w = g.numbers[game], world_of(g, game)
+    fallen = min(int(n[FALLEN]), MOST_UNITS)
+    owners = n[BACK + 1 : BACK + 2 * fallen : 2]
+    return match_problems(g, game) | {
+        "athletes who come back to nobody": n[FALLEN] > MOST_UNITS or bool((owners > 1).any()),
+        "a player without a base": first_of(w, 0, HOME) < 0 or first_of(w, 1, HOME) < 0,
+    }
+
+
+ROWS = {"Own": _own, "Enemy": _enemy, "Base": _base, "Flag": Entities(_flag, 1, 1)}
+
+
+@dataclass(frozen=True)
+class FlagMatch(Match):
+    """The settings of Capture the Flag; those of ``Match``."""
+
+    opponent: str = "built_in"
 
     rules = CAPTURE_THE_FLAG
-    shows, orders = OBS_SPACE, ACTIONS
-
-    def setup(self, world: World) -> None:
-        """Place a base and five athletes each, and the flag in the middle."""
-        for player in range(2):
-            world.create(player, "FlagBase", 18.0 if player else 1.0, 9.5)
-        # Who comes back when, where the flag waits, and the row where it comes after a point.
-        world.notes = {"back": [], "flags": [], "row": NOT_DRAWN}
-        for player in range(2):
-            for i in range(5):
-                y = 11 * world.draw(0, 1) + world.draw(0, 8)
-                world.create(player, "Athlete", 15 * player + i, y)
-        self._place_flag(world, 9.5, 9.5)
-
-    def winner(self, world: World) -> int | None:
-        """Return the player with five points, or None."""
-        return next((player for player in range(2) if world.score[player] >= TO_WIN), None)
-
-    def each_tick(self, world: World) -> None:
-        """Bring back the fallen and a dropped flag."""
-        notes = world.notes
-        if notes["row"] == NOT_DRAWN:
-            notes["row"] = world.draw(5, 14)
-        for due in [due for due in notes["back"] if due[0] <= world.tick]:
-            base = world.first(due[1], "FlagBase")
-            assert base is not None  # nothing attacks it: athletes do not see it as a target
-            spot = next(world.free_spots(base.x, base.y), None)
-            if spot is not None:
-                world.create(due[1], "Athlete", *spot)
-                notes["back"].remove(due)
-        for place in list(notes["flags"]):
-            if world.can_pass(*place):
-                notes["flags"].remove(place)
-                self._place_flag(world, *place)
-
-    def run(self, world: World, unit: Unit, command: Command) -> bool:
-        """Get the flag, or bring it home."""
-        if command.kind == GET_FLAG:
-            flag = _flag(world)
-            if flag is None:
-                return True
-            if squared(flag.x - unit.x, flag.y - unit.y) < 0.5:
-                world.queue.append(("take", unit.uid))
-                return True
-            world.step_to(unit, flag.x, flag.y)
-            return False
-        base = world.first(unit.player, "FlagBase")
-        if base is None or not unit.carries:
-            return True
-        if squared(base.x - unit.x, base.y - unit.y) < 0.5:
-            world.queue.append(("score", unit.uid))
-            return True
-        world.step_to(unit, base.x, base.y)
-        return False
-
-    def execute(self, world: World, what: str, arguments: tuple[int, ...]) -> None:
-        """Take the flag, or score with it."""
-        unit, flag = world.units.get(arguments[0]), _flag(world)
-        if unit is None:
-            return
-        if what == "take" and flag is not None:
-            world.remove(flag)
-            unit.carries = True
-        elif what == "score" and unit.carries:
-            unit.carries = False
-            world.score[unit.player] += 1
-            world.notes["flags"].append((9.0, float(world.notes["row"])))
-            world.notes["row"] = NOT_DRAWN
-
-    def removed(self, world: World, unit: Unit) -> None:
-        """Note the athlete's return, and the flag that it carried."""
-        if world.kind(unit).name != "Athlete":
-            return
-        world.notes["back"].append((world.tick + BACK_AFTER, unit.player))
-        if unit.carries:
-            world.notes["flags"].append((unit.x, unit.y))
-
-    def assign(self, world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
-        """Return the command of each athlete."""
-        return _assign(world, player, actions)
-
-    def show(
-        self, world: World, player: int, fog: bool
-    ) -> tuple[dict[str, list[list[float]]], list[float]]:
-        """Own athletes, enemies in sight, both bases and, as everybody knows, the flag's place."""
-        shown: dict[str, list[list[float]]] = {"Own": [], "Enemy": [], "Base": []}
-        for unit in world.of(player, "Athlete"):
-            does = 0 if unit.command is None else unit.command.kind
-            shown["Own"].append([unit.x, unit.y, unit.hp / 100, unit.carries, does])
-        for unit in world.of(1 - player, "Athlete"):
-            if not fog or world.sees(player, unit.x, unit.y):
-                shown["Enemy"].append([unit.x, unit.y, unit.hp / 100, unit.carries])
-        for side in (player, 1 - player):
-            base = world.first(side, "FlagBase")
-            if base is not None:
-                shown["Base"].append([base.x, base.y, side == player])
-        shown["Flag"] = [list(_where_the_flag_is(world, player))]
-        return shown, [world.score[player], world.score[1 - player], world.tick]
-
-    def marks(self, world: World, player: int) -> tuple[float, ...]:
-        """Both scores, and how near the flag is."""
-        return world.score[player], world.score[1 - player], progress(world, player)
-
-    def reward(self, before: tuple[float, ...], after: tuple[float, ...]) -> float:
-        """Return the worth of points, or of the flag's progress."""
-        own, theirs = after[0] - before[0], after[1] - before[1]
-        if own or theirs:
-            return FOR_A_POINT * (own - theirs)
-        return FOR_A_CELL * (after[2] - before[2])
-
-    def _place_flag(self, world: World, x: float, y: float) -> None:
-        """Place the flag, which player 0 keeps and nothing attacks."""
-        if world.create(0, "Flag", x, y) is None:
-            world.notes["flags"].append((x, y))
+    scripts = ("built_in",)
 
 
-def order(world: World, player: int, actions: Collection[int]) -> None:
-    """Let a player act by one of the five actions, or by several."""
-    for uid, command in _assign(world, player, actions).items():
-        world.send(player, uid, command)
+class CaptureTheFlagRows(OrderRows):
+    """R rows of ``CaptureTheFlag``, compiled."""
+
+    match = FlagMatch
+
+    @classmethod
+    def game(cls, match: Any) -> CompiledGame:
+        """Return the game for the kit."""
+        parts = OBS_SPACE, ROWS, _reset, _resolve, _globals, ACTIONS
+        return orders_game(match, cls.seats, *parts, problems=_problems)
 
 
-def _assign(world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
-    """Return the command of each athlete."""
-    mine = world.of(player, "Athlete")
-    carrier = next((u for u in mine if u.carries), None)
-    theirs = next((u for u in world.of(1 - player, "Athlete") if u.carries), None)
-    told: dict[int, Command] = {}
-    if GET in actions and _flag(world) is not None:
-        told |= {u.uid: Command(GET_FLAG) for u in mine if not _does(u, GET_FLAG)}
-    if ATTACK_CARRIER in actions and theirs is not None:
-        for unit in mine:
-            if not _does(unit, ATTACK, theirs.uid):
-                told[unit.uid] = Command(ATTACK, target=theirs.uid)
-    if ESCORT_FLAG in actions and carrier is not None and not _does(carrier, ESCORT):
-        told[carrier.uid] = Command(ESCORT)
-    if PROTECT in actions and carrier is not None and carrier.damaged_by in world.units:
-        for unit in mine:
-            if not unit.carries and not _does(unit, ATTACK, carrier.damaged_by):
-                told[unit.uid] = Command(ATTACK, target=carrier.damaged_by)
-    return told
+class CaptureTheFlagDuelRows(CaptureTheFlagRows):
+    """R rows of ``CaptureTheFlagDuel``, two seats of each game, compiled."""
+
+    seats = 2
 
 
-def built_in(world: World, player: int) -> set[int]:
-    """Return the built-in player: get the flag, bring it home, or stop who has it."""
-    if _flag(world) is not None:
-        return {GET}
-    if any(unit.carries for unit in world.of(player, "Athlete")):
-        return {ESCORT_FLAG, PROTECT}
-    return {ATTACK_CARRIER}
-
-
-def progress(world: World, player: int) -> float:
-    """Return the progress of the flag towards a player's base, in cells."""
-    base = world.first(player, "FlagBase")
-    assert base is not None  # nothing damages it
-    x, y, _ = _where_the_flag_is(world, player)
-    return -float(squared(base.x - x, base.y - y) ** 0.5)
-
-
-def _where_the_flag_is(world: World, player: int) -> tuple[float, float, int]:
-    """Its place, and who has it."""
-    flag = _flag(world)
-    if flag is not None:
-        return flag.x, flag.y, LYING
-    carrier = next((unit for unit in world.units.values() if unit.carries), None)
-    if carrier is not None:
-        return carrier.x, carrier.y, OURS if carrier.player == player else THEIRS
-    return (*world.notes["flags"][0], COMING)
-
-
-def _flag(world: World) -> Unit | None:
-    return world.first(0, "Flag")
-
-
-def _does(unit: Unit, command: int, target: int = -1) -> bool:
-    own = unit.command
-    return own is not None and own.kind == command and (target < 0 or own.target == target)
-
-
-CaptureTheFlag.scripts = {"built_in": built_in}
-
-
-class CaptureTheFlagEnv(StrategicEnv):
+class CaptureTheFlag(StrategyEnvironment):
     """Capture the Flag against the built-in player: bring the flag home five times.
 
     Entities:
@@ -280,19 +470,21 @@ class CaptureTheFlagEnv(StrategicEnv):
         Real-time Strategy Games".
 
     Args:
-        settings: Those of ``Settings``; opponents are ``built_in`` and ``random``.
+        settings: Those of ``Match``; opponents are ``built_in`` and ``random``.
     """
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(CaptureTheFlag(), **settings)
+    rows = CaptureTheFlagRows
 
 
-class CaptureTheFlagDuel(StrategicDuel):
-    """Capture the Flag for two players; see ``CaptureTheFlagEnv``.
+class CaptureTheFlagDuel(StrategyPlayers):
+    """Capture the Flag for two players; see ``CaptureTheFlag``.
 
     Args:
-        settings: ``frame_skip``, ``max_tick`` and ``fog``, as of ``StrategicDuel``.
+        settings: ``frame_skip``, ``opponent_skip``, ``max_tick`` and ``fog``, as of ``Match``.
     """
 
-    def __init__(self, frame_skip: int = 50, max_tick: int = 30_000, fog: bool = True) -> None:
-        super().__init__(CaptureTheFlag(), frame_skip, max_tick, fog)
+    rows = CaptureTheFlagDuelRows
+
+
+CaptureTheFlagRows.environment = CaptureTheFlag
+CaptureTheFlagDuelRows.environment = CaptureTheFlagDuel

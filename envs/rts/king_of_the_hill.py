@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from entity_env.rows.compiled import CompiledGame, random_int
 from entity_env.spaces import Discrete, Entity, ObsSpace
 
+from .arrays import ALIVE, COMMAND, HP, SCORE, SLOTS, TAIL, TICK, X, Y, called
+from .engine import (
+    EACH_TICK,
+    GOES_ON,
+    JUDGE,
+    begin,
+    count_of,
+    create,
+    engine,
+    nearest,
+    see,
+    tell,
+)
 from .rules import ATTACK, MOVE, Rules, UnitKind
-from .strategic import StrategicDuel, StrategicEnv, StrategicGame
-from .world import Command, Unit, World, squared
+from .strategic import (
+    NOWHERE,
+    RANDOM,
+    Match,
+    OrderRows,
+    begin_match,
+    is_turn,
+    ordering,
+    orders_game,
+    play_on,
+    seating,
+)
+from .world_rows import StrategyEnvironment, StrategyPlayers
 
-__all__ = ["KING_OF_THE_HILL", "KingOfTheHill", "KingOfTheHillDuel", "KingOfTheHillEnv", "climb"]
+__all__ = [
+    "KING_OF_THE_HILL",
+    "KingOfTheHill",
+    "KingOfTheHillDuel",
+    "KingOfTheHillDuelRows",
+    "KingOfTheHillRows",
+]
 
 KING_OF_THE_HILL = Rules(
     kinds=(
@@ -29,105 +62,200 @@ KING_OF_THE_HILL = Rules(
     max_tick=3000,
     most_units=8,
 )
-NOTHING, CLIMB, FIGHT = range(3)
+
+KINDS, GUARD = KING_OF_THE_HILL.table(), 0
+MAP, MOST_GUARDS = KING_OF_THE_HILL.size, KING_OF_THE_HILL.most_units
 HILL, NEAR, TO_WIN = 9.5, 4.0, 400
 """Its middle, how far from it the hill reaches, squared, and for how many ticks it is held."""
 
 
-class KingOfTheHill(StrategicGame):
-    """Whoever has been alone on the hill for 400 ticks wins; who loses all guards has lost."""
+# ---- The rules -----------------------------------------------------------------------------------
+
+
+@called
+def _is_on_hill(w: Any, i: int) -> bool:
+    dx, dy = w.places[i, X] - HILL, w.places[i, Y] - HILL
+    return bool(dx * dx + dy * dy < NEAR)
+
+
+@called
+def _climbers(w: Any, player: int) -> int:
+    """Return the number of a player's guards on the hill."""
+    first, found = player * w.numbers[SLOTS], 0
+    for i in range(first, first + w.numbers[TAIL + player]):
+        found += w.units[i, ALIVE] and _is_on_hill(w, i)
+    return found
+
+
+@called
+def rules_of_a_tick(w: Any, kinds: Any, what: int, i: int) -> int:
+    """Give a point to who is alone on the hill; who has 400, or guards alone, wins."""
+    n = w.numbers
+    if what == EACH_TICK:
+        for player in range(2):
+            if _climbers(w, player) > 0 and _climbers(w, 1 - player) == 0:
+                n[SCORE + player] += 1
+    elif what == JUDGE:
+        left, right = count_of(w, 0, GUARD), count_of(w, 1, GUARD)
+        if left == 0 or right == 0:
+            return 0 if left > 0 else 1 if right > 0 else -1
+        for player in range(2):
+            if n[SCORE + player] >= TO_WIN:
+                return player
+        return GOES_ON
+    return 0
+
+
+play_tick = engine(rules_of_a_tick, KINDS)
+
+
+@called
+def tick(w: Any, random: Any, game: int) -> None:
+    """Play a tick."""
+    play_tick(w)
+
+
+@called
+def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
+    """Begin a game with four guards on each side, in rows drawn by chance."""
+    begin(w, MAP, MOST_GUARDS, 0, max_tick)
+    for player in range(2):
+        for i in range(4):
+            y = 4 * i + random_int(random, game, 0, 3)
+            create(w, KINDS, player, GUARD, float(18 * player + i % 2), float(y))
+    see(w, KINDS)
+
+
+# ---- Orders, and the built-in player -------------------------------------------------------------
+
+ORDERS = ("Nothing", "Climb", "Fight")
+NOTHING, CLIMB, FIGHT = range(3)
+
+
+@called
+def assign(w: Any, player: int, orders: int) -> None:
+    """Tell guards to go to the hill, or to attack the nearest enemy in sight."""
+    p, first = w.places, player * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + player]):
+        if not w.units[i, ALIVE]:
+            continue
+        if (orders >> CLIMB) & 1 and not _is_on_hill(w, i):
+            tell(w, i, MOVE, -1, -1, HILL, HILL)
+        target = nearest(w, KINDS, player, p[i, X], p[i, Y], -1, 1e9)
+        if (orders >> FIGHT) & 1 and target >= 0:
+            tell(w, i, ATTACK, target, -1, -1.0, -1.0)
+
+
+order, is_possible = ordering(KINDS, assign)
+
+
+@called
+def act(w: Any, player: int, who: int, random: Any, game: int) -> None:
+    """Let the built-in player climb, and fight whoever is in sight."""
+    if who == RANDOM:
+        order(w, player, 1 << random_int(random, game, NOTHING, FIGHT))
+    else:
+        order(w, player, (1 << CLIMB) | (1 << FIGHT))
+
+
+# ---- What players see, and their rewards ---------------------------------------------------------
+
+OBS_SPACE = ObsSpace(
+    global_features=["own ticks", "enemy ticks", "tick"],
+    entities={
+        "Own": Entity(["x", "y", "hp", Discrete("command", 3)]),
+        "Enemy": Entity(["x", "y", "hp"]),
+    },
+)
+LISTS = np.array([[0, 1, NOWHERE, 0]])
+"""Own guards are in the first list, enemies in sight in the second one."""
+
+
+def _own(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    slot = g.shown[game, seat, 0, i]
+    out[0], out[1] = g.places[game, slot, X], g.places[game, slot, Y]
+    out[2], out[3] = g.units[game, slot, HP] / 60, g.units[game, slot, COMMAND]
+
+
+def _enemy(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    slot = g.shown[game, seat, 1, i]
+    out[0], out[1] = g.places[game, slot, X], g.places[game, slot, Y]
+    out[2] = g.units[game, slot, HP] / 60
+
+
+def _globals(g: Any, game: int, seat: int, out: Any) -> None:
+    n = g.numbers[game]
+    out[0], out[1], out[2] = n[SCORE + seat], n[SCORE + 1 - seat], n[TICK]
+
+
+@called
+def _mark(w: Any, player: int, marks: Any) -> None:
+    marks[0] = w.numbers[SCORE + player] - w.numbers[SCORE + 1 - player]
+
+
+@called
+def _gain(g: Any, w: Any, player: int, marks: Any) -> float:
+    """Return a part of a win for each tick on the hill."""
+    return float((w.numbers[SCORE + player] - w.numbers[SCORE + 1 - player] - marks[0]) / TO_WIN)
+
+
+# ---- The game ------------------------------------------------------------------------------------
+
+
+_note, _obey = seating(KINDS, LISTS, order, is_possible)
+
+
+def _reset(g: Any, game: int) -> None:
+    begin_match(g, game, setup, act, tick, _note)
+
+
+def _resolve(g: Any, game: int, reward: Any) -> bool:
+    return play_on(g, game, reward, _obey, act, tick, _note, is_turn, _mark, _gain)
+
+
+@dataclass(frozen=True)
+class HillMatch(Match):
+    """The settings of king of the hill; those of ``Match``."""
+
+    opponent: str = "climb"
 
     rules = KING_OF_THE_HILL
-    orders = ("Nothing", "Climb", "Fight")
-    shows = ObsSpace(
-        global_features=["own ticks", "enemy ticks", "tick"],
-        entities={
-            "Own": Entity(["x", "y", "hp", Discrete("command", 3)]),
-            "Enemy": Entity(["x", "y", "hp"]),
-        },
-    )
-
-    def setup(self, world: World) -> None:
-        """Four guards on each side, in rows drawn by chance."""
-        for player in range(2):
-            for i in range(4):
-                world.create(player, "Guard", 18 * player + i % 2, 4 * i + world.draw(0, 3))
-
-    def each_tick(self, world: World) -> None:
-        """Give a point to a player who is alone on the hill."""
-        on_it = {
-            unit.player
-            for unit in world.units.values()
-            if squared(unit.x - HILL, unit.y - HILL) < NEAR
-        }
-        if len(on_it) == 1:
-            world.score[on_it.pop()] += 1
-
-    def winner(self, world: World) -> int | None:
-        """Return the player who has held the hill, or has guards alone."""
-        left = [bool(world.of(player)) for player in range(2)]
-        if not all(left):
-            return left.index(True) if any(left) else -1
-        return next((player for player in range(2) if world.score[player] >= TO_WIN), None)
-
-    def assign(self, world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
-        """Go to the hill, or attack the nearest enemy in sight."""
-        told: dict[int, Command] = {}
-        seen = [unit for unit in world.of(1 - player) if world.sees(player, unit.x, unit.y)]
-        for unit in world.of(player):
-            if CLIMB in actions and squared(unit.x - HILL, unit.y - HILL) >= NEAR:
-                told[unit.uid] = Command(MOVE, HILL, HILL)
-            if FIGHT in actions and seen:
-                target = min(seen, key=lambda other: _apart(unit, other))
-                told[unit.uid] = Command(ATTACK, target=target.uid)
-        return told
-
-    def show(
-        self, world: World, player: int, fog: bool
-    ) -> tuple[dict[str, list[list[float]]], list[float]]:
-        """Own guards and enemies in sight."""
-        own = [
-            [u.x, u.y, u.hp / 60, 0 if u.command is None else u.command.kind]
-            for u in world.of(player)
-        ]
-        others = [
-            [u.x, u.y, u.hp / 60]
-            for u in world.of(1 - player)
-            if not fog or world.sees(player, u.x, u.y)
-        ]
-        ticks = [float(world.score[player]), float(world.score[1 - player]), float(world.tick)]
-        return {"Own": own, "Enemy": others}, ticks
-
-    def marks(self, world: World, player: int) -> tuple[float, ...]:
-        """Return the time for which each player has held the hill."""
-        return world.score[player], world.score[1 - player]
-
-    def reward(self, before: tuple[float, ...], after: tuple[float, ...]) -> float:
-        """Return a part of a win for each tick on the hill."""
-        return ((after[0] - before[0]) - (after[1] - before[1])) / TO_WIN
+    scripts = ("climb",)
 
 
-def climb(world: World, player: int) -> set[int]:
-    """Return a built-in player: climb, and fight whoever is in sight."""
-    return {CLIMB, FIGHT}
+class KingOfTheHillRows(OrderRows):
+    """R rows of ``KingOfTheHill``, compiled."""
+
+    match = HillMatch
+
+    @classmethod
+    def game(cls, match: Any) -> CompiledGame:
+        """Return the game for the kit."""
+        rows = {"Own": _own, "Enemy": _enemy}
+        return orders_game(match, cls.seats, OBS_SPACE, rows, _reset, _resolve, _globals, ORDERS)
 
 
-def _apart(one: Unit, other: Unit) -> float:
-    return squared(one.x - other.x, one.y - other.y)
+class KingOfTheHillDuelRows(KingOfTheHillRows):
+    """R rows of ``KingOfTheHillDuel``, two seats of each game, compiled."""
+
+    seats = 2
 
 
-KingOfTheHill.scripts = {"climb": climb}
+class KingOfTheHill(StrategyEnvironment):
+    """King of the hill against ``climb`` or ``random``: be alone on the hill for 400 ticks.
+
+    Args:
+        settings: Those of ``Match``.
+    """
+
+    rows = KingOfTheHillRows
 
 
-class KingOfTheHillEnv(StrategicEnv):
-    """King of the hill against ``climb`` or ``random``."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(KingOfTheHill(), **settings)
-
-
-class KingOfTheHillDuel(StrategicDuel):
+class KingOfTheHillDuel(StrategyPlayers):
     """King of the hill for two players."""
 
-    def __init__(self, frame_skip: int = 50, max_tick: int = 3000, fog: bool = True) -> None:
-        super().__init__(KingOfTheHill(), frame_skip, max_tick, fog)
+    rows = KingOfTheHillDuelRows
+
+
+KingOfTheHillRows.environment = KingOfTheHill
+KingOfTheHillDuelRows.environment = KingOfTheHillDuel

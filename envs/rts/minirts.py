@@ -1,21 +1,81 @@
-"""Mini-RTS: gather, build an army, and destroy the enemy's base; nine strategic actions."""
+"""Mini-RTS: gather, build an army, and destroy the enemy's base; nine strategic orders.
+
+Each player has a base, a resource and perhaps some units; who alone has a base wins. Where both
+lose their bases in one tick, nobody wins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from typing import Any
 
+import numpy as np
+
+from entity_env.rows.compiled import random_float, random_int
+from entity_env.rows.jit import kernel, with_arrays
+
+from .arrays import (
+    ALIVE,
+    BUILDS,
+    COMMAND,
+    COST,
+    DAMAGED_BY,
+    HP,
+    IS_TOLD,
+    KIND,
+    MAX_HP,
+    MONEY,
+    OVER,
+    SIZE,
+    SLOTS,
+    TAIL,
+    TARGET,
+    TICK,
+    TOLD,
+    X,
+    Y,
+    called,
+    copied,
+    world_of,
+)
+from .engine import (
+    GOES_ON,
+    JUDGE,
+    allows,
+    begin,
+    count_of,
+    create,
+    engine,
+    first_of,
+    forget,
+    is_alive,
+    nearest,
+    see,
+    send,
+    send_told,
+    tell,
+)
 from .rules import ATTACK, BUILD, GATHER, MOVE, Rules, UnitKind
-from .world import Command, Game, Unit, World, squared
+from .space import can_pass, cell_of, sees
+from .strategic import RANDOM, SEATED
 
 __all__ = [
     "ACTIONS",
     "MINI_RTS",
-    "MiniRts",
+    "act",
     "advantage",
-    "hit_n_run",
+    "assign",
+    "attacker_of",
+    "begin_games",
+    "gain",
+    "is_possible",
+    "judge",
+    "mark",
     "order",
-    "possible",
-    "simple",
+    "play_games",
+    "play_tick",
+    "scripted",
+    "setup",
+    "tick",
 ]
 
 MINI_RTS = Rules(
@@ -80,6 +140,7 @@ MINI_RTS = Rules(
             builds=("Worker",),
             is_building=True,
             is_store=True,
+            is_known=True,
         ),
     ),
     resource=200,
@@ -95,298 +156,421 @@ ATTACK_BASE, ATTACK_IN_RANGE, HIT_AND_RUN, DEFEND = range(5, 9)
 FLEE = 10
 """The distance from all enemies to which a unit flees, in cells."""
 
-
-class MiniRts(Game):
-    """Each player has a base, a resource and perhaps some units; who alone has a base wins.
-
-    Where both lose their bases in one tick, nobody wins.
-    """
-
-    rules = MINI_RTS
-
-    def setup(self, world: World) -> None:
-        """Two bases in opposite corners, their resources, and a few units by chance."""
-        size, planned = self.rules.size, list[tuple[int, str, int, int]]()
-        for player in range(2):
-            base_x, base_y = ((world.draw(0, 19) + 40 * player) // 3 for _ in range(2))
-            planned.append((player, "Base", base_x, base_y))
-            while True:
-                x, y = base_x + world.draw(-4, 4), base_y + world.draw(-4, 4)
-                if 0 <= x < size and 0 <= y < size and (x, y) != (base_x, base_y):
-                    break
-            planned.append((player, "Resource", x, y))
-            chances = [("Worker", 0.5)] * 3 + [("Barracks", 0.2), ("Melee", 0.5), ("Range", 0.5)]
-            for name, chance in chances:
-                if world.chance(chance):
-                    x, y = (world.draw(0, 5) + 2 + 10 * player for _ in range(2))
-                    planned.append((player, name, x, y))
-        flip_x, flip_y = (world.chance(0.5) for _ in range(2))
-        for player, name, x, y in planned:
-            x, y = size - 1 - x if flip_x else x, size - 1 - y if flip_y else y
-            world.create(player, name, x, y)
-
-    def winner(self, world: World) -> int | None:
-        """Return the only player with a base."""
-        first, second = world.first(0, "Base"), world.first(1, "Base")
-        if first is not None and second is not None:
-            return None
-        return 0 if first is not None else 1 if second is not None else -1
+KINDS = MINI_RTS.table()
+MAP, MOST_UNITS, AT_FIRST = MINI_RTS.size, MINI_RTS.most_units, MINI_RTS.resource
+RESOURCE, WORKER, MELEE, RANGE, BARRACKS, HOME = range(6)
+OWN, ENEMY, SOURCES, REMEMBERED = range(4)
+_UNIT = (OWN, ENEMY, REMEMBERED)
+LISTS = np.array([(*[SOURCES] * 3, 0), *[(*_UNIT, 0)] * 4, (*_UNIT, 1)])
+"""The lists in which a player sees units; see ``note_units``."""
+SIMPLE, HIT_N_RUN = 1, 2
+"""Built-in players by number, which see everything."""
 
 
-def possible(world: World, player: int) -> list[bool]:
-    """Return a mask of the strategic actions that would order a unit now, or idle.
+@called
+def judge(w: Any, kinds: Any, what: int, i: int) -> int:
+    """Return the game's own part of a tick: who alone has a base wins."""
+    if what != JUDGE:
+        return 0
+    first, second = first_of(w, 0, HOME) >= 0, first_of(w, 1, HOME) >= 0
+    if first and second:
+        return GOES_ON
+    return 0 if first else 1 if second else -1
 
-    Whoever has units that could hunt may send them, for whether there is anybody to be hunted is
-    what fog hides.
-    """
-    can = [True] + [bool(_assign(world, player, {action})) for action in range(1, len(ACTIONS))]
-    can[HIT_AND_RUN] |= bool(world.of(player, "Range") or _army(world, player))
-    return can
+
+play_tick = engine(judge, KINDS)
 
 
-def order(world: World, player: int, actions: Collection[int]) -> None:
-    """Let a player act: by one strategic action, or by several at once.
+@with_arrays
+def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
+    """Begin a game: two bases in opposite corners, their resources, and a few units by chance."""
+    begin(w, MAP, MOST_UNITS, AT_FIRST, max_tick)
+    size = MAP
+    planned = np.zeros((16, 4), np.int64)
+    count = 0
+    for player in range(2):
+        base_x = (random_int(random, game, 0, 19) + 40 * player) // 3
+        base_y = (random_int(random, game, 0, 19) + 40 * player) // 3
+        planned[count, 0], planned[count, 1] = player, HOME
+        planned[count, 2], planned[count, 3] = base_x, base_y
+        count += 1
+        x, y = -1, -1
+        while True:
+            x = base_x + random_int(random, game, -4, 4)
+            y = base_y + random_int(random, game, -4, 4)
+            if 0 <= x < size and 0 <= y < size and (x != base_x or y != base_y):
+                break
+        planned[count, 0], planned[count, 1] = player, RESOURCE
+        planned[count, 2], planned[count, 3] = x, y
+        count += 1
+        for k in range(6):
+            kind = WORKER if k < 3 else BARRACKS if k == 3 else MELEE if k == 4 else RANGE
+            if random_float(random, game) < (0.2 if k == 3 else 0.5):
+                planned[count, 0], planned[count, 1] = player, kind
+                planned[count, 2] = random_int(random, game, 0, 5) + 2 + 10 * player
+                planned[count, 3] = random_int(random, game, 0, 5) + 2 + 10 * player
+                count += 1
+    flip_x = random_float(random, game) < 0.5
+    flip_y = random_float(random, game) < 0.5
+    for k in range(count):
+        x, y = planned[k, 2], planned[k, 3]
+        x, y = size - 1 - x if flip_x else x, size - 1 - y if flip_y else y
+        create(w, KINDS, planned[k, 0], planned[k, 1], float(x), float(y))
+    see(w, KINDS)
+
+
+@called
+def order(w: Any, player: int, actions: int) -> None:
+    """Let a player act by some orders; ``actions`` is the sum of 2^order.
 
     Who is told to hit and run finds the enemy's units in the fog, too; whom to defend against and
-    what is in range is a matter of sight.
+    what is in range is a matter of sight. Workers with nothing to do gather.
 
     Differs from the original engine: buildings are never told to attack, so that whoever defends
     goes on building.
     """
-    base, resource = world.first(player, "Base"), world.first(player, "Resource")
-    if base is None or world.first(1 - player, "Base") is None:
+    n, u = w.numbers, w.units
+    base, resource = first_of(w, player, HOME), first_of(w, player, RESOURCE)
+    if base < 0 or first_of(w, 1 - player, HOME) < 0:
         return
-    assigned = _assign(world, player, actions)
-    if resource is not None:
-        for worker in world.of(player, "Worker"):
-            if worker.command is None and worker.uid not in assigned:
-                gather = Command(GATHER, target=resource.uid, base=base.uid)
-                assigned[worker.uid] = gather
-    for uid, command in assigned.items():
-        world.send(player, uid, command)
+    assign(w, player, actions)
+    send_told(w, KINDS, player)
+    if resource >= 0:
+        first = player * n[SLOTS]
+        for i in range(first, first + n[TAIL + player]):
+            is_idle = u[i, ALIVE] and u[i, KIND] == WORKER and u[i, COMMAND] == 0
+            if is_idle and not u[i, IS_TOLD]:
+                send(w, KINDS, player, i, GATHER, -1.0, -1.0, resource, base, -1)
+    forget(w)
 
 
-def _assign(world: World, player: int, actions: Collection[int]) -> dict[int, Command]:
-    """Return the command of each unit by number, without the rule for idle workers."""
-    base, enemy_base = world.first(player, "Base"), world.first(1 - player, "Base")
-    resource = world.first(player, "Resource")
-    told: dict[int, Command] = {}
-    if base is None or enemy_base is None:
-        return told
-    if resource is None:
-        for unit in world.of(player):
-            if not _attacks(unit):
-                _attack(world, told, unit, enemy_base)
-        return told
-    seen, army = _seen(world, player), _army(world, player)
-    money = world.resource[player]
-    number, kinds = world.rules.number, world.rules.kinds
-    if BUILD_WORKER in actions and base.command is None and money >= kinds[number["Worker"]].cost:
-        money -= kinds[number["Worker"]].cost
-        told[base.uid] = Command(BUILD, builds=number["Worker"])
-    if BUILD_BARRACKS in actions and money >= kinds[number["Barracks"]].cost:
-        gathering = [
-            u for u in world.of(player, "Worker") if u.command and u.command.kind == GATHER
-        ]
-        place = _place_near(world, base)
-        if gathering and place is not None:
-            money -= kinds[number["Barracks"]].cost
-            told[gathering[0].uid] = Command(BUILD, *place, builds=number["Barracks"])
-    for action, name in ((BUILD_MELEE, "Melee"), (BUILD_RANGE, "Range")):
-        free = [
-            unit
-            for unit in world.of(player, "Barracks")
-            if unit.command is None and unit.uid not in told
-        ]
-        if action in actions and free and money >= kinds[number[name]].cost:
-            money -= kinds[number[name]].cost
-            told[free[0].uid] = Command(BUILD, builds=number[name])
-    if ATTACK_BASE in actions:
-        for unit in army:
-            _attack(world, told, unit, enemy_base)
-    if HIT_AND_RUN in actions:
-        _hit_and_run(world, player, told, army)
-    if ATTACK_IN_RANGE in actions and seen:
-        for unit in army:
-            _attack(world, told, unit, seen[0])
-    if DEFEND in actions:
-        target = _intruder(world, player, base, resource, seen)
-        if target is not None:
-            for unit in world.of(player):
-                if not _attacks(unit):
-                    _attack(world, told, unit, target)
-    return told
+@called
+def is_possible(w: Any, player: int, action: int) -> bool:
+    """Return True if an order would tell any unit anything now.
+
+    Whoever has units that could hunt may send them, for whether there is anybody to be hunted is
+    what fog hides.
+    """
+    assign(w, player, 1 << action)
+    found = w.numbers[TOLD] > 0
+    forget(w)
+    if action == HIT_AND_RUN and not found:
+        u = w.units
+        first = player * w.numbers[SLOTS]
+        for i in range(first, first + w.numbers[TAIL + player]):
+            is_free = u[i, KIND] == RANGE or (u[i, KIND] == MELEE and u[i, COMMAND] == 0)
+            found = found or (u[i, ALIVE] and is_free)
+    return found
 
 
-def _seen(world: World, player: int) -> list[Unit]:
-    """Return the enemies in a player's sight, without resources."""
-    return [
-        unit
-        for unit in world.of(1 - player)
-        if not world.kind(unit).is_resource and world.sees(player, unit.x, unit.y)
-    ]
+@called
+def _attacks(w: Any, i: int) -> bool:
+    return w.units[i, COMMAND] == ATTACK
 
 
-def _army(world: World, player: int) -> list[Unit]:
-    """Return the units that fight and have nothing to do."""
-    return [unit for unit in world.of(player, "Melee", "Range") if unit.command is None]
-
-
-def _attacks(unit: Unit) -> bool:
-    return unit.command is not None and unit.command.kind == ATTACK
-
-
-def _attack(world: World, told: dict[int, Command], unit: Unit, target: Unit) -> None:
+@called
+def _attack(w: Any, i: int, target: int) -> None:
     """Attack, unless the unit cannot, or is at it."""
-    same = unit.command is not None and _attacks(unit) and unit.command.target == target.uid
-    if world.allows(unit, ATTACK) and not same:
-        told[unit.uid] = Command(ATTACK, target=target.uid)
+    if allows(w, KINDS, i, ATTACK) and not (_attacks(w, i) and w.units[i, TARGET] == target):
+        tell(w, i, ATTACK, target, -1, -1.0, -1.0)
 
 
-def _place_near(world: World, base: Unit) -> tuple[float, float] | None:
-    """Return a place for a barracks, nearest to the middle of the map first."""
-    size = world.rules.size
-    x, y = int(base.x + 0.5), int(base.y + 0.5)
-    way_x, way_y = (1 if c < size // 2 else -1 for c in (x, y))
+@called
+def assign(w: Any, player: int, actions: int) -> None:
+    """Note what each unit is told by orders, without the rule for idle workers."""
+    n, u = w.numbers, w.units
+    base, enemy_base = first_of(w, player, HOME), first_of(w, 1 - player, HOME)
+    resource = first_of(w, player, RESOURCE)
+    if base < 0 or enemy_base < 0:
+        return
+    first = player * n[SLOTS]
+    end = first + n[TAIL + player]
+    if resource < 0:
+        for i in range(first, end):
+            if u[i, ALIVE] and not _attacks(w, i):
+                _attack(w, i, enemy_base)
+        return
+    money = n[MONEY + player]
+    if (actions >> BUILD_WORKER) & 1 and u[base, COMMAND] == 0 and money >= KINDS[WORKER, COST]:
+        money -= int(KINDS[WORKER, COST])
+        tell(w, base, BUILD, -1, WORKER, -1.0, -1.0)
+    if (actions >> BUILD_BARRACKS) & 1 and money >= KINDS[BARRACKS, COST]:
+        for i in range(first, end):
+            if u[i, ALIVE] and u[i, KIND] == WORKER and u[i, COMMAND] == GATHER:
+                cell = _place_near(w, base)
+                if cell >= 0:
+                    money -= int(KINDS[BARRACKS, COST])
+                    x, y = float(cell % n[SIZE]), float(cell // n[SIZE])
+                    tell(w, i, BUILD, -1, BARRACKS, x, y)
+                break
+    for action, kind in ((BUILD_MELEE, MELEE), (BUILD_RANGE, RANGE)):
+        if (actions >> action) & 1 and money >= KINDS[kind, COST]:
+            for i in range(first, end):
+                free = u[i, ALIVE] and u[i, KIND] == BARRACKS and u[i, COMMAND] == 0
+                if free and not u[i, IS_TOLD]:
+                    money -= int(KINDS[kind, COST])
+                    tell(w, i, BUILD, -1, kind, -1.0, -1.0)
+                    break
+    if (actions >> ATTACK_BASE) & 1:
+        _army_attacks(w, player, enemy_base)
+    if (actions >> HIT_AND_RUN) & 1:
+        _hit_and_run(w, player)
+    if (actions >> ATTACK_IN_RANGE) & 1:
+        enemy = _first_seen(w, player)
+        if enemy >= 0:
+            _army_attacks(w, player, enemy)
+    if (actions >> DEFEND) & 1:
+        target = _intruder(w, player, base, resource)
+        if target >= 0:
+            for i in range(first, end):
+                if u[i, ALIVE] and not _attacks(w, i):
+                    _attack(w, i, target)
+
+
+@called
+def _army_attacks(w: Any, player: int, target: int) -> None:
+    u = w.units
+    first = player * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + player]):
+        if u[i, ALIVE] and (u[i, KIND] == MELEE or u[i, KIND] == RANGE) and u[i, COMMAND] == 0:
+            _attack(w, i, target)
+
+
+@called
+def _first_seen(w: Any, player: int) -> int:
+    """Return the first enemy unit in sight, without resources; or -1."""
+    u, p = w.units, w.places
+    first = (1 - player) * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + 1 - player]):
+        wanted = u[i, ALIVE] and u[i, KIND] != RESOURCE
+        if wanted and sees(w, KINDS, player, p[i, X], p[i, Y]):
+            return i
+    return -1
+
+
+@copied
+def _place_near(w: Any, base: int) -> int:
+    """Return the cell where a barracks can be built: the middle of the map first; or -1."""
+    size = w.numbers[SIZE]
+    x, y = int(w.places[base, X] + 0.5), int(w.places[base, Y] + 0.5)
+    way_x, way_y = 1 if x < size // 2 else -1, 1 if y < size // 2 else -1
     for dx in range(3, -4, -1):
         for dy in range(3, -4, -1):
             column, row = x + way_x * dx, y + way_y * dy
             inside = 2 <= column < size - 2 and 2 <= row < size - 2
-            if inside and world.can_pass(column, row):
-                return float(column), float(row)
-    return None
+            if inside and can_pass(w, float(column), float(row), -1):
+                return row * size + column
+    return -1
 
 
-def _hit_and_run(world: World, player: int, told: dict[int, Command], army: list[Unit]) -> None:
-    workers, melee, shooters = (world.of(1 - player, name) for name in ("Worker", "Melee", "Range"))
-    hunted = melee or ([] if shooters else workers)
-    if hunted:
-        for unit in world.of(player, "Range"):
-            _kite(world, told, unit, hunted)
-    if shooters:
-        for unit in army:
-            _attack(world, told, unit, shooters[0])
+@copied
+def _hit_and_run(w: Any, player: int) -> None:
+    u = w.units
+    shooter = first_of(w, 1 - player, RANGE)
+    hunted = -1
+    if first_of(w, 1 - player, MELEE) >= 0:
+        hunted = MELEE
+    elif shooter < 0 and first_of(w, 1 - player, WORKER) >= 0:
+        hunted = WORKER
+    if hunted >= 0:
+        first = player * w.numbers[SLOTS]
+        for i in range(first, first + w.numbers[TAIL + player]):
+            if u[i, ALIVE] and u[i, KIND] == RANGE:
+                _kite(w, player, i, hunted)
+    if shooter >= 0:
+        _army_attacks(w, player, shooter)
 
 
-def _kite(world: World, told: dict[int, Command], unit: Unit, targets: list[Unit]) -> None:
+@called
+def _kite(w: Any, player: int, i: int, kind: int) -> None:
     """Shoot from far away, and run from what is near."""
-    target = _nearest(unit.x, unit.y, targets)
-    distance = squared(target.x - unit.x, target.y - unit.y)
+    p = w.places
+    target = nearest(w, KINDS, player, p[i, X], p[i, Y], kind, 1e9)
+    dx, dy = p[target, X] - p[i, X], p[target, Y] - p[i, Y]
+    distance = dx * dx + dy * dy
     if 4.0 <= distance <= 6.0:
         return
-    refuge = _refuge(world, unit, targets) if distance < 4.0 else None
-    if refuge is None:
-        _attack(world, told, unit, target)
+    cell = -1
+    if distance < 4.0:
+        cell = _refuge(w, player, i, kind)
+    if cell < 0:
+        _attack(w, i, target)
     else:
-        told[unit.uid] = Command(MOVE, *refuge)
+        size = w.numbers[SIZE]
+        tell(w, i, MOVE, -1, -1, float(cell % size), float(cell // size))
 
 
-def _nearest(x: float, y: float, units: Iterable[Unit]) -> Unit:
-    return min(units, key=lambda unit: squared(unit.x - x, unit.y - y))
-
-
-def _refuge(world: World, unit: Unit, targets: list[Unit]) -> tuple[float, float] | None:
+@with_arrays
+def _refuge(w: Any, player: int, me: int, kind: int) -> int:
     """Return the nearest cell at ten steps from the targets, by breadth-first search."""
-    size = world.rules.size
-    reached = {world.cell(target.x, target.y) for target in targets}
-    border = reached
-    for _ in range(FLEE):
-        near = set[int]()
-        for cell in border:
-            for dx, dy in ((-1, 0), (1, 0), (0, -1), (0, 1)):
-                x, y = cell % size + dx, cell // size + dy
-                if world.can_pass(x, y, unit):
-                    near.add(y * size + x)
-        border = near - reached
-        reached = reached | border
-    if not border:
-        return None
-    cell = min(sorted(border), key=lambda c: squared(c % size - unit.x, c // size - unit.y))
-    return float(cell % size), float(cell // size)
+    size, u, p = w.numbers[SIZE], w.units, w.places
+    steps = np.full(size * size, -1, np.int32)
+    queue = np.empty(size * size, np.int32)
+    count = 0
+    first = (1 - player) * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + 1 - player]):
+        if u[i, ALIVE] and u[i, KIND] == kind:
+            cell = cell_of(w, p[i, X], p[i, Y])
+            if steps[cell] < 0:
+                steps[cell], queue[count] = 0, cell
+                count += 1
+    at = 0
+    while at < count and steps[queue[at]] < FLEE:
+        cell = queue[at]
+        at += 1
+        for way in range(4):
+            x = cell % size + (-1 if way == 0 else 1 if way == 1 else 0)
+            y = cell // size + (-1 if way == 2 else 1 if way == 3 else 0)
+            if can_pass(w, float(x), float(y), me) and steps[y * size + x] < 0:
+                steps[y * size + x], queue[count] = steps[cell] + 1, y * size + x
+                count += 1
+    found, least = -1, 1e9
+    for cell in range(size * size):
+        if steps[cell] == FLEE:
+            dx, dy = cell % size - p[me, X], cell // size - p[me, Y]
+            if dx * dx + dy * dy < least:
+                found, least = cell, dx * dx + dy * dy
+    return found
 
 
-def _intruder(
-    world: World, player: int, base: Unit, resource: Unit, enemies: list[Unit]
-) -> Unit | None:
-    """Whom to defend against: who has done damage, else who is near the base or the resource."""
-    damaged = _attacker(world, player)
-    if damaged is not None:
-        return damaged
-    for place, within in ((base, 4.0), (resource, 6.0)):
-        near = [u for u in enemies if squared(u.x - place.x, u.y - place.y) < within]
-        if near:
-            return _nearest(place.x, place.y, near)
-    return None
+@called
+def attacker_of(w: Any, player: int) -> int:
+    """Return the first living unit that last damaged any of a player's workers or bases; or -1."""
+    u = w.units
+    first = player * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + player]):
+        is_economy = u[i, KIND] == WORKER or u[i, KIND] == HOME
+        if u[i, ALIVE] and is_economy and is_alive(w, u[i, DAMAGED_BY]):
+            return u[i, DAMAGED_BY]
+    return -1
 
 
-def _attacker(world: World, player: int) -> Unit | None:
-    """Return the first living unit that last damaged any of a player's workers or bases."""
-    for unit in world.of(player, "Worker", "Base"):
-        if unit.damaged_by in world.units:
-            return world.units[unit.damaged_by]
-    return None
+@copied
+def _intruder(w: Any, player: int, base: int, resource: int) -> int:
+    """Whom to defend against: who has done damage, else who is near; or -1."""
+    p = w.places
+    enemy = attacker_of(w, player)
+    if enemy < 0:
+        enemy = nearest(w, KINDS, player, p[base, X], p[base, Y], -1, 4.0)
+    if enemy < 0:
+        enemy = nearest(w, KINDS, player, p[resource, X], p[resource, Y], -1, 6.0)
+    return enemy
 
 
-def advantage(world: World, player: int) -> float:
+@copied
+def _economy(w: Any, player: int) -> int:
+    """Return the first orders of both built-in players: three workers, then a barracks."""
+    workers, money = count_of(w, player, WORKER), w.numbers[MONEY + player]
+    if workers < 3 and money >= 50:
+        return 1 << BUILD_WORKER
+    if workers >= 3 and money >= 200 and first_of(w, player, BARRACKS) < 0:
+        first = player * w.numbers[SLOTS]
+        for i in range(first, first + w.numbers[TAIL + player]):
+            own = w.units[i]
+            if own[ALIVE] and own[COMMAND] == BUILD and own[BUILDS] == BARRACKS:
+                return 0
+        return 1 << BUILD_BARRACKS
+    return 0
+
+
+@copied
+def scripted(w: Any, player: int, who: int) -> int:
+    """Return the actions of SIMPLE or HIT_N_RUN as the sum of 2^action."""
+    actions, money = _economy(w, player), w.numbers[MONEY + player]
+    has_barracks = first_of(w, player, BARRACKS) >= 0
+    is_disturbed = _first_seen(w, player) >= 0 or attacker_of(w, player) >= 0
+    if who == SIMPLE:
+        if has_barracks and money >= 100:
+            actions |= 1 << BUILD_MELEE
+        if count_of(w, player, MELEE) >= 5:
+            actions |= 1 << ATTACK_BASE
+        if is_disturbed:
+            actions |= (1 << ATTACK_IN_RANGE) | (1 << DEFEND)
+        return actions
+    if has_barracks and money >= 100:
+        actions |= 1 << BUILD_RANGE
+    if count_of(w, player, RANGE) >= 2:
+        is_left = False
+        for kind in (WORKER, MELEE, RANGE):
+            is_left = is_left or count_of(w, 1 - player, kind) > 0
+        actions |= 1 << (HIT_AND_RUN if is_left else ATTACK_BASE)
+    if is_disturbed:
+        actions |= 1 << DEFEND
+    return actions
+
+
+@called
+def _worth(w: Any, player: int) -> float:
+    u, n = w.units, w.numbers
+    total = float(n[MONEY + player])
+    first = player * n[SLOTS]
+    for i in range(first, first + n[TAIL + player]):
+        if u[i, ALIVE] and u[i, KIND] != RESOURCE:
+            total += KINDS[u[i, KIND], COST] * u[i, HP] / KINDS[u[i, KIND], MAX_HP]
+    return total
+
+
+@called
+def advantage(w: Any, player: int) -> float:
     """Return the advantage of a player over the other one, from -1 to 1.
 
     Units count what they cost, by their share of hit points; money is added; resources are not.
     """
-    worth = [float(money) for money in world.resource]
-    for unit in world.units.values():
-        kind = world.kind(unit)
-        if kind.name != "Resource":
-            worth[unit.player] += kind.cost * unit.hp / kind.hp
-    return (worth[player] - worth[1 - player]) / sum(worth)
+    own, other = _worth(w, player), _worth(w, 1 - player)
+    return (own - other) / (own + other)
 
 
-def _builds(world: World, player: int, name: str) -> bool:
-    number = world.rules.number[name]
-    commands = [unit.command for unit in world.of(player)]
-    return any(c is not None and c.kind == BUILD and c.builds == number for c in commands)
+@called
+def mark(w: Any, player: int, marks: Any) -> None:
+    """Note the advantage before a step."""
+    marks[0] = advantage(w, player)
 
 
-def _economy(world: World, player: int) -> set[int]:
-    """Return the first actions of both built-in players: three workers, then a barracks."""
-    workers, money = len(world.of(player, "Worker")), world.resource[player]
-    if workers < 3 and money >= 50:
-        return {BUILD_WORKER}
-    has_barracks = world.first(player, "Barracks") is not None
-    if (
-        workers >= 3
-        and not has_barracks
-        and money >= 200
-        and not _builds(world, player, "Barracks")
-    ):
-        return {BUILD_BARRACKS}
-    return set()
+@called
+def gain(g: Any, w: Any, player: int, marks: Any) -> float:
+    """Return the reward of a change of the advantage, which counts as 0 after the end."""
+    if g.who == SEATED:
+        return 0.0  # duels have no shaping
+    ahead = 0.0 if w.numbers[OVER] else advantage(w, player)
+    return float(g.shaping * (ahead - marks[0]))
 
 
-def _is_disturbed(world: World, player: int) -> bool:
-    """Return True if a player sees an enemy, or somebody has damaged a worker or the base."""
-    return bool(_seen(world, player)) or _attacker(world, player) is not None
+@called
+def act(w: Any, player: int, who: int, random: Any, game: int) -> None:
+    """Let a built-in player act; RANDOM takes one of the nine actions."""
+    order(
+        w,
+        player,
+        1 << random_int(random, game, 0, 8) if who == RANDOM else scripted(w, player, who),
+    )
 
 
-def simple(world: World, player: int) -> set[int]:
-    """Play SIMPLE: five melee units, then an attack. It sees everything."""
-    actions = _economy(world, player)
-    if world.first(player, "Barracks") is not None and world.resource[player] >= 100:
-        actions.add(BUILD_MELEE)
-    if len(world.of(player, "Melee")) >= 5:
-        actions.add(ATTACK_BASE)
-    if _is_disturbed(world, player):
-        actions |= {ATTACK_IN_RANGE, DEFEND}
-    return actions
+@called
+def tick(w: Any, random: Any, game: int) -> None:
+    """Play a tick."""
+    play_tick(w)
 
 
-def hit_n_run(world: World, player: int) -> set[int]:
-    """HIT_N_RUN: units that shoot and flee. It sees everything."""
-    actions = _economy(world, player)
-    if world.first(player, "Barracks") is not None and world.resource[player] >= 100:
-        actions.add(BUILD_RANGE)
-    if len(world.of(player, "Range")) >= 2:
-        is_left = world.of(1 - player, "Worker", "Melee", "Range")
-        actions.add(HIT_AND_RUN if is_left else ATTACK_BASE)
-    if _is_disturbed(world, player):
-        actions.add(DEFEND)
-    return actions
+def _play_games(g: Any, first: int, last: int, who: Any, skips: Any, ticks: int) -> int:
+    """Play games on until they are over, or for so many ticks; returns the ticks played."""
+    played = 0
+    for game in range(first, last):
+        w = world_of(g, game)
+        for _ in range(ticks):
+            if w.numbers[OVER]:
+                break
+            for player in range(2):
+                if w.numbers[TICK] % skips[player] == 0:
+                    act(w, player, who[player], g.random, game)
+            play_tick(w)
+            played += 1
+    return played
+
+
+def _begin_games(g: Any, max_tick: int) -> None:
+    for game in range(len(g.random)):
+        setup(world_of(g, game), g.random, game, max_tick)
+
+
+play_games: Any = kernel(_play_games)
+begin_games: Any = kernel(_begin_games)

@@ -1,323 +1,219 @@
-"""Mini-RTS for all rows at once: the games of ``minirts_env.py``, compiled."""
+"""Mini-RTS for all rows at once, against a built-in player or for two: views, rewards, games."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
-from entity_env.environment import Environment
-from entity_env.rows.compiled import (
-    Actors,
-    CompiledGame,
-    CompiledRows,
-    Entities,
-    Field,
-)
+from entity_env.rows.compiled import CompiledGame
+from entity_env.spaces import Discrete, Entity, ObsSpace
 
-from .fast_layout import (
-    OVER,
-    FastWorld,
-    world_fields,
-    world_of,
-)
-from .minirts import ACTIONS, MINI_RTS
-from .minirts_env import OPPONENTS, MiniRtsDuel, MiniRtsEnv, MiniRtsSettings
-from .minirts_fast import (
-    KINDS,
-    order,
-    play_tick,
-)
-from .minirts_kernel import (
+from ..errors import check_number
+from .arrays import COMMAND, HP, KIND, MAX_HP, MONEY, SLOTS, TICK, X, Y, called, world_of
+from .minirts import (
+    ACTIONS,
     ENEMY,
-    MOST,
+    KINDS,
+    LISTS,
+    MINI_RTS,
     OWN,
     REMEMBERED,
     SOURCES,
-    begin_duel,
-    begin_game,
-    end_duel,
-    globals_of,
-    is_turn,
-    note_view,
-    play_on,
-    problems,
-    seat_globals,
-    write_unit,
+    act,
+    gain,
+    is_possible,
+    mark,
+    order,
+    setup,
+    tick,
 )
-from .minirts_units_rows import units_duel, units_game
-from .minirts_view import ACTION_SPACE, OBS_SPACE
+from .minirts_units import units_interface
+from .rules import COMMANDS
+from .strategic import (
+    OUT_OF_SIGHT,
+    Match,
+    OrderRows,
+    begin_match,
+    check_name,
+    is_turn,
+    orders_game,
+    play_on,
+    seating,
+)
+from .world_rows import StrategyEnvironment, StrategyPlayers
 
-__all__ = ["MiniRtsDuelRows", "MiniRtsRows"]
+__all__ = ["OBS_SPACE", "MiniRts", "MiniRtsDuel", "MiniRtsDuelRows", "MiniRtsMatch", "MiniRtsRows"]
+
+INTERFACES = ("strategic", "units")
+_KIND = Discrete("kind", len(MINI_RTS.kinds), names=[own.name for own in MINI_RTS.kinds])
+
+OBS_SPACE = ObsSpace(
+    global_features=["money", "tick"],
+    entities={
+        "Own": Entity([_KIND, "x", "y", "hp", Discrete("command", 5, names=COMMANDS)]),
+        "Enemy": Entity([_KIND, "x", "y", "hp"]),
+        "Resource": Entity(["x", "y", "hp", Discrete("own", 2)]),
+        "Remembered": Entity([_KIND, "x", "y"]),
+    },
+)
+
+"""Own units and the own resource are always seen, of the enemy's what is in sight, and all without
+fog. Buildings that have been in sight are remembered while they are out of it, and so is the
+enemy's base from the beginning, as in the original games."""
+
+
+@dataclass(frozen=True)
+class MiniRtsMatch(Match):
+    """The settings of Mini-RTS, checked; and those of ``Match``.
+
+    Args:
+        draw: The reward of a game that nobody wins. With 0 an untrained player can
+            learn that not to lose is enough.
+        shaping: So much of each change of ``minirts.advantage`` is added to rewards; it counts as 0
+            after the end, so that all additions of a game sum up to what it began with.
+        interface: ``strategic``, or ``units``: the learner tells each unit what to do.
+
+    Raises:
+        EnvConfigError: Settings that there are not.
+    """
+
+    opponent: str = "simple"
+    draw: float = 0.0
+    shaping: float = 0.0
+    interface: str = "strategic"
+
+    rules = MINI_RTS
+    scripts = ("simple", "hit_n_run")
+
+    def __post_init__(self) -> None:
+        """Check all settings, else EnvConfigError."""
+        check_name("interface", self.interface, INTERFACES)
+        super().__post_init__()
+        check_number("draw", self.draw, -1000.0, 1000.0)
+        check_number("shaping", self.shaping, -1000.0, 1000.0)
+
+    def numbers(self, seats: int) -> dict[str, float]:
+        """Return the settings as the functions of the game read them."""
+        own = {"draw": float(self.draw), "shaping": float(self.shaping)}
+        return super().numbers(seats) | own
+
+
+@called
+def _write_unit(w: Any, entry: int, player: int, to: int, out: Any) -> None:
+    """Write the features of an entry of one of the four lists."""
+    i = entry % OUT_OF_SIGHT
+    x, y = w.places[i, X], w.places[i, Y]
+    share = w.units[i, HP] / KINDS[w.units[i, KIND], MAX_HP]
+    if to == SOURCES:
+        out[0], out[1], out[2] = x, y, share if entry < OUT_OF_SIGHT else 1.0
+        out[3] = 1.0 if i // w.numbers[SLOTS] == player else 0.0
+        return
+    out[0], out[1], out[2] = w.units[i, KIND], x, y
+    if to != REMEMBERED:
+        out[3] = share
+    if to == OWN:
+        out[4] = w.units[i, COMMAND]
+
+
+def _own(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    _write_unit(world_of(g, game), g.shown[game, seat, OWN, i], seat, OWN, out)
+
+
+def _enemy(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    _write_unit(world_of(g, game), g.shown[game, seat, ENEMY, i], seat, ENEMY, out)
+
+
+def _source(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    _write_unit(world_of(g, game), g.shown[game, seat, SOURCES, i], seat, SOURCES, out)
+
+
+def _remembered(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    _write_unit(world_of(g, game), g.shown[game, seat, REMEMBERED, i], seat, REMEMBERED, out)
+
+
+def _globals(g: Any, game: int, seat: int, out: Any) -> None:
+    out[0], out[1] = g.numbers[game, MONEY + seat], g.numbers[game, TICK]
+
+
+_note, _obey = seating(KINDS, LISTS, order, is_possible)
 
 
 def _reset(g: Any, game: int) -> None:
-    begin_game(g, game)
-    w = world_of(g, game)
-    note_view(w, g.shown[game], g.counts[game], g.allowed[game], 0, g.fog)
+    begin_match(g, game, setup, act, tick, _note)
 
 
-def _step(g: Any, game: int, chosen: Any) -> tuple[float, bool]:
-    w = world_of(g, game)
-    order(w, 0, 1 << chosen[0])
-    reward, over = play_on(g, game)
-    note_view(w, g.shown[game], g.counts[game], g.allowed[game], 0, g.fog)
-    return reward, over
+def _resolve(g: Any, game: int, reward: Any) -> bool:
+    return play_on(g, game, reward, _obey, act, tick, _note, is_turn, mark, gain)
 
 
-def _own_count(g: Any, game: int) -> int:
-    return g.counts[game, 0]
+ROWS = {"Own": _own, "Enemy": _enemy, "Resource": _source, "Remembered": _remembered}
 
 
-def _enemy_count(g: Any, game: int) -> int:
-    return g.counts[game, 1]
+class MiniRtsRows(OrderRows):
+    """R rows of ``MiniRts``, compiled."""
 
+    match = MiniRtsMatch
 
-def _source_count(g: Any, game: int) -> int:
-    return g.counts[game, 2]
-
-
-def _remembered_count(g: Any, game: int) -> int:
-    return g.counts[game, 3]
-
-
-def _own(g: Any, game: int, i: int, out: Any) -> None:
-    write_unit(world_of(g, game), g.shown[game, 0, i], 0, OWN, out)
-
-
-def _enemy(g: Any, game: int, i: int, out: Any) -> None:
-    write_unit(world_of(g, game), g.shown[game, 1, i], 0, ENEMY, out)
-
-
-def _source(g: Any, game: int, i: int, out: Any) -> None:
-    write_unit(world_of(g, game), g.shown[game, 2, i], 0, SOURCES, out)
-
-
-def _remembered(g: Any, game: int, i: int, out: Any) -> None:
-    write_unit(world_of(g, game), g.shown[game, 3, i], 0, REMEMBERED, out)
-
-
-def _orders(g: Any, game: int, out: Any) -> None:
-    for action in range(9):
-        out[action] = g.allowed[game, action]
-
-
-ENTITIES = {
-    "Own": Entities(_own, _own_count, MOST),
-    "Enemy": Entities(_enemy, _enemy_count, MOST),
-    "Resource": Entities(_source, _source_count, 2),
-    "Remembered": Entities(_remembered, _remembered_count, MOST),
-}
-
-
-def state_of() -> dict[str, Field]:
-    """Return the fields of a game against a built-in player."""
-    return world_fields(MINI_RTS) | {
-        "shown": Field((4, MOST), "int32", 0, 1999),
-        "counts": Field((4,), "int32", 0, MOST),
-        "begun": Field((), "bool"),
-        "help": Field((), "float64"),
-        "opponent": Field((), "int32", 0, 3),
-        "ahead": Field((), "float64"),
-        "win": Field((), "float64"),
-        "ticks": Field((), "float64"),
-    }
-
-
-def settings_of(own: MiniRtsSettings) -> dict[str, float]:
-    """Return the numbers of the settings."""
-    return {
-        "frame_skip": own.skips[0],
-        "opponent_skip": own.skips[1],
-        "max_tick": own.max_tick,
-        "fog": own.fog,
-        "curriculum": own.curriculum,
-        "draw": float(own.draw),
-        "shaping": float(own.shaping),
-        "who": OPPONENTS.index(own.opponent),
-    }
-
-
-class MiniRtsRows(CompiledRows):
-    """R rows of ``MiniRtsEnv``, compiled.
-
-    Args:
-        num_envs: The number of rows R.
-        seed: Seeds all rows.
-        threads: How many threads share the rows.
-        settings: Those of ``MiniRtsSettings``.
-
-    Raises:
-        EnvConfigError: Settings that there are not.
-    """
-
-    environment: ClassVar[type[Environment]] = MiniRtsEnv
-
-    def __init__(self, num_envs: int, seed: int = 0, *, threads: int = 1, **settings: Any) -> None:
-        own: MiniRtsSettings = MiniRtsEnv(**settings).settings
-        if own.interface == "units":
-            game = units_game(state_of(), settings_of(own), ENTITIES)
-        else:
-            game = CompiledGame(
-                problems=problems,
-                obs_space=OBS_SPACE,
-                action_space=ACTION_SPACE,
-                state=state_of() | {"allowed": Field((len(ACTIONS),), "bool")},
-                settings=settings_of(own),
-                reset=_reset,
-                step=_step,
-                entities=ENTITIES,
-                actions={"Order": Actors(mask=_orders)},
-                global_features=globals_of,
-                metrics={"win": "win", "ticks": "ticks"},
-            )
-        super().__init__(game, num_envs, seed, threads=threads)
-        self.settings = own
-
-    def world_arrays(self) -> FastWorld:
-        """Return the arrays of all games, which a search copies. Shape of each: (R, ...)."""
-        return FastWorld(*(self._fields[name] for name in FastWorld._fields))
+    @classmethod
+    def game(cls, match: Any) -> CompiledGame:
+        """Return the game for the kit."""
+        parts: dict[str, Any] = {"reset": _reset, "resolve": _resolve, "orders": ACTIONS}
+        if match.interface == "units":
+            parts = units_interface(cls.seats)
+        return orders_game(match, cls.seats, OBS_SPACE, ROWS, global_features=_globals, **parts)
 
     def opponent_of(self, row: int) -> int:
-        """Return the opponent of a row in its running game, a number of ``OPPONENTS``."""
+        """Return the number of a row's opponent in its running game; see ``Match.opponents``."""
         return int(self._fields["opponent"][row])
 
 
-def _duel_asks(g: Any, game: int, seat: int) -> bool:
-    return is_turn(g, game, seat)
+class MiniRtsDuelRows(MiniRtsRows):
+    """R rows of ``MiniRtsDuel``, two seats of each game, compiled."""
+
+    seats = 2
 
 
-def _duel_reset(g: Any, game: int) -> None:
-    w = world_of(g, game)
-    begin_duel(g, game, w)
-    for seat in range(2):
-        note_view(w, g.shown[game, seat], g.counts[game, seat], g.allowed[game, seat], seat, g.fog)
+class MiniRts(StrategyEnvironment):
+    """Mini-RTS against a built-in player: gather, build an army, destroy the enemy's base.
 
-
-def _duel_step(g: Any, game: int, seat: int, chosen: Any) -> None:
-    g.chosen[game, seat] = chosen[0]
-
-
-def _duel_resolve(g: Any, game: int, reward: Any) -> bool:
-    w = world_of(g, game)
-    for seat in range(2):
-        if is_turn(g, game, seat):
-            order(w, seat, 1 << g.chosen[game, seat])
-    while True:
-        play_tick(w, KINDS)
-        if w.numbers[OVER] or is_turn(g, game, 0) or is_turn(g, game, 1):
-            break
-    for seat in range(2):
-        note_view(w, g.shown[game, seat], g.counts[game, seat], g.allowed[game, seat], seat, g.fog)
-    return end_duel(g, game, w, reward)
-
-
-def _seat_own_count(g: Any, game: int, seat: int) -> int:
-    return g.counts[game, seat, 0]
-
-
-def _seat_enemy_count(g: Any, game: int, seat: int) -> int:
-    return g.counts[game, seat, 1]
-
-
-def _seat_source_count(g: Any, game: int, seat: int) -> int:
-    return g.counts[game, seat, 2]
-
-
-def _seat_remembered_count(g: Any, game: int, seat: int) -> int:
-    return g.counts[game, seat, 3]
-
-
-def _seat_own(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    write_unit(world_of(g, game), g.shown[game, seat, 0, i], seat, OWN, out)
-
-
-def _seat_enemy(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    write_unit(world_of(g, game), g.shown[game, seat, 1, i], seat, ENEMY, out)
-
-
-def _seat_source(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    write_unit(world_of(g, game), g.shown[game, seat, 2, i], seat, SOURCES, out)
-
-
-def _seat_remembered(g: Any, game: int, seat: int, i: int, out: Any) -> None:
-    write_unit(world_of(g, game), g.shown[game, seat, 3, i], seat, REMEMBERED, out)
-
-
-def _seat_orders(g: Any, game: int, seat: int, out: Any) -> None:
-    for action in range(9):
-        out[action] = g.allowed[game, seat, action]
-
-
-class MiniRtsDuelRows(CompiledRows):
-    """R rows of ``MiniRtsDuel``, two seats of each game, compiled.
+    Entities:
+        ``Own`` [kind, x, y, hp, command], ``Enemy`` [kind, x, y, hp] in sight, ``Resource`` [x, y,
+        hp, own], and ``Remembered`` [kind, x, y]: enemy buildings that are out of sight. ``hp`` is
+        a share. Global: money and tick.
+    Actions:
+        ``Order``: one of nine strategic actions; the mask leaves those that would tell any unit
+        anything, and to idle. Who hits and runs finds the enemy in the fog, too, but the mask does
+        not tell whether there is one. With ``interface=units`` every own unit that may act has a
+        ``Command``: none, attack, gather, build something, or move two cells in one of eight
+        directions; and who may attack a ``Target`` among enemies and remembered buildings.
+    Reward:
+        1 for a win, -1 for a defeat, ``draw`` for neither, at the end; and shaping, if any.
+    End:
+        A player alone has a base; or ``max_tick``, or a crowd in which nobody can move.
+    Randomness:
+        Places of bases and resources, and units at first.
+    Source:
+        Tian et al. 2017, "ELF: An Extensive, Lightweight and Flexible Research Platform for
+        Real-time Strategy Games".
 
     Args:
-        num_envs: The number of rows R, two for each game.
-        seed: Seeds all games.
-        frame_skip: Every how many ticks the first seat acts.
-        opponent_skip: Every how many ticks the second one does; None: as the first.
-        max_tick: When a game ends without a winner.
-        fog: Whether players see only what their units see.
-        interface: ``strategic``, or ``units``: players tell each unit what to do.
-        threads: How many threads share the games.
-
-    Raises:
-        EnvConfigError: Settings that there are not.
+        settings: Those of ``MiniRtsMatch``.
     """
 
-    environment: ClassVar[Any] = MiniRtsDuel
+    rows = MiniRtsRows
 
-    def __init__(
-        self,
-        num_envs: int,
-        seed: int = 0,
-        frame_skip: int = 50,
-        max_tick: int = 30_000,
-        fog: bool = True,
-        opponent_skip: int | None = None,
-        interface: str = "strategic",
-        *,
-        threads: int = 1,
-    ) -> None:
-        own = MiniRtsDuel(frame_skip, max_tick, fog, opponent_skip, interface).settings
-        state = world_fields(MINI_RTS) | {
-            "shown": Field((2, 4, MOST), "int32", 0, 1999),
-            "counts": Field((2, 4), "int32", 0, MOST),
-            "win": Field((2,), "float64"),
-            "ticks": Field((), "float64"),
-        }
-        settings = {
-            "frame_skip": own.skips[0],
-            "opponent_skip": own.skips[1],
-            "max_tick": own.max_tick,
-            "fog": own.fog,
-        }
-        entities = {
-            "Own": Entities(_seat_own, _seat_own_count, MOST),
-            "Enemy": Entities(_seat_enemy, _seat_enemy_count, MOST),
-            "Resource": Entities(_seat_source, _seat_source_count, 2),
-            "Remembered": Entities(_seat_remembered, _seat_remembered_count, MOST),
-        }
-        if own.interface == "units":
-            game = units_duel(state, settings, entities)
-        else:
-            game = CompiledGame(
-                problems=problems,
-                obs_space=OBS_SPACE,
-                action_space=ACTION_SPACE,
-                state=state
-                | {
-                    "allowed": Field((2, len(ACTIONS)), "bool"),
-                    "chosen": Field((2,), "int32", 0, len(ACTIONS) - 1),
-                },
-                settings=settings,
-                reset=_duel_reset,
-                asks=_duel_asks,
-                step=_duel_step,
-                resolve=_duel_resolve,
-                entities=entities,
-                actions={"Order": Actors(mask=_seat_orders)},
-                global_features=seat_globals,
-                metrics={"win": "win", "ticks": "ticks"},
-                seats=2,
-            )
-        super().__init__(game, num_envs, seed, threads=threads)
+
+class MiniRtsDuel(StrategyPlayers):
+    """Mini-RTS for two players; see ``MiniRts``.
+
+    Args:
+        settings: ``frame_skip`` of the first seat, ``opponent_skip`` of the second one,
+            ``max_tick``, ``fog`` and ``interface``, as of ``MiniRtsMatch``. With
+            ``interface=units`` a seat without units that may be told anything waits.
+    """
+
+    rows = MiniRtsDuelRows
+
+
+MiniRtsRows.environment = MiniRts
+MiniRtsDuelRows.environment = MiniRtsDuel

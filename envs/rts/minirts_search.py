@@ -24,29 +24,21 @@ import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
 from entity_env.batching.vec_obs import VecObs
-from entity_env.errors import nearest, shorten
+from entity_env.errors import shorten
 from entity_env.rows.compiled import random_int
 from entity_env.rows.jit import kernel
 from entity_env.rows.random_numbers import seeded_streams
 
 from ..errors import EnvConfigError, check_whole
-from .fast_layout import (
-    OVER,
-    TICK,
-    WINNER,
-    FastWorld,
-    called,
-    world_of,
-)
-from .minirts import ACTIONS
-from .minirts_env import OPPONENTS
-from .minirts_fast import KINDS, act_scripted, advantage, is_possible, order, play_tick
-from .minirts_rows import MiniRtsRows
+from .arrays import OVER, TICK, WINNER, World, called, world_of
+from .minirts import ACTIONS, act, advantage, is_possible, order, tick
+from .minirts_rows import MiniRtsMatch, MiniRtsRows
+from .strategic import check_name
 
 __all__ = ["MiniRtsSearch"]
 
 _ACTIONS = len(ACTIONS)
-_PLAYERS = ("random", "simple", "hit_n_run")
+_PLAYERS = ("random", *MiniRtsMatch.scripts)
 
 
 @called
@@ -64,8 +56,8 @@ def _until_asked(
     """Let the tick pass in which the player has just acted, and those before its next turn."""
     while True:
         if w.numbers[TICK] % other_skip == 0:
-            act_scripted(w, 1 - player, other, random, tree)
-        play_tick(w, KINDS)
+            act(w, 1 - player, other, random, tree)
+        tick(w, random, tree)
         if w.numbers[OVER] or w.numbers[TICK] % skip == 0:
             return
 
@@ -75,7 +67,7 @@ def _choices(w: Any, player: int) -> int:
     """Return the sum of 2^action of those that would tell any unit anything."""
     found = 0
     for action in range(_ACTIONS):
-        if is_possible(w, player, action):
+        if action == 0 or is_possible(w, player, action):
             found |= 1 << action
     return found
 
@@ -129,7 +121,7 @@ def _visit(
             t.choices[tree, after] = _choices(w, player)
             last = w.numbers[TICK] + horizon
             while not w.numbers[OVER] and w.numbers[TICK] < last:
-                act_scripted(w, player, own, random, tree)
+                act(w, player, own, random, tree)
                 _until_asked(w, player, other, skip, other_skip, random, tree)
             break
         node = after
@@ -254,7 +246,7 @@ class MiniRtsSearch:
             )
         fields = rows.world_arrays()
         made = (np.zeros((trees, *own.shape[1:]), own.dtype) for own in fields)
-        self._scratch = FastWorld(*made)
+        self._scratch = World(*made)
         nodes = visits + 1
         self._grown = _Trees(
             nodes=np.zeros(trees, np.int64),
@@ -299,11 +291,5 @@ class MiniRtsSearch:
 
 
 def _player(what: str, name: Any) -> int:
-    if name not in _PLAYERS:
-        raise EnvConfigError(
-            f"{what}: there is no such built-in player",
-            expected=f"one of {', '.join(_PLAYERS)}",
-            received=shorten(name),
-            hint=nearest(name, _PLAYERS),
-        )
-    return OPPONENTS.index(name)
+    check_name(f"{what} of the search", name, _PLAYERS)
+    return MiniRtsMatch.opponents().index(name)

@@ -3,21 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from entity_env.observation import CategoricalActionMask, Observation, SelectEntityActionMask
+from entity_env.rows.compiled import Actors, Field
 from entity_env.spaces import ActionName, ActionSpace, CategoricalActionSpace
 from entity_env.spaces import SelectEntityActionSpace as Select
 
-from .minirts_view import observe
+from .arrays import (
+    ALIVE,
+    BUILDS,
+    BUILDS_OF,
+    COMMAND,
+    COMMANDS_OF,
+    COST,
+    IS_BUILDING,
+    KIND,
+    MONEY,
+    OVER,
+    PHASE,
+    SIZE,
+    SLOTS,
+    TAIL,
+    X,
+    Y,
+    called,
+    fill,
+)
+from .engine import GOING, allows, first_of, send
+from .minirts import (
+    BARRACKS,
+    ENEMY,
+    HOME,
+    KINDS,
+    LISTS,
+    MELEE,
+    MOST_UNITS,
+    OWN,
+    RANGE,
+    REMEMBERED,
+    RESOURCE,
+    SOURCES,
+    WORKER,
+    act,
+    gain,
+    mark,
+    setup,
+    tick,
+)
 from .rules import ATTACK, BUILD, GATHER, MOVE
-from .world import GOING, NOWHERE, Command, Unit, World, single
+from .space import can_pass, is_ground, single
+from .strategic import OUT_OF_SIGHT, SEATED, begin_match, is_turn, note_units, play_on
 
-__all__ = ["COMMANDS", "UNIT_ACTIONS", "LegalCommands", "legal", "observe_units", "tell_units"]
+__all__ = ["COMMANDS", "UNIT_ACTIONS", "units_interface"]
 
 BUILT = ("Worker", "Barracks", "Melee", "Range")
-WAYS = ((-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1))
 COMMANDS = (
     *("None", "Attack", "Gather", *(f"Build{name}" for name in BUILT)),
     *("Left", "Right", "Up", "Down", "UpLeft", "UpRight", "DownLeft", "DownRight"),
@@ -34,130 +73,198 @@ UNIT_ACTIONS: Mapping[ActionName, ActionSpace] = {
 """The target counts only for those who attack."""
 
 
-@dataclass(frozen=True)
-class LegalCommands:
-    """The legal commands of one unit.
-
-    Args:
-        unit: The unit.
-        mask: Which of ``COMMANDS``. Shape: (15,).
-    """
-
-    unit: Unit
-    mask: list[bool]
+_CHOICES, _BUILT = len(COMMANDS), TO_MOVE - TO_BUILD
 
 
-def targets(world: World, player: int, fog: bool) -> list[Unit]:
-    """Return the enemies to attack: those in sight, then remembered buildings."""
-    others = [u for u in world.of(1 - player) if world.kind(u).name != "Resource"]
-    seen = [u for u in others if not fog or world.sees(player, u.x, u.y)]
-    known = [u for u in others if u not in seen and (u.seen or world.kind(u).name == "Base")]
-    return seen + known
+@called
+def _built(k: int) -> int:
+    """Return the kind of the k-th thing that can be built."""
+    return WORKER if k == 0 else BARRACKS if k == 1 else MELEE if k == 2 else RANGE
 
 
-def legal(world: World, player: int, fog: bool) -> list[LegalCommands]:
-    """Every unit that may be told something, and what: all that the engine will then do.
+@called
+def _way(k: int) -> tuple[int, int]:
+    """One of eight directions: along the axes first."""
+    dx, dy = 0, 0
+    if k < 4:
+        if k < 2:
+            dx = -1 if k == 0 else 1
+        else:
+            dy = -1 if k == 2 else 1
+    else:
+        dx = -1 if k % 2 == 0 else 1
+        dy = -1 if k < 6 else 1
+    return dx, dy
+
+
+@called
+def _beside(w: Any, i: int) -> int:
+    """Return the first of four points beside a worker where it can build, or -1."""
+    last = w.numbers[SIZE] - 1
+    for k in range(4):
+        dx, dy = _way(k)
+        x, y = single(w.places[i, X] + BESIDE * dx), single(w.places[i, Y] + BESIDE * dy)
+        if 0 <= x <= last and 0 <= y <= last and can_pass(w, x, y, -1):
+            return k
+    return -1
+
+
+@called
+def _note_legal(w: Any, shown: Any, counts: Any, may: Any, player: int) -> None:
+    """Write the legal commands of each listed own unit: all that the engine will then do.
 
     Money counts once: a unit may build what is left when all before it build what costs them most,
     and workers on their way to something have paid for it.
     """
-    kinds, number = world.rules.kinds, world.rules.number
-    can_gather = all(world.first(player, name) is not None for name in ("Resource", "Base"))
-    can_attack = bool(targets(world, player, fog))
-    money = world.resource[player]
-    for unit in world.of(player):
-        own = unit.command
-        if own is not None and own.kind == BUILD and own.phase == GOING:
-            money -= kinds[own.builds].cost
-    told = []
-    for unit in world.of(player):
-        kind = world.kind(unit)
-        if not kind.commands or (kind.is_building and unit.command is not None):
+    n, u, p = w.numbers, w.units, w.places
+    money, last = n[MONEY + player], n[SIZE] - 1
+    can_gather = first_of(w, player, RESOURCE) >= 0 and first_of(w, player, HOME) >= 0
+    can_attack = counts[ENEMY] + counts[REMEMBERED] > 0
+    for i in range(player * n[SLOTS], player * n[SLOTS] + n[TAIL + player]):
+        if u[i, ALIVE] and u[i, COMMAND] == BUILD and u[i, PHASE] == GOING:
+            money -= int(KINDS[u[i, BUILDS], COST])
+    for at in range(counts[OWN]):
+        i = shown[OWN, at]
+        kind = u[i, KIND]
+        stands = KINDS[kind, IS_BUILDING] > 0
+        for k in range(_CHOICES):
+            may[at, k] = False
+        if n[OVER] or KINDS[kind, COMMANDS_OF] == 0 or (stands and u[i, COMMAND] != 0):
             continue
-        mask = [False] * len(COMMANDS)
-        mask[NONE] = True
-        mask[TO_ATTACK] = can_attack and ATTACK in kind.commands
-        mask[TO_GATHER] = can_gather and GATHER in kind.commands
-        if BUILD in kind.commands and (kind.is_building or beside(world, unit) is not None):
-            for i, name in enumerate(BUILT):
-                mask[TO_BUILD + i] = name in kind.builds and kinds[number[name]].cost <= money
-        if MOVE in kind.commands:
-            for i in range(len(WAYS)):
-                mask[TO_MOVE + i] = is_way(world, unit, i)
-        told.append(LegalCommands(unit, mask))
-        costs = [kinds[number[name]].cost for i, name in enumerate(BUILT) if mask[TO_BUILD + i]]
-        money -= max(costs, default=0)
-    return told
+        may[at, NONE] = True
+        may[at, TO_ATTACK] = can_attack and allows(w, KINDS, i, ATTACK)
+        may[at, TO_GATHER] = can_gather and allows(w, KINDS, i, GATHER)
+        most = 0
+        if allows(w, KINDS, i, BUILD) and (stands or _beside(w, i) >= 0):
+            for k in range(_BUILT):
+                cost = int(KINDS[_built(k), COST])
+                if (int(KINDS[kind, BUILDS_OF]) >> _built(k)) & 1 == 1 and cost <= money:
+                    may[at, TO_BUILD + k] = True
+                    most = max(most, cost)
+        money -= most
+        if allows(w, KINDS, i, MOVE):
+            for k in range(8):
+                dx, dy = _way(k)
+                x, y = p[i, X] + FAR * dx, p[i, Y] + FAR * dy
+                inside = 0 <= x <= last and 0 <= y <= last
+                may[at, TO_MOVE + k] = inside and is_ground(w, x, y)
 
 
-def is_way(world: World, unit: Unit, way: int) -> bool:
-    """Return True if there is ground where a unit would move to."""
-    x, y = unit.x + FAR * WAYS[way][0], unit.y + FAR * WAYS[way][1]
-    last = world.rules.size - 1
-    return 0 <= x <= last and 0 <= y <= last and world.is_ground(x, y)
+@called
+def _tell(w: Any, player: int, i: int, what: int, target: int) -> None:
+    """Tell a unit one of ``COMMANDS``."""
+    p = w.places
+    if what == TO_ATTACK:
+        send(w, KINDS, player, i, ATTACK, -1.0, -1.0, target, -1, -1)
+    elif what == TO_GATHER:
+        resource, base = first_of(w, player, RESOURCE), first_of(w, player, HOME)
+        send(w, KINDS, player, i, GATHER, -1.0, -1.0, resource, base, -1)
+    elif what >= TO_MOVE:
+        dx, dy = _way(what - TO_MOVE)
+        send(w, KINDS, player, i, MOVE, p[i, X] + FAR * dx, p[i, Y] + FAR * dy, -1, -1, -1)
+    elif what >= TO_BUILD:
+        x, y = -1.0, -1.0
+        if KINDS[w.units[i, KIND], IS_BUILDING] == 0:
+            dx, dy = _way(_beside(w, i))
+            x, y = single(p[i, X] + BESIDE * dx), single(p[i, Y] + BESIDE * dy)
+        send(w, KINDS, player, i, BUILD, x, y, -1, -1, _built(what - TO_BUILD))
 
 
-def beside(world: World, unit: Unit) -> tuple[float, float] | None:
-    """Return the first free of four points where a worker can build."""
-    last = world.rules.size - 1
-    for dx, dy in WAYS[:4]:
-        x, y = single(unit.x + BESIDE * dx), single(unit.y + BESIDE * dy)
-        if 0 <= x <= last and 0 <= y <= last and world.can_pass(x, y):
-            return x, y
-    return None
-
-
-def tell_units(world: World, player: int, told: Mapping[int, tuple[int, int]]) -> None:
-    """Tell units what to do.
-
-    Args:
-        world: The game.
-        player: Who tells them.
-        told: For each unit, by its number, which of ``COMMANDS``, and the number of its target.
-    """
-    for uid, (what, target) in told.items():
-        unit = world.units.get(uid)
-        if unit is None or what == NONE:
+@called
+def _note_told(told: Any, shown: Any, counts: Any, may: Any, commands: Any, aimed: Any) -> None:
+    """Note of each own unit what it is told, and which unit it aims at, else -1."""
+    enemies = counts[ENEMY]
+    first = counts[OWN]  # the number of the first enemy among all entities
+    known = first + enemies + counts[SOURCES]
+    actor, attacker = 0, 0
+    for at in range(counts[OWN]):
+        told[at, 0], told[at, 1] = NONE, -1
+        if not may[at, NONE]:
             continue
-        command = Command(ATTACK, target=target)
-        if what >= TO_MOVE:
-            dx, dy = WAYS[what - TO_MOVE]
-            command = Command(MOVE, unit.x + FAR * dx, unit.y + FAR * dy)
-        elif what >= TO_BUILD:
-            builds = world.rules.number[BUILT[what - TO_BUILD]]
-            place = None if world.kind(unit).is_building else beside(world, unit)
-            x, y = place or (NOWHERE, NOWHERE)
-            command = Command(BUILD, x, y, builds=builds)
-        elif what == TO_GATHER:
-            base, resource = world.first(player, "Base"), world.first(player, "Resource")
-            if base is not None and resource is not None:
-                command = Command(GATHER, target=resource.uid, base=base.uid)
-        world.send(player, uid, command)
+        if may[at, TO_ATTACK]:
+            k = aimed[attacker]
+            if k < first + enemies:
+                told[at, 1] = shown[ENEMY, k - first]
+            else:
+                told[at, 1] = shown[REMEMBERED, k - known] % OUT_OF_SIGHT
+            attacker += 1
+        told[at, 0] = commands[actor]
+        actor += 1
 
 
-def observe_units(world: World, player: int, reward: float, fog: bool) -> Observation:
-    """Return the observation of a player who commands single units."""
-    shown = observe(world, player, reward, fog)
-    own = [u.uid for u in world.of(player) if world.kind(u).name != "Resource"]
-    known, seen = targets(world, player, fog), shown.features or {}
-    count = len(seen.get("Enemy") or [])
-    shown.ids = {
-        "Own": own,
-        "Enemy": [u.uid for u in known[:count]],
-        "Remembered": [u.uid for u in known[count:]],
+@called
+def _tell_all(w: Any, player: int, told: Any, shown: Any, counts: Any) -> None:
+    for at in range(counts[OWN]):
+        _tell(w, player, shown[OWN, at], told[at, 0], told[at, 1])
+
+
+@called
+def _note(g: Any, game: int, w: Any) -> None:
+    for seat in range(g.win.shape[1]):
+        shown, counts = g.shown[game, seat], g.counts[game, seat]
+        note_units(w, KINDS, LISTS, shown, counts, seat, g.fog)
+        _note_legal(w, shown, counts, g.may[game, seat], seat)
+
+
+@called
+def _obey(g: Any, game: int, w: Any, seat: int) -> None:
+    for at in range(g.counts[game, seat, OWN]):
+        told = g.told[game, seat, at]
+        _tell(w, seat, g.shown[game, seat, OWN, at], told[0], told[1])
+
+
+@called
+def _must_act(g: Any, game: int, seat: int) -> bool:
+    """Return True if it is a seat's turn; in a duel some unit must be able to act."""
+    able = g.who != SEATED
+    for at in range(g.counts[game, seat, OWN]):
+        able = able or g.may[game, seat, at, NONE]
+    return able and is_turn(g, game, seat)
+
+
+def _reset(g: Any, game: int) -> None:
+    begin_match(g, game, setup, act, tick, _note)
+
+
+def _step(g: Any, game: int, seat: int, commands: Any, aimed: Any) -> None:
+    shown, counts = g.shown[game, seat], g.counts[game, seat]
+    _note_told(g.told[game, seat], shown, counts, g.may[game, seat], commands, aimed)
+
+
+def _resolve(g: Any, game: int, reward: Any) -> bool:
+    return play_on(g, game, reward, _obey, act, tick, _note, _must_act, mark, gain)
+
+
+def _asks(g: Any, game: int, seat: int) -> bool:
+    return _must_act(g, game, seat)
+
+
+def _may_act(g: Any, game: int, seat: int, i: int) -> bool:
+    return g.may[game, seat, i, NONE]
+
+
+def _may_attack(g: Any, game: int, seat: int, i: int) -> bool:
+    return g.may[game, seat, i, TO_ATTACK]
+
+
+def _choices(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    fill(out, g.may[game, seat, i], 0)
+
+
+def units_interface(seats: int) -> dict[str, Any]:
+    """Return the parts of a ``CompiledGame`` in which commands to units differ from orders."""
+    return {
+        "action_space": UNIT_ACTIONS,
+        "state": {
+            "may": Field((seats, MOST_UNITS, _CHOICES), "bool"),
+            "told": Field((seats, MOST_UNITS, 2), "int32", -1, 2 * MOST_UNITS + 31),
+        },
+        "reset": _reset,
+        "step": _step,
+        "asks": _asks,
+        "resolve": _resolve,
+        "actions": {
+            "Command": Actors("Own", when=_may_act, mask=_choices),
+            "Target": Actors("Own", when=_may_attack, targets=("Enemy", "Remembered")),
+        },
     }
-    if world.is_over:
-        return shown
-    told = legal(world, player, fog)
-    attackers = [own.unit.uid for own in told if own.mask[TO_ATTACK]]
-    actions: dict[str, Any] = {}
-    if told:
-        actions["Command"] = CategoricalActionMask(
-            actor_ids=[own.unit.uid for own in told], mask=[own.mask for own in told]
-        )
-    if attackers:
-        actions["Target"] = SelectEntityActionMask(
-            actor_ids=attackers, actee_types=["Enemy", "Remembered"]
-        )
-    shown.actions = actions
-    return shown

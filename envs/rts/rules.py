@@ -52,6 +52,7 @@ class UnitKind:
         is_building: Whether it finishes one command before it takes another.
         is_resource: Whether loads are gathered from it.
         is_store: Whether its player's loads are brought to it.
+        is_known: Whether the enemy knows from the beginning where it stands.
     """
 
     name: str
@@ -70,6 +71,7 @@ class UnitKind:
     is_building: bool = False
     is_resource: bool = False
     is_store: bool = False
+    is_known: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Rules:
         kinds: Its kinds of units; their order is that of the numbers that stand for them.
         size: Cells from left to right and from top to bottom.
         max_tick: When the game ends, whatever has happened.
-        resource: What each player has at first.
+        resource: The money of each player at first.
         most_units: The most units that each player can have at a time.
         has_walls: Whether the map has walls, between which plans count near bodies only.
         extra_commands: Names of durative commands that only this game has.

@@ -2,10 +2,83 @@
 
 from __future__ import annotations
 
-from .rules import ATTACK, Rules, UnitKind
-from .world import Command, Game, Unit, World, squared
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["BASE_HP", "TOWER_DEFENCE", "TowerDefence", "aim", "build_tower", "possible"]
+import numpy as np
+
+from entity_env.rows.compiled import Actors, CompiledGame, Entities, Field, random_int
+from entity_env.rows.jit import with_arrays
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    Discrete,
+    Entity,
+    ObsSpace,
+    SelectEntityActionSpace,
+)
+
+from ..errors import check_whole
+from .arrays import (
+    ALIVE,
+    ATTACKED,
+    COMMAND,
+    COST,
+    DAMAGED_BY,
+    HP,
+    KIND,
+    MAX_HP,
+    MAX_TICK,
+    MONEY,
+    OVER,
+    REACH,
+    SLOTS,
+    TAIL,
+    TICK,
+    WALLED,
+    WALLS,
+    WINNER,
+    X,
+    Y,
+    called,
+    copied,
+    fill,
+    world_fields,
+    world_of,
+    world_problems,
+)
+from .engine import (
+    EACH_TICK,
+    GOES_ON,
+    HURT,
+    JUDGE,
+    begin,
+    count_of,
+    create,
+    engine,
+    first_of,
+    is_alive,
+    put,
+    remove,
+    see,
+    send,
+)
+from .rules import ATTACK, Rules, UnitKind
+from .space import cell_of, is_ground
+from .world_rows import StrategyEnvironment, WorldRows
+
+__all__ = [
+    "ACTION_SPACE",
+    "OBS_SPACE",
+    "TOWER_DEFENCE",
+    "TowerDefence",
+    "TowerDefenceRows",
+    "aim",
+    "build_tower",
+    "can_build",
+    "play_tick",
+    "setup",
+]
 
 BASE_HP = 100
 
@@ -56,127 +129,354 @@ OPEN = 14
 """The block of cells from here on, where attackers appear, has no walls."""
 
 
-class TowerDefence(Game):
-    """The defender, player 0, wins if the base stands when time is up.
+OBS_SPACE = ObsSpace(
+    global_features=["money", "tick", "base hp"],
+    entities={
+        "Defender": Entity([]),
+        "Cell": Entity(["x", "y", Discrete("is", 3), "covers"]),
+        "Attacker": Entity(["x", "y", "hp"]),
+        "Tower": Entity(["x", "y", "ready"]),
+    },
+)
+"""``is`` of a cell: open, a wall, or a wall with something on it; ``covers``: how many cells of the
+attackers' way a tower there would reach."""
+ACTION_SPACE: Mapping[ActionName, ActionSpace] = {"Build": SelectEntityActionSpace()}
 
-    An attacker who reaches the base hits it once, and dies of it.
+
+KINDS = TOWER_DEFENCE.table()
+MAP, MOST, AT_FIRST = TOWER_DEFENCE.size, TOWER_DEFENCE.most_units, TOWER_DEFENCE.resource
+CELLS, HALF = MAP * MAP, MAP // 2
+HOME, ATTACKER, TOWER = range(3)
+RELOAD = TOWER_DEFENCE.kinds[TOWER].attack_ticks
+
+
+@called
+def rules_of_a_tick(w: Any, kinds: Any, what: int, i: int) -> int:
+    """Return the game's own part of a tick."""
+    n, u = w.numbers, w.units
+    if what == EACH_TICK:
+        _send_waves(w)
+    elif what == HURT:
+        by = u[i, DAMAGED_BY]
+        if is_alive(w, by):
+            if u[i, HP] <= 0 and u[by, KIND] == TOWER:
+                n[MONEY] += FOR_A_KILL
+            elif i < n[SLOTS] <= by:
+                remove(w, by)  # who reaches the base hits it once, and dies of it
+    elif what == JUDGE:
+        if first_of(w, 0, HOME) < 0:
+            return 1
+        return 0 if n[TICK] + 1 >= n[MAX_TICK] else GOES_ON
+    return 0
+
+
+@copied
+def _send_waves(w: Any) -> None:
+    n, u = w.numbers, w.units
+    base = first_of(w, 0, HOME)
+    if base < 0:
+        return
+    if n[TICK] % WAVE_TICKS == 0:
+        for i in range(n[TICK] // WAVE_TICKS):
+            create(w, KINDS, 1, ATTACKER, float(15 + i % 5), float(15 + i // 5))
+    for i in range(n[SLOTS], n[SLOTS] + n[TAIL + 1]):
+        if u[i, ALIVE] and u[i, KIND] == ATTACKER and u[i, COMMAND] == 0:
+            send(w, KINDS, 1, i, ATTACK, -1.0, -1.0, base, -1, -1)
+
+
+@called
+def aim(w: Any) -> None:
+    """Let each tower attack the nearest attacker within ``AIM``, when the defender acts.
+
+    A tower with nobody that near keeps its target until that is out of reach.
+    """
+    n, u, p = w.numbers, w.units, w.places
+    for tower in range(n[TAIL]):
+        if not u[tower, ALIVE] or u[tower, KIND] != TOWER:
+            continue
+        found, least = -1, 1e9
+        for i in range(n[SLOTS], n[SLOTS] + n[TAIL + 1]):
+            if u[i, ALIVE] and u[i, KIND] == ATTACKER:
+                dx, dy = p[tower, X] - p[i, X], p[tower, Y] - p[i, Y]
+                apart = dx * dx + dy * dy
+                if apart <= AIM and apart < least:
+                    found, least = i, apart
+        if found >= 0:
+            u[tower, COMMAND] = 0  # a building that does something takes no command
+            send(w, KINDS, 0, tower, ATTACK, -1.0, -1.0, found, -1, -1)
+
+
+play_tick = engine(rules_of_a_tick, KINDS)
+
+
+@with_arrays
+def setup(w: Any, covers: Any, random: Any, game: int, max_tick: int) -> None:
+    """Begin a game: a maze of corridors with a base at each end.
+
+    Prim's algorithm with random edges over the cells of even coordinates.
+    """
+    begin(w, MAP, MOST, AT_FIRST, max_tick)
+    n = w.numbers
+    n[WALLED] = 1
+    for y in range(MAP):
+        for x in range(MAP):
+            n[WALLS + y * MAP + x] = 0 if x >= OPEN and y >= OPEN else 1
+    edges = np.empty((4 * HALF * HALF + 4, 2), np.int32)
+    inside = np.zeros(HALF * HALF, np.bool_)
+    count = 0
+    for x in range(OPEN // 2, HALF):
+        for y in range(OPEN // 2, HALF):
+            inside[y * HALF + x] = True
+    for x in range(OPEN // 2, HALF):
+        for y in range(OPEN // 2, HALF):
+            count = _add_edges(edges, count, x, y)
+    while count > 0:
+        at = random_int(random, game, 0, count - 1)
+        cell, near = edges[at, 0], edges[at, 1]
+        count -= 1
+        for k in range(at, count):
+            edges[k, 0], edges[k, 1] = edges[k + 1, 0], edges[k + 1, 1]
+        if inside[near]:
+            continue
+        inside[near] = True
+        x, y, to_x, to_y = cell % HALF, cell // HALF, near % HALF, near // HALF
+        n[WALLS + (y + to_y) * MAP + x + to_x] = 0
+        n[WALLS + 2 * to_y * MAP + 2 * to_x] = 0
+        count = _add_edges(edges, count, to_x, to_y)
+    _note_covers(w, covers)
+    put(w, KINDS, 0, HOME, 0.0, 0.0)
+    put(w, KINDS, 1, HOME, float(MAP - 1), float(MAP - 1))
+    see(w, KINDS)
+
+
+@called
+def _add_edges(edges: Any, count: int, x: int, y: int) -> int:
+    """Add the edges of a cell of the half grid; how many there are now."""
+    for way in range(4):
+        a = x + (-1 if way == 0 else 1 if way == 1 else 0)
+        b = y + (-1 if way == 2 else 1 if way == 3 else 0)
+        if 0 <= a < HALF and 0 <= b < HALF:
+            edges[count, 0], edges[count, 1] = y * HALF + x, b * HALF + a
+            count += 1
+    return count
+
+
+@with_arrays
+def _note_covers(w: Any, covers: Any) -> None:
+    """Write how many cells of the attackers' way a tower on each cell reaches."""
+    came, queue = np.full(CELLS, -1, np.int32), np.zeros(CELLS, np.int32)
+    came[0], count, at = 0, 1, 0
+    cell = -1
+    while at < count:
+        here = queue[at]
+        at += 1
+        if cell < 0 and here % MAP >= OPEN and here // MAP >= OPEN:
+            cell = here
+        for way in range(4):
+            x = here % MAP + (-1 if way == 0 else 1 if way == 1 else 0)
+            y = here // MAP + (-1 if way == 2 else 1 if way == 3 else 0)
+            if is_ground(w, float(x), float(y)) and came[y * MAP + x] < 0:
+                came[y * MAP + x], queue[count] = here, y * MAP + x
+                count += 1
+    covers[:] = 0
+    while cell > 0:
+        for other in range(CELLS):
+            dx, dy = cell % MAP - other % MAP, cell // MAP - other // MAP
+            if dx * dx + dy * dy <= KINDS[TOWER, REACH] ** 2:
+                covers[other] += 1
+        cell = came[cell]
+
+
+@called
+def can_build(w: Any, is_free: Any) -> bool:
+    """Return True if a tower could be built anywhere; ``is_free`` (400,) says on which cells."""
+    n, u, p = w.numbers, w.units, w.places
+    can = n[MONEY] >= KINDS[TOWER, COST] and count_of(w, 0, -1) < MOST and not n[OVER]
+    for cell in range(CELLS):
+        is_free[cell] = can and n[WALLS + cell] != 0
+    for i in range(2 * n[SLOTS]):
+        if u[i, ALIVE] and i % n[SLOTS] < n[TAIL + i // n[SLOTS]]:
+            is_free[cell_of(w, p[i, X], p[i, Y])] = False
+    return can
+
+
+@called
+def build_tower(w: Any, cell: int) -> None:
+    """Build a tower on a cell that ``can_build`` allows."""
+    w.numbers[MONEY] -= int(KINDS[TOWER, COST])
+    put(w, KINDS, 0, TOWER, float(cell % MAP), float(cell // MAP))
+
+
+@called
+def _base_hp(w: Any) -> float:
+    base = first_of(w, 0, HOME)
+    return w.units[base, HP] / BASE_HP if base >= 0 else 0.0
+
+
+@called
+def _note_view(w: Any, shown: Any, counts: Any, is_cell: Any, is_free: Any) -> None:
+    n, u, p = w.numbers, w.units, w.places
+    counts[:] = 0
+    for cell in range(CELLS):
+        is_cell[cell] = 1 if n[WALLS + cell] else 0
+    for i in range(2 * n[SLOTS]):
+        if not u[i, ALIVE] or i % n[SLOTS] >= n[TAIL + i // n[SLOTS]]:
+            continue
+        cell = cell_of(w, p[i, X], p[i, Y])
+        if u[i, KIND] != ATTACKER and is_cell[cell] == 1:
+            is_cell[cell] = 2
+        if u[i, KIND] != HOME:
+            to = 0 if u[i, KIND] == ATTACKER else 1
+            shown[to, counts[to]] = i
+            counts[to] += 1
+    can_build(w, is_free)
+
+
+def _reset(g: Any, game: int) -> None:
+    w = world_of(g, game)
+    setup(w, g.covers[game], g.random, game, g.max_tick)
+    g.win[game], g.base_hp[game] = 0, 1
+    _note_view(w, g.shown[game], g.counts[game], g.is_cell[game], g.is_free[game])
+
+
+def _step(g: Any, game: int, chosen: Any) -> tuple[float, bool]:
+    w = world_of(g, game)
+    before = _base_hp(w)
+    aim(w)
+    if chosen[0] > 0:  # entity 0 is the defender: it waits
+        build_tower(w, chosen[0] - 1)
+    while True:
+        play_tick(w)
+        if w.numbers[OVER] or w.numbers[TICK] % g.frame_skip == 0:
+            break
+    _note_view(w, g.shown[game], g.counts[game], g.is_cell[game], g.is_free[game])
+    over, winner = w.numbers[OVER] == 1, w.numbers[WINNER]
+    g.win[game], g.base_hp[game] = over and winner == 0, _base_hp(w)
+    reward = _base_hp(w) - before
+    if over:
+        reward += 1.0 if winner == 0 else -1.0 if winner == 1 else 0.0
+    return reward, over
+
+
+def _cell(g: Any, game: int, i: int, out: Any) -> None:
+    out[0], out[1], out[2], out[3] = i % MAP, i // MAP, g.is_cell[game, i], g.covers[game, i]
+
+
+def _attacker(g: Any, game: int, i: int, out: Any) -> None:
+    slot = g.shown[game, 0, i]
+    out[0], out[1] = g.places[game, slot, X], g.places[game, slot, Y]
+    out[2] = g.units[game, slot, HP] / KINDS[ATTACKER, MAX_HP]
+
+
+def _tower(g: Any, game: int, i: int, out: Any) -> None:
+    slot = g.shown[game, 1, i]
+    out[0], out[1] = g.places[game, slot, X], g.places[game, slot, Y]
+    out[2] = min(1.0, (g.numbers[game, TICK] - g.units[game, slot, ATTACKED]) / RELOAD)
+
+
+def _defender(g: Any, game: int, i: int, out: Any) -> None:
+    pass
+
+
+def _attackers(g: Any, game: int) -> int:
+    return g.counts[game, 0]
+
+
+def _towers(g: Any, game: int) -> int:
+    return g.counts[game, 1]
+
+
+def _may_build(g: Any, game: int, i: int, out: Any) -> None:
+    fill(out, g.is_free[game], 1)
+
+
+def _globals(g: Any, game: int, out: Any) -> None:
+    out[0], out[1] = g.numbers[game, MONEY], g.numbers[game, TICK]
+    out[2] = g.base_hp[game]
+
+
+class TowerDefenceRows(WorldRows):
+    """R rows of ``TowerDefence``, compiled.
+
+    Args:
+        num_envs: The number of rows R; None: one.
+        seed: Seeds all rows.
+        frame_skip: As in ``TowerDefence``.
+        max_tick: As in ``TowerDefence``.
+        threads: How many threads share the rows.
     """
 
     rules = TOWER_DEFENCE
 
-    def setup(self, world: World) -> None:
-        """Set up a maze of corridors with a base at each end."""
-        size = self.rules.size
-        world.walls = [[not (x >= OPEN and y >= OPEN) for x in range(size)] for y in range(size)]
-        self._carve(world)
-        world.notes["covers"] = _covers(world)
-        world.put(0, self.rules.number["TowerBase"], 0, 0)
-        world.put(1, self.rules.number["TowerBase"], size - 1, size - 1)
-
-    def _carve(self, world: World) -> None:
-        """Prim's algorithm with random edges over the cells of even coordinates."""
-        half = self.rules.size // 2
-        inside = {(x, y) for x in range(OPEN // 2, half) for y in range(OPEN // 2, half)}
-        edges = [(cell, near) for cell in sorted(inside) for near in _near(cell, half)]
-        while edges:
-            cell, near = edges.pop(world.draw(0, len(edges) - 1))
-            if near in inside:
-                continue
-            inside.add(near)
-            (x, y), (to_x, to_y) = cell, near
-            world.walls[y + to_y][x + to_x] = False  # the cell between both
-            world.walls[2 * to_y][2 * to_x] = False
-            edges += [(near, other) for other in _near(near, half)]
-
-    def winner(self, world: World) -> int | None:
-        """Return the attacker when the base is gone, the defender at the end of time."""
-        if world.first(0, "TowerBase") is None:
-            return 1
-        return 0 if world.tick + 1 >= world.max_tick else None
-
-    def each_tick(self, world: World) -> None:
-        """Waves come."""
-        base = world.first(0, "TowerBase")
-        if base is None:
-            return
-        if world.tick % WAVE_TICKS == 0:
-            for i in range(world.tick // WAVE_TICKS):
-                world.create(1, "Attacker", 15 + i % 5, 15 + i // 5)
-        for unit in world.of(1, "Attacker"):
-            if unit.command is None:
-                world.send(1, unit.uid, Command(ATTACK, target=base.uid))
-
-    def hits(self, world: World, by: Unit | None, hurt: Unit) -> None:
-        """Pay for a kill of a tower; remove the unit that hits the base."""
-        if by is None:
-            return
-        if hurt.hp <= 0 and world.kind(by).name == "Tower":
-            world.resource[0] += FOR_A_KILL
-        elif hurt.player == 0 and by.player == 1:
-            world.remove(by)
+    def __init__(
+        self,
+        num_envs: int | None,
+        seed: int = 0,
+        frame_skip: int = 50,
+        max_tick: int = TOWER_DEFENCE.max_tick,
+        *,
+        threads: int = 1,
+    ) -> None:
+        max_tick = check_whole("max_tick", max_tick, 1, 4000)
+        frame_skip = check_whole("frame_skip", frame_skip, 1, max_tick)
+        game = CompiledGame(
+            problems=world_problems,
+            obs_space=OBS_SPACE,
+            action_space=ACTION_SPACE,
+            state=world_fields(TOWER_DEFENCE)
+            | {
+                "covers": Field((CELLS,), "int32", 0, CELLS),
+                "is_cell": Field((CELLS,), "int32", 0, 2),
+                "is_free": Field((CELLS,), "bool"),
+                "shown": Field((2, MOST), "int32", 0, 2 * MOST + 31),
+                "counts": Field((2,), "int32", 0, MOST),
+                "win": Field((), "float64"),
+                "base_hp": Field((), "float64"),
+            },
+            settings={"frame_skip": frame_skip, "max_tick": max_tick},
+            reset=_reset,
+            step=_step,
+            entities={
+                "Defender": Entities(_defender, 1, 1),
+                "Cell": Entities(_cell, CELLS, CELLS),
+                "Attacker": Entities(_attacker, _attackers, MOST),
+                "Tower": Entities(_tower, _towers, MOST),
+            },
+            actions={"Build": Actors(of="Defender", mask=_may_build, targets=("Defender", "Cell"))},
+            global_features=_globals,
+            metrics={"win": "win", "base_hp": "base_hp"},
+        )
+        super().__init__(game, num_envs, seed, threads=threads)
 
 
-def possible(world: World) -> list[bool]:
-    """On which cells, row by row, a tower could be built now."""
-    size, rules = world.rules.size, world.rules
-    affordable = world.resource[0] >= rules.kinds[rules.number["Tower"]].cost
-    has_room = len(world.of(0)) < rules.most_units
-    taken = {world.cell(unit.x, unit.y) for unit in world.units.values()}
-    return [
-        affordable and has_room and world.walls[y][x] and y * size + x not in taken
-        for y in range(size)
-        for x in range(size)
-    ]
+class TowerDefence(StrategyEnvironment):
+    """Tower Defence: build towers on walls, so that the base stands when time is up.
 
+    Entities:
+        ``Defender`` acts. ``Cell`` [x, y, is, covers]: all 400, row by row. ``Attacker`` [x, y, hp]
+        and ``Tower`` [x, y, ready]; ``hp`` is a share, ``ready`` the share of the time to reload
+        that has passed. Global: money, tick and the share of the base's hit points.
+    Actions:
+        ``Build``: the defender selects a cell where a tower is built, or itself: it waits.
+    Reward:
+        -0.1 for each attacker who reaches the base; 1 for a win, -1 for a defeat, at the end.
+    End:
+        The base is gone, or ``max_tick``: the defender has won.
+    Randomness:
+        The maze.
+    Source:
+        Tian et al. 2017, "ELF: An Extensive, Lightweight and Flexible Research Platform for
+        Real-time Strategy Games".
 
-def aim(world: World) -> None:
-    """Let each tower attack the nearest attacker within ``AIM``; call it when the defender acts.
+    Args:
+        frame_skip: Every how many ticks the defender acts.
+        max_tick: When the defender has won.
 
-    A tower with nobody that near keeps its target until that is out of reach.
+    Raises:
+        EnvConfigError: Settings that there are not.
     """
-    for tower in world.of(0, "Tower"):
-        near = [unit for unit in world.of(1, "Attacker") if _apart(tower, unit) <= AIM]
-        if near:
-            target = min(near, key=lambda unit: _apart(tower, unit))
-            tower.command = None  # a building that does something takes no command
-            world.send(0, tower.uid, Command(ATTACK, target=target.uid))
+
+    rows = TowerDefenceRows
 
 
-def build_tower(world: World, cell: int) -> bool:
-    """Build a tower on a wall at once; False: nothing is built there."""
-    if not (0 <= cell < world.rules.size**2 and possible(world)[cell]):
-        return False
-    number, size = world.rules.number["Tower"], world.rules.size
-    world.resource[0] -= world.rules.kinds[number].cost
-    world.put(0, number, cell % size, cell // size)
-    return True
-
-
-def _covers(world: World) -> list[int]:
-    """Return how many cells of the attackers' way a tower on each cell reaches."""
-    size, reach = world.rules.size, world.rules.kinds[world.rules.number["Tower"]].range
-    came, border = {(0, 0): (0, 0)}, [(0, 0)]
-    for x, y in border:  # it grows meanwhile: a search in breadth
-        for near in ((x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)):
-            if near not in came and world.is_ground(*near):
-                came[near] = (x, y)
-                border.append(near)
-    way, cell = [], next(c for c in border if c[0] >= OPEN and c[1] >= OPEN)
-    while cell != (0, 0):
-        way.append(cell)
-        cell = came[cell]
-    return [
-        sum(int(squared(x - column, y - row)) <= reach**2 for x, y in way)
-        for row in range(size)
-        for column in range(size)
-    ]
-
-
-def _near(cell: tuple[int, int], half: int) -> list[tuple[int, int]]:
-    x, y = cell
-    around = ((x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1))
-    return [(a, b) for a, b in around if 0 <= a < half and 0 <= b < half]
-
-
-def _apart(one: Unit, other: Unit) -> float:
-    return squared(one.x - other.x, one.y - other.y)
+TowerDefenceRows.environment = TowerDefence

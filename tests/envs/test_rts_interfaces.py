@@ -4,46 +4,46 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rts_support import hill_table, minirts_table, plain, table_of
 
-from benchmarks.rts import fuzz
 from entity_env import GlobalCategoricalAction, SelectEntityAction, check_env
 from envs.errors import EnvConfigError
-from envs.rts.capture_the_flag import CaptureTheFlagDuel, CaptureTheFlagEnv
-from envs.rts.king_of_the_hill import KingOfTheHill, KingOfTheHillDuel, KingOfTheHillEnv
-from envs.rts.minirts_env import MiniRtsEnv
-from envs.rts.minirts_units import COMMANDS, TO_ATTACK, TO_BUILD, TO_MOVE, legal, tell_units
+from envs.rts import arrays as at
+from envs.rts.capture_the_flag import CaptureTheFlag, CaptureTheFlagDuel
+from envs.rts.king_of_the_hill import KingOfTheHill, KingOfTheHillDuel
+from envs.rts.minirts import MINI_RTS, MOST_UNITS
+from envs.rts.minirts_rows import MiniRts, MiniRtsDuel
+from envs.rts.minirts_units import COMMANDS, TO_ATTACK, TO_BUILD, TO_MOVE, _note, _tell
 from envs.rts.rules import GATHER
-from envs.rts.tower_defence_env import TowerDefenceEnv
-from envs.rts.world import Command, World
+from envs.rts.tower_defence import TowerDefence
 
 
 @pytest.mark.parametrize(
     "create",
     [
-        lambda: CaptureTheFlagEnv(max_tick=60, frame_skip=2),
-        lambda: CaptureTheFlagDuel(max_tick=60, frame_skip=2),
-        lambda: KingOfTheHillEnv(frame_skip=2, max_tick=60),
-        lambda: KingOfTheHillDuel(max_tick=60, frame_skip=2),
-        lambda: MiniRtsEnv(interface="units", max_tick=60, frame_skip=2),
-        lambda: TowerDefenceEnv(max_tick=60, frame_skip=2),
+        lambda: KingOfTheHillDuel(frame_skip=1, opponent_skip=3, max_tick=150),
+        lambda: MiniRtsDuel(interface="units", frame_skip=1, max_tick=150),
+        lambda: TowerDefence(frame_skip=1, max_tick=210),
     ],
 )
 def test_the_environments_are_ones(create):
-    check_env(create())
+    check_env(create(), episodes=1)
 
 
 @pytest.mark.parametrize(
     ("create", "said"),
     [
-        (lambda: CaptureTheFlagEnv(opponent="builtin"), "built_in"),
-        (lambda: CaptureTheFlagEnv(frameskip=3), "frame_skip"),
-        (lambda: CaptureTheFlagEnv(frame_skip=0), "frame_skip"),
-        (lambda: CaptureTheFlagEnv(fog=2), "fog"),
+        (lambda: CaptureTheFlag(opponent="builtin"), "built_in"),
+        (lambda: CaptureTheFlag(frameskip=3), "frame_skip"),
+        (lambda: CaptureTheFlag(frame_skip=0), "frame_skip"),
+        (lambda: CaptureTheFlag(fog=2), "fog"),
         (lambda: CaptureTheFlagDuel(max_tick=0), "max_tick"),
-        (lambda: KingOfTheHillEnv(curriculum=-1), "curriculum"),
-        (lambda: TowerDefenceEnv(max_tick=5000), "max_tick"),
-        (lambda: TowerDefenceEnv(frame_skip=1201), "frame_skip"),
-        (lambda: MiniRtsEnv(interface="unit"), "units"),
+        (lambda: CaptureTheFlagDuel(opponent="random"), "opponent"),
+        (lambda: MiniRtsDuel(shaping=1.0), "shaping"),
+        (lambda: KingOfTheHill(curriculum=-1), "curriculum"),
+        (lambda: TowerDefence(max_tick=5000), "max_tick"),
+        (lambda: TowerDefence(frame_skip=1201), "frame_skip"),
+        (lambda: MiniRts(interface="unit"), "units"),
     ],
 )
 def test_settings_that_there_are_not_are_refused(create, said):
@@ -52,131 +52,145 @@ def test_settings_that_there_are_not_are_refused(create, said):
 
 
 def test_the_flag_being_nearer_is_worth_a_hundredth_for_each_cell():
-    env = CaptureTheFlagEnv(opponent="random", frame_skip=4)
+    env = CaptureTheFlag(opponent="random", frame_skip=4)
     env.seed(0)
     env.reset()
-    world = env.world
-    for unit in world.of(1, "Athlete") + world.of(0, "Athlete")[1:]:
-        world.remove(unit)
-    world.notes["back"] = []
-    runner, flag = world.of(0, "Athlete")[0], world.first(0, "Flag")
-    runner.x, runner.y = flag.x - 1, flag.y
+    table = table_of(env)
+    runner, *others = table.units(0, "Athlete")
+    table.remove(*others, *table.units(1, "Athlete"))
+    flag = table.first(0, "Flag")
+    runner.move(flag.x - 1, flag.y)
     # After 3 steps of 0.1 the flag is taken at x = 8.8: 0.7 cells nearer to the base at x = 1.
     obs = env.act({"Order": GlobalCategoricalAction(1, "")})
     assert runner.carries
     assert obs.reward == pytest.approx(0.007, abs=1e-6)
-    assert obs.features["Flag"] == [[pytest.approx(8.8), 9.5, 1]]
-    runner.x, runner.y = 1.5, 9.5  # 0.5^2 < 0.5: it scores
+    assert np.allclose(obs.features["Flag"], [[8.8, 9.5, 1]])
+    runner.move(1.5, 9.5)  # 0.5^2 < 0.5: it scores
     obs = env.act({"Order": GlobalCategoricalAction(3, "")})
     assert obs.reward == pytest.approx(0.2)
     assert list(obs.global_features) == [1, 0, 12]
 
 
+DEFENDER = ("Defender", 0)
+
+
 def test_the_defender_selects_walls_it_can_pay_for():
-    env = TowerDefenceEnv()
+    env = TowerDefence()
     env.seed(1)
     obs = env.reset()
-    (mask,) = np.asarray(obs.actions["Build"].mask)
     walls = np.array([row[2] == 1 for row in obs.features["Cell"]])
-    assert mask[0]
-    assert mask[1:].tolist() == walls.tolist()
+    can = [own for own in obs.actions["Build"].actee_ids if own != DEFENDER]
+    assert DEFENDER in obs.actions["Build"].actee_ids
+    assert can == [("Cell", cell) for cell in np.flatnonzero(walls)]
     cells = np.flatnonzero(walls)[:2].tolist()
     for cell in cells:
-        obs = env.act({"Build": SelectEntityAction(["defender"], [cell])})
-    assert [row[:2] for row in obs.features["Tower"]] == [[c % 20, c // 20] for c in cells]
+        obs = env.act({"Build": SelectEntityAction([DEFENDER], [("Cell", cell)])})
+    assert [list(row[:2]) for row in obs.features["Tower"]] == [[c % 20, c // 20] for c in cells]
     assert [obs.features["Cell"][c][2] for c in cells] == [2, 2]
     # 100 paid for two towers; the first attacker comes at tick 200.
     assert list(obs.global_features) == [0, 100, 1]
-    assert np.asarray(obs.actions["Build"].mask).sum() == 1
+    assert list(obs.actions["Build"].actee_ids) == [DEFENDER]
 
 
 def test_each_leak_costs_a_tenth():
-    env = TowerDefenceEnv()
+    env = TowerDefence()
     env.seed(1)
     env.reset()
-    env.world.create(1, "Attacker", 1, 0)
-    env.world.walls[0][1] = False
-    env.world.create(1, "Attacker", 1, 0)
-    env.world.tick = 100  # its clock began at 0: the first hit is ready at 100
-    obs = env.act({"Build": SelectEntityAction(["defender"], ["defender"])})
+    table = table_of(env)
+    table.w.numbers[at.WALLS + 1] = 0
+    table.create(1, "Attacker", 1, 0)
+    table.now = 100  # its clock began at 0: the first hit is ready at 100
+    obs = env.act({"Build": SelectEntityAction([DEFENDER], [DEFENDER])})
     assert obs.reward == pytest.approx(-0.1)
 
 
-def test_what_units_may_be_told_can_be_paid_together():
-    env = MiniRtsEnv(interface="units")
+def units_table():
+    """A game by commands to units: table, and what may be told to each unit of player 0 by slot."""
+    env = MiniRts(interface="units", fog=True)
     env.seed(4)
     env.reset()
-    world = env.world
-    for unit in world.of(0, "Worker", "Barracks"):
-        world.remove(unit)
-    base = world.first(0, "Base")
+    table = table_of(env)
+
+    def legal():
+        plain(_note)(table.g, 0, table.w)
+        slots = table.g.shown[0, 0, 0, : table.g.counts[0, 0, 0]].tolist()
+        return dict(zip(slots, table.g.may[0, 0].tolist(), strict=False))
+
+    return table, legal
+
+
+def test_what_units_may_be_told_can_be_paid_together():
+    table, legal = units_table()
+    table.remove(*table.units(0, "Worker", "Barracks"))
+    base = table.first(0, "Base")
     for x in (9, 10, 11):
-        assert world.create(0, "Worker", x, 2 if base.y > 6 else 15) is not None
-    world.resource[0] = 450
-    told = {own.unit.uid: own for own in legal(world, 0, True)}
-    barracks = TO_BUILD + 1
-    may = [told[u.uid].mask[barracks] for u in world.of(0, "Worker")]
+        assert table.create(0, "Worker", x, 2 if base.y > 6 else 15) is not None
+    table.money[0] = 450
+    told, barracks, workers = legal(), TO_BUILD + 1, table.units(0, "Worker")
     # The base may build a worker for 50, then 400 are left: two barracks, and none for the third.
-    assert told[base.uid].mask[TO_BUILD]
-    assert may == [True, True, False]
-    orders = {u.uid: (barracks, -1) for u in world.of(0, "Worker")[:2]}
-    tell_units(world, 0, {base.uid: (TO_BUILD, -1), **orders})
-    world.play_tick()
-    assert world.resource[0] == 0
+    assert told[base.slot][TO_BUILD]
+    assert [told[unit.slot][barracks] for unit in workers] == [True, True, False]
+    plain(_tell)(table.w, 0, base.slot, TO_BUILD, -1)
+    for unit in workers[:2]:
+        plain(_tell)(table.w, 0, unit.slot, barracks, -1)
+    game = minirts_table()
+    game.w = table.w
+    game.play()
+    assert table.money[0] == 0
     assert len(COMMANDS) == 15
 
 
 def test_units_do_not_leave_the_map_and_attack_what_is_known():
-    env = MiniRtsEnv(interface="units")
-    env.seed(4)
-    env.reset()
-    world = env.world
-    worker = world.create(0, "Worker", 0, 9.5) or world.create(0, "Worker", 0, 8)
-    own = next(told for told in legal(world, 0, True) if told.unit is worker)
-    names = {name for name, may in zip(COMMANDS, own.mask, strict=True) if may}
+    table, legal = units_table()
+    worker = table.create(0, "Worker", 0, 9.5) or table.create(0, "Worker", 0, 8)
+    own = legal()[worker.slot]
+    names = {name for name, may in zip(COMMANDS, own, strict=True) if may}
     # Two cells to the left there is no map; the enemy's base is always known.
     assert not names & {"Left", "UpLeft", "DownLeft"}
     assert {"Right", "Up", "Down"} <= names
-    assert own.mask[TO_ATTACK]
-    tell_units(world, 0, {worker.uid: (TO_MOVE + 1, -1)})
-    world.play_tick()
+    assert own[TO_ATTACK]
+    plain(_tell)(table.w, 0, worker.slot, TO_MOVE + 1, -1)
+    game = minirts_table()
+    game.w = table.w
+    game.play()
     assert worker.x == pytest.approx(0.1)
 
 
-def test_commands_to_strangers_and_the_dead_are_not_taken():
-    world = World(MiniRtsEnv().game, 3)
-    enemy, base = world.first(1, "Base"), world.first(0, "Base")
-    before = str(world.units)
-    tell_units(world, 0, {enemy.uid: (TO_BUILD, -1), 999: (TO_MOVE, -1)})
-    tell_units(world, 0, {base.uid: (TO_ATTACK, enemy.uid)})
-    assert str(world.units) == before
-    assert not world.sent
-
-
 def test_who_is_alone_on_the_hill_scores_and_wins():
-    world = World(KingOfTheHill(), 0)
-    guard = world.of(0)[0]
-    guard.x, guard.y = 9.5, 9.5
-    for _ in range(399):
-        world.play_tick()
-    assert world.score == [399, 0]
-    assert not world.is_over
-    world.play_tick()
-    assert world.is_over
-    assert world.winner == 0
+    table = hill_table()
+    table.units(0)[0].move(9.5, 9.5)
+    table.play(399)
+    assert table.score == [399, 0]
+    assert table.over == (False, -1)
+    table.play()
+    assert table.over == (True, 0)
+
+
+def test_who_has_guards_alone_wins_the_hill():
+    table = hill_table()
+    table.remove(*table.units(0))
+    table.play()
+    assert table.over == (True, 1)
+
+
+def test_guards_climb_and_fight_whoever_is_in_sight():
+    env = KingOfTheHill(opponent="random", frame_skip=200)
+    env.seed(0)
+    obs = env.reset()
+    assert np.asarray(obs.actions["Order"].mask).tolist() == [[True, True, False]]
+    obs = env.act({"Order": GlobalCategoricalAction(1, "Climb")})
+    # 8.5 cells at a tenth of a cell each tick: all are on the hill, alone, for some 100 ticks.
+    assert obs.global_features[0] > 80
+    assert obs.reward == pytest.approx((obs.global_features[0] - obs.global_features[1]) / 400)
 
 
 def test_only_resources_are_gathered_from_and_only_for_the_own_base():
-    world = World(MiniRtsEnv().game, 3)
-    base = world.first(0, "Base")
-    worker = world.create(0, "Worker", base.x, base.y - 1 if base.y > 6 else base.y + 1)
-    worker = worker or world.create(0, "Worker", 9.5, 9.5)
-    own, enemy = world.first(0, "Resource"), world.first(1, "Base")
+    table = minirts_table(3)
+    base = table.first(0, "Base")
+    worker = table.create(0, "Worker", base.x, base.y - 1 if base.y > 6 else base.y + 1)
+    worker = worker or table.create(0, "Worker", 9.5, 9.5)
+    own, enemy = table.first(0, "Resource"), table.first(1, "Base")
     for target, store in ((enemy, base), (own, enemy), (own, worker)):
-        told = Command(GATHER, target=target.uid, base=store.uid)
-        assert not world.send(0, worker.uid, told)
-    assert world.send(0, worker.uid, Command(GATHER, target=own.uid, base=base.uid))
-
-
-def test_random_commands_leave_nothing_that_cannot_be():
-    fuzz(1)
+        assert not table.send(0, worker, GATHER, target=target, base=store)
+    assert table.send(0, worker, GATHER, target=own, base=base)
+    assert MINI_RTS.most_units == MOST_UNITS

@@ -2,123 +2,64 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from rts_support import Table, minirts_table, plain, table_of
 
 from entity_env import GlobalCategoricalAction
 from entity_env.player.runner import main as play
 from entity_env.recording import Replay
 from entity_env.replay import main as play_again
 from envs.errors import EnvConfigError
-from envs.rts.minirts import MiniRts, advantage
-from envs.rts.minirts_env import MiniRtsDuel, MiniRtsEnv
+from envs.rts import minirts, minirts_search
+from envs.rts.minirts_rows import MiniRts, MiniRtsDuel, MiniRtsRows
+from envs.rts.minirts_search import MiniRtsSearch
 from envs.rts.rules import ATTACK
-from envs.rts.view import draw_world, write_world
-from envs.rts.world import Command, World
+from envs.rts.view import MapView, draw_map, write_map
 
-ROOT = Path(__file__).parents[2]
 IDLE = {"Order": GlobalCategoricalAction(0, "Idle")}
 
-ROWS = """
-import numpy as np
-from entity_env import GlobalCategoricalAction
-from entity_env.play import random_policy
-from envs.rts.minirts_env import MiniRtsDuel, MiniRtsEnv
-from envs.rts.minirts_rows import MiniRtsDuelRows, MiniRtsRows
-from envs.rts.minirts_search import MiniRtsSearch
-from envs.rts.world import World
 
-settings = dict(opponent="simple", max_tick=1200, shaping=0.7, draw=-0.5)
-rows, alone = MiniRtsRows(1, seed=5, **settings), MiniRtsEnv(**settings)
-alone.seed(0)
-alone.world = World(alone.game, 5, begun=False)
-obs, own, policy, ends = rows.reset(), alone.reset(), random_policy(seed=1), 0
-for step in range(30):
-    chosen = policy(obs)
-    obs = rows.act(chosen)
-    own = alone.act({"Order": GlobalCategoricalAction(int(chosen["Order"].as_array()[0, 0]), "")})
-    assert np.isclose(obs.reward[0], own.reward, atol=1e-6), (step, obs.reward, own.reward)
-    assert obs.done[0] == own.done
-    if own.done:
-        own, ends = alone.reset(), ends + 1
-assert ends == 1
-
-skips = dict(frame_skip=30, opponent_skip=20, max_tick=700)
-rows, duel = MiniRtsDuelRows(2, seed=4, **skips), MiniRtsDuel(**skips)
-duel.seed(0)
-duel.world = World(duel.game, 4, begun=False)
-obs, told, asked = rows.reset(), duel.reset(), []
-while not all(own.done for own in told.values()):
-    assert obs.rows.tolist() == [seat for seat in (0, 1) if told[seat].actions]
-    asked.append(obs.rows.tolist())
-    for frame, seat in enumerate(obs.rows.tolist()):
-        for name, values in told[seat].features.items():
-            assert np.allclose(obs.features[name][frame].as_array(), values, atol=1e-5)
-    chosen = policy(obs)
-    given = chosen["Order"].as_array()[:, 0].tolist()
-    actions = {seat: {"Order": GlobalCategoricalAction(index, "")}
-               for seat, index in zip(obs.rows.tolist(), given)}
-    obs, told = rows.act(chosen), duel.act(actions)
-assert obs.done.all()
-# Ticks 20, 30, 40 and 60, when both are asked.
-assert asked[:4] == [[1], [0], [1], [0, 1]]
-
-rows = MiniRtsRows(2, seed=1, opponent="simple")
-obs = rows.reset()
-before = rows.copy_games([0, 1])
-search = MiniRtsSearch(rows, visits=4, trees=2, horizon=50, seed=3)
-counts = search.counts(0)
-mask = obs.action_masks["Order"].mask[0].as_array().ravel()
-assert counts.sum() == 8 and not counts[~mask.astype(bool)].any()
-again = MiniRtsSearch(rows, visits=4, trees=2, horizon=50, seed=3, threads=2)
-assert again.counts(0).tolist() == counts.tolist()  # threads share trees, and change nothing
-after = rows.copy_games([0, 1])  # what is looked into stays as it is
-assert all(np.array_equal(before.fields[name], after.fields[name]) for name in before.fields)
-obs = rows.act(search(obs))
-assert search.decisions == 3
-print("the same")
-"""
-
-
-@pytest.mark.slow
-def test_compiled_rows_reward_skip_and_search():
-    done = subprocess.run(
-        [sys.executable, "-c", ROWS],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert done.stdout.strip() == "the same", done.stderr[-3000:]
+def test_a_search_visits_what_is_possible_and_changes_nothing(monkeypatch):
+    monkeypatch.setattr(minirts_search, "_grow_trees", plain(minirts_search._grow))
+    rows = MiniRtsRows(2, seed=1, opponent="simple")
+    rows.interpret()
+    obs = rows.reset()
+    before = rows.copy_games([0, 1])
+    search = MiniRtsSearch(rows, visits=4, trees=2, horizon=50, seed=3)
+    counts = search.counts(0)
+    mask = obs.action_masks["Order"].mask[0].as_array().ravel()
+    assert counts.sum() == 8
+    assert not counts[~mask.astype(bool)].any()
+    again = MiniRtsSearch(rows, visits=4, trees=2, horizon=50, seed=3, threads=2)
+    assert again.counts(0).tolist() == counts.tolist()  # threads share trees, and change nothing
+    after = rows.copy_games([0, 1])  # what is looked into stays as it is
+    assert all(np.array_equal(before.fields[name], after.fields[name]) for name in before.fields)
+    rows.act(search(obs))
+    assert search.decisions == 3
 
 
 def test_who_has_more_is_ahead():
-    world = World(MiniRts(), 0)
-    for unit in [*world.units.values()]:
-        if world.kind(unit).name not in ("Base", "Resource"):
-            world.remove(unit)
-    world.resource = [300, 100]
+    table = minirts_table()
+    for player in range(2):
+        table.remove(*table.units(player, "Worker", "Barracks", "Melee", "Range"))
+    table.money[:] = 300, 100
     # Bases are worth 500 each: (800 - 600) / 1400.
-    assert advantage(world, 0) == pytest.approx(200 / 1400)
-    world.first(0, "Base").hp = 250  # half of its 500: (550 - 600) / 1150
-    assert advantage(world, 0) == pytest.approx(-50 / 1150)
-    assert advantage(world, 1) == pytest.approx(50 / 1150)
+    assert table.advantage(0) == pytest.approx(200 / 1400)
+    table.first(0, "Base").hp = 250  # half of its 500: (550 - 600) / 1150
+    assert table.advantage(0) == pytest.approx(-50 / 1150)
+    assert table.advantage(1) == pytest.approx(50 / 1150)
 
 
 def test_shaping_sums_up_to_what_a_game_begins_with():
-    env = MiniRtsEnv(opponent="simple", max_tick=500, shaping=2.0, draw=-0.25)
+    env = MiniRts(opponent="simple", max_tick=500, shaping=2.0, draw=-0.25)
     env.seed(1)
     observation, total = env.reset(), 0.0
-    first = advantage(env.world, 0)
+    first = plain(minirts.advantage)(table_of(env).w, 0)
     while not observation.done:
         observation = env.act(IDLE)
         total += observation.reward
-    assert env.world.winner == -1  # nobody has won by tick 500
+    assert table_of(env).over == (True, -1)  # nobody has won by tick 500
     # All changes together lead from the first advantage to 0, and nobody's victory is -0.25.
     assert total == pytest.approx(-2.0 * first - 0.25)
 
@@ -128,7 +69,7 @@ def test_seats_of_a_duel_have_their_own_frame_skips():
     duel.seed(0)
     told, asked = duel.reset(), []
     for _ in range(7):
-        asked.append((duel.world.tick, [seat for seat in (0, 1) if told[seat].actions]))
+        asked.append((table_of(duel).now, [seat for seat in (0, 1) if seat in told]))
         told = duel.act(dict.fromkeys(asked[-1][1], IDLE))
     ticks = [(20, [1]), (40, [1]), (50, [0]), (60, [1]), (80, [1]), (100, [0, 1]), (120, [1])]
     assert asked == ticks
@@ -137,68 +78,74 @@ def test_seats_of_a_duel_have_their_own_frame_skips():
 def test_numbers_that_there_are_not_are_refused():
     for settings in ({"draw": "nothing"}, {"shaping": float("inf")}, {"shaping": True}):
         with pytest.raises(EnvConfigError, match=next(iter(settings))):
-            MiniRtsEnv(**settings)
+            MiniRts(**settings)
 
 
-def small_world():
+def small_table():
     """Own: a base at (2, 2), a worker at (4, 2); of the enemy a base far away, a melee near it."""
-    world = World(MiniRts(), 0)
-    for unit in [*world.units.values()]:
-        world.remove(unit)
-    own = world.create(0, "Base", 2, 2), world.create(0, "Worker", 4, 2)
-    others = world.create(1, "Base", 17, 17), world.create(1, "Melee", 15, 17)
-    return world, own, others
+    table = Table()
+    own = table.create(0, "Base", 2, 2), table.create(0, "Worker", 4, 2)
+    others = table.create(1, "Base", 17, 17), table.create(1, "Melee", 15, 17)
+    return table, own, others
+
+
+def drawn(table, player=None):
+    return draw_map(MapView.of_world(table.rules, table.w), player)
+
+
+def written(table, player, fog):
+    return write_map(MapView.of_world(table.rules, table.w), player, fog)
 
 
 def test_a_picture_shows_fog_units_and_hit_points():
-    world, (_, worker), (_, melee) = small_world()
+    table, (_, worker), (_, melee) = small_table()
     cell, head = 24, 48
 
     def at(picture, x, y, dx=0.0, dy=0.0):
         row, column = head + (y + 0.5 + dy) * cell, (x + 0.5 + dx) * cell
         return tuple(picture[int(row), int(column)].tolist())
 
-    seen = draw_world(world, player=0)
+    seen = drawn(table, player=0)
     assert seen.shape[1:] == (20 * cell, 3)
     assert seen.shape[0] > 20 * cell + head, "a legend stands below"
     # The base sees 5 cells along the axes: (2, 7) is 5 away, (2, 8) is 6; the worker, 3.
     assert at(seen, 2, 7) != at(seen, 2, 8) == at(seen, 12, 12)
-    assert at(draw_world(world), 2, 8) == at(seen, 2, 7)  # without a player there is no fog
+    assert at(drawn(table), 2, 8) == at(seen, 2, 7)  # without a player there is no fog
     blue, red = (33, 88, 190), (200, 45, 40)
     assert at(seen, 4, 2, dx=-0.15) == blue
-    assert at(draw_world(world), 15, 17, dx=-0.25) == red
+    assert at(drawn(table), 15, 17, dx=-0.25) == red
     assert at(seen, 15, 17, dx=-0.2) == (255, 255, 255)  # out of sight: hollow
-    whole = draw_world(world)
+    whole = drawn(table)
     melee.hp = 40  # of 100: the right part of its gauge is dark now
-    hurt = draw_world(world)
+    hurt = drawn(table)
     gauge = {"x": 15, "y": 17, "dx": 0.3, "dy": -0.5}
     assert at(whole, **gauge) == (60, 180, 75)
     assert at(hurt, **gauge) == (60, 60, 60)
-    assert worker.command is None
-    world.send(0, worker.uid, Command(ATTACK, target=melee.uid))
-    world.play_tick()
-    ordered = draw_world(world)
+    assert worker.command == 0
+    table.send(0, worker, ATTACK, target=melee)
+    table.play()
+    ordered = drawn(table)
     assert (ordered != hurt).any(axis=2).sum() > 100  # an arrow across the map
 
 
 def test_a_map_in_characters():
-    world, (_, worker), _ = small_world()
-    text = write_world(world, 0, fog=True)
+    table, (_, worker), (base, _) = small_table()
+    text = written(table, 0, fog=True)
     lines = text.splitlines()
     # Cell (x, y) stands in line 1 + y, at 2 + 2 * x.
     assert lines[3][6] == "H"
     assert lines[3][10] == "W"
     assert lines[18][36] == "h"  # where the enemy's base is, is known
     assert lines[18][32] == " "  # its melee is not
-    assert write_world(world, 0, fog=False).splitlines()[18][32] == "m"
+    assert written(table, 0, fog=False).splitlines()[18][32] == "m"
     assert lines[8][6] == "."  # (2, 7), 5 steps from the base
     assert lines[9][6] == " "
     assert "tick 1, money 200" in text
     assert "Worker    ( 4.0,  2.0)    50 hp  idle" in text
-    assert write_world(world, 1, fog=True).splitlines()[18][36] == "H"
-    world.send(0, worker.uid, Command(ATTACK, target=world.first(1, "Base").uid))
-    world.play_tick()
-    assert "attack Base" in write_world(world, 0, fog=True)
+    assert written(table, 1, fog=True).splitlines()[18][36] == "H"
+    table.send(0, worker, ATTACK, target=base)
+    table.play()
+    assert "attack Base" in written(table, 0, fog=True)
 
 
 def test_somebody_plays_and_plays_it_again(tmp_path, monkeypatch, capsys):
@@ -221,8 +168,9 @@ def test_somebody_plays_and_plays_it_again(tmp_path, monkeypatch, capsys):
 
 
 def test_the_environment_draws_itself():
-    env = MiniRtsEnv(max_tick=300)
+    env = MiniRts(max_tick=300)
     env.seed(2)
     env.reset()
-    assert np.array_equal(env.render(), draw_world(env.world, player=0))
-    assert env.render_text() == write_world(env.world, 0, fog=True)
+    table = table_of(env)
+    assert np.array_equal(env.render(), drawn(table, player=0))
+    assert env.render_text() == written(table, 0, fog=True)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from entity_env import GlobalCategoricalAction, GlobalCategoricalActionMask, Observation
-from envs.rts.capture_the_flag import CaptureTheFlagDuel, CaptureTheFlagEnv
+from envs.rts.capture_the_flag import CaptureTheFlag, CaptureTheFlagDuel
 from envs.rts.minirts import ACTIONS
-from envs.rts.minirts_env import MiniRtsEnv
+from envs.rts.minirts_rows import MiniRts
 from envs.rts.scripts import bring_the_flag_home, hit_n_run, simple
-from envs.rts.tower_defence_env import TowerDefenceEnv
+from envs.rts.tower_defence import TowerDefence
 
 RESOURCE, WORKER, MELEE, RANGE, BARRACKS, BASE = range(6)
 
@@ -64,7 +64,7 @@ def test_the_flag_comes_home_from_either_seat():
         assert told[1 - seat].global_features[0] == 0
 
 
-@pytest.mark.parametrize("kind", [CaptureTheFlagEnv, TowerDefenceEnv, MiniRtsEnv])
+@pytest.mark.parametrize("kind", [CaptureTheFlag, TowerDefence, MiniRts])
 def test_pictures_show_the_map(kind):
     env = kind()
     env.seed(1)
@@ -74,4 +74,4 @@ def test_pictures_show_the_map(kind):
     assert picture.shape[0] > 20 * 8 + 16, "a legend stands below"
     # Walls are dark only where there are some: in the maze.
     walls = (picture == (90, 86, 80)).all(2).any()
-    assert walls == (kind is TowerDefenceEnv)
+    assert walls == (kind is TowerDefence)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .map_text import write_world
-from .picture import draw_world
+from .map_text import write_map
+from .map_view import MapView
+from .picture import draw_map
 
-__all__ = ["draw_world", "write_world"]
+__all__ = ["MapView", "draw_map", "write_map"]

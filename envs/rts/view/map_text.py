@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from entity_env.errors import ResetNeededError
+import numpy as np
 
 from ..rules import COMMANDS
-from ..world import Unit, World
+from .map_view import MapView, ShownUnit
 
-__all__ = ["write_world"]
+__all__ = ["write_map"]
 
 
-def write_world(world: World | None, player: int, fog: bool) -> str:
+def write_map(view: MapView, player: int, fog: bool) -> str:
     """Return the map of a player as text.
 
     Own units are capital letters, the enemy's small ones, bases ``H`` and ``h``, a resource is
@@ -18,56 +18,37 @@ def write_world(world: World | None, player: int, fog: bool) -> str:
     its hit points and what it does.
 
     Args:
-        world: The game.
-        player: Who looks.
-        fog: Whether it sees only what is in its units' sight.
-
-    Raises:
-        ResetNeededError: No game is running.
+        view: The game.
+        player: The player who looks.
+        fog: True if the player sees only what is in its units' sight.
     """
-    if world is None:
-        raise ResetNeededError("no game is running", hint="call reset() first")
-    size = world.rules.size
-    rows = [
-        [_ground(world, player, fog, column, row) for column in range(size)] for row in range(size)
-    ]
-    for unit in sorted(world.units.values(), key=lambda own: world.kind(own).is_building):
-        seen = unit.player == player or not fog or world.sees(player, unit.x, unit.y)
-        if not (seen or unit.seen or world.kind(unit).name == "Base"):
-            continue
-        rows[int(unit.y + 0.5)][int(unit.x + 0.5)] = _letter(world, unit, player)
-    border = "+" + "-" * (2 * size + 1) + "+"
+    visible = view.visible(player if fog else None)
+    rows = np.where(view.walls, "#", np.where(visible, ".", " ")).tolist()
+    for unit in sorted(view.units.values(), key=lambda own: own.kind.is_building):
+        row, column = unit.cell
+        if unit.player == player or visible[row, column] or unit.is_known:
+            rows[row][column] = _letter(unit, player)
+    border = "+" + "-" * (2 * view.rules.size + 1) + "+"
     lines = [border, *(f"| {' '.join(row)} |" for row in rows), border]
-    lines.append(f"tick {world.tick}, money {world.resource[player]}")
-    for unit in world.of(player):
-        kind = world.kind(unit)
-        does = "idle" if unit.command is None else _does(world, unit)
-        lines.append(f"  {kind.name:9} ({unit.x:4.1f}, {unit.y:4.1f})  {unit.hp:4} hp  {does}")
+    lines.append(f"tick {view.tick}, money {view.money[player]}")
+    for unit in view.of(player):
+        place = f"({unit.x:4.1f}, {unit.y:4.1f})"
+        lines.append(f"  {unit.kind.name:9} {place}  {unit.hp:4} hp  {_does(view, unit)}")
     return "\n".join(lines)
 
 
-def _ground(world: World, player: int, fog: bool, column: int, row: int) -> str:
-    if world.walls[row][column]:
-        return "#"
-    return "." if not fog or world.sees(player, column, row) else " "
-
-
-def _letter(world: World, unit: Unit, player: int) -> str:
-    name = world.kind(unit).name
-    if name == "Resource":
+def _letter(unit: ShownUnit, player: int) -> str:
+    if unit.kind.is_resource:
         return "$"
-    letter = "H" if name.endswith("Base") else name[0]
+    letter = "H" if unit.kind.name.endswith("Base") else unit.kind.name[0]
     return letter.upper() if unit.player == player else letter.lower()
 
 
-def _does(world: World, unit: Unit) -> str:
+def _does(view: MapView, unit: ShownUnit) -> str:
     """Return the command of a unit as text."""
-    command = unit.command
-    assert command is not None
-    names = (*COMMANDS, *world.rules.extra_commands)
-    target = world.units.get(command.target)
-    if target is not None:
-        return f"{names[command.kind]} {world.kind(target).name}"
-    if command.builds >= 0:
-        return f"{names[command.kind]} {world.rules.kinds[command.builds].name}"
-    return names[command.kind]
+    if not unit.command:
+        return "idle"
+    name = (*COMMANDS, *view.rules.extra_commands)[unit.command]
+    if unit.target >= 0:
+        return f"{name} {view.units[unit.target].kind.name}"
+    return name if unit.builds is None else f"{name} {unit.builds.name}"

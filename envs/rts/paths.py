@@ -1,4 +1,4 @@
-"""The planner of ``planner.py`` for Numba."""
+"""Paths of units: straight on, or by the cells that A* finds. Each plan is kept for ten ticks."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ import numpy as np
 
 from entity_env.rows.jit import with_arrays
 
-from .fast_layout import PLAN_LIST, PLANS, SIZE, SLOTS, TICK, WALLED, X, Y, called
-from .fast_space import can_pass, cell_of, is_ground
-from .planner import MOST_EXPANSIONS, NEAR, SAMPLE
+from .arrays import PLAN_LIST, PLANS, SIZE, SLOTS, TICK, WALLED, X, Y, called
 from .rules import PLAN_ROOM, PLAN_TICKS
+from .space import can_pass, cell_of, is_ground
 
 __all__ = [
     "passes_straight",
     "waypoint",
 ]
+
+MOST_EXPANSIONS = 1000
+SAMPLE = 0.1
+"""The distance between the points at which a straight line is tested."""
+NEAR = 1.0
+"""Between walls only bodies within this squared distance block a plan."""
 
 
 @called
@@ -44,6 +49,11 @@ def waypoint(w: Any, i: int, x: float, y: float) -> int:
 
 @called
 def _is_open(w: Any, i: int, x: float, y: float) -> bool:
+    """Return True if a planned way of a unit may lead over a point.
+
+    Bodies block at any distance. Only where there are walls do those farther away than ``NEAR`` not
+    count, or whoever walks in a corridor would close it to all behind.
+    """
     dx, dy = x - w.places[i, X], y - w.places[i, Y]
     if w.numbers[WALLED] and dx * dx + dy * dy >= NEAR:
         return is_ground(w, x, y)
@@ -52,7 +62,11 @@ def _is_open(w: Any, i: int, x: float, y: float) -> bool:
 
 @called
 def passes_straight(w: Any, i: int, x: float, y: float) -> bool:
-    """Return whether no wall and no body is on the line from a unit to a point of the map."""
+    """Return True if no wall and no body is on the line from a unit to a point of the map.
+
+    The cells of the unit and of the point do not count: the unit stands in one, and what it heads
+    for, a base or a resource, in the other.
+    """
     from_x, from_y = w.places[i, X], w.places[i, Y]
     dx, dy = x - from_x, y - from_y
     count = int(math.sqrt(dx * dx + dy * dy) / SAMPLE) + 1
@@ -69,7 +83,9 @@ def passes_straight(w: Any, i: int, x: float, y: float) -> bool:
 def _around(w: Any, i: int, start: int, goal: int) -> int:
     """Return the farthest cell in sight of a shortest way, by A*; -1: there is none.
 
-    The queue is a heap of the estimate and the number in which a cell was found.
+    Four neighbours in the order left, right, up, down; of cells with the same estimate the one that
+    was found first is looked at first, so that the queue is a heap of both. Nothing blocks
+    ``goal``.
     """
     size = w.numbers[SIZE]
     cells = size * size

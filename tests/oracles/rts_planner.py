@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Any, Protocol
+from typing import Any
 
-from .rules import PLAN_ROOM, PLAN_TICKS, Rules
+from envs.rts.rules import PLAN_ROOM, PLAN_TICKS
 
 __all__ = ["Planner"]
 
@@ -17,36 +17,13 @@ NEAR = 1.0
 """Between walls only bodies within this squared distance block a plan."""
 
 
-class Unit(Protocol):
-    """A moving unit, as far as paths need it."""
-
-    x: float
-    y: float
-
-
-class World(Protocol):
-    """The map, as far as paths need it."""
-
-    rules: Rules
-    tick: int
-
-    def cell(self, x: float, y: float) -> int:
-        """Return the number of the cell of a point."""
-
-    def is_ground(self, x: float, y: float) -> bool:
-        """Return whether there is neither a wall nor the end of the map."""
-
-    def can_pass(self, x: float, y: float, unit: Any) -> bool:
-        """Return True if nothing is in the way of a unit there."""
-
-
 class Planner:
     """Plans the ways of one player's units, and keeps each plan for ten ticks."""
 
     def __init__(self) -> None:
         self.plans: list[tuple[int, int, int]] = []  # (start and target, tick, cell or -1)
 
-    def waypoint(self, world: World, unit: Unit, target: tuple[float, float]) -> int:
+    def waypoint(self, world: Any, unit: Any, target: tuple[float, float]) -> int:
         """Return the cell to head for, or -1: straight to the target."""
         size = world.rules.size
         start = world.cell(unit.x, unit.y)
@@ -62,7 +39,7 @@ class Planner:
         return cell
 
 
-def is_open(world: World, unit: Unit, x: float, y: float) -> bool:
+def is_open(world: Any, unit: Any, x: float, y: float) -> bool:
     """Return whether a planned way of a unit may lead over a point.
 
     Bodies block at any distance. Only where there are walls do those farther away than ``NEAR`` not
@@ -74,7 +51,7 @@ def is_open(world: World, unit: Unit, x: float, y: float) -> bool:
     return world.can_pass(x, y, unit)
 
 
-def passes_straight(world: World, unit: Unit, x: float, y: float) -> bool:
+def passes_straight(world: Any, unit: Any, x: float, y: float) -> bool:
     """Return whether no wall and no body is on the line from a unit to a point.
 
     The cells of the unit and of the point do not count: the unit stands in one, and what it heads
@@ -90,7 +67,7 @@ def passes_straight(world: World, unit: Unit, x: float, y: float) -> bool:
     return True
 
 
-def path(world: World, unit: Unit, start: int, goal: int) -> list[int]:
+def path(world: Any, unit: Any, start: int, goal: int) -> list[int]:
     """Return the cells behind ``start`` on a shortest way to ``goal``, by A*; empty: there is none.
 
     Four neighbours in the order left, right, up, down; of cells with the same estimate the one
@@ -130,7 +107,7 @@ def path(world: World, unit: Unit, start: int, goal: int) -> list[int]:
     return []
 
 
-def farthest_in_sight(world: World, unit: Unit, cells: list[int]) -> int:
+def farthest_in_sight(world: Any, unit: Any, cells: list[int]) -> int:
     """Return the last cell of a path on a straight line, or the first cell."""
     size = world.rules.size
     for cell in reversed(cells):

@@ -1,4 +1,6 @@
-"""The engine of ``world.py`` for Numba: the same rules over arrays, without objects.
+"""The engine of strategy games: commands, movement, combat, gathering, building, fog.
+
+It plays on arrays, without objects, in functions that Numba compiles.
 
 A unit is a slot: a row of ``units`` and of ``places``. Of all slots player 0 has the first half.
 They are filled in the order of creation; a slot is used again only after ``tidy`` has moved a
@@ -11,7 +13,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .fast_layout import (
+import numpy as np
+import numpy.typing as npt
+
+from .arrays import (
     ALIVE,
     ATTACK_TICKS,
     ATTACKED,
@@ -47,6 +52,7 @@ from .fast_layout import (
     IS_BUILDING,
     IS_RESOURCE,
     IS_STORE,
+    IS_TOLD,
     KIND,
     LEADS_TO,
     MAX_HP,
@@ -63,6 +69,11 @@ from .fast_layout import (
     ORDER_LIST,
     ORDERED,
     OVER,
+    OWN_BUILDS,
+    OWN_COMMAND,
+    OWN_TARGET,
+    OWN_X,
+    OWN_Y,
     PHASE,
     PLACE_COLUMNS,
     POWER,
@@ -82,6 +93,8 @@ from .fast_layout import (
     TICK,
     TO_X,
     TO_Y,
+    TOLD,
+    TOLD_LIST,
     UID,
     UNIT_COLUMNS,
     WINNER,
@@ -90,8 +103,7 @@ from .fast_layout import (
     called,
     copied,
 )
-from .fast_planner import waypoint
-from .fast_space import can_pass, enter, leave, sees, single
+from .paths import waypoint
 from .rules import (
     ATTACK,
     BUILD,
@@ -104,6 +116,7 @@ from .rules import (
     MOST_BULLETS,
     MOVE,
 )
+from .space import can_pass, enter, leave, sees, single
 
 __all__ = [
     "allows",
@@ -113,17 +126,21 @@ __all__ = [
     "damage",
     "engine",
     "first_of",
+    "forget",
     "free_spot",
     "is_alive",
     "move_to",
+    "nearest",
     "player_of",
     "push",
     "put",
     "remove",
     "see",
     "send",
+    "send_told",
     "spot_of",
     "step_to",
+    "tell",
     "tidy",
 ]
 
@@ -181,6 +198,27 @@ def first_of(w: Any, player: int, kind: int) -> int:
 
 
 @called
+def nearest(w: Any, kinds: Any, player: int, x: float, y: float, kind: int, within: float) -> int:
+    """Return the enemy of a player that is nearest to a point, within a squared distance; or -1.
+
+    It is of a kind, or with -1 any unit in the player's sight that is no resource.
+    """
+    u, p = w.units, w.places
+    found, least = -1, within
+    first = (1 - player) * w.numbers[SLOTS]
+    for i in range(first, first + w.numbers[TAIL + 1 - player]):
+        dx, dy = p[i, X] - x, p[i, Y] - y
+        if not u[i, ALIVE] or not dx * dx + dy * dy < least:
+            continue
+        wanted = u[i, KIND] == kind
+        if kind < 0 and kinds[u[i, KIND], IS_RESOURCE] == 0:
+            wanted = sees(w, kinds, player, p[i, X], p[i, Y])
+        if wanted:
+            found, least = i, dx * dx + dy * dy
+    return found
+
+
+@called
 def allows(w: Any, kinds: Any, i: int, command: int) -> bool:
     """Return True if a unit may be told this."""
     return (int(kinds[w.units[i, KIND], COMMANDS_OF]) >> command) & 1 == 1
@@ -233,7 +271,12 @@ def send(
     base: int,
     builds: int,
 ) -> bool:
-    """Tell a unit what to do; False: it is not told, as in ``World.send``."""
+    """Tell a unit what to do from this tick on; False: it is not told.
+
+    It is not told by strangers, nor what its kind does not do, nor to go to where the map is not,
+    nor to do something to a unit that there is not; and a building that does something is told
+    nothing. Of several commands for a unit in one tick the last one counts.
+    """
     u = w.units
     if i < 0 or i >= len(u) or not u[i, ALIVE] or player_of(w, i) != player or command < 1:
         return False
@@ -280,6 +323,36 @@ def _note_sent(
     u[i, NEW_COMMAND], u[i, NEW_TARGET], u[i, NEW_BASE] = command, target, base
     u[i, NEW_BUILDS], u[i, NEW_START] = builds, n[TICK]
     w.places[i, NEW_X], w.places[i, NEW_Y] = x, y
+
+
+@called
+def tell(w: Any, i: int, command: int, target: int, builds: int, x: float, y: float) -> None:
+    """Note what a unit shall be told; the last word counts, in the place of the first."""
+    u = w.units
+    if not u[i, IS_TOLD]:
+        u[i, IS_TOLD] = 1
+        w.numbers[TOLD_LIST + w.numbers[TOLD]] = i
+        w.numbers[TOLD] += 1
+    u[i, OWN_COMMAND], u[i, OWN_TARGET], u[i, OWN_BUILDS] = command, target, builds
+    w.places[i, OWN_X], w.places[i, OWN_Y] = x, y
+
+
+@called
+def forget(w: Any) -> None:
+    """Tell nobody anything."""
+    for k in range(w.numbers[TOLD]):
+        w.units[w.numbers[TOLD_LIST + k], IS_TOLD] = 0
+    w.numbers[TOLD] = 0
+
+
+@called
+def send_told(w: Any, kinds: Any, player: int) -> None:
+    """Tell all units what has been noted for them, in the order of noting."""
+    u = w.units
+    for k in range(w.numbers[TOLD]):
+        i = w.numbers[TOLD_LIST + k]
+        x, y = w.places[i, OWN_X], w.places[i, OWN_Y]
+        send(w, kinds, player, i, u[i, OWN_COMMAND], x, y, u[i, OWN_TARGET], -1, u[i, OWN_BUILDS])
 
 
 @called
@@ -349,15 +422,19 @@ def _drop_dead(w: Any, count: int, at: int) -> None:
     n[count] = kept
 
 
-def engine(game: Any) -> Any:
-    """``play_tick(w, kinds)`` of a game, which lets a tick pass after players have sent commands.
+def engine(game: Any, kinds: npt.NDArray[np.float64]) -> Any:
+    """Return ``play_tick(w)`` of a game, which lets a tick pass after players have sent commands.
 
     The game's function is part of the result: as an argument of what is called it would be an
     address of this process, which cannot be kept on disk.
+
+    Args:
+        game: The function of the game.
+        kinds: The table of its kinds, ``Rules.table``.
     """
 
     @called
-    def play_tick(w: Any, kinds: Any) -> None:
+    def play_tick(w: Any) -> None:
         _tick(w, kinds, game)
 
     return play_tick

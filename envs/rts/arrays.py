@@ -1,4 +1,4 @@
-"""The arrays of a compiled strategy game, and names of their columns."""
+"""The arrays that hold a strategy game, and names of their columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from entity_env.rows.jit import called
 from .rules import CROWD_TICKS, MOST_BULLETS, PLAN_ROOM, Rules
 
 __all__ = [
-    "FastWorld",
+    "World",
     "called",
     "copied",
     "fill",
@@ -83,7 +83,7 @@ DO_OWN = 9
 SPARE = 16
 """Slots beyond the most units of a player, for what is created between two calls of ``tidy``."""
 
-FastWorld = namedtuple("FastWorld", ("numbers", "units", "places", "lists", "flights"))
+World = namedtuple("World", ("numbers", "units", "places", "lists", "flights"))
 """The arrays of one game."""
 
 
@@ -97,7 +97,7 @@ _FAR = 2**30
 
 
 def world_fields(rules: Rules) -> dict[str, Field]:
-    """Return the fields of ``FastWorld`` for the kit, with the bounds of saved states."""
+    """Return the fields of ``World`` for the kit, with the bounds of saved states."""
     slots, cells = 2 * (rules.most_units + SPARE), rules.size**2
     numbers = {
         **dict.fromkeys(range(NUMBERS), (0, _FAR)),
@@ -194,4 +194,4 @@ def fill(out: Any, values: Any, first: int) -> None:
 @called
 def world_of(g: Any, game: int) -> Any:
     """Return the arrays of one game, as views of those of all games."""
-    return FastWorld(g.numbers[game], g.units[game], g.places[game], g.lists[game], g.flights[game])
+    return World(g.numbers[game], g.units[game], g.places[game], g.lists[game], g.flights[game])

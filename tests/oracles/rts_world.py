@@ -1,30 +1,18 @@
-"""A running game in readable Python: units, commands, movement, combat, gathering, building, fog.
+"""An independent form of the engine of strategy games, one object for each unit, to compare with.
 
-world = World(game, seed=0)           # a ``Game``: ``MiniRts()``, ``CaptureTheFlag()``, ...
-world.begin()
-while not world.is_over:
-    world.send(0, uid, Command(MOVE, x=3.0, y=4.0))
-    world.play_tick()
-
-It is written to be read and compared with. ``fast_world.py`` plays the same, thousands of games at
-a time.
+It knows no game: nobody wins, and what only a game has is not there.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from entity_env.errors import StateError, shorten
-from entity_env.rows.random_numbers import random_float, random_int, seeded_streams
-
-from .planner import Planner
-from .rules import (
+from envs.rts.rules import (
     ATTACK,
     BUILD,
     BULLET_REACH,
@@ -40,7 +28,9 @@ from .rules import (
     UnitKind,
 )
 
-__all__ = ["Command", "Game", "Unit", "World"]
+from .rts_planner import Planner
+
+__all__ = ["Command", "World"]
 
 SPOTS = (
     *((-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)),
@@ -124,73 +114,16 @@ class Bullet:
     target: int
 
 
-class Game(ABC):
-    """A game of the engine: its rules as data, and what is particular about it as functions."""
-
-    rules: Rules
-
-    @abstractmethod
-    def setup(self, world: World) -> None:
-        """Create what there is at first."""
-
-    @abstractmethod
-    def winner(self, world: World) -> int | None:
-        """Return the player who has won, -1: the game is over and nobody has; None: it goes on."""
-
-    def each_tick(self, world: World) -> None:  # noqa: B027
-        """Do what happens first in each tick."""
-
-    def run(self, world: World, unit: Unit, command: Command) -> bool:
-        """Run a durative command that only this game has; whether it is finished."""
-        raise NotImplementedError
-
-    def execute(self, world: World, what: str, arguments: tuple[Any, ...]) -> None:
-        """Execute an immediate command that only this game has."""
-        raise NotImplementedError
-
-    def hits(self, world: World, by: Unit | None, hurt: Unit) -> None:  # noqa: B027
-        """React to a unit's loss of hit points; ``by`` is None if the attacker is dead."""
-
-    def removed(self, world: World, unit: Unit) -> None:  # noqa: B027
-        """React to the death of a unit."""
-
-
-@dataclass
 class World:
-    """One game of two players.
+    """One game of two players on an empty map."""
 
-    Args:
-        game: Its rules.
-        seed: Seeds the game's own stream of random numbers.
-        begun: Whether a game begins at once.
-    """
-
-    game: Game
-    seed: int = 0
-    begun: bool = True
-    tick: int = field(default=0, init=False)
-    is_over: bool = field(default=True, init=False)
-    winner: int = field(default=-1, init=False)
-
-    def __post_init__(self) -> None:
-        """Take the rules out of the game."""
-        self.rules = self.game.rules
-        self.random = seeded_streams(self.seed, 1)
-        self.units: dict[int, Unit] = {}
-        if self.begun:
-            self.begin()
-
-    def begin(self, max_tick: int | None = None) -> None:
-        """Begin a game; random numbers go on. ``max_tick`` in the place of that of the rules.
-
-        What ``setup`` creates is there from tick 1 on.
-        """
-        size = self.rules.size
-        self.max_tick = self.rules.max_tick if max_tick is None else max_tick
+    def __init__(self, rules: Rules) -> None:
+        self.rules, size = rules, rules.size
+        self.max_tick = rules.max_tick
         self.tick, self.winner, self.is_over = 1, -1, False
-        self.resource = [self.rules.resource] * 2
+        self.resource = [rules.resource] * 2
         self.walls = [[False] * size for _ in range(size)]  # rows from top to bottom
-        self.units.clear()
+        self.units: dict[int, Unit] = {}
         self.created = 0
         self.bullets: list[Bullet] = []
         self.sent: list[tuple[int, Command]] = []
@@ -198,22 +131,6 @@ class World:
         self.queue: list[tuple[Any, ...]] = []
         self.failed = [0] * CROWD_TICKS
         self.planners = [Planner(), Planner()]
-        self.score = [0, 0]
-        self.notes: dict[str, Any] = {}
-        self.game.setup(self)
-        self._see()
-
-    # Random numbers, from the stream that the compiled form draws from as well.
-
-    def draw(self, least: int, most: int) -> int:
-        """Return a whole number from ``least`` to ``most``."""
-        with np.errstate(over="ignore"):
-            return int(random_int(self.random, 0, least, most))
-
-    def chance(self, probability: float) -> bool:
-        """Return True if something happens that has this probability."""
-        with np.errstate(over="ignore"):
-            return bool(random_float(self.random, 0) < probability)
 
     # Who is there.
 
@@ -229,10 +146,6 @@ class World:
             for unit in self.units.values()
             if unit.player == player and (not kinds or unit.kind in kinds)
         ]
-
-    def first(self, player: int, name: str) -> Unit | None:
-        """Return a player's first unit of a kind, or None."""
-        return next(iter(self.of(player, name)), None)
 
     def allows(self, unit: Unit, command: int) -> bool:
         """Return True if a unit of this kind may be told this."""
@@ -313,14 +226,7 @@ class World:
         return base.player == player and self.kind(base).is_store
 
     def play_tick(self) -> None:
-        """Let a tick pass, after players have sent what they want.
-
-        Raises:
-            StateError: The game is over.
-        """
-        if self.is_over:
-            raise StateError("the game is over", hint="call begin() first")
-        self.game.each_tick(self)
+        """Let a tick pass, after players have sent what they want."""
         self._move_bullets()
         self._run_commands()
         self._execute_queue()
@@ -381,9 +287,7 @@ class World:
             return self._attack(unit, command)
         if command.kind == GATHER:
             return self._gather(unit, command)
-        if command.kind == BUILD:
-            return self._build(unit, command)
-        return self.game.run(self, unit, command)
+        return self._build(unit, command)
 
     def _attack(self, unit: Unit, command: Command) -> bool:
         target, kind = self.units.get(command.target), self.kind(unit)
@@ -470,11 +374,7 @@ class World:
         while i < len(self.queue):
             what, *arguments = self.queue[i]
             i += 1
-            execute = getattr(self, f"_do_{what}", None)
-            if execute is None:
-                self.game.execute(self, what, tuple(arguments))
-            else:
-                execute(*arguments)
+            getattr(self, f"_do_{what}")(*arguments)
         self.queue = []
 
     def _do_move(self, uid: int, x: float, y: float) -> None:
@@ -506,8 +406,6 @@ class World:
     def damage(self, hurt: Unit, damage: int, by: int) -> None:
         """Take hit points; who survives, may attack and has nothing to do attacks back."""
         hurt.hp -= damage
-        if by >= 0:
-            self.game.hits(self, self.units.get(by), hurt)
         if hurt.hp <= 0:
             self.remove(hurt)
             return
@@ -561,7 +459,6 @@ class World:
     def remove(self, unit: Unit) -> None:
         """Let a unit die."""
         del self.units[unit.uid]
-        self.game.removed(self, unit)
 
     def _see(self) -> None:
         for unit in self.units.values():
@@ -569,16 +466,10 @@ class World:
                 unit.seen = self.sees(1 - unit.player, unit.x, unit.y)
 
     def _finish_tick(self) -> None:
-        winner = self.game.winner(self)
         crowded = self.failed[self.tick % CROWD_TICKS] >= 1 and sum(self.failed) >= CROWD_MOVES
         self.tick += 1
         self.failed[self.tick % CROWD_TICKS] = 0
-        if winner is not None or self.tick >= self.max_tick or crowded:
-            self.is_over, self.winner = True, -1 if winner is None else winner
-
-    def __str__(self) -> str:
-        """Return the state of the game in a line."""
-        return f"tick {self.tick}: {shorten([f'{len(self.of(p))} units' for p in range(2)])}"
+        self.is_over = self.tick >= self.max_tick or crowded
 
 
 def squared(dx: float, dy: float) -> float:

@@ -1,4 +1,4 @@
-"""Space in compiled games: which cells are ground, what stands in the way, what is seen."""
+"""Space on the map: which cells are ground, what stands in the way, what is seen."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .fast_layout import (
+from .arrays import (
     ALIVE,
     GRID,
     KIND,
