@@ -152,7 +152,7 @@ class _Updates:
             self._pending,
         )
         self._obs, self._pending = collected.next_obs, collected.pending
-        rollout = algorithm.estimate(collected.trajectories)
+        rollout = algorithm.estimate(collected.trajectories, self._net)
         update(
             algorithm,
             self._net,

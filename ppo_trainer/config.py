@@ -26,6 +26,7 @@ __all__ = [
     "Schedule",
     "SelfPlayConfig",
     "TrainConfig",
+    "UpdateConfig",
     "WandbConfig",
     "config_from_dict",
     "config_to_dict",
@@ -64,10 +65,9 @@ class RolloutConfig:
     slow_after: float = 60.0
 
 
-@names_its_settings
 @dataclass(frozen=True)
-class PPOConfig:
-    """Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347).
+class UpdateConfig:
+    """The gradient steps of an update, which the settings of every algorithm have.
 
     Args:
         epochs: Passes over a rollout.
@@ -75,6 +75,21 @@ class PPOConfig:
             sequences of rows, as all that follows each other in a rollout and an episode.
         microbatch_size: Frames that go through the network at once; 0 for the whole minibatch.
             Changes memory, not results.
+        max_grad_norm: Longer gradients are scaled down to this norm.
+    """
+
+    epochs: int = 3
+    minibatch_size: int = 512
+    microbatch_size: int = 0
+    max_grad_norm: float = 0.5
+
+
+@names_its_settings
+@dataclass(frozen=True)
+class PPOConfig(UpdateConfig):
+    """Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347).
+
+    Args:
         gamma: Discount for each step.
         gae_lambda: Lambda of generalised advantage estimation.
         baseline: What returns are compared with. ``value``: the value function (GAE). ``group``:
@@ -93,13 +108,9 @@ class PPOConfig:
         entropy_schedule: How the weight goes to ``entropy_end`` over the run, if it does.
         value_coef: Weight of the value loss.
         clip_value: Clip the change of the value by clip_coef, too.
-        max_grad_norm: Longer gradients are scaled down to this norm.
         target_kl: Stop an update when the policy has moved further than this; 0 never stops.
     """
 
-    epochs: int = 3
-    minibatch_size: int = 512
-    microbatch_size: int = 0
     gamma: float = 0.99
     gae_lambda: float = 0.95
     baseline: Literal["value", "group", "group_normalized"] = "value"
@@ -113,7 +124,6 @@ class PPOConfig:
     entropy_schedule: Schedule = "constant"
     value_coef: float = 0.5
     clip_value: bool = False
-    max_grad_norm: float = 0.5
     target_kl: float = 0.0
 
 
@@ -216,6 +226,7 @@ class TrainConfig:
         run_dir: Where run folders are made.
         run_name: Name of the run folder; made from environment, time and seed if left out.
         resume: Run folder to go on with.
+        algorithm: What improves the network; its settings are the group of its name.
         shown_metrics: Which of the environment's own metrics the screen, ``curve.png`` and tables
             show; null shows all of them, but numbers such as ``energy.max`` only where named.
         value_net: A network of its own for the value function; null shares the policy's.
@@ -235,6 +246,7 @@ class TrainConfig:
     run_dir: str = "runs"
     run_name: str | None = None
     resume: str | None = None
+    algorithm: Literal["ppo"] = "ppo"
     shown_metrics: Sequence[str] | None = None
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     net: NetConfig = field(default_factory=NetConfig)

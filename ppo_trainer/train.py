@@ -16,7 +16,7 @@ from entity_env.registry import Factory
 from entity_env.rows.slow_calls import naming_slow_calls
 from ppo_trainer.algorithms.advantage import explained_variance
 from ppo_trainer.algorithms.algorithm import Algorithm
-from ppo_trainer.algorithms.ppo import PPO
+from ppo_trainer.algorithms.table import make_algorithm
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.environments import (
     make_factory,
@@ -30,6 +30,7 @@ from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.collect_population import collect_population
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.learner.average import follow
+from ppo_trainer.learner.step_metrics import of_policies
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.device import choose_device, compiling, use_threads
 from ppo_trainer.machine.interrupt import Interrupt
@@ -40,7 +41,6 @@ from ppo_trainer.play.rehearsal import rehearse
 from ppo_trainer.players.population_rows import PopulationRows
 from ppo_trainer.players.ratings import open_ratings
 from ppo_trainer.reporting.logger import RunLogger, check_wandb
-from ppo_trainer.reporting.policies import of_policies
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import is_per_episode
 from ppo_trainer.reporting.report import evaluate_now, finish
@@ -205,7 +205,7 @@ def _save(session: Session, hooks: Callbacks) -> None:
 def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
     """Play a rollout from ``obs`` on and improve what learns; what follows, and the metrics."""
     config, state, players = session.config, session.state, session.players
-    algorithm = PPO(config.ppo, state.groups)
+    algorithm = make_algorithm(config, state.groups)
     if players is not None:
         players.before_update(state.steps / config.total_timesteps)
     collected = _collect(session, obs, clock)
@@ -213,7 +213,7 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
     for learner, own in zip(session.learners, collected, strict=True):
         learner.state.pending = own.pending
         with clock("advantage"):
-            rollouts.append(algorithm.estimate(own.trajectories))
+            rollouts.append(algorithm.estimate(own.trajectories, learner.state.net))
         measured.append(_improve(algorithm, session, learner.state, rollouts[-1], clock))
     with clock("statistics"):
         for learner, rollout in zip(session.learners, rollouts, strict=True):

@@ -12,9 +12,10 @@ from typing import Protocol
 
 from torch import Tensor
 
+from ppo_trainer.config import UpdateConfig
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.trajectories import Trajectories
-from ragged_net import NetOutput
+from ragged_net import NetOutput, RaggedNet
 
 __all__ = ["Algorithm", "Scale"]
 
@@ -36,11 +37,18 @@ class Scale:
 class Algorithm(Protocol):
     """The part of learning that differs between algorithms."""
 
-    def estimate(self, trajectories: Trajectories) -> Rollout:
+    @property
+    def config(self) -> UpdateConfig:
+        """The settings of its gradient steps, among others of its own."""
+        ...
+
+    def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
         """Return what updates need of the collected decisions, with their advantages and returns.
 
         Args:
             trajectories: K decisions, and what came of each.
+            net: The network that will be improved. An algorithm that corrects for decisions of
+                earlier networks, such as V-trace, asks it for the probabilities of the choices.
         """
         ...
 
@@ -83,7 +91,9 @@ class Algorithm(Protocol):
 
         Returns:
             Scalars, float32, by the names of ``coefficients`` and in their order. Those with a
-            coefficient other than 0 need gradients.
+            coefficient other than 0 need gradients. The shares of micro-batches are added up, and
+            the log has the mean over the gradient steps. Of a name that ends with ``.min`` or
+            ``.max``, which is only logged, it is the least or the greatest of all.
         """
         ...
 

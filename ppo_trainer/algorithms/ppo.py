@@ -15,7 +15,7 @@ from ppo_trainer.algorithms.schedule import scheduled
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.trajectories import Trajectories
-from ragged_net import NetOutput
+from ragged_net import NetOutput, RaggedNet
 
 __all__ = ["PPO"]
 
@@ -32,8 +32,8 @@ class PPO:
     config: PPOConfig
     groups: GroupReturns | None = None
 
-    def estimate(self, trajectories: Trajectories) -> Rollout:
-        """Return the decisions with advantages and returns, as ``Algorithm`` has it."""
+    def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
+        """Return the decisions with advantages and returns; what the network said then counts."""
         return estimate(trajectories, self.config, self.groups)
 
     def coefficients(self, progress: float) -> dict[str, float]:

@@ -1,16 +1,19 @@
-"""The numbers of an update's gradient steps, and whether they are finite."""
+"""The numbers of an update's gradient steps: whether they are finite, and as those of one update.
+
+Those of names that end with ``.min`` or ``.max`` are the least or the greatest, all others means.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from ppo_trainer.errors import NonFiniteError
 
-__all__ = ["StepMetrics", "looks_are_free"]
+__all__ = ["StepMetrics", "joined", "looks_are_free", "means", "of_policies"]
 
 
 def looks_are_free(device: torch.device) -> bool:
@@ -70,6 +73,38 @@ class StepMetrics:
             step |= {name: next(numbers) for names, _ in parts for name in names}
             _check(step)
         return self._steps
+
+
+def joined(name: str, one: Tensor, other: Tensor) -> Tensor:
+    """Return a number of two micro-batches: the sum of their shares, or the least, or greatest."""
+    if name.endswith((".min", ".max")):
+        return torch.minimum(one, other) if name.endswith(".min") else torch.maximum(one, other)
+    return one + other
+
+
+def means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return one number for each name that some of several measurements have."""
+    names = sorted({name for own in measured for name in own})
+    return {name: _mean(name, [own[name] for own in measured if name in own]) for name in names}
+
+
+def of_policies(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return each policy's numbers as ``policy_<i>/<name>``, and one of all of them by name.
+
+    Of a single policy they are its own.
+    """
+    if len(measured) == 1:
+        return dict(measured[0])
+    metrics = means(measured)
+    for number, own in enumerate(measured):
+        metrics |= {f"policy_{number}/{name}": value for name, value in own.items()}
+    return metrics
+
+
+def _mean(name: str, values: Sequence[float]) -> float:
+    if name.endswith((".min", ".max")):
+        return min(values) if name.endswith(".min") else max(values)
+    return sum(values) / len(values)
 
 
 def _check(numbers: Mapping[str, float]) -> None:

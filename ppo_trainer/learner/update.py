@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Algorithm
-from ppo_trainer.config import TrainConfig
+from ppo_trainer.config import TrainConfig, UpdateConfig
 from ppo_trainer.experience.collect import autocast
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.tensors import values_of
@@ -18,7 +18,7 @@ from ppo_trainer.learner.optimizers import (
     set_learning_rates,
     step,
 )
-from ppo_trainer.learner.step_metrics import StepMetrics
+from ppo_trainer.learner.step_metrics import StepMetrics, joined, means
 from ppo_trainer.reporting.stopwatch import Stopwatch
 from ragged_net import NetOutput, RaggedNet
 
@@ -42,13 +42,13 @@ def update(
         net: Changed in place; its input statistics are not.
         optimizers: Changed in place.
         rollout: All on the network's device.
-        config: Settings.
+        config: The learning rates, and the precision of the network.
         progress: The part of the run that is over, 0 to 1, for the schedules.
         generator: Shuffles the frames; on the CPU.
         clock: Times the phases.
 
     Returns:
-        Means over the gradient steps, by name.
+        One number for all gradient steps, by name: see ``Algorithm.losses``.
 
     Raises:
         NonFiniteError: A loss or a gradient is NaN or infinite; the network is as it was before
@@ -58,7 +58,7 @@ def update(
     coefficients = algorithm.coefficients(progress)
     metrics, stopped = StepMetrics(rollout.values.device), False
     net.update_value_norm(rollout.returns)
-    for numbers in minibatch_numbers(rollout, config, generator):
+    for numbers in minibatch_numbers(rollout, algorithm.config, generator):
         with clock("gather"):
             minibatch = select_minibatch(rollout, numbers)
         forget_gradients(optimizers)
@@ -69,14 +69,10 @@ def update(
             stopped = True
             break
         with clock("optimizer"):
-            step(net, optimizers, config.ppo.max_grad_norm, metrics)
+            step(net, optimizers, algorithm.config.max_grad_norm, metrics)
     steps = metrics.read()
-    means = {
-        name: sum(step[name] for step in steps if name in step) / sum(name in s for s in steps)
-        for name in sorted({name for step in steps for name in step})
-    }
     return (
-        means
+        means(steps)
         | {
             "policy/stopped": float(stopped),
             "optim/gradient_steps": float(sum("optim/grad_norm" in step for step in steps)),
@@ -87,15 +83,15 @@ def update(
 
 
 def minibatch_numbers(
-    rollout: Rollout, config: TrainConfig, generator: torch.Generator
+    rollout: Rollout, config: UpdateConfig, generator: torch.Generator
 ) -> Iterator[Tensor]:
     """Yield shuffled frame numbers in parts of nearly equal size, at most ``minibatch_size``.
 
     With a memory, these are shuffled sequence numbers in as many parts, of about as many frames.
     """
     frames = len(rollout)
-    parts = -(-frames // config.ppo.minibatch_size)
-    for _ in range(config.ppo.epochs):
+    parts = -(-frames // config.minibatch_size)
+    for _ in range(config.epochs):
         if rollout.sequences is None:
             yield from torch.randperm(frames, generator=generator).tensor_split(parts)
         else:
@@ -126,7 +122,7 @@ def add_gradients(
     scale = algorithm.scale(minibatch)
     minibatch = algorithm.prepare(minibatch)
     measured: dict[str, Tensor] = {}
-    for part in _micro_batches(minibatch, config.ppo.microbatch_size):
+    for part in _micro_batches(minibatch, algorithm.config.microbatch_size):
         with clock("forward"):
             with autocast(minibatch.values.device, config):
                 output = _evaluate(net, part)
@@ -136,7 +132,7 @@ def add_gradients(
             loss.backward()  # type: ignore[union-attr]
         for name, number in losses.items():
             own = number.detach()
-            measured[name] = measured[name] + own if name in measured else own
+            measured[name] = joined(name, measured[name], own) if name in measured else own
     return measured
 
 

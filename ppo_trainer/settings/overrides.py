@@ -71,8 +71,8 @@ def settings_help(name: str) -> str:
 
 def _described(kind: Any, above: str) -> Iterator[tuple[str, str]]:
     """Return the dotted name and the description of each setting within a dataclass."""
-    _, _, section = (inspect.getdoc(kind) or "").partition("Args:\n")
-    texts = dict(re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", section, re.MULTILINE))
+    docs = "\n".join(inspect.getdoc(base) or "" for base in kind.__mro__[:-1])
+    texts = dict(re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", docs, re.MULTILINE))
     for field in dataclasses.fields(kind):
         hint, path = get_type_hints(kind)[field.name], above + field.name
         group = next((k for k in (hint, *get_args(hint)) if dataclasses.is_dataclass(k)), None)

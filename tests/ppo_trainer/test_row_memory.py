@@ -245,7 +245,7 @@ def test_at_the_first_gradient_step_every_ratio_is_one(kind, make_rows, shaken):
         rollout = estimate(trajectories, player.config.ppo)
         carried += trajectories.carried
         assert len(rollout.sequences) < len(rollout)
-        for numbers in minibatch_numbers(rollout, player.config, player.generator):
+        for numbers in minibatch_numbers(rollout, player.config.ppo, player.generator):
             if shaken and number:  # what was decided by another network is another matter
                 firsts = rollout.sequences.select(numbers).frames
                 own = firsts.values[firsts.offsets[:-1]] >= trajectories.carried

@@ -1,0 +1,27 @@
+"""The algorithms by the name that the setting ``algorithm`` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ppo_trainer.algorithms.algorithm import Algorithm
+from ppo_trainer.algorithms.group_baseline import GroupReturns
+from ppo_trainer.algorithms.ppo import PPO
+from ppo_trainer.config import TrainConfig
+
+__all__ = ["ALGORITHMS", "make_algorithm"]
+
+ALGORITHMS: dict[str, Callable[[TrainConfig, GroupReturns | None], Algorithm]] = {
+    "ppo": lambda config, groups: PPO(config.ppo, groups),
+}
+"""Another one is an entry here, an option of ``TrainConfig.algorithm`` and a group of settings."""
+
+
+def make_algorithm(config: TrainConfig, groups: GroupReturns | None = None) -> Algorithm:
+    """Return the algorithm that the settings name.
+
+    Args:
+        config: All settings of the run.
+        groups: The returns of rows that are each other's baseline; None without such a baseline.
+    """
+    return ALGORITHMS[config.algorithm](config, groups)
