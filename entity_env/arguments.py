@@ -1,18 +1,27 @@
-"""Arguments that a class or a function does not have are named, with the nearest that it has.
+"""Checks of arguments: names that a class or a function does not have, numbers out of range.
 
-Python itself raises a TypeError for them, without the names that are valid.
+For wrong names Python itself raises a TypeError, without the names that are valid.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from entity_env.errors import EntityEnvError, nearest
+from entity_env.errors import EntityEnvError, SettingError, nearest, shorten
 
-__all__ = ["fill", "named_arguments", "unknown_argument", "wrong_arguments"]
+__all__ = [
+    "check_number",
+    "check_whole",
+    "fill",
+    "named_arguments",
+    "unknown_argument",
+    "wrong_arguments",
+]
 
 C = TypeVar("C", bound=type)
 E = TypeVar("E", bound=EntityEnvError)
@@ -67,6 +76,43 @@ def unknown_argument(error: type[E], name: str, unknown: Iterable[str], valid: I
     """Return the error for arguments that there are not; there is at least one."""
     valid, first = list(valid), next(iter(unknown))
     return error(f"{name} has no argument {first!r}", options=valid, hint=nearest(first, valid))
+
+
+def check_whole(
+    what: str,
+    value: Any,
+    least: int = 1,
+    most: int | None = None,
+    error: type[EntityEnvError] = SettingError,
+) -> int:
+    """Return ``value`` as an int if it is a whole number in this range, or raise ``error``."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or value < least or (most is not None and value > most):
+        raise error(
+            f"invalid {what}",
+            expected=f"a whole number >= {least}" + ("" if most is None else f" and <= {most}"),
+            received=shorten(value),
+        )
+    return int(value)
+
+
+def check_number(
+    what: str,
+    value: Any,
+    least: float = -sys.float_info.max,
+    most: float = sys.float_info.max,
+    error: type[EntityEnvError] = SettingError,
+) -> float:
+    """Return ``value`` as a float if it is a finite number in this range, or raise ``error``."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:
+        is_bounded = most < sys.float_info.max
+        raise error(
+            f"invalid {what}",
+            expected=f"a number from {least:g} to {most:g}" if is_bounded else "a finite number",
+            received=shorten(value),
+        )
+    return float(value)
 
 
 def fill(error: type[E], made: object, given: dict[str, Any], unknown: Mapping[str, Any]) -> None:

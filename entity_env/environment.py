@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
+from entity_env.arguments import check_whole
 from entity_env.batching.step_results import is_over
 from entity_env.errors import (
     FAILURES,
@@ -19,7 +20,6 @@ from entity_env.errors import (
     ObservationError,
     SeedError,
     StateError,
-    shorten,
 )
 from entity_env.observation import Observation
 from entity_env.own_methods import can_save, takes_seed, warn_of_seed
@@ -212,8 +212,4 @@ def environment_failed(what: str, error: BaseException) -> EnvironmentFailedErro
 
 def check_seed(seed: object) -> int:
     """Return ``seed`` as an int if it is a whole number of at least 0, else raise SeedError."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise SeedError(
-            "invalid seed", expected="a whole number >= 0, such as 0", received=shorten(seed)
-        )
-    return int(seed)
+    return check_whole("seed", seed, 0, error=SeedError)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from entity_env.arguments import named_arguments
+from entity_env.arguments import check_whole, named_arguments
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.drawing.canvas import Canvas, Picture
@@ -77,14 +77,8 @@ class Drawer:
         y_axis: YAxis = "up",
         labels: str | Sequence[str] = (),
     ) -> None:
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 100:
-            raise SettingError(
-                "impossible size of a picture",
-                expected="a whole number of pixels, at least 100",
-                received=shorten(size),
-            )
         self.obs_space = obs_space
-        self.size = int(size)
+        self.size = check_whole("size of a picture in pixels", size, 100)
         if y_axis not in ("up", "down"):
             raise SettingError(
                 "unknown direction of y_axis", received=shorten(y_axis), options=("up", "down")

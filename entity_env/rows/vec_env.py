@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import check_whole
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
@@ -240,11 +241,4 @@ def check_count(
     error: type[EntityEnvError] = NumEnvsError,
 ) -> int:
     """Return ``count`` as an int of at least 1 (and at most ``most``), or raise ``error``."""
-    whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-    if not whole or count < 1 or (most is not None and count > most):  # type: ignore[operator]
-        raise error(
-            f"invalid {what}",
-            expected="a whole number >= 1" + (f" and <= {most}" if most is not None else ""),
-            received=shorten(count),
-        )
-    return int(count)  # type: ignore[call-overload, no-any-return]
+    return check_whole(what, count, 1, most, error)

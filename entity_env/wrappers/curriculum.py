@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from entity_env.actions import Action
-from entity_env.arguments import named_arguments
+from entity_env.arguments import check_number, named_arguments
 from entity_env.environment import MOST_RESETS, Environment, never_begins
 from entity_env.errors import SettingError, shorten
 from entity_env.observation import Observation
@@ -54,14 +54,8 @@ class Curriculum(Wrapper):
                 expected="a function from an observation to actions",
                 received=shorten(script),
             )
-        is_number = isinstance(factor, int | float) and not isinstance(factor, bool)
-        if not (is_number and 0 <= factor <= 1):
-            raise SettingError(
-                "invalid factor of Curriculum",
-                expected="a number from 0 to 1",
-                received=shorten(factor),
-            )
-        self._script, self._factor = script, float(factor)
+        self._script = script
+        self._factor = check_number("factor of Curriculum", factor, 0, 1)
         self._most = float(check_count("most of Curriculum", most, error=SettingError))
 
     @property

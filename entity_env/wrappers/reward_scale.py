@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.arguments import named_arguments
+from entity_env.arguments import check_number, named_arguments
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.step_results import read_reward
 from entity_env.batching.vec_obs import VecObs
-from entity_env.errors import SettingError, shorten
+from entity_env.errors import SettingError
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName
 from entity_env.wrappers.vec_wrapper import VecWrapper
@@ -32,7 +31,7 @@ class _Scaling:
         super().__init__(env)  # type: ignore[call-arg]
         owner = type(self).__name__
         self._low, self._high = (
-            None if value is None else _number(f"{name} of {owner}", value)
+            None if value is None else check_number(f"{name} of {owner}", value)
             for name, value in (("low", low), ("high", high))
         )
         if self._low is not None and self._high is not None and self._low > self._high:
@@ -41,7 +40,7 @@ class _Scaling:
                 expected="low <= high",
                 received=f"low={low}, high={high}",
             )
-        self._scale = _number(f"scale of {owner}", scale)
+        self._scale = check_number(f"scale of {owner}", scale)
 
     @property
     def _clips(self) -> bool:
@@ -95,15 +94,3 @@ class VecRewardScale(_Scaling, VecWrapper):
         reward = self._scaled(obs.reward.astype(np.float64)).astype(np.float32)
         final = None if obs.final is None else self._rescaled(obs.final)
         return replace(obs, reward=reward, final=final)
-
-
-def _number(what: str, value: object) -> float:
-    """``value`` as a finite float, or a SettingError about ``what``."""
-    real = isinstance(value, int | float | np.integer | np.floating)
-    try:
-        number = float(value) if real and not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
-    except OverflowError:  # a whole number that no float holds
-        number = math.nan
-    if not math.isfinite(number):
-        raise SettingError(f"{what} is not a finite number", received=shorten(value))
-    return number

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import check_number
 from entity_env.errors import shorten
 
 from ..errors import EnvConfigError
@@ -112,14 +113,13 @@ class Rules:
         object.__setattr__(self, "number", {name: i for i, name in enumerate(names)})
         limits = {"size": (4, 64), "max_tick": (1, 10**8), "resource": (0, 10**6)}
         for name, (least, most) in {**limits, "most_units": (1, 500)}.items():
-            _check(f"rules: {name}", getattr(self, name), least, most)
+            check_number(f"rules: {name}", getattr(self, name), least, most, EnvConfigError)
         for kind in self.kinds:
-            for name in ("cost", "defence", "attack", "range", "vision"):
-                _check(f"unit {kind.name!r}: {name}", getattr(kind, name), 0, 10**6)
-            for name in ("attack_ticks", "gather_ticks", "build_ticks"):
-                _check(f"unit {kind.name!r}: {name}", getattr(kind, name), 0, 10**6)
-            _check(f"unit {kind.name!r}: hp", kind.hp, 1, 10**6)
-            _check(f"unit {kind.name!r}: speed", kind.speed, 0, 1)
+            bounds = dict.fromkeys(("cost", "defence", "attack", "range", "vision"), 10**6)
+            bounds |= dict.fromkeys(("attack_ticks", "gather_ticks", "build_ticks", "hp"), 10**6)
+            for name, greatest in {**bounds, "speed": 1}.items():
+                what, least = f"unit {kind.name!r}: {name}", 1 if name == "hp" else 0
+                check_number(what, getattr(kind, name), least, greatest, EnvConfigError)
             unknown = [name for name in kind.builds if name not in self.number]
             if unknown:
                 raise EnvConfigError(
@@ -149,11 +149,4 @@ class Rules:
                 for kind in self.kinds
             ],
             np.float64,
-        )
-
-
-def _check(what: str, value: float, least: float, most: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise EnvConfigError(
-            f"invalid {what}", expected=f"a number from {least} to {most}", received=shorten(value)
         )

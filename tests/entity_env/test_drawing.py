@@ -268,7 +268,7 @@ def test_an_environment_can_draw_itself_in_one_line():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"size": 99}, ("size of a picture", "at least 100", "99")),
+        ({"size": 99}, ("size of a picture", ">= 100", "99")),
         ({"size": 200.5}, ("size of a picture",)),
         ({"size": True}, ("size of a picture",)),
         ({"bounds": (0, 1, 2)}, ("no rectangle", "left < right", "(0, 1, 2)")),
