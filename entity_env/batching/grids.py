@@ -22,7 +22,6 @@ from entity_env.spaces import EntityName, Grid, feature_name
 __all__ = [
     "add_cells",
     "cell_ids",
-    "check_sizes",
     "grid_column",
     "grid_rows",
     "with_ids",
@@ -70,18 +69,6 @@ def grid_column(
         lengths[frame] = grid.size
     array = np.concatenate(parts) if parts else np.zeros((0, whole[1][1]), np.float32)
     return finite_table(array, grid.features), lengths
-
-
-def check_sizes(what: str, lengths: Ints, grid: Grid) -> None:
-    """Raise FeatureShapeError unless each of the frames, (B,), has all cells or none."""
-    wrong = (lengths != 0) & (lengths != grid.size)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise FeatureShapeError(
-            f"{what}, row {row}: a Grid shows a part of its cells",
-            expected=f"all {grid.size} of {grid.shape}, or none",
-            received=int(lengths[row]),
-        )
 
 
 def with_ids(name: EntityName, ids: object) -> IdError:

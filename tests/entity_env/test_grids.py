@@ -1,5 +1,7 @@
 """Entity types that are grids: spaces, observations, ids of cells, errors, workers, recordings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.input_envs import CoinOnAMap, PickTheCoin
@@ -15,12 +17,14 @@ from entity_env import (
     Observation,
     ObsSpace,
     ParallelEnv,
+    RaggedBufferF32,
     RaggedBufferI64,
     SelectEntityActionMask,
     SelectEntityActionSpace,
     batch_obs,
     check_env,
 )
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.errors import (
     FeatureShapeError,
     FeatureValueError,
@@ -31,6 +35,7 @@ from entity_env.errors import (
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.wrappers import FeatureFilter
 from entity_env.wrappers.selection import subspace
+from entity_env.wrappers.vec_frame_checks import check_frames
 
 MAP = Grid((2, 3), ["height", Discrete("terrain", 4)])
 SPACE = ObsSpace(entities={"Robot": Entity(["x"]), "Tile": MAP})
@@ -88,6 +93,17 @@ def test_a_map_may_be_absent():
 def test_other_shapes_and_values_are_refused(cells, error, message):
     with pytest.raises(error, match=message):
         batch_obs([observation(), observation(cells)], SPACE, ACTIONS)
+
+
+def test_rows_that_show_a_part_of_a_map_are_refused():
+    obs = batch_obs([observation()] * 2, SPACE, ACTIONS)
+    part = RaggedBufferF32.from_flattened(CELLS.reshape(6, 2)[:4].astype("f4"), np.array([4, 0]))
+    reader = FrameReader(SPACE, ACTIONS)
+    check_frames(obs, reader, np.array([5, 9]))
+    with pytest.raises(FeatureShapeError, match=r"environment 5: [\s\S]*received: .*\(4, 2\)"):
+        check_frames(
+            replace(obs, features={**obs.features, "Tile": part}), reader, np.array([5, 9])
+        )
 
 
 def test_cells_have_no_ids_and_are_not_hidden():
