@@ -19,10 +19,10 @@ from ragged_envs.minesweeper_script import walk_and_defuse
 
 from benchmarks.measure import Row, print_rows
 from entity_env.player.episodes import play_scripted
+from ppo_trainer.command_line.overrides import recipe
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory
 from ppo_trainer.play.evaluation import evaluate
-from ppo_trainer.settings.overrides import recipe
 from ppo_trainer.train import train
 
 EPISODES = 500

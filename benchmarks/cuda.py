@@ -30,7 +30,7 @@ from benchmarks.network import PaddedNet, make_networks, make_problem
 from benchmarks.ragged import Batch, lengths
 from benchmarks.session import training
 from ppo_trainer.config import TrainConfig, config_from_dict
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.train import resume, train, train_once
 from ragged_net import EntityBatch, RaggedNet, RelativePosition, ragged_attention
 from ragged_net.model.attention import choose_backend, varlen_available

@@ -51,8 +51,9 @@ from ppo_trainer import recipe, train
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.play.agent import RunAgent
-from ppo_trainer.play.evaluation import Evaluation, network_policy
+from ppo_trainer.play.evaluation import network_policy
 from ppo_trainer.players.search import SearchAgent
+from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ragged_net import RaggedNet
 

@@ -21,10 +21,10 @@ import torch
 
 from benchmarks.measure import Row, print_rows
 from benchmarks.session import training
+from ppo_trainer.command_line.overrides import recipe
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.machine.malloc import keep_freed_memory
-from ppo_trainer.reporting.stopwatch import Stopwatch
-from ppo_trainer.settings.overrides import recipe
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.train import train_once
 
 GOALS = (0.95, 0.99)

@@ -39,10 +39,10 @@ from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import update
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.play.against import evaluate_against
-from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.players.self_play import SelfPlay
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import NetConfig, RaggedNet
 

@@ -12,7 +12,7 @@ import torch
 from entity_env import VecObs
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory, make_vec_env
-from ppo_trainer.runs.session import Session, open_session
+from ppo_trainer.training.session import Session, open_session
 
 __all__ = ["training"]
 

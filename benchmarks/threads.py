@@ -15,7 +15,7 @@ from benchmarks.session import training
 from benchmarks.train import make_config
 from ppo_trainer.machine.device import cores
 from ppo_trainer.machine.malloc import keep_freed_memory
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.train import train_once
 from ragged_net import set_threads
 

@@ -21,8 +21,8 @@ from benchmarks.measure import Row, print_rows
 from benchmarks.session import training
 from ppo_trainer.config import TrainConfig, config_from_dict
 from ppo_trainer.machine.malloc import keep_freed_memory
-from ppo_trainer.reporting.logger import RunLogger
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
+from ppo_trainer.runs.logger import RunLogger
 from ppo_trainer.train import train_once
 
 UPDATES = 20

@@ -1,5 +1,6 @@
 """PPO on lists of entities: ``python -m ppo_trainer env=minesweeper``, or ``train`` in Python."""
 
+from ppo_trainer.command_line.overrides import recipe
 from ppo_trainer.config import (
     CheckpointConfig,
     EvalConfig,
@@ -10,9 +11,8 @@ from ppo_trainer.config import (
     WandbConfig,
 )
 from ppo_trainer.errors import TrainerError
-from ppo_trainer.runs.callbacks import Callback
-from ppo_trainer.settings.overrides import recipe
 from ppo_trainer.train import TrainResult, resume, train
+from ppo_trainer.training.callbacks import Callback
 from ragged_net import NetConfig
 
 __all__ = [

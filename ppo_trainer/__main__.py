@@ -14,16 +14,16 @@ from omegaconf import DictConfig, OmegaConf
 
 from entity_env import EntityEnvError
 from entity_env.command_line import version_text
-from ppo_trainer.errors import ConfigError
-from ppo_trainer.reporting.screen import complain, say
-from ppo_trainer.reporting.sweep import SweptRun, settings_of, sweep_table
-from ppo_trainer.settings.commands import INTERRUPTED, run_main
-from ppo_trainer.settings.overrides import (
+from ppo_trainer.command_line.overrides import (
     hydra_arguments,
     register_base,
     resumed_config,
     settings_help,
 )
+from ppo_trainer.command_line.sweep import SweptRun, settings_of, sweep_table
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.commands import INTERRUPTED, run_main
+from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.train import train
 from ragged_net import RaggedNetError
 

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from entity_env.errors import shorten
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.machine.device_names import check_device_name
-from ppo_trainer.players.self_play_config import SelfPlayConfig
 from ppo_trainer.settings.build import build, fitted, names_its_settings, plain
+from ppo_trainer.settings.device_names import check_device_name
+from ppo_trainer.settings.self_play_config import SelfPlayConfig
 from ragged_net import NetConfig
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "WandbConfig",
     "config_from_dict",
     "config_to_dict",
+    "with_changes",
 ]
 
 Schedule = Literal["constant", "linear", "cosine"]
@@ -404,6 +405,23 @@ def config_to_dict(config: TrainConfig) -> dict[str, Any]:
     """Nested dicts of plain values that ``config_from_dict`` turns back into ``config``."""
     values = dataclasses.asdict(config)
     return {**values, "env": dict(values["env"])}
+
+
+def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
+    """Return the config with other values of the settings with these dotted names, all checked."""
+    if not changes:
+        return config
+    values = config_to_dict(config)
+    for name, value in changes.items():
+        *groups, last = name.split(".")
+        within = values
+        for group in groups:
+            own = within.get(group)
+            # A copy: the groups within ``env`` are those of ``config`` itself.
+            within[group] = dict(own) if isinstance(own, Mapping) else {}
+            within = within[group]
+        within[last] = value
+    return config_from_dict(values)
 
 
 def _without_tilde(path: str | None) -> str | None:

@@ -41,7 +41,7 @@ from entity_env.wrappers import VecFeatureFilter
 from entity_env.wrappers.feature_filter import filtered
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
-from ppo_trainer.reporting.screen import complain, say
+from ppo_trainer.machine.screen import complain, say
 
 __all__ = [
     "UNIMPORTABLE",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ppo_trainer.machine.commands import run_main
 from ppo_trainer.play.evaluate import evaluate_run, main
-from ppo_trainer.settings.commands import run_main
 
 __all__ = ["evaluate_run", "main"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ppo_trainer.players.league import League, main, play_league
-from ppo_trainer.settings.commands import run_main
+from ppo_trainer.machine.commands import run_main
+from ppo_trainer.play.league import League, main, play_league
 
 __all__ = ["League", "main", "play_league"]
 

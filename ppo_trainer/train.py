@@ -35,23 +35,23 @@ from ppo_trainer.learner.update import update
 from ppo_trainer.machine.device import choose_device, compiling, use_threads
 from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.machine.screen import complain
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.machine.torch_state import usual_torch
-from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.play.rehearsal import rehearse
 from ppo_trainer.players.population_rows import PopulationRows
-from ppo_trainer.players.ratings import open_ratings
-from ppo_trainer.reporting.logger import RunLogger, check_wandb
+from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import is_per_episode
-from ppo_trainer.reporting.report import evaluate_now, finish
-from ppo_trainer.reporting.screen import complain
-from ppo_trainer.reporting.stopwatch import Stopwatch
-from ppo_trainer.runs.callbacks import CallbackLike, Callbacks
 from ppo_trainer.runs.checkpoint import TrainState, saved_at
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.logger import RunLogger, check_wandb
 from ppo_trainer.runs.saved_spaces import fit_game
-from ppo_trainer.runs.session import Session, open_session
 from ppo_trainer.runs.trust import require_trust
+from ppo_trainer.training.callbacks import CallbackLike, Callbacks
+from ppo_trainer.training.ratings import open_ratings
+from ppo_trainer.training.report import evaluate_now, finish
+from ppo_trainer.training.session import Session, open_session
 from ragged_net import RaggedNet
 
 __all__ = ["TrainResult", "resume", "train", "train_once"]

@@ -35,6 +35,16 @@ ONLY_IN = {
     "entity_env.batching.ragged_numpy": "entity_env/batching/ragged.py",
 }
 
+# The layers within a package: its folders, and the files beside them. Whatever a layer imports
+# stands before it.
+LAYERS = {
+    "ppo_trainer": """
+        errors settings config machine environments experience algorithms learner reporting runs
+        players play training train command_line agent evaluate export league record watch
+        stable_baselines __init__ __main__
+    """.split(),
+}
+
 
 def name_of(path):
     return path.relative_to(ROOT).as_posix()
@@ -115,6 +125,46 @@ def circles(imports):
             if name in seen
         }
     )
+
+
+def layer(path):
+    """The folder of a file within its package, or the file itself where it lies beside them."""
+    return path.relative_to(ROOT).parts[1].removesuffix(".py")
+
+
+def against_the_order(package, modules):
+    """The imports of a package from a layer that does not stand before, as ``a -> b``."""
+    order = LAYERS[package]
+    found = []
+    for name, path in modules.items():
+        if name.split(".")[0] != package:
+            continue
+        is_package = path.name == "__init__.py"
+        for other in imported_modules(name, is_package, path.read_text(), set(modules)):
+            if other.split(".")[0] == package:
+                above, below = layer(path), layer(modules[other])
+                if order.index(below) > order.index(above):
+                    found.append(f"{name} -> {other}")
+    return sorted(found)
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_folders_are_layers(package):
+    modules = {module_name(path): path for path in FILES}
+    own = {layer(path) for name, path in modules.items() if name.split(".")[0] == package}
+    assert own == set(LAYERS[package])
+    assert len(LAYERS[package]) == len(own)
+    assert against_the_order(package, modules) == []
+
+
+def test_an_import_against_the_order_is_found(monkeypatch):
+    order = LAYERS["ppo_trainer"]
+    monkeypatch.setitem(LAYERS, "ppo_trainer", ["errors", "config", *order[1:2], *order[3:]])
+    modules = {module_name(path): path for path in FILES}
+    found = against_the_order("ppo_trainer", modules)
+    assert found
+    assert {line.split(" -> ")[0] for line in found} == {"ppo_trainer.config"}
+    assert "ppo_trainer.config -> ppo_trainer.settings.build" in found
 
 
 def star_imports(source):

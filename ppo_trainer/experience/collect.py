@@ -22,7 +22,7 @@ from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch, to_value_batch
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetOutput, RaggedNet
 
 __all__ = ["Collected", "autocast", "check_output", "collect"]

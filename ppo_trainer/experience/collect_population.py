@@ -23,7 +23,7 @@ from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch, to_value_batch
 from ppo_trainer.experience.trajectories import Decisions
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import RaggedNet
 
 __all__ = ["Collecting", "OwnedRows", "collect_population"]

@@ -19,7 +19,7 @@ from ppo_trainer.learner.optimizers import (
     step,
 )
 from ppo_trainer.learner.step_metrics import StepMetrics, joined, means
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetOutput, RaggedNet
 
 __all__ = ["add_gradients", "minibatch_numbers", "select_minibatch", "update"]

@@ -11,7 +11,7 @@ from entity_env import VecEnv
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import DeviceError
 from ppo_trainer.machine.compile_ahead import compiling_ahead
-from ppo_trainer.machine.device_names import check_device_name, devices_here
+from ppo_trainer.settings.device_names import check_device_name, devices_here
 from ragged_net import set_threads
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled import kernels

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
-from ppo_trainer.settings.commands import INTERRUPTED
+from ppo_trainer.machine.commands import INTERRUPTED
 
 __all__ = ["SECONDS_TO_FINISH", "Interrupt", "Interrupted"]
 

@@ -15,10 +15,11 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.evaluation import Evaluation, network_policy
+from ppo_trainer.play.evaluation import network_policy
 from ppo_trainer.play.sides import play_sides
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.sides import sides_of
+from ppo_trainer.reporting.evaluation import Evaluation
 from ragged_net import RaggedNet
 
 __all__ = ["evaluate_against", "play_against"]

@@ -17,18 +17,18 @@ from typing import Any
 from entity_env.command_line import version_text
 from entity_env.registry import Factory
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.commands import add_trust
 from ppo_trainer.machine.device import use_threads
+from ppo_trainer.machine.screen import deliver
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.against import evaluate_against
-from ppo_trainer.play.evaluation import Evaluation, evaluate_all
-from ppo_trainer.play.evaluation_file import describe
-from ppo_trainer.play.evaluation_table import left_out, table
+from ppo_trainer.play.evaluation import evaluate_all
 from ppo_trainer.play.searched import evaluate_searched
-from ppo_trainer.reporting.screen import deliver
+from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
+from ppo_trainer.runs.evaluation_file import describe
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.changes import env_changes
-from ppo_trainer.settings.commands import add_trust
 
 __all__ = ["evaluate_run", "main"]
 

@@ -33,15 +33,14 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.collect import autocast, check_output
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch
+from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.evaluated import Evaluation
-from ppo_trainer.play.evaluation_progress import EvaluationProgress
 from ppo_trainer.play.sides import play_sides
-from ppo_trainer.reporting.screen import complain
+from ppo_trainer.reporting.evaluation import Evaluation
+from ppo_trainer.reporting.evaluation_progress import EvaluationProgress
 from ragged_net import RaggedNet
 
 __all__ = [
-    "Evaluation",
     "NetworkPolicy",
     "evaluate",
     "evaluate_all",

@@ -24,7 +24,7 @@ from entity_env.errors import MissingPackageError
 from entity_env.spaces import CONTINUOUS_ACTIONS, GLOBAL_ACTIONS, SelectEntityActionSpace
 from entity_env.storage.files import new_file_by_path, write_file
 from ppo_trainer.errors import ExportCheckError, RunFolderError
-from ppo_trainer.reporting.screen import say
+from ppo_trainer.machine.screen import say
 from ppo_trainer.runs.load_run import network_of_run
 from ragged_net import (
     CategoricalActors,

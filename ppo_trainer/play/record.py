@@ -25,12 +25,12 @@ from entity_env.rows.vec_env import check_count
 from ppo_trainer.experience.collect import autocast, check_output
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch
+from ppo_trainer.machine.commands import add_trust
 from ppo_trainer.machine.device import use_threads
+from ppo_trainer.machine.screen import say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
-from ppo_trainer.reporting.screen import say
 from ppo_trainer.runs.load_run import load_policy
-from ppo_trainer.settings.commands import add_trust
 from ragged_net import ActionOutput, ContinuousActors, NetOutput, RaggedTensor
 from ragged_net.actors import Actors
 

@@ -12,9 +12,9 @@ from entity_env.player.play_budget import PlayBudget
 from entity_env.rows.vec_env import check_count
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.agent import RunAgent
-from ppo_trainer.play.evaluated import Evaluation
-from ppo_trainer.play.evaluation_progress import EvaluationProgress
 from ppo_trainer.players.rows_search import RowsSearch
+from ppo_trainer.reporting.evaluation import Evaluation
+from ppo_trainer.reporting.evaluation_progress import EvaluationProgress
 from ppo_trainer.runs.load_run import LoadedRun
 
 __all__ = ["evaluate_searched"]

@@ -29,14 +29,14 @@ from entity_env.storage.files import write_file
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.wrapper import Wrapper
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.commands import add_trust
+from ppo_trainer.machine.screen import Screen, say
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.playing import Step, play
 from ppo_trainer.play.video import check_picture, write_video
 from ppo_trainer.players.opponents import make_opponent
-from ppo_trainer.reporting.screen import Screen, say
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.changes import env_changes
-from ppo_trainer.settings.commands import add_trust
 
 __all__ = ["film", "main", "watch"]
 

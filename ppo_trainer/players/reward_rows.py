@@ -14,7 +14,7 @@ from entity_env.errors import DAMAGES, StateError, shorten
 from entity_env.wrappers.vec_wrapper import VecWrapper, act_checked
 from ppo_trainer.players.game_tracker import GameTracker
 from ppo_trainer.players.rewards import annealed, shared, time_scaled, zero_sum
-from ppo_trainer.players.self_play_config import SelfPlayConfig
+from ppo_trainer.settings.self_play_config import SelfPlayConfig
 
 __all__ = ["RewardRows"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.reporting.evaluation import Evaluation
 
 __all__ = ["diagnose", "is_zero_sum"]
 

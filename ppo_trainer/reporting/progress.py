@@ -12,8 +12,8 @@ from typing import IO, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from ppo_trainer.machine.screen import Screen, say
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
-from ppo_trainer.reporting.screen import Screen, say
 from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics
 
 __all__ = ["RunProgress", "clock"]

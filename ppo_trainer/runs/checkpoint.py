@@ -28,7 +28,7 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.learner.optimizers import Optimizers
 from ppo_trainer.machine.seeding import Generators
-from ppo_trainer.play.evaluated import Evaluation
+from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.checkpoint_files import SavedFiles, write_checkpoint
 from ppo_trainer.runs.folder import RunFolder, named_policy
 from ppo_trainer.runs.saved_network import MODEL, check_forms, network_for

@@ -24,7 +24,7 @@ from entity_env.storage.files import lock, read_file, remove_leftovers, write_fi
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError, RunFolderError
-from ppo_trainer.reporting.screen import say
+from ppo_trainer.machine.screen import say
 from ppo_trainer.runs.bounded_yaml import check_size, parse_yaml
 from ppo_trainer.runs.drafts import draft_name, remove_drafts
 from ppo_trainer.runs.signature import SIGNATURE_LENGTH, KeyUnavailableError, sign

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from entity_env.registry import Factory
-from ppo_trainer.config import TrainConfig
+from ppo_trainer.config import TrainConfig, with_changes
 from ppo_trainer.environments import Game, evaluated, make_factory
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.machine.device import choose_device
@@ -18,7 +18,6 @@ from ppo_trainer.runs.checkpoint import load_network, locate_checkpoint, network
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.saved_spaces import FittedGame, fit_game
 from ppo_trainer.runs.trust import require_trust
-from ppo_trainer.settings.changes import with_changes
 from ragged_net import RaggedNet
 
 __all__ = ["LoadedNet", "LoadedRun", "load_net", "load_policy", "network_of_run"]

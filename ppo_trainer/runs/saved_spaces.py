@@ -10,7 +10,7 @@ from entity_env.errors import SpaceError
 from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError
-from ppo_trainer.reporting.screen import say
+from ppo_trainer.machine.screen import say
 from ppo_trainer.runs.folder import RunFolder
 
 __all__ = ["FittedGame", "fit_game"]

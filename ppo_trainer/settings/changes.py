@@ -1,14 +1,13 @@
-"""Other settings than those of a run: ``evaluate runs/x env.width=12``."""
+"""Words of a command line that change settings: ``evaluate runs/x env.width=12``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError
 
-__all__ = ["env_changes", "with_changes"]
+__all__ = ["env_changes"]
 
 
 def env_changes(words: Sequence[str]) -> dict[str, Any]:
@@ -18,23 +17,6 @@ def env_changes(words: Sequence[str]) -> dict[str, Any]:
         ConfigError: A word is no setting of the environment, or has several values.
     """
     return {_name(word): _value(word) for word in words}
-
-
-def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
-    """Return the config with other values of the settings with these dotted names, all checked."""
-    if not changes:
-        return config
-    values = config_to_dict(config)
-    for name, value in changes.items():
-        *groups, last = name.split(".")
-        within = values
-        for group in groups:
-            own = within.get(group)
-            # A copy: the groups within ``env`` are those of ``config`` itself.
-            within[group] = dict(own) if isinstance(own, Mapping) else {}
-            within = within[group]
-        within[last] = value
-    return config_from_dict(values)
 
 
 def _name(word: str) -> str:

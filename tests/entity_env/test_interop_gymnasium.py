@@ -685,7 +685,7 @@ def test_any_gymnasium_environment_trains_from_the_command_line(tmp_path):
 def test_a_typo_on_the_command_line_is_explained(tmp_path, capsys):
     pytest.importorskip("torch")
     from ppo_trainer import TrainConfig, train
-    from ppo_trainer.settings.commands import run_main
+    from ppo_trainer.machine.commands import run_main
 
     env = {"_target_": "entity_env.interop.GymnasiumEnv", "env": "CartPol-v1"}
     with pytest.raises(SystemExit):

@@ -22,7 +22,8 @@ from ppo_trainer import (
     train,
 )
 from ppo_trainer.environments import make_factory, with_env
-from ppo_trainer.play.evaluation import Evaluation, evaluate
+from ppo_trainer.play.evaluation import evaluate
+from ppo_trainer.reporting.evaluation import Evaluation
 from ragged_net import NetConfig
 
 __all__ = ["SMALL_NET", "played_by", "recipe", "small_config", "train_and_play"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from learning_support import played_by
 
-from ppo_trainer.reporting.logger import read_metrics
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.logger import read_metrics
 
 pytestmark = pytest.mark.learning
 

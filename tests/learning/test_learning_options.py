@@ -4,8 +4,8 @@ import pytest
 from learning_support import SMALL_NET, small_config, train_and_play
 from support.diagnostic_envs import HiddenCoin, SeveralActors
 
-from ppo_trainer.reporting.logger import read_metrics
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.logger import read_metrics
 
 pytestmark = pytest.mark.learning
 

@@ -17,7 +17,7 @@ from ppo_trainer import PPOConfig, RolloutConfig
 from ppo_trainer.algorithms.advantage import estimate, explained_variance, gae
 from ppo_trainer.experience.collect import collect
 from ppo_trainer.experience.tensors import to_batch
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 
 
 def one_row(rewards, values, ends, last, gamma, gae_lambda):

@@ -12,8 +12,8 @@ from support.trainer_runs import resuming, small_config
 from ppo_trainer import train
 from ppo_trainer.config import EvalConfig, RolloutConfig
 from ppo_trainer.learner.average import average_of, follow
-from ppo_trainer.players.self_play_config import SelfPlayConfig
 from ppo_trainer.runs.load_run import network_of_run
+from ppo_trainer.settings.self_play_config import SelfPlayConfig
 from ragged_net import NetConfig, RaggedNet
 
 

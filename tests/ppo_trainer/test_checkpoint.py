@@ -33,8 +33,7 @@ from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.seeding import make_generators
-from ppo_trainer.reporting.logger import RunLogger, read_metrics
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.runs.checkpoint import (
     TrainState,
     latest_checkpoint,
@@ -44,6 +43,7 @@ from ppo_trainer.runs.checkpoint import (
     save_state,
 )
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.logger import RunLogger, read_metrics
 
 CPU = torch.device("cpu")
 

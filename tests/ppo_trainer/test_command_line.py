@@ -300,7 +300,7 @@ def test_a_run_whose_output_nobody_reads_saves_and_says_how_to_go_on(tmp_path):
 def test_a_command_whose_output_nobody_reads_does_not_complain(printing, code):
     reader, writer = os.pipe()
     os.close(reader)
-    script = f"from ppo_trainer.settings.commands import run_main; run_main(lambda: {printing})"
+    script = f"from ppo_trainer.machine.commands import run_main; run_main(lambda: {printing})"
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={**environment(), "PYTHONUNBUFFERED": ""},

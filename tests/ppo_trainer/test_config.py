@@ -30,11 +30,11 @@ from ppo_trainer import (
     WandbConfig,
     train,
 )
+from ppo_trainer.command_line.overrides import hydra_arguments
 from ppo_trainer.config import config_from_dict, config_to_dict
 from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.errors import ConfigError, DeviceError, RunFolderError
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.settings.overrides import hydra_arguments
 from ragged_net import NetConfig
 from ragged_net.errors import NetConfigError, UnknownNameError
 

@@ -26,7 +26,7 @@ from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tens
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.tensors import to_batch, values_of
 from ppo_trainer.experience.trajectories import Decisions
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetConfig, RaggedNet
 
 SMALL = NetConfig(dim=32, layers=1, heads=2)

@@ -28,7 +28,7 @@ from ppo_trainer.experience.collect import collect
 from ppo_trainer.experience.ledger import Ledger
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.folder import RunFolder
 

@@ -9,8 +9,8 @@ from support.trainer_envs import Foraging, Truncated
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import EvalConfig, train
-from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum
+from ppo_trainer.reporting.evaluation import Evaluation
 
 HEALTHY = {
     "episodes": 50.0,

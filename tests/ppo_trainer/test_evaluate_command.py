@@ -11,12 +11,12 @@ from support.trainer_runs import small_config
 from entity_env import CategoricalAction, Observation
 from entity_env.errors import EntityEnvError, SettingError
 from ppo_trainer import EvalConfig, resume, train
+from ppo_trainer.config import with_changes
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.play.evaluate import evaluate_run, main
-from ppo_trainer.play.evaluation import Evaluation
-from ppo_trainer.play.evaluation_progress import EvaluationProgress
-from ppo_trainer.play.evaluation_table import left_out
-from ppo_trainer.settings.changes import env_changes, with_changes
+from ppo_trainer.reporting.evaluation import Evaluation, left_out
+from ppo_trainer.reporting.evaluation_progress import EvaluationProgress
+from ppo_trainer.settings.changes import env_changes
 
 
 class Talking(Truncated):
@@ -176,7 +176,7 @@ def test_a_run_that_is_over_is_not_evaluated_again(tmp_path, capsys, monkeypatch
     table = capsys.readouterr().out.partition("after 144 steps:\n")[2].partition("\nWhat next")[0]
     assert "agent, greedy" in table
     with monkeypatch.context() as patch:
-        patch.setattr("ppo_trainer.reporting.report.evaluate_all", None)
+        patch.setattr("ppo_trainer.training.report.evaluate_all", None)
         assert resume(done.run, env=Truncated).evaluations == []
     said = capsys.readouterr().out
     assert "nothing was trained" in said

@@ -18,8 +18,8 @@ from ppo_trainer.config import config_to_dict
 from ppo_trainer.errors import CheckpointError, RunFolderError, TrainerError
 from ppo_trainer.play.agent import load_agent
 from ppo_trainer.play.video import write_video
-from ppo_trainer.reporting.logger import read_metrics
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.logger import read_metrics
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs pipes and links of POSIX")
 

@@ -11,7 +11,7 @@ from entity_env.agent import RandomAgent
 from ppo_trainer import train
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.players.league import League, count_results, draw, main, play_league, play_pair
+from ppo_trainer.play.league import League, count_results, draw, main, play_league, play_pair
 from ppo_trainer.players.paired_comparison import SCALE, rate
 from ppo_trainer.runs.load_run import load_policy
 

@@ -7,12 +7,12 @@ import pytest
 from support.trainer_runs import small_config
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from ppo_trainer.reporting.curve import draw_curve
-from ppo_trainer.reporting.logger import RunLogger, read_metrics
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.logger import RunLogger, read_metrics
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import json
 import pytest
 from support.trainer_runs import small_config
 
-from ppo_trainer.reporting.logger import RunLogger, read_metrics
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.logger import RunLogger, read_metrics
 
 DAMAGED = [
     b"",

@@ -31,7 +31,7 @@ from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.learner.optimizers import Optimizers, make_optimizers
 from ppo_trainer.learner.step_metrics import StepMetrics
 from ppo_trainer.learner.update import update
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import RaggedNet, RelativePosition, Translation
 
 SETTINGS = {

@@ -17,9 +17,9 @@ from entity_env import CategoricalAction, ParallelEnv, RandomAgent, ScriptedAgen
 from entity_env.kinds.answers import INDEX
 from ppo_trainer.config import PPOConfig, RolloutConfig
 from ppo_trainer.experience.collect import collect
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows, check_sides
-from ppo_trainer.reporting.stopwatch import Stopwatch
 from ragged_net import NetConfig, RaggedNet
 
 GAME = (

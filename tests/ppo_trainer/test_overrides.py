@@ -5,8 +5,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 from support.composed import from_command_line
 
+from ppo_trainer.command_line.overrides import hydra_arguments, recipe
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.settings.overrides import hydra_arguments, recipe
 
 
 @pytest.mark.parametrize(

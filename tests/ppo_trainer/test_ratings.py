@@ -19,14 +19,14 @@ from support.trainer_runs import metrics, small_config
 from ppo_trainer import train
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
-from ppo_trainer.players import rating_process
-from ppo_trainer.players import ratings as ratings_module
-from ppo_trainer.players.rating_process import Ratings, RatingTask
-from ppo_trainer.reporting.ratings_file import read_ratings
+from ppo_trainer.play import rating_process
+from ppo_trainer.play.rating_process import Ratings, RatingTask
 from ppo_trainer.runs.checkpoint import save_network
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_policy
-from ppo_trainer.runs.population import policy_folder
+from ppo_trainer.runs.ratings_file import read_ratings
+from ppo_trainer.training import ratings as ratings_module
+from ppo_trainer.training.population import policy_folder
 
 PERFECT = "ragged_envs.tic_tac_toe_script.play_perfectly"
 
@@ -202,7 +202,7 @@ def test_a_crash_of_the_ratings_is_shown_and_the_training_goes_on(tmp_path, monk
 SCRIPT = """
 import sys
 from ppo_trainer import train
-from ppo_trainer.players import ratings
+from ppo_trainer.training import ratings
 sys.path[:0] = [{tests!r}]
 from test_ratings import config
 

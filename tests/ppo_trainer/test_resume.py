@@ -32,9 +32,9 @@ from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
-from ppo_trainer.runs import session
 from ppo_trainer.runs.checkpoint import TrainState, load_state
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.training import session
 from ragged_net import RelativePosition, Translation
 
 PLACES = {"Robot": ["x"], "Food": ["x"]}
@@ -44,7 +44,7 @@ TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a functi
 @pytest.fixture
 def config(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "ppo_trainer.reporting.report.draw_curve", lambda run: None
+        "ppo_trainer.training.report.draw_curve", lambda run: None
     )  # most of a tiny run's time
     return small_config(run_dir=str(tmp_path))
 

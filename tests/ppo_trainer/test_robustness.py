@@ -66,7 +66,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def config(tmp_path, monkeypatch):
-    monkeypatch.setattr("ppo_trainer.reporting.report.draw_curve", lambda run: None)
+    monkeypatch.setattr("ppo_trainer.training.report.draw_curve", lambda run: None)
     return small_config(run_dir=str(tmp_path))
 
 
@@ -308,7 +308,7 @@ def test_a_disk_that_fills_up_says_how_to_go_on_and_leaves_nothing_half(config, 
             if how == "checkpoint":
                 monkeypatch.setattr("ppo_trainer.runs.checkpoint_files.write_file", full)
             else:
-                monkeypatch.setattr("ppo_trainer.reporting.logger.json.dumps", full)
+                monkeypatch.setattr("ppo_trainer.runs.logger.json.dumps", full)
         return False
 
     error = CheckpointError if how == "checkpoint" else RunFolderError

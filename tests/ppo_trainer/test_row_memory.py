@@ -39,11 +39,11 @@ from ppo_trainer.experience.tensors import to_batch, to_value_batch, values_of
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import add_gradients, minibatch_numbers, select_minibatch, update
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.play.agent import RunAgent, load_agent
 from ppo_trainer.play.evaluation import evaluate, network_policy
 from ppo_trainer.play.playing import play
 from ppo_trainer.play.record import record_run
-from ppo_trainer.reporting.stopwatch import Stopwatch
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import NetConfig, NetOutput, RaggedTensor
 

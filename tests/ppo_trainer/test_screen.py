@@ -13,9 +13,9 @@ from support.trainer_envs import Foraging
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import EvalConfig, train
+from ppo_trainer.machine.screen import Screen, complain, deliver, say
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
-from ppo_trainer.reporting.screen import Screen, complain, deliver, say
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,7 +71,7 @@ def test_a_run_and_its_evaluation_do_not_need_a_screen(kind, monkeypatch, tmp_pa
     monkeypatch.setattr("sys.stdout", BROKEN[kind]())
     monkeypatch.setattr("sys.stderr", BROKEN[kind]())
     monkeypatch.setattr(
-        "ppo_trainer.reporting.report.draw_curve", lambda run: None
+        "ppo_trainer.training.report.draw_curve", lambda run: None
     )  # most of its time
     result = train(config, env=Foraging)
     monkeypatch.undo()

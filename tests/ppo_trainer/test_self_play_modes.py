@@ -17,6 +17,7 @@ from support.trainer_runs import checkpoints, small_config
 
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
+from ppo_trainer.command_line.overrides import recipe
 from ppo_trainer.config import (
     CheckpointConfig,
     EvalConfig,
@@ -34,7 +35,6 @@ from ppo_trainer.players.opponents import opponent_labels
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.settings.overrides import recipe
 from ragged_net import NetConfig, RaggedNet
 
 MODES = {
@@ -188,7 +188,7 @@ def test_stages_go_on_to_a_frozen_copy(tmp_path):
     assert "win_vs_random" in lines[0]
     assert "win_vs_stage_1" not in lines[0]
     assert any("win_vs_stage_1" in line for line in lines)
-    from ppo_trainer.reporting.curve import boundaries
+    from ppo_trainer.runs.curve import boundaries
 
     assert len(boundaries(lines)) == int(stages[-1])
 

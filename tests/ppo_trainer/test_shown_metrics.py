@@ -13,12 +13,11 @@ from ppo_trainer import EvalConfig, TrainConfig, resume, train
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.play.evaluate import main as evaluate
-from ppo_trainer.play.evaluation import Evaluation
-from ppo_trainer.play.evaluation_table import table
-from ppo_trainer.reporting.curve import draw_curve, panels
+from ppo_trainer.reporting.evaluation import Evaluation, table
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics, unknown_metrics
+from ppo_trainer.runs.curve import draw_curve, panels
 from ppo_trainer.runs.folder import RunFolder
 
 

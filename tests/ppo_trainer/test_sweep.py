@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ppo_trainer.play.evaluation import Evaluation
-from ppo_trainer.reporting.sweep import SweptRun, settings_of, sweep_table
+from ppo_trainer.command_line.sweep import SweptRun, settings_of, sweep_table
+from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.train import TrainResult
 
 

@@ -25,7 +25,7 @@ from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.learner.optimizers import Optimizers, clip_gradients, make_optimizers
 from ppo_trainer.learner.update import update
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 
 
 def run_update(net, optimizers, rollout, config, progress=0.0, seed=5):

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 import ppo_trainer
 from ppo_trainer import TrainConfig
-from ppo_trainer.settings.overrides import hydra_arguments, register_base, resumed_config
+from ppo_trainer.command_line.overrides import hydra_arguments, register_base, resumed_config
 
 CONF = Path(ppo_trainer.__file__).parent / "conf"
 

@@ -25,7 +25,7 @@ from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.experience.collect import collect
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.tensors import to_batch
-from ppo_trainer.reporting.stopwatch import Stopwatch
+from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetConfig, RaggedNet
 
 SMALL_NET = NetConfig(dim=16, layers=1, heads=2)

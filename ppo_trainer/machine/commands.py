@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from entity_env import EntityEnvError
-from ppo_trainer.reporting.screen import complain
+from ppo_trainer.machine.screen import complain
 from ragged_net import RaggedNetError
 
 __all__ = ["INTERRUPTED", "add_trust", "python_command", "run_main"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from entity_env.errors import shorten
-from ppo_trainer.play.evaluation import Evaluation
+from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.train import TrainResult
 
 __all__ = ["SweptRun", "settings_of", "sweep_table"]

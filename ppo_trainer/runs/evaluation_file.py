@@ -11,8 +11,7 @@ from entity_env.errors import DAMAGES
 from entity_env.storage.bounded_json import parse_json
 from entity_env.storage.files import read_file, write_file
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.play.evaluation import Evaluation
-from ppo_trainer.play.evaluation_table import left_out, table
+from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.folder import RunFolder, writing
 
 __all__ = ["describe", "read_same", "write_evaluation"]

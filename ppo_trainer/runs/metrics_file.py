@@ -10,7 +10,7 @@ from typing import Any
 
 from entity_env.storage.bounded_json import parse_json
 from entity_env.storage.files import UnfitFileError, new_file, open_file
-from ppo_trainer.reporting.screen import complain
+from ppo_trainer.machine.screen import complain
 from ppo_trainer.runs.folder import RunFolder, reading, writing
 
 __all__ = ["keep_records", "read_metrics"]

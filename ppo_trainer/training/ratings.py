@@ -12,16 +12,16 @@ from entity_env.storage.files import open_to_append, write_file
 from entity_env.workers.interpreter import start_python
 from entity_env.workers.pickles import pickled
 from ppo_trainer.errors import ConfigError, RunFolderError
-from ppo_trainer.players.rating_process import RatingTask, version_steps
-from ppo_trainer.reporting.ratings_file import read_ratings
-from ppo_trainer.reporting.screen import complain, say
+from ppo_trainer.machine.screen import complain, say
+from ppo_trainer.play.rating_process import RatingTask, version_steps
 from ppo_trainer.runs.checkpoint import save_network
 from ppo_trainer.runs.folder import refuse_link, writing
-from ppo_trainer.runs.session import Session
+from ppo_trainer.runs.ratings_file import read_ratings
+from ppo_trainer.training.session import Session
 
 __all__ = ["RunRatings", "open_ratings"]
 
-_START = "from ppo_trainer.players.rating_process import main; main()"
+_START = "from ppo_trainer.play.rating_process import main; main()"
 _LAST_WAIT = 60.0
 """Seconds that the end of a run waits for the ratings of its last version."""
 

@@ -14,9 +14,9 @@ from typing import Any
 from entity_env.storage.files import open_to_append, read_file, write_file
 from ppo_trainer.config import TrainConfig, config_to_dict
 from ppo_trainer.errors import ConfigError, RunFolderError
-from ppo_trainer.reporting.metrics_file import keep_records, read_metrics
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.runs.folder import RunFolder, reading, refuse_link, writing
+from ppo_trainer.runs.metrics_file import keep_records, read_metrics
 
 __all__ = ["RunLogger", "check_wandb", "read_metrics"]
 

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from entity_env.command_line import game_words
 from ppo_trainer.environments import UNIMPORTABLE, evaluated, name_in_script
 from ppo_trainer.errors import RunFolderError
-from ppo_trainer.play.evaluation import Evaluation, evaluate, evaluate_all
-from ppo_trainer.play.evaluation_file import describe, read_same, write_evaluation
-from ppo_trainer.play.evaluation_table import Summary, left_out, table
-from ppo_trainer.reporting.curve import draw_curve
+from ppo_trainer.machine.commands import python_command
+from ppo_trainer.machine.screen import complain, say
+from ppo_trainer.play.evaluation import evaluate, evaluate_all
 from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum
-from ppo_trainer.reporting.logger import read_metrics
-from ppo_trainer.reporting.screen import complain, say
+from ppo_trainer.reporting.evaluation import Evaluation, Summary, left_out, table
 from ppo_trainer.runs.best_network import read_best
 from ppo_trainer.runs.checkpoint import latest_checkpoint
-from ppo_trainer.runs.session import Session
-from ppo_trainer.settings.commands import python_command
+from ppo_trainer.runs.curve import draw_curve
+from ppo_trainer.runs.evaluation_file import describe, read_same, write_evaluation
+from ppo_trainer.runs.logger import read_metrics
+from ppo_trainer.training.session import Session
 
 __all__ = ["evaluate_now", "finish"]
 

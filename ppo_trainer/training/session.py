@@ -22,11 +22,12 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.learner.average import average_of
 from ppo_trainer.learner.optimizers import make_optimizers
+from ppo_trainer.machine.commands import python_command
+from ppo_trainer.machine.screen import say
 from ppo_trainer.machine.seeding import derived_seed, make_generators
-from ppo_trainer.play.evaluation import Evaluation
 from ppo_trainer.players.self_play import SelfPlay
+from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
-from ppo_trainer.reporting.screen import say
 from ppo_trainer.reporting.shown_metrics import with_screen_names
 from ppo_trainer.runs.best_network import BestNetwork
 from ppo_trainer.runs.checkpoint import (
@@ -42,8 +43,9 @@ from ppo_trainer.runs.checkpoint import (
     saved_at,
 )
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.goals import check_metrics, goals_reached
-from ppo_trainer.runs.population import (
+from ppo_trainer.runs.trust import why_consent_will_be_needed
+from ppo_trainer.training.goals import check_metrics, goals_reached
+from ppo_trainer.training.population import (
     Learner,
     forget_outcomes,
     load_others,
@@ -52,8 +54,6 @@ from ppo_trainer.runs.population import (
     save_others,
     write_settings,
 )
-from ppo_trainer.runs.trust import why_consent_will_be_needed
-from ppo_trainer.settings.commands import python_command
 from ragged_net import RaggedNet
 
 __all__ = ["Session", "open_session"]

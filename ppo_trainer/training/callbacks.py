@@ -11,7 +11,7 @@ from entity_env.errors import nearest, shorten
 from ppo_trainer.errors import CallbackError, ConfigError
 
 if TYPE_CHECKING:
-    from ppo_trainer.runs.session import Session
+    from ppo_trainer.training.session import Session
 
 __all__ = ["Callback", "CallbackLike", "Callbacks"]
 

@@ -33,16 +33,16 @@ from entity_env.storage.files import write_file
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.commands import add_trust
 from ppo_trainer.machine.device import use_threads
+from ppo_trainer.machine.screen import deliver, say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.sides import play_games
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.paired_comparison import rate
 from ppo_trainer.players.sides import sides_of
-from ppo_trainer.reporting.screen import deliver, say
 from ppo_trainer.runs.folder import named_policy
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
-from ppo_trainer.settings.commands import add_trust
 
 __all__ = ["League", "count_results", "main", "play_league", "play_pair"]
 

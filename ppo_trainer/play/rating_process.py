@@ -24,13 +24,13 @@ from entity_env.workers.interpreter import leave_signals_to_parent
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.players.league import count_results, play_pair
+from ppo_trainer.play.league import count_results, play_pair
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.players.paired_comparison import rate
-from ppo_trainer.reporting.ratings_file import RatedPlayer, read_ratings, write_ratings
 from ppo_trainer.runs.checkpoint import load_network
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.ratings_file import RatedPlayer, read_ratings, write_ratings
 from ragged_net import RaggedNet
 
 __all__ = ["RatingTask", "Ratings", "main", "version_steps"]

@@ -13,8 +13,8 @@ from typing import IO, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from ppo_trainer.machine.screen import Screen, complain
 from ppo_trainer.reporting.progress import clock
-from ppo_trainer.reporting.screen import Screen, complain
 
 __all__ = ["EvaluationProgress"]
 

@@ -1,0 +1,3 @@
+"""A training in progress: its session, the callbacks, the report at its end."""
+
+__all__: list[str] = []
