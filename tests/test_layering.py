@@ -38,11 +38,32 @@ ONLY_IN = {
 # The layers within a package: its folders, and the files beside them. Whatever a layer imports
 # stands before it.
 LAYERS = {
-    "ppo_trainer": """
-        errors settings config machine environments experience algorithms learner reporting runs
-        players play training train command_line agent evaluate export league record watch
-        stable_baselines __init__ __main__
-    """.split(),
+    "ppo_trainer": [
+        "errors",
+        "settings",
+        "config",
+        "machine",
+        "environments",
+        "experience",
+        "algorithms",
+        "learner",
+        "reporting",
+        "runs",
+        "players",
+        "play",
+        "training",
+        "train",
+        "command_line",
+        "agent",
+        "evaluate",
+        "export",
+        "league",
+        "record",
+        "watch",
+        "stable_baselines",
+        "__init__",
+        "__main__",
+    ],
 }
 
 

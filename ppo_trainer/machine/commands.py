@@ -57,11 +57,12 @@ def run_main(main: Callable[[], None]) -> None:
 
 def _drop_unread() -> None:
     """Drop output that nobody reads, of which Python would complain at its end."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _open_standard_streams() -> None:

@@ -13,6 +13,8 @@ import yaml
 from safetensors.torch import load_file
 from support.trainer_runs import metrics
 
+from ppo_trainer.machine.commands import run_main
+
 ROOT = Path(__file__).parents[2]
 TINY = [
     "env=minesweeper",
@@ -310,6 +312,18 @@ def test_a_command_whose_output_nobody_reads_does_not_complain(printing, code):
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (code, "")
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_what_a_stream_did_not_take_is_dropped_at_the_end(name, monkeypatch):
+    """Else Python would end with status 120."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as stream:
+        stream.write("lost")
+        monkeypatch.setattr(sys, name, stream)
+        run_main(lambda: None)
+        stream.flush()  # to nowhere
 
 
 def test_wandb_online_without_an_account_stops_before_there_is_a_run_folder(tmp_path):
