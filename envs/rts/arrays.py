@@ -19,6 +19,7 @@ __all__ = [
     "called",
     "copied",
     "fill",
+    "slots_of",
     "world_fields",
     "world_of",
     "world_problems",
@@ -189,6 +190,13 @@ def fill(out: Any, values: Any, first: int) -> None:
     """Copy values into ``out`` from a place on, as many as fit: kernels cannot assign slices."""
     for k in range(first, len(out)):
         out[k] = values[k - first]
+
+
+@called
+def slots_of(w: Any, player: int) -> range:
+    """Return the slots of a player's units, the dead among them, in the order of creation."""
+    first = player * w.numbers[SLOTS]
+    return range(first, first + w.numbers[TAIL + player])
 
 
 @called

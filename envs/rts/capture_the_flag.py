@@ -28,13 +28,13 @@ from .arrays import (
     OWN_Y,
     SCORE,
     SLOTS,
-    TAIL,
     TARGET,
     TICK,
     X,
     Y,
     called,
     copied,
+    slots_of,
     world_of,
 )
 from .engine import (
@@ -44,6 +44,7 @@ from .engine import (
     JUDGE,
     REMOVED,
     RUN,
+    SPOTS,
     begin,
     create,
     engine,
@@ -54,7 +55,6 @@ from .engine import (
     push,
     remove,
     see,
-    spot_of,
     step_to,
     tell,
 )
@@ -178,7 +178,7 @@ def _come_back(w: Any) -> None:
             x, y = w.places[base, X], w.places[base, Y]
             spot = free_spot(w, x, y)
             if spot >= 0:
-                dx, dy = spot_of(spot)
+                dx, dy = SPOTS[spot, 0], SPOTS[spot, 1]
                 create(w, KINDS, player, ATHLETE, single(x + dx), single(y + dy))
                 continue
         n[BACK + 2 * kept], n[BACK + 2 * kept + 1] = due, player
@@ -275,8 +275,7 @@ def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
 @called
 def carrier_of(w: Any, player: int) -> int:
     """Return a player's athlete with the flag, or -1."""
-    first = player * w.numbers[SLOTS]
-    for i in range(first, first + w.numbers[TAIL + player]):
+    for i in slots_of(w, player):
         if w.units[i, ALIVE] and w.units[i, CARRIES]:
             return i
     return -1
@@ -289,11 +288,10 @@ def assign(w: Any, player: int, actions: int) -> None:
     mine, theirs = carrier_of(w, player), carrier_of(w, 1 - player)
     has_flag = first_of(w, 0, FLAG) >= 0
     damaged_by = u[mine, DAMAGED_BY] if mine >= 0 else -1
-    first = player * w.numbers[SLOTS]
     for action in range(1, 5):
         if not (actions >> action) & 1:
             continue
-        for i in range(first, first + w.numbers[TAIL + player]):
+        for i in slots_of(w, player):
             if not u[i, ALIVE] or u[i, KIND] != ATHLETE:
                 continue
             command, target = 0, -1

@@ -102,6 +102,7 @@ from .arrays import (
     Y,
     called,
     copied,
+    slots_of,
 )
 from .paths import waypoint
 from .rules import (
@@ -138,7 +139,6 @@ __all__ = [
     "see",
     "send",
     "send_told",
-    "spot_of",
     "step_to",
     "tell",
     "tidy",
@@ -155,6 +155,16 @@ NOBODY, DEAD = -1, -2
 
 GOES_ON = -2
 GOING, WORKING, RETURNING = range(3)
+
+
+SPOTS = np.array(
+    [
+        *((-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0)),
+        *((-1.0, -1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, 1.0)),
+        *((-2.0, 0.0), (2.0, 0.0), (0.0, -2.0), (0.0, 2.0)),
+    ]
+)
+"""Places (x, y) for something new around a point, in the order in which they are tried."""
 
 
 @called
@@ -180,8 +190,8 @@ def player_of(w: Any, i: int) -> int:
 @called
 def count_of(w: Any, player: int, kind: int) -> int:
     """Return the number of a player's units of a kind; -1 counts all kinds."""
-    first, found = player * w.numbers[SLOTS], 0
-    for i in range(first, first + w.numbers[TAIL + player]):
+    found = 0
+    for i in slots_of(w, player):
         if w.units[i, ALIVE] and (kind < 0 or w.units[i, KIND] == kind):
             found += 1
     return found
@@ -190,8 +200,7 @@ def count_of(w: Any, player: int, kind: int) -> int:
 @called
 def first_of(w: Any, player: int, kind: int) -> int:
     """Return a player's first unit of a kind, or -1."""
-    first = player * w.numbers[SLOTS]
-    for i in range(first, first + w.numbers[TAIL + player]):
+    for i in slots_of(w, player):
         if w.units[i, ALIVE] and w.units[i, KIND] == kind:
             return i
     return -1
@@ -205,8 +214,7 @@ def nearest(w: Any, kinds: Any, player: int, x: float, y: float, kind: int, with
     """
     u, p = w.units, w.places
     found, least = -1, within
-    first = (1 - player) * w.numbers[SLOTS]
-    for i in range(first, first + w.numbers[TAIL + 1 - player]):
+    for i in slots_of(w, 1 - player):
         dx, dy = p[i, X] - x, p[i, Y] - y
         if not u[i, ALIVE] or not dx * dx + dy * dy < least:
             continue
@@ -596,30 +604,11 @@ def _gather(w: Any, kinds: Any, i: int) -> bool:
 @called
 def free_spot(w: Any, x: float, y: float) -> int:
     """Return the first free one of twelve points around another one, or -1."""
-    for spot in range(12):
-        dx, dy = spot_of(spot)
+    for spot in range(len(SPOTS)):
+        dx, dy = SPOTS[spot, 0], SPOTS[spot, 1]
         if can_pass(w, single(x + dx), single(y + dy), -1):
             return spot
     return -1
-
-
-@called
-def spot_of(spot: int) -> tuple[float, float]:
-    """Return the way to a spot: left, right, up, down, four corners, and two steps each way."""
-    dx, dy = 0.0, 0.0
-    if spot < 4:
-        if spot < 2:
-            dx = -1.0 if spot == 0 else 1.0
-        else:
-            dy = -1.0 if spot == 2 else 1.0
-    elif spot < 8:
-        dx = -1.0 if spot < 6 else 1.0
-        dy = -1.0 if spot % 2 == 0 else 1.0
-    elif spot < 10:
-        dx = -2.0 if spot == 8 else 2.0
-    else:
-        dy = -2.0 if spot == 10 else 2.0
-    return dx, dy
 
 
 @copied
@@ -642,7 +631,7 @@ def _build(w: Any, kinds: Any, i: int) -> bool:
         spot = free_spot(w, p[i, X], p[i, Y])
         if spot < 0:
             return False
-        dx, dy = spot_of(spot)
+        dx, dy = SPOTS[spot, 0], SPOTS[spot, 1]
         x, y = single(p[i, X] + dx), single(p[i, Y] + dy)
     push(w, DO_CREATE, player_of(w, i), u[i, BUILDS], 0, x, y)
     return True
@@ -770,10 +759,9 @@ def remove(w: Any, i: int) -> None:
 @called
 def see(w: Any, kinds: Any) -> None:
     """Note which buildings the enemy sees now: it remembers them."""
-    u, p, n = w.units, w.places, w.numbers
+    u, p = w.units, w.places
     for player in range(2):
-        first = player * n[SLOTS]
-        for i in range(first, first + n[TAIL + player]):
+        for i in slots_of(w, player):
             if (
                 u[i, ALIVE]
                 and not u[i, SEEN]

@@ -10,7 +10,7 @@ import numpy as np
 from entity_env.rows.compiled import CompiledGame, random_int
 from entity_env.spaces import Discrete, Entity, ObsSpace
 
-from .arrays import ALIVE, COMMAND, HP, SCORE, SLOTS, TAIL, TICK, X, Y, called
+from .arrays import ALIVE, COMMAND, HP, SCORE, TICK, X, Y, called, slots_of
 from .engine import (
     EACH_TICK,
     GOES_ON,
@@ -81,8 +81,8 @@ def _is_on_hill(w: Any, i: int) -> bool:
 @called
 def _climbers(w: Any, player: int) -> int:
     """Return the number of a player's guards on the hill."""
-    first, found = player * w.numbers[SLOTS], 0
-    for i in range(first, first + w.numbers[TAIL + player]):
+    found = 0
+    for i in slots_of(w, player):
         found += w.units[i, ALIVE] and _is_on_hill(w, i)
     return found
 
@@ -135,8 +135,8 @@ NOTHING, CLIMB, FIGHT = range(3)
 @called
 def assign(w: Any, player: int, orders: int) -> None:
     """Tell guards to go to the hill, or to attack the nearest enemy in sight."""
-    p, first = w.places, player * w.numbers[SLOTS]
-    for i in range(first, first + w.numbers[TAIL + player]):
+    p = w.places
+    for i in slots_of(w, player):
         if not w.units[i, ALIVE]:
             continue
         if (orders >> CLIMB) & 1 and not _is_on_hill(w, i):

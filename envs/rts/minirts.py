@@ -26,8 +26,6 @@ from .arrays import (
     MONEY,
     OVER,
     SIZE,
-    SLOTS,
-    TAIL,
     TARGET,
     TICK,
     TOLD,
@@ -35,6 +33,7 @@ from .arrays import (
     Y,
     called,
     copied,
+    slots_of,
     world_of,
 )
 from .engine import (
@@ -55,7 +54,7 @@ from .engine import (
     tell,
 )
 from .rules import ATTACK, BUILD, GATHER, MOVE, Rules, UnitKind
-from .space import can_pass, cell_of, sees
+from .space import WAYS, can_pass, cell_of, sees
 from .strategic import RANDOM, SEATED
 
 __all__ = [
@@ -229,15 +228,14 @@ def order(w: Any, player: int, actions: int) -> None:
     Differs from the original engine: buildings are never told to attack, so that whoever defends
     goes on building.
     """
-    n, u = w.numbers, w.units
+    u = w.units
     base, resource = first_of(w, player, HOME), first_of(w, player, RESOURCE)
     if base < 0 or first_of(w, 1 - player, HOME) < 0:
         return
     assign(w, player, actions)
     send_told(w, KINDS, player)
     if resource >= 0:
-        first = player * n[SLOTS]
-        for i in range(first, first + n[TAIL + player]):
+        for i in slots_of(w, player):
             is_idle = u[i, ALIVE] and u[i, KIND] == WORKER and u[i, COMMAND] == 0
             if is_idle and not u[i, IS_TOLD]:
                 send(w, KINDS, player, i, GATHER, -1.0, -1.0, resource, base, -1)
@@ -256,8 +254,7 @@ def is_possible(w: Any, player: int, action: int) -> bool:
     forget(w)
     if action == HIT_AND_RUN and not found:
         u = w.units
-        first = player * w.numbers[SLOTS]
-        for i in range(first, first + w.numbers[TAIL + player]):
+        for i in slots_of(w, player):
             is_free = u[i, KIND] == RANGE or (u[i, KIND] == MELEE and u[i, COMMAND] == 0)
             found = found or (u[i, ALIVE] and is_free)
     return found
@@ -283,19 +280,15 @@ def assign(w: Any, player: int, actions: int) -> None:
     resource = first_of(w, player, RESOURCE)
     if base < 0 or enemy_base < 0:
         return
-    first = player * n[SLOTS]
-    end = first + n[TAIL + player]
     if resource < 0:
-        for i in range(first, end):
-            if u[i, ALIVE] and not _attacks(w, i):
-                _attack(w, i, enemy_base)
+        _all_attack(w, player, enemy_base)
         return
     money = n[MONEY + player]
     if (actions >> BUILD_WORKER) & 1 and u[base, COMMAND] == 0 and money >= KINDS[WORKER, COST]:
         money -= int(KINDS[WORKER, COST])
         tell(w, base, BUILD, -1, WORKER, -1.0, -1.0)
     if (actions >> BUILD_BARRACKS) & 1 and money >= KINDS[BARRACKS, COST]:
-        for i in range(first, end):
+        for i in slots_of(w, player):
             if u[i, ALIVE] and u[i, KIND] == WORKER and u[i, COMMAND] == GATHER:
                 cell = _place_near(w, base)
                 if cell >= 0:
@@ -305,7 +298,7 @@ def assign(w: Any, player: int, actions: int) -> None:
                 break
     for action, kind in ((BUILD_MELEE, MELEE), (BUILD_RANGE, RANGE)):
         if (actions >> action) & 1 and money >= KINDS[kind, COST]:
-            for i in range(first, end):
+            for i in slots_of(w, player):
                 free = u[i, ALIVE] and u[i, KIND] == BARRACKS and u[i, COMMAND] == 0
                 if free and not u[i, IS_TOLD]:
                     money -= int(KINDS[kind, COST])
@@ -322,16 +315,21 @@ def assign(w: Any, player: int, actions: int) -> None:
     if (actions >> DEFEND) & 1:
         target = _intruder(w, player, base, resource)
         if target >= 0:
-            for i in range(first, end):
-                if u[i, ALIVE] and not _attacks(w, i):
-                    _attack(w, i, target)
+            _all_attack(w, player, target)
+
+
+@called
+def _all_attack(w: Any, player: int, target: int) -> None:
+    """Let all units that do not attack do so."""
+    for i in slots_of(w, player):
+        if w.units[i, ALIVE] and not _attacks(w, i):
+            _attack(w, i, target)
 
 
 @called
 def _army_attacks(w: Any, player: int, target: int) -> None:
     u = w.units
-    first = player * w.numbers[SLOTS]
-    for i in range(first, first + w.numbers[TAIL + player]):
+    for i in slots_of(w, player):
         if u[i, ALIVE] and (u[i, KIND] == MELEE or u[i, KIND] == RANGE) and u[i, COMMAND] == 0:
             _attack(w, i, target)
 
@@ -340,8 +338,7 @@ def _army_attacks(w: Any, player: int, target: int) -> None:
 def _first_seen(w: Any, player: int) -> int:
     """Return the first enemy unit in sight, without resources; or -1."""
     u, p = w.units, w.places
-    first = (1 - player) * w.numbers[SLOTS]
-    for i in range(first, first + w.numbers[TAIL + 1 - player]):
+    for i in slots_of(w, 1 - player):
         wanted = u[i, ALIVE] and u[i, KIND] != RESOURCE
         if wanted and sees(w, KINDS, player, p[i, X], p[i, Y]):
             return i
@@ -373,8 +370,7 @@ def _hit_and_run(w: Any, player: int) -> None:
     elif shooter < 0 and first_of(w, 1 - player, WORKER) >= 0:
         hunted = WORKER
     if hunted >= 0:
-        first = player * w.numbers[SLOTS]
-        for i in range(first, first + w.numbers[TAIL + player]):
+        for i in slots_of(w, player):
             if u[i, ALIVE] and u[i, KIND] == RANGE:
                 _kite(w, player, i, hunted)
     if shooter >= 0:
@@ -407,8 +403,7 @@ def _refuge(w: Any, player: int, me: int, kind: int) -> int:
     steps = np.full(size * size, -1, np.int32)
     queue = np.empty(size * size, np.int32)
     count = 0
-    first = (1 - player) * w.numbers[SLOTS]
-    for i in range(first, first + w.numbers[TAIL + 1 - player]):
+    for i in slots_of(w, 1 - player):
         if u[i, ALIVE] and u[i, KIND] == kind:
             cell = cell_of(w, p[i, X], p[i, Y])
             if steps[cell] < 0:
@@ -419,8 +414,7 @@ def _refuge(w: Any, player: int, me: int, kind: int) -> int:
         cell = queue[at]
         at += 1
         for way in range(4):
-            x = cell % size + (-1 if way == 0 else 1 if way == 1 else 0)
-            y = cell // size + (-1 if way == 2 else 1 if way == 3 else 0)
+            x, y = cell % size + WAYS[way, 0], cell // size + WAYS[way, 1]
             if can_pass(w, float(x), float(y), me) and steps[y * size + x] < 0:
                 steps[y * size + x], queue[count] = steps[cell] + 1, y * size + x
                 count += 1
@@ -437,8 +431,7 @@ def _refuge(w: Any, player: int, me: int, kind: int) -> int:
 def attacker_of(w: Any, player: int) -> int:
     """Return the first living unit that last damaged any of a player's workers or bases; or -1."""
     u = w.units
-    first = player * w.numbers[SLOTS]
-    for i in range(first, first + w.numbers[TAIL + player]):
+    for i in slots_of(w, player):
         is_economy = u[i, KIND] == WORKER or u[i, KIND] == HOME
         if u[i, ALIVE] and is_economy and is_alive(w, u[i, DAMAGED_BY]):
             return u[i, DAMAGED_BY]
@@ -464,8 +457,7 @@ def _economy(w: Any, player: int) -> int:
     if workers < 3 and money >= 50:
         return 1 << BUILD_WORKER
     if workers >= 3 and money >= 200 and first_of(w, player, BARRACKS) < 0:
-        first = player * w.numbers[SLOTS]
-        for i in range(first, first + w.numbers[TAIL + player]):
+        for i in slots_of(w, player):
             own = w.units[i]
             if own[ALIVE] and own[COMMAND] == BUILD and own[BUILDS] == BARRACKS:
                 return 0
@@ -503,8 +495,7 @@ def scripted(w: Any, player: int, who: int) -> int:
 def _worth(w: Any, player: int) -> float:
     u, n = w.units, w.numbers
     total = float(n[MONEY + player])
-    first = player * n[SLOTS]
-    for i in range(first, first + n[TAIL + player]):
+    for i in slots_of(w, player):
         if u[i, ALIVE] and u[i, KIND] != RESOURCE:
             total += KINDS[u[i, KIND], COST] * u[i, HP] / KINDS[u[i, KIND], MAX_HP]
     return total

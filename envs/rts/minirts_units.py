@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from entity_env.rows.compiled import Actors, Field
 from entity_env.spaces import ActionName, ActionSpace, CategoricalActionSpace
 from entity_env.spaces import SelectEntityActionSpace as Select
@@ -22,28 +24,24 @@ from .arrays import (
     OVER,
     PHASE,
     SIZE,
-    SLOTS,
-    TAIL,
     X,
     Y,
     called,
     fill,
+    slots_of,
 )
 from .engine import GOING, allows, first_of, send
 from .minirts import (
-    BARRACKS,
     ENEMY,
     HOME,
     KINDS,
     LISTS,
-    MELEE,
+    MINI_RTS,
     MOST_UNITS,
     OWN,
-    RANGE,
     REMEMBERED,
     RESOURCE,
     SOURCES,
-    WORKER,
     act,
     gain,
     mark,
@@ -51,7 +49,7 @@ from .minirts import (
     tick,
 )
 from .rules import ATTACK, BUILD, GATHER, MOVE
-from .space import can_pass, is_ground, single
+from .space import WAYS, can_pass, is_ground, single
 from .strategic import OUT_OF_SIGHT, SEATED, begin_match, is_turn, note_units, play_on
 
 __all__ = ["COMMANDS", "UNIT_ACTIONS", "units_interface"]
@@ -74,27 +72,7 @@ UNIT_ACTIONS: Mapping[ActionName, ActionSpace] = {
 
 
 _CHOICES, _BUILT = len(COMMANDS), TO_MOVE - TO_BUILD
-
-
-@called
-def _built(k: int) -> int:
-    """Return the kind of the k-th thing that can be built."""
-    return WORKER if k == 0 else BARRACKS if k == 1 else MELEE if k == 2 else RANGE
-
-
-@called
-def _way(k: int) -> tuple[int, int]:
-    """One of eight directions: along the axes first."""
-    dx, dy = 0, 0
-    if k < 4:
-        if k < 2:
-            dx = -1 if k == 0 else 1
-        else:
-            dy = -1 if k == 2 else 1
-    else:
-        dx = -1 if k % 2 == 0 else 1
-        dy = -1 if k < 6 else 1
-    return dx, dy
+KINDS_BUILT = np.array([MINI_RTS.number[name] for name in BUILT])
 
 
 @called
@@ -102,7 +80,7 @@ def _beside(w: Any, i: int) -> int:
     """Return the first of four points beside a worker where it can build, or -1."""
     last = w.numbers[SIZE] - 1
     for k in range(4):
-        dx, dy = _way(k)
+        dx, dy = WAYS[k, 0], WAYS[k, 1]
         x, y = single(w.places[i, X] + BESIDE * dx), single(w.places[i, Y] + BESIDE * dy)
         if 0 <= x <= last and 0 <= y <= last and can_pass(w, x, y, -1):
             return k
@@ -120,7 +98,7 @@ def _note_legal(w: Any, shown: Any, counts: Any, may: Any, player: int) -> None:
     money, last = n[MONEY + player], n[SIZE] - 1
     can_gather = first_of(w, player, RESOURCE) >= 0 and first_of(w, player, HOME) >= 0
     can_attack = counts[ENEMY] + counts[REMEMBERED] > 0
-    for i in range(player * n[SLOTS], player * n[SLOTS] + n[TAIL + player]):
+    for i in slots_of(w, player):
         if u[i, ALIVE] and u[i, COMMAND] == BUILD and u[i, PHASE] == GOING:
             money -= int(KINDS[u[i, BUILDS], COST])
     for at in range(counts[OWN]):
@@ -137,14 +115,14 @@ def _note_legal(w: Any, shown: Any, counts: Any, may: Any, player: int) -> None:
         most = 0
         if allows(w, KINDS, i, BUILD) and (stands or _beside(w, i) >= 0):
             for k in range(_BUILT):
-                cost = int(KINDS[_built(k), COST])
-                if (int(KINDS[kind, BUILDS_OF]) >> _built(k)) & 1 == 1 and cost <= money:
+                cost = int(KINDS[KINDS_BUILT[k], COST])
+                if (int(KINDS[kind, BUILDS_OF]) >> KINDS_BUILT[k]) & 1 == 1 and cost <= money:
                     may[at, TO_BUILD + k] = True
                     most = max(most, cost)
         money -= most
         if allows(w, KINDS, i, MOVE):
             for k in range(8):
-                dx, dy = _way(k)
+                dx, dy = WAYS[k, 0], WAYS[k, 1]
                 x, y = p[i, X] + FAR * dx, p[i, Y] + FAR * dy
                 inside = 0 <= x <= last and 0 <= y <= last
                 may[at, TO_MOVE + k] = inside and is_ground(w, x, y)
@@ -160,14 +138,16 @@ def _tell(w: Any, player: int, i: int, what: int, target: int) -> None:
         resource, base = first_of(w, player, RESOURCE), first_of(w, player, HOME)
         send(w, KINDS, player, i, GATHER, -1.0, -1.0, resource, base, -1)
     elif what >= TO_MOVE:
-        dx, dy = _way(what - TO_MOVE)
+        way = what - TO_MOVE
+        dx, dy = WAYS[way, 0], WAYS[way, 1]
         send(w, KINDS, player, i, MOVE, p[i, X] + FAR * dx, p[i, Y] + FAR * dy, -1, -1, -1)
     elif what >= TO_BUILD:
         x, y = -1.0, -1.0
         if KINDS[w.units[i, KIND], IS_BUILDING] == 0:
-            dx, dy = _way(_beside(w, i))
+            way = _beside(w, i)
+            dx, dy = WAYS[way, 0], WAYS[way, 1]
             x, y = single(p[i, X] + BESIDE * dx), single(p[i, Y] + BESIDE * dy)
-        send(w, KINDS, player, i, BUILD, x, y, -1, -1, _built(what - TO_BUILD))
+        send(w, KINDS, player, i, BUILD, x, y, -1, -1, KINDS_BUILT[what - TO_BUILD])
 
 
 @called

@@ -11,7 +11,7 @@ from entity_env.rows.jit import with_arrays
 
 from .arrays import PLAN_LIST, PLANS, SIZE, SLOTS, TICK, WALLED, X, Y, called
 from .rules import PLAN_ROOM, PLAN_TICKS
-from .space import can_pass, cell_of, is_ground
+from .space import WAYS, can_pass, cell_of, is_ground
 
 __all__ = [
     "passes_straight",
@@ -114,8 +114,7 @@ def _around(w: Any, i: int, start: int, goal: int) -> int:
             break
         closed[cell] = True
         for way in range(4):
-            x = cell % size + (-1 if way == 0 else 1 if way == 1 else 0)
-            y = cell // size + (-1 if way == 2 else 1 if way == 3 else 0)
+            x, y = cell % size + WAYS[way, 0], cell // size + WAYS[way, 1]
             if x < 0 or y < 0 or x >= size or y >= size:
                 continue
             near = y * size + x

@@ -12,17 +12,17 @@ from .arrays import (
     KIND,
     NEXT,
     SIZE,
-    SLOTS,
-    TAIL,
     VISION,
     WALLED,
     WALLS,
     X,
     Y,
     called,
+    slots_of,
 )
 
 __all__ = [
+    "WAYS",
     "can_pass",
     "cell_of",
     "enter",
@@ -31,6 +31,10 @@ __all__ = [
     "sees",
     "single",
 ]
+
+
+WAYS = np.array([(-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1)])
+"""Steps (x, y) to the cells around another one: left, right, up, down, and four corners."""
 
 
 @called
@@ -104,8 +108,7 @@ def leave(w: Any, i: int) -> None:
 def sees(w: Any, kinds: Any, player: int, x: float, y: float) -> bool:
     """Return True if the cell of a point is visible to a player."""
     column, row = int(x + 0.5), int(y + 0.5)
-    first = player * w.numbers[SLOTS]
-    for i in range(first, first + w.numbers[TAIL + player]):
+    for i in slots_of(w, player):
         if w.units[i, ALIVE]:
             across = abs(int(w.places[i, X] + 0.5) - column)
             down = abs(int(w.places[i, Y] + 0.5) - row)

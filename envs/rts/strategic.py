@@ -26,8 +26,6 @@ from .arrays import (
     KIND,
     OVER,
     SEEN,
-    SLOTS,
-    TAIL,
     TICK,
     TOLD,
     WINNER,
@@ -36,6 +34,7 @@ from .arrays import (
     called,
     copied,
     fill,
+    slots_of,
     world_fields,
     world_of,
     world_problems,
@@ -289,11 +288,11 @@ def note_units(
         player: The player who looks.
         fog: True if the player sees only what its units see.
     """
-    u, n = w.units, w.numbers
+    u = w.units
     counts[:] = 0
     for side in range(2):
         whose = player if side == 0 else 1 - player
-        for i in range(whose * n[SLOTS], whose * n[SLOTS] + n[TAIL + whose]):
+        for i in slots_of(w, whose):
             if not u[i, ALIVE]:
                 continue
             entry, to = i, lists[u[i, KIND], side]

@@ -33,7 +33,6 @@ from .arrays import (
     OVER,
     REACH,
     SLOTS,
-    TAIL,
     TICK,
     WALLED,
     WALLS,
@@ -43,6 +42,7 @@ from .arrays import (
     called,
     copied,
     fill,
+    slots_of,
     world_fields,
     world_of,
     world_problems,
@@ -58,13 +58,15 @@ from .engine import (
     engine,
     first_of,
     is_alive,
+    nearest,
     put,
     remove,
     see,
     send,
 )
 from .rules import ATTACK, Rules, UnitKind
-from .space import cell_of, is_ground
+from .space import WAYS, cell_of, is_ground
+from .strategic import NOWHERE, note_units
 from .world_rows import StrategyEnvironment, WorldRows
 
 __all__ = [
@@ -125,6 +127,7 @@ WAVE_TICKS = 200
 FOR_A_KILL = 10
 AIM = 3.0
 """Towers aim at what is within this squared distance, less than they reach."""
+_BEYOND_AIM = float(np.nextafter(AIM, 4.0))
 OPEN = 14
 """The block of cells from here on, where attackers appear, has no walls."""
 
@@ -147,6 +150,8 @@ KINDS = TOWER_DEFENCE.table()
 MAP, MOST, AT_FIRST = TOWER_DEFENCE.size, TOWER_DEFENCE.most_units, TOWER_DEFENCE.resource
 CELLS, HALF = MAP * MAP, MAP // 2
 HOME, ATTACKER, TOWER = range(3)
+LISTS = np.array([(NOWHERE,) * 4, (NOWHERE, 0, NOWHERE, 0), (1, NOWHERE, NOWHERE, 0)])
+"""Attackers and towers, which the defender always sees; see ``note_units``."""
 RELOAD = TOWER_DEFENCE.kinds[TOWER].attack_ticks
 
 
@@ -179,7 +184,7 @@ def _send_waves(w: Any) -> None:
     if n[TICK] % WAVE_TICKS == 0:
         for i in range(n[TICK] // WAVE_TICKS):
             create(w, KINDS, 1, ATTACKER, float(15 + i % 5), float(15 + i // 5))
-    for i in range(n[SLOTS], n[SLOTS] + n[TAIL + 1]):
+    for i in slots_of(w, 1):
         if u[i, ALIVE] and u[i, KIND] == ATTACKER and u[i, COMMAND] == 0:
             send(w, KINDS, 1, i, ATTACK, -1.0, -1.0, base, -1, -1)
 
@@ -190,20 +195,13 @@ def aim(w: Any) -> None:
 
     A tower with nobody that near keeps its target until that is out of reach.
     """
-    n, u, p = w.numbers, w.units, w.places
-    for tower in range(n[TAIL]):
-        if not u[tower, ALIVE] or u[tower, KIND] != TOWER:
-            continue
-        found, least = -1, 1e9
-        for i in range(n[SLOTS], n[SLOTS] + n[TAIL + 1]):
-            if u[i, ALIVE] and u[i, KIND] == ATTACKER:
-                dx, dy = p[tower, X] - p[i, X], p[tower, Y] - p[i, Y]
-                apart = dx * dx + dy * dy
-                if apart <= AIM and apart < least:
-                    found, least = i, apart
-        if found >= 0:
-            u[tower, COMMAND] = 0  # a building that does something takes no command
-            send(w, KINDS, 0, tower, ATTACK, -1.0, -1.0, found, -1, -1)
+    u, p = w.units, w.places
+    for tower in slots_of(w, 0):
+        if u[tower, ALIVE] and u[tower, KIND] == TOWER:
+            found = nearest(w, KINDS, 0, p[tower, X], p[tower, Y], ATTACKER, _BEYOND_AIM)
+            if found >= 0:
+                u[tower, COMMAND] = 0  # a building that does something takes no command
+                send(w, KINDS, 0, tower, ATTACK, -1.0, -1.0, found, -1, -1)
 
 
 play_tick = engine(rules_of_a_tick, KINDS)
@@ -253,8 +251,7 @@ def setup(w: Any, covers: Any, random: Any, game: int, max_tick: int) -> None:
 def _add_edges(edges: Any, count: int, x: int, y: int) -> int:
     """Add the edges of a cell of the half grid; how many there are now."""
     for way in range(4):
-        a = x + (-1 if way == 0 else 1 if way == 1 else 0)
-        b = y + (-1 if way == 2 else 1 if way == 3 else 0)
+        a, b = x + WAYS[way, 0], y + WAYS[way, 1]
         if 0 <= a < HALF and 0 <= b < HALF:
             edges[count, 0], edges[count, 1] = y * HALF + x, b * HALF + a
             count += 1
@@ -273,8 +270,7 @@ def _note_covers(w: Any, covers: Any) -> None:
         if cell < 0 and here % MAP >= OPEN and here // MAP >= OPEN:
             cell = here
         for way in range(4):
-            x = here % MAP + (-1 if way == 0 else 1 if way == 1 else 0)
-            y = here // MAP + (-1 if way == 2 else 1 if way == 3 else 0)
+            x, y = here % MAP + WAYS[way, 0], here // MAP + WAYS[way, 1]
             if is_ground(w, float(x), float(y)) and came[y * MAP + x] < 0:
                 came[y * MAP + x], queue[count] = here, y * MAP + x
                 count += 1
@@ -294,9 +290,10 @@ def can_build(w: Any, is_free: Any) -> bool:
     can = n[MONEY] >= KINDS[TOWER, COST] and count_of(w, 0, -1) < MOST and not n[OVER]
     for cell in range(CELLS):
         is_free[cell] = can and n[WALLS + cell] != 0
-    for i in range(2 * n[SLOTS]):
-        if u[i, ALIVE] and i % n[SLOTS] < n[TAIL + i // n[SLOTS]]:
-            is_free[cell_of(w, p[i, X], p[i, Y])] = False
+    for player in range(2):
+        for i in slots_of(w, player):
+            if u[i, ALIVE]:
+                is_free[cell_of(w, p[i, X], p[i, Y])] = False
     return can
 
 
@@ -316,19 +313,13 @@ def _base_hp(w: Any) -> float:
 @called
 def _note_view(w: Any, shown: Any, counts: Any, is_cell: Any, is_free: Any) -> None:
     n, u, p = w.numbers, w.units, w.places
-    counts[:] = 0
+    note_units(w, KINDS, LISTS, shown, counts, 0, False)
     for cell in range(CELLS):
         is_cell[cell] = 1 if n[WALLS + cell] else 0
-    for i in range(2 * n[SLOTS]):
-        if not u[i, ALIVE] or i % n[SLOTS] >= n[TAIL + i // n[SLOTS]]:
-            continue
-        cell = cell_of(w, p[i, X], p[i, Y])
-        if u[i, KIND] != ATTACKER and is_cell[cell] == 1:
-            is_cell[cell] = 2
-        if u[i, KIND] != HOME:
-            to = 0 if u[i, KIND] == ATTACKER else 1
-            shown[to, counts[to]] = i
-            counts[to] += 1
+    for i in slots_of(w, 0):
+        if u[i, ALIVE]:
+            cell = cell_of(w, p[i, X], p[i, Y])
+            is_cell[cell] = 2 if is_cell[cell] else 0
     can_build(w, is_free)
 
 
