@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.errors import nearest, shorten
-from entity_env.rows.compiled import Actors, CompiledGame, Entities, Field, random_int
+from entity_env.rows.compiled import Actors, CompiledGame, Entities, Field, compiled, random_int
 from entity_env.rows.compiled_game import Function
 from entity_env.spaces import GlobalCategoricalActionSpace, ObsSpace
 
@@ -164,14 +164,14 @@ def check_name(what: str, name: str, names: tuple[str, ...]) -> None:
 # ---- The course of a game ------------------------------------------------------------------------
 
 
-@called
+@compiled
 def is_turn(g: Any, game: int, seat: int) -> bool:
     """Return True if a seat acts at this tick."""
     skip: int = g.frame_skip if seat == 0 else g.opponent_skip
     return bool(g.numbers[game, TICK] % skip == 0)
 
 
-@called
+@compiled
 def _is_any_turn(g: Any, game: int) -> bool:
     return is_turn(g, game, 0) or (g.who == SEATED and is_turn(g, game, 1))
 
