@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.rows.compiled import Actors, Field, compiled
+from entity_env.rows.compiled import Actors, Field
 from entity_env.spaces import ActionName, ActionSpace, CategoricalActionSpace
 from entity_env.spaces import SelectEntityActionSpace as Select
 
@@ -193,7 +193,7 @@ def _obey(g: Any, game: int, w: Any, seat: int) -> None:
         _tell(w, seat, g.shown[game, seat, OWN, at], told[0], told[1])
 
 
-@compiled
+@called
 def _must_act(g: Any, game: int, seat: int) -> bool:
     """Return True if it is a seat's turn; in a duel some unit must be able to act."""
     able = g.who != SEATED
