@@ -1,16 +1,25 @@
 """Wrappers: environments and rows that change what passes through them.
 
-Around a single ``Environment``: ``TimeLimit``, ``FeatureFilter``, ``RewardScale``, ``FrameSkip``,
-``EpisodeStatistics``, ``Validate``, ``Curriculum``; ``Wrapper`` is their base. Around a ``VecEnv``:
-the same names with ``Vec`` in front of them, but the last; ``VecWrapper`` is their base.
-``ConcatVecEnv`` joins the rows of several. Around a game of several players: ``SeatTimeLimit``,
-``SeatValidate``; ``SeatWrapper`` is their base. All that goes around rows goes around the rows of
-its seats, too, but ``VecFrameSkip``.
+=====================  ========================  ==========================
+an environment         rows of a ``VecEnv``      a game of several players
+=====================  ========================  ==========================
+``Wrapper``, the base  ``VecWrapper``            ``SeatWrapper``
+``TimeLimit``          ``VecTimeLimit``          ``SeatTimeLimit``
+``FrameSkip``          ``VecFrameSkip``
+``FeatureFilter``      ``VecFeatureFilter``
+``RewardScale``        ``VecRewardScale``
+``EpisodeStatistics``  ``VecEpisodeStatistics``
+``Validate``           ``VecValidate``           ``SeatValidate``
+``Curriculum``
+=====================  ========================  ==========================
+
+``ConcatVecEnv`` joins the rows of several ``VecEnv``. The rows may be seats of games, except those
+of ``VecFrameSkip``.
 
 Rows act together and reset themselves, and nothing outside can hold back or reset a single one.
 ``VecTimeLimit`` and ``VecFrameSkip`` therefore go inside: ``VecEnv.wrap_each`` puts the wrapper
 around the environment of each row, or around each game. Compiled rows, which are not made of
-environments, say so.
+environments, refuse them.
 """
 
 from __future__ import annotations
