@@ -385,6 +385,7 @@ _ROWS = "RaggedTensor.from_lengths(values, lengths), with the number of entities
 
 
 def _check_frames(where: str, part: RaggedTensor, frames: int, device: torch.device) -> None:
+    check_dtype(f"the offsets of {where}", part.offsets, torch.int64)
     if part.num_frames != frames:
         raise ShapeError(
             f"{where} has another number of frames than the batch",

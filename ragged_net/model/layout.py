@@ -68,7 +68,7 @@ class Layout:
         """
         try:
             return cls._of(batch, with_global, names)
-        except (AttributeError, IndexError, RuntimeError):
+        except (AttributeError, IndexError, RuntimeError, TypeError):
             check_kind("the batch", batch, EntityBatch)
             batch.check()
             raise
@@ -110,9 +110,10 @@ class Layout:
         counts = np.empty(len(types), np.int64)
         try:
             for k, ragged in enumerate(types):
-                stacked[k], counts[k] = ragged.offsets.numpy(), ragged.num_rows
+                np.copyto(stacked[k], ragged.offsets.numpy())  # refuses what is not whole
+                counts[k] = ragged.num_rows
             found = kernels.load("indices").flat_order(stacked, counts, with_global)
-        except ValueError:  # offsets that have been changed since
+        except (TypeError, ValueError):  # offsets that have been changed since
             for name, ragged in zip(names, types, strict=True):
                 ragged.check(f"entity type {name!r}")
             raise

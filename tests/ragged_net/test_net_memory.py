@@ -104,6 +104,14 @@ def set_a_number(offsets):
     offsets.data = torch.tensor(0)
 
 
+def set_another_dtype(offsets):
+    offsets.data = offsets.bfloat16()
+
+
+def set_complex_numbers(offsets):
+    offsets.data = offsets.to(torch.complex64)
+
+
 OFFSET_CHANGES = [
     write_in_place,
     write_by_data,
@@ -112,6 +120,8 @@ OFFSET_CHANGES = [
     set_others,
     set_fewer,
     set_a_number,
+    set_another_dtype,
+    set_complex_numbers,
 ]
 
 
