@@ -11,6 +11,7 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from entity_env import EntityEnvError
 from entity_env.command_line import version_text
@@ -31,9 +32,15 @@ from ragged_net import RaggedNetError
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
 def job(composed: DictConfig) -> None:
     """Train with the composed settings; everything below knows plain dataclasses only."""
-    values = OmegaConf.to_container(composed, resolve=True)
 
     def run() -> None:
+        try:
+            values = OmegaConf.to_container(composed, resolve=True)
+        except OmegaConfBaseException as error:
+            raise ConfigError(
+                f"a setting cannot be resolved: {str(error).splitlines()[0]}",
+                expected="${name} to stand for another setting, such as ${seed}",
+            ) from error
         if HydraConfig.get().mode == RunMode.MULTIRUN:
             _run_of_sweep(values)
         elif train(resumed_config(values)).interrupted:

@@ -19,6 +19,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.singleton import Singleton
 from hydra.errors import HydraException
 from hydra.version import VersionBase
@@ -160,6 +161,7 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
             text = text.lstrip("+")
         elif match is not None and is_setting:
             text = f"++{text.lstrip('+')}"
+        _check_grammar(text)
         rewritten.append(text)
     return flags + (["env=custom"] if own else []) + rewritten
 
@@ -207,6 +209,21 @@ def _own_environment(text: str) -> str | None:
     if re.fullmatch(r"[\w./:-]+-v\d+", text):
         return f"for an environment of Gymnasium: env=gymnasium env.env={text}"
     return f"for a class of your own: env._target_={text}" if "." in text else None
+
+
+def _check_grammar(text: str) -> None:
+    """Raise ConfigError if Hydra cannot read a setting."""
+    if re.match(r"[~+]{0,2}[A-Za-z_]", text):
+        try:
+            OverridesParser.create().parse_override(text)
+            return
+        except HydraException:
+            pass
+    raise ConfigError(
+        f"{shorten(text.lstrip('+'))} cannot be read",
+        expected="name=value, such as seed=3; brackets and quotes are closed",
+        hint="a value with special characters stands in quotes within quotes: \"name='a=b'\"",
+    )
 
 
 def _check_single(text: str, value: str) -> None:

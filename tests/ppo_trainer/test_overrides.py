@@ -173,3 +173,13 @@ def test_recipes_of_settings_that_cannot_be_read_are_refused(setting, part):
     with pytest.raises(ConfigError) as caught:
         recipe("xor", setting)
     assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["seed=[1", "seed='1", "seed={a:1", "seed=1=2", "=3", ".seed=1", "env.=1", "seed=\udcff"],
+)
+def test_a_setting_that_cannot_be_read_is_shown_without_a_traceback(text):
+    with pytest.raises(ConfigError, match="cannot be read") as caught:
+        hydra_arguments(["env=xor", text])
+    assert repr(text) in str(caught.value)

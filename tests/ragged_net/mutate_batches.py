@@ -57,7 +57,12 @@ def other_size(tensor, dice):
     """A tensor of the same kind with another first dimension, or another number of them."""
     count = max(0, tensor.shape[0] + dice.choice([-3, -1, 1, 5, 100_000]))
     shape = dice.choice([(count, *tensor.shape[1:]), (count,), (count, 1, 1), (3,), ()])
-    return torch.zeros(shape, dtype=dice.choice([tensor.dtype, torch.float64, torch.int32, torch.bfloat16, torch.complex64]))
+    return torch.zeros(
+        shape,
+        dtype=dice.choice(
+            [tensor.dtype, torch.float64, torch.int32, torch.bfloat16, torch.complex64]
+        ),
+    )
 
 
 def resize(tensor, dice):
