@@ -64,8 +64,9 @@ class _SingleGame(Playable):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Return a game of its own at the same moment; copied rows would share no arrays."""
         made = type(self)(**self._settings)
-        rest = {name: own for name, own in vars(self).items() if name != "_rows"}
-        vars(made).update(deepcopy(rest, memo))
+        kept = {"_obs": self._obs, "_shown": self._shown}  # nobody changes them
+        own = {name: value for name, value in vars(self).items() if name not in ("_rows", *kept)}
+        vars(made).update(deepcopy(own, memo), **kept)
         if self._obs is not None:
             made._rows.reset()
             made._rows.put_games([0], self._rows.copy_games([0]))

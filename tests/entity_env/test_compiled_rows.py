@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 
@@ -770,3 +771,33 @@ def test_a_single_game_goes_on_from_a_saved_state_as_json():
         one.set_state({"die": 3})
     with pytest.raises(errors.ResetNeededError, match="started"):
         Dice().act(act)
+
+
+@pytest.mark.parametrize("moves", [None, 0, 3], ids=["before", "begun", "later"])
+def test_a_copy_of_a_single_game_plays_on_by_itself(moves):
+    game = Nim()
+    game.seed(4)
+    policy = random_policy(2)
+    rows = SeatRows(lambda: game, 2, seed=4)
+    obs = None if moves is None else rows.reset()
+    for _ in range(moves or 0):
+        obs = rows.act(policy(obs))
+    copies = [deepcopy(game), deepcopy(game)]
+    before = None if moves is None else game.get_state()
+    for one in copies:
+        one.seed(7)
+    seen = [one.reset() for one in copies]
+    assert [*seen[0]] == [*seen[1]]  # both took the seed, and so does the game in them
+    assert copies[0].get_state() == copies[1].get_state()
+    assert moves is None or game.get_state() == before
+
+
+def test_a_state_that_was_set_has_its_own_random_numbers():
+    one, other = Dice(), Dice()
+    one.seed(5)
+    one.reset()
+    other.seed(6)  # for a game that is not played, for a state comes first
+    other.set_state(one.get_state())
+    for game in (one, other):
+        game.reset()
+    assert one.get_state() == other.get_state()
