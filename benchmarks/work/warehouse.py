@@ -1,25 +1,24 @@
 """Warehouses: items in an hour, of sizes that no training has seen.
 
 The nearest task and an assignment by the Hungarian method, which needs SciPy (extra ``work``),
-beside greedy networks. Both rules play the readable warehouse; episodes are drawn afresh for each.
+beside greedy networks. All play the same episodes, as long as they take the same decisions.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from ragged_envs.industry.warehouse import Warehouse
-from ragged_envs.industry.warehouse_rows import WarehouseRows
+from ragged_envs.industry.warehouse import WarehouseRows
 from ragged_envs.industry.warehouse_scripts import nearest_task
 
-from benchmarks.work.play import load_runs, spread, values_of
+from benchmarks.work.play import first_episodes, load_runs, spread, values_of
 from entity_env import SelectEntityAction
 from entity_env.actions import Action
 from entity_env.observation import Observation
+from entity_env.player.scripted_agent import ScriptedAgent
 
 __all__ = ["add_arguments", "hungarian", "run"]
 
@@ -45,7 +44,11 @@ def run(given: argparse.Namespace) -> None:
             "robots": robots, "aisles": given.aisles, "shelves": given.shelves,
             "stations": 3, "chargers": 3, "waiting": max(6, robots),
         }  # fmt: skip
-        found = [_play(rule, settings, given.episodes) for rule in (nearest_task, hungarian)]
+        found = []
+        for rule in (nearest_task, hungarian):
+            rows = WarehouseRows(given.episodes, seed=99, **settings)
+            agent = ScriptedAgent(rule, rows.obs_space(), rows.action_space())
+            found.append(first_episodes(agent.act_rows, rows, "throughput"))
         best = max(np.mean(own) for own in found)
         cells = [spread(own) for own in found]
         for own in loaded:
@@ -102,18 +105,3 @@ def hungarian(observation: Observation) -> dict[str, Action]:
         nearest = min(stations, key=ways.__getitem__)
         return {"Task": SelectEntityAction(actors=[asked], actees=[nearest])}
     return nearest_task(observation)
-
-
-def _play(
-    rule: Callable[[Observation], dict[str, Action]], settings: dict[str, Any], episodes: int
-) -> list[float]:
-    """The throughput of episodes."""
-    env = Warehouse(**settings)
-    env.seed(99)
-    found = []
-    for _ in range(episodes):
-        seen = env.reset()
-        while not seen.done:
-            seen = env.act(rule(seen))
-        found.append(seen.metrics["throughput"])
-    return found

@@ -2,28 +2,501 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.actions import Action
-from entity_env.environment import Environment
-from entity_env.observation import EntityID, Observation, SelectEntityActionMask
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.rows.compiled import (
+    Actors,
+    CompiledGame,
+    CompiledRows,
+    Entities,
+    Field,
+    compiled,
+    random_int,
+)
+from entity_env.rows.single_game import CompiledEnvironment
 
-from ..checks import check_running, check_started, read_selection, reading_state
-from ..errors import check_whole
-from .warehouse_drawing import DrawnRobot, draw_warehouse
-from .warehouse_rules import ACTION_SPACE, OBS_SPACE, WarehouseSettings
+from .warehouse_drawing import draw_warehouse
+from .warehouse_rules import (
+    ACTION_SPACE,
+    CARRIED,
+    CLAIMED,
+    OBS_SPACE,
+    WAITING,
+    WarehouseSettings,
+)
 
-__all__ = ["Warehouse"]
-
-WAITING, CLAIMED, CARRIED = 1, 2, 3
+__all__ = ["Warehouse", "WarehouseRows"]
 
 
-class Warehouse(Environment):
+class WarehouseRows(CompiledRows):
+    """R rows of warehouses, compiled; ``Warehouse`` describes the game.
+
+    Args:
+        num_envs: The number of rows R; None: 1.
+        seed: Seeds all rows.
+        copies: So many rows, one after the other, get the same orders, as long as they take the
+            same decisions.
+        threads: How many threads share the rows.
+        robots, aisles, shelves, stations, chargers, room, waiting, lines, battery, charge, ticks:
+            See ``Warehouse``.
+
+    Raises:
+        EnvConfigError: A setting that is refused.
+    """
+
+    def __init__(
+        self,
+        num_envs: int | None,
+        seed: int = 0,
+        *,
+        robots: int | tuple[int, int] | list[int] = (4, 8),
+        aisles: int = 4,
+        shelves: int = 8,
+        stations: int = 2,
+        chargers: int = 2,
+        room: int = 2,
+        waiting: int = 6,
+        lines: int | tuple[int, int] | list[int] = (1, 4),
+        battery: int = 400,
+        charge: int = 40,
+        ticks: int = 1000,
+        copies: int = 1,
+        threads: int = 1,
+    ) -> None:
+        self.settings = own = WarehouseSettings.check(
+            robots=robots, aisles=aisles, shelves=shelves, stations=stations, chargers=chargers,
+            room=room, waiting=waiting, lines=lines, battery=battery, charge=charge, ticks=ticks,
+        )  # fmt: skip
+        super().__init__(_game(own), num_envs, seed, threads=threads, copies=copies)
+        layout = own.layout
+        for name in ("ways", "next", "shelves", "stations", "chargers"):
+            self._fields[name][:] = getattr(layout, name)
+        self._fields["places"][:] = layout.cells
+        self._fields["shared"][:, np.concatenate([layout.stations, layout.chargers])] = 1
+
+    def draw_row(self, row: int, cell: int = 28, **_: Any) -> npt.NDArray[np.uint8]:
+        """Return a picture of the warehouse of a row. Shape: (H, W, 3), uint8.
+
+        Args:
+            row: The number of the row.
+            cell: The size of a cell in pixels.
+        """
+        self._check_begun()
+        return draw_warehouse(self.save_game(row), self.settings, cell)
+
+
+def _game(own: WarehouseSettings) -> CompiledGame:
+    layout, robots, items = own.layout, own.robots[1], own.shelf_room
+    cells, stations, room = len(layout.cells), len(layout.stations), own.room
+    return CompiledGame(
+        obs_space=OBS_SPACE,
+        action_space=ACTION_SPACE,
+        state={
+            # The layout, the same in all games.
+            "ways": Field((cells, cells), fixed=True),
+            "next": Field((cells, 4), fixed=True),
+            "places": Field((cells, 2), fixed=True),
+            "shelves": Field(layout.shelves.shape, fixed=True),
+            "stations": Field(layout.stations.shape, fixed=True),
+            "chargers": Field(layout.chargers.shape, fixed=True),
+            "shared": Field((cells,), fixed=True),
+            "robots": Field(least=own.robots[0], most=robots),
+            "cell": Field((robots,), least=0, most=cells - 1),
+            "goal": Field((robots,), least=-1, most=cells - 1),
+            "task": Field((robots,), least=-1, most=items - 1),
+            "loaded": Field((robots,), least=0, most=room),
+            "battery": Field((robots,), least=0, most=own.battery),
+            "charged": Field((robots,), least=-1, most=own.ticks + own.charge),
+            "load": Field((robots, room), least=0, most=items - 1),
+            "want": Field((robots,), least=-1, most=cells - 1),
+            "ring": Field((robots,), least=0, most=cells - 1),
+            "item": Field((items, 3), least=0, most=(cells - 1, own.waiting - 1, CARRIED)),
+            "shown": Field((items,), least=0, most=items - 1),
+            "num_shown": Field(least=0, most=items),
+            "order": Field((own.waiting, 3), least=0, most=(stations - 1, own.lines[1], own.ticks)),
+            "asked": Field(least=0, most=robots - 1),
+            "tick": Field(least=0, most=own.ticks - 1),
+            "handed": Field(least=0, most=2**30),
+            "orders": Field(dtype=np.float64, least=0, most=2**30),
+            "throughput": Field(dtype=np.float64),
+        },
+        settings={
+            "least_robots": own.robots[0],
+            "most_robots": robots,
+            "room": own.room,
+            "least_lines": own.lines[0],
+            "most_lines": own.lines[1],
+            "full": own.battery,
+            "charge": own.charge,
+            "ticks": own.ticks,
+            "longest": own.longest,
+        },
+        reset=reset,
+        step=step,
+        entities={
+            "Robot": Entities(robot_features, count="robots", most=robots),
+            "Item": Entities(item_features, count="num_shown", most=items),
+            "Station": Entities(station_features, count=stations, most=stations),
+            "Charger": Entities(
+                charger_features, count=len(layout.chargers), most=len(layout.chargers)
+            ),
+            "Clock": Entities(clock_features, count=1, most=1),
+        },
+        actions={
+            "Task": Actors(
+                "Robot", targets=("Item", "Station", "Charger"), when=is_asked, mask=tasks_of
+            )
+        },
+        metrics={"throughput": "throughput", "orders": "orders"},
+        problems=problems,
+    )
+
+
+def reset(g: Any, game: int) -> None:
+    """Empty robots at stations and chargers, and new orders."""
+    count = random_int(g.random, game, g.least_robots, g.most_robots)
+    g.robots[game] = count
+    stations, chargers = g.stations.shape[1], g.chargers.shape[1]
+    for robot in range(count):
+        home = robot % (stations + chargers)
+        g.cell[game, robot] = (
+            g.stations[game, home] if home < stations else g.chargers[game, home - stations]
+        )
+        g.goal[game, robot] = g.task[game, robot] = g.charged[game, robot] = -1
+        g.loaded[game, robot] = 0
+        g.battery[game, robot] = g.full
+    for i in range(g.item.shape[1]):
+        g.item[game, i, 2] = 0
+    g.tick[game] = g.handed[game] = 0
+    g.orders[game] = 0.0
+    for order in range(g.order.shape[1]):
+        _new_order(g, game, order)
+    g.asked[game] = _who_is_asked(g, game)
+    _move_on(g, game)
+
+
+def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]:
+    """Give the robot its task, and go on until another one is asked."""
+    robot, before = g.asked[game], g.handed[game]
+    target = chosen[0] - g.robots[game]
+    if target < g.num_shown[game]:
+        item = g.shown[game, target]
+        g.item[game, item, 2] = CLAIMED
+        g.task[game, robot], g.goal[game, robot] = item, g.item[game, item, 0]
+    elif target < g.num_shown[game] + g.stations.shape[1]:
+        g.goal[game, robot] = g.stations[game, target - g.num_shown[game]]
+    else:
+        g.goal[game, robot] = g.chargers[game, target - g.num_shown[game] - g.stations.shape[1]]
+    _arrive(g, game, robot)
+    g.asked[game] = _who_is_asked(g, game)
+    _move_on(g, game)
+    return 0.1 * (g.handed[game] - before), g.tick[game] >= g.ticks
+
+
+def is_asked(g: Any, game: int, robot: int) -> bool:
+    """Return True if it is this one."""
+    return bool(robot == g.asked[game])
+
+
+def tasks_of(g: Any, game: int, robot: int, allowed: npt.NDArray[np.bool_]) -> None:
+    """Write the tasks that the robot may take."""
+    shown, stations = g.num_shown[game], g.stations.shape[1]
+    some = False
+    for k in range(shown):
+        allowed[k] = _can_fetch(g, game, robot, g.shown[game, k])
+        some |= allowed[k]
+    for i in range(stations):
+        allowed[shown + i] = _carried_for(g, game, robot, i) > 0
+        some |= allowed[shown + i]
+    for i in range(g.chargers.shape[1]):
+        allowed[shown + stations + i] = _may_charge(g, game, robot, some)
+
+
+def problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved state must not have, and whether it has it."""
+    robots = range(g.robots[game])
+    item, order, task = g.item[game], g.order[game], g.task[game, : len(robots)]
+    goal, cell = g.goal[game, : len(robots)], g.cell[game, : len(robots)]
+    claimed = task[task >= 0]
+    carried = [i for k in robots for i in g.load[game, k, : g.loaded[game, k]]]
+    left = np.bincount(item[item[:, 2] > 0, 1], minlength=len(order))
+    inside = cell[g.shared[game, cell] == 0]
+    shown, asked = g.shown[game, : g.num_shown[game]].tolist(), g.asked[game]
+    first = _who_is_asked(g, game)
+    return {
+        "items claimed that no robot fetches": not _is_list(claimed, item[:, 2] == CLAIMED),
+        "items carried that no robot has": not _is_list(carried, item[:, 2] == CARRIED),
+        "an order of another number of items": not np.array_equal(left, order[:, 1]),
+        "a robot that fetches from the wrong cell": (goal[task >= 0] != item[claimed, 0]).any(),
+        "a robot on its way to no station or charger": (
+            g.shared[game, goal[(task < 0) & (goal >= 0)]] == 0
+        ).any(),
+        "a robot that fetches more than it can carry": (
+            g.loaded[game, : len(robots)][task >= 0] >= g.room
+        ).any(),
+        "two robots in one cell": len(np.unique(inside)) < len(inside),
+        "a robot asked that is not the first": first != asked,
+        "a wrong list of items": shown != g.shown[game, : g.num_shown[game]].tolist(),
+    }
+
+
+def _is_list(numbers: Any, chosen: npt.NDArray[np.bool_]) -> bool:
+    """Return True if the numbers are those that are chosen, each once, in any order."""
+    return bool(sorted(numbers) == np.flatnonzero(chosen).tolist())
+
+
+def robot_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
+    """Write the features of a robot."""
+    _place(g, game, g.cell[game, i], out)
+    out[2] = i == g.asked[game]
+    out[3], out[4] = g.loaded[game, i], g.room - g.loaded[game, i]
+    out[5] = g.battery[game, i] / g.full
+    goal = g.goal[game, i]
+    out[6] = g.ways[game, g.cell[game, i], goal] / 20 if goal >= 0 else 0.0
+
+
+def item_features(g: Any, game: int, k: int, out: npt.NDArray[np.float32]) -> None:
+    """Write the features of the k-th item that waits."""
+    i = g.shown[game, k]
+    cell, order = g.item[game, i, 0], g.item[game, i, 1]
+    station = g.order[game, order, 0]
+    asked = g.asked[game]
+    own = g.ways[game, g.cell[game, asked], cell] if asked >= 0 else 0
+    nearer = 0
+    for robot in range(g.robots[game]):
+        nearer += g.ways[game, g.cell[game, robot], cell] < own
+    _place(g, game, cell, out)
+    out[2] = own / 20
+    out[3] = g.ways[game, cell, g.stations[game, station]] / 20
+    out[4], out[5] = nearer / 10, g.order[game, order, 1] / 5
+    out[6] = (g.tick[game] - g.order[game, order, 2]) / 200
+    out[7] = asked >= 0 and _carried_for(g, game, asked, station) > 0
+
+
+def station_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
+    """Write the features of a station."""
+    cell, asked = g.stations[game, i], g.asked[game]
+    _place(g, game, cell, out)
+    out[2] = g.ways[game, g.cell[game, asked], cell] / 20 if asked >= 0 else 0.0
+    out[3] = _carried_for(g, game, asked, i) if asked >= 0 else 0
+
+
+def charger_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
+    """Write the features of a charger."""
+    cell, asked = g.chargers[game, i], g.asked[game]
+    _place(g, game, cell, out)
+    out[2] = g.ways[game, g.cell[game, asked], cell] / 20 if asked >= 0 else 0.0
+    taken = 0
+    for robot in range(g.robots[game]):
+        taken += g.goal[game, robot] == cell
+    out[3] = taken
+
+
+def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
+    """Write the time, and the work that is left."""
+    out[0] = 1 - g.tick[game] / g.ticks
+    out[1], out[2] = g.num_shown[game] / 10, g.robots[game] / 10
+    out[3] = g.places.shape[1] / 100
+
+
+@compiled
+def _place(g: Any, game: int, cell: int, out: npt.NDArray[np.float32]) -> None:
+    out[0], out[1] = g.places[game, cell, 0] / 10, g.places[game, cell, 1] / 10
+
+
+@compiled
+def _new_order(g: Any, game: int, order: int) -> None:
+    lines = random_int(g.random, game, g.least_lines, g.most_lines)
+    g.order[game, order, 0] = random_int(g.random, game, 0, g.stations.shape[1] - 1)
+    g.order[game, order, 1], g.order[game, order, 2] = lines, g.tick[game]
+    for i in range(g.item.shape[1]):
+        if lines and g.item[game, i, 2] == 0:
+            shelf = random_int(g.random, game, 0, g.shelves.shape[1] - 1)
+            g.item[game, i, 0] = g.shelves[game, shelf]
+            g.item[game, i, 1], g.item[game, i, 2] = order, WAITING
+            lines -= 1
+
+
+@compiled
+def _carried_for(g: Any, game: int, robot: int, station: int) -> int:
+    """Return the number of items that a robot carries for a station."""
+    carried = 0
+    for k in range(g.loaded[game, robot]):
+        order = g.item[game, g.load[game, robot, k], 1]
+        carried += g.order[game, order, 0] == station
+    return carried
+
+
+@compiled
+def _can_fetch(g: Any, game: int, robot: int, item: int) -> bool:
+    if g.item[game, item, 2] != WAITING or g.loaded[game, robot] >= g.room:
+        return False
+    own = g.order[game, g.item[game, item, 1], 0]
+    stops = 0
+    for station in range(g.stations.shape[1]):
+        stops += station == own or _carried_for(g, game, robot, station) > 0
+    way = g.ways[game, g.cell[game, robot], g.item[game, item, 0]]
+    can: bool = g.battery[game, robot] >= way + (stops + 1) * g.longest
+    return can
+
+
+@compiled
+def _may_charge(g: Any, game: int, robot: int, has_other: bool) -> bool:
+    battery = g.battery[game, robot]
+    low = 2 * battery < g.full or (not has_other and battery < g.full)
+    may: bool = g.loaded[game, robot] == 0 and low
+    return may
+
+
+@compiled
+def _has_option(g: Any, game: int, robot: int) -> bool:
+    if g.loaded[game, robot] > 0:
+        return True
+    for item in range(g.item.shape[1]):
+        if _can_fetch(g, game, robot, item):
+            return True
+    may: bool = _may_charge(g, game, robot, False)
+    return may
+
+
+@compiled
+def _who_is_asked(g: Any, game: int) -> int:
+    """Return the first robot that needs a task, or -1; list the items."""
+    shown = 0
+    for item in range(g.item.shape[1]):
+        if g.item[game, item, 2] == WAITING:
+            g.shown[game, shown] = item
+            shown += 1
+    g.num_shown[game] = shown
+    for robot in range(g.robots[game]):
+        if g.goal[game, robot] < 0 and _has_option(g, game, robot):
+            return robot
+    return -1
+
+
+@compiled
+def _move_on(g: Any, game: int) -> None:
+    while g.asked[game] < 0 and g.tick[game] < g.ticks:
+        g.tick[game] += 1
+        _drive(g, game)
+        for robot in range(g.robots[game]):
+            _arrive(g, game, robot)
+        g.asked[game] = _who_is_asked(g, game)
+    g.throughput[game] = g.handed[game] * 3600 / g.ticks
+
+
+@compiled
+def _drive(g: Any, game: int) -> None:
+    """One step of each robot that can."""
+    count = g.robots[game]
+    for robot in range(count):
+        g.want[game, robot] = -1
+        goal, here = g.goal[game, robot], g.cell[game, robot]
+        if goal >= 0 and goal != here:
+            best = -1
+            for k in range(4):
+                there = g.next[game, here, k]
+                if there >= 0 and (
+                    best < 0 or g.ways[game, there, goal] < g.ways[game, best, goal]
+                ):
+                    best = there
+            g.want[game, robot] = best
+    again = True
+    while again:
+        again = False
+        for robot in range(count):
+            want = g.want[game, robot]
+            if want >= 0 and (g.shared[game, want] or _who_is_in(g, game, want) < 0):
+                _step(g, game, robot, want)
+                again = True
+    for robot in range(count):
+        _move_ring(g, game, robot)
+
+
+@compiled
+def _who_is_in(g: Any, game: int, cell: int) -> int:
+    for robot in range(g.robots[game]):
+        if g.cell[game, robot] == cell:
+            return robot
+    return -1
+
+
+@compiled
+def _move_ring(g: Any, game: int, robot: int) -> None:
+    """Move all robots of a ring that wait for each other, if this one is in one."""
+    length, one = 0, robot
+    while g.want[game, one] >= 0 and length < g.robots[game]:
+        g.ring[game, length] = g.want[game, one]
+        length += 1
+        one = _who_is_in(g, game, g.want[game, one])
+        if one == robot:
+            break
+    if length == 0 or one != robot:
+        return
+    first = robot
+    for k in range(length):
+        # Whoever is in the cell has not moved yet: the ring is followed, not searched.
+        following = _who_is_in(g, game, g.ring[game, k])
+        _step(g, game, first, g.ring[game, k])
+        first = following
+
+
+@compiled
+def _step(g: Any, game: int, robot: int, cell: int) -> None:
+    g.cell[game, robot] = cell
+    g.battery[game, robot] -= 1
+    g.want[game, robot] = -1
+
+
+@compiled
+def _arrive(g: Any, game: int, robot: int) -> None:
+    """Take or hand over items, or charge, at the goal."""
+    here, task = g.cell[game, robot], g.task[game, robot]
+    if g.goal[game, robot] != here:
+        return
+    if task >= 0:
+        g.load[game, robot, g.loaded[game, robot]] = task
+        g.loaded[game, robot] += 1
+        g.item[game, task, 2] = CARRIED
+    else:
+        station = -1
+        for i in range(g.stations.shape[1]):
+            if g.stations[game, i] == here:
+                station = i
+        if station < 0:
+            if g.charged[game, robot] < 0:
+                g.charged[game, robot] = g.tick[game] + g.charge
+            if g.tick[game] < g.charged[game, robot]:
+                return
+            g.battery[game, robot], g.charged[game, robot] = g.full, -1
+        else:
+            _hand_over(g, game, robot, station)
+    g.task[game, robot] = g.goal[game, robot] = -1
+
+
+@compiled
+def _hand_over(g: Any, game: int, robot: int, station: int) -> None:
+    kept = 0
+    for k in range(g.loaded[game, robot]):
+        item = g.load[game, robot, k]
+        order = g.item[game, item, 1]
+        if g.order[game, order, 0] != station:
+            g.load[game, robot, kept] = item
+            kept += 1
+            continue
+        g.item[game, item, 2] = 0
+        g.handed[game] += 1
+        g.order[game, order, 1] -= 1
+        if g.order[game, order, 1] == 0:
+            g.orders[game] += 1
+            _new_order(g, game, order)
+    g.loaded[game, robot] = kept
+
+
+class Warehouse(CompiledEnvironment):
     """Robots drive one cell in a tick, along one-way aisles; whoever has nothing to do is asked.
 
     Robots are asked one after the other, also within a tick. Two cannot be in one cell, but at
@@ -68,323 +541,14 @@ class Warehouse(Environment):
         charge: Ticks that charging takes.
         ticks: The length of an episode.
         copies: Of many rows, so many neighbours get the same orders; alone it changes nothing.
+        threads: Of many rows, how many threads share them.
 
     Raises:
         EnvConfigError: A number out of range, no room, a battery that does not last.
     """
 
     y_axis = "up"
-
-    def __init__(
-        self,
-        robots: int | tuple[int, int] | list[int] = (4, 8),
-        aisles: int = 4,
-        shelves: int = 8,
-        stations: int = 2,
-        chargers: int = 2,
-        room: int = 2,
-        waiting: int = 6,
-        lines: int | tuple[int, int] | list[int] = (1, 4),
-        battery: int = 400,
-        charge: int = 40,
-        ticks: int = 1000,
-        copies: int = 1,
-    ) -> None:
-        check_whole("copies", copies, 1)
-        self.settings = WarehouseSettings.check(
-            robots=robots, aisles=aisles, shelves=shelves, stations=stations, chargers=chargers,
-            room=room, waiting=waiting, lines=lines, battery=battery, charge=charge, ticks=ticks,
-        )  # fmt: skip
-        self.layout = self.settings.layout
-        self.ways: list[list[int]] = self.layout.ways.tolist()
-        self.onward: list[list[int]] = self.layout.next.tolist()
-        self.cells: list[list[int]] = self.layout.cells.tolist()
-        self.stations: list[int] = self.layout.stations.tolist()
-        self.chargers: list[int] = self.layout.chargers.tolist()
-        self.shared = {*self.stations, *self.chargers}
-        self.steps, self.over = -1, False
-
-    def obs_space(self) -> ObsSpace:
-        """Robots, items, stations, chargers, and the clock."""
-        return OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """Task."""
-        return ACTION_SPACE
-
-    def draw(self, least: int, most: int) -> int:
-        """Return a whole number from ``least`` to ``most``; all randomness comes from here."""
-        return least if least >= most else int(self.rng.integers(least, most, endpoint=True))
-
-    def reset(self) -> Observation:
-        """Empty robots at stations and chargers, and new orders."""
-        own = self.settings
-        count = self.draw(*own.robots)
-        homes = [*self.stations, *self.chargers]
-        self.cell = [homes[i % len(homes)] for i in range(count)]
-        self.goal, self.task = [-1] * count, [-1] * count
-        self.load: list[list[int]] = [[] for _ in range(count)]
-        self.battery, self.charged = [own.battery] * count, [-1] * count
-        self.item = [[0, 0, 0] for _ in range(own.shelf_room)]  # cell, order, state
-        self.order = [[0, 0, 0] for _ in range(own.waiting)]  # station, items left, tick
-        self.tick, self.handed, self.complete = 0, 0, 0
-        for order in range(own.waiting):
-            self._new_order(order)
-        self.steps, self.over = 0, False
-        self.asked = self._who_is_asked()
-        self._move_on()
-        return self._shown(0.0)
-
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Give the robot its task, and go on until another one is asked."""
-        check_running(self.steps, self.over)
-        robot = self.asked
-        target: Any = read_selection(actions, "Task", ("Robot", robot), self._options(robot))
-        self.steps += 1
-        before = self.handed
-        kind, number = target
-        if kind == "Item":
-            self.item[number][2] = CLAIMED
-            self.task[robot], self.goal[robot] = number, self.item[number][0]
-        else:
-            self.goal[robot] = (self.stations if kind == "Station" else self.chargers)[number]
-        self._arrive(robot)
-        self.asked = self._who_is_asked()
-        self._move_on()
-        return self._shown(0.1 * (self.handed - before))
-
-    def get_state(self) -> dict[str, Any]:
-        """Everything."""
-        check_started(self.steps)
-        return {name: _copied(getattr(self, name)) for name in _STATE}
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go on with it."""
-        with reading_state("a warehouse", state):
-            for name in _STATE:
-                setattr(self, name, _copied(state[name]))
-            self.over = False
-            return self._shown(0.0)
-
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return a picture of the warehouse; ``cell`` is the size of a cell. Shape: (H, W, 3)."""
-        check_started(self.steps)
-        robots = [
-            DrawnRobot(cell, len(load), battery / self.settings.battery)
-            for cell, load, battery in zip(self.cell, self.load, self.battery, strict=True)
-        ]
-        items = [(cell, state == CLAIMED) for cell, _, state in self.item if 0 < state < CARRIED]
-        title = f"tick {self.tick} of {self.settings.ticks}: {self.handed} items handed over"
-        return draw_warehouse(self.layout, robots, self.asked, items, title, **kwargs)
-
-    def _new_order(self, order: int) -> None:
-        """Another one in its place."""
-        own, layout = self.settings, self.layout
-        lines = self.draw(*own.lines)
-        station = self.draw(0, len(self.stations) - 1)
-        self.order[order] = [station, lines, self.tick]
-        left = lines
-        for item in self.item:
-            if left and item[2] == 0:
-                shelf = int(layout.shelves[self.draw(0, len(layout.shelves) - 1)])
-                item[:] = [shelf, order, WAITING]
-                left -= 1
-
-    def _options(self, robot: int) -> list[EntityID]:
-        """Return the tasks of a robot without a task."""
-        own, here, battery = self.settings, self.cell[robot], self.battery[robot]
-        carried = {self.order[self.item[i][1]][0] for i in self.load[robot]}
-        options: list[EntityID] = []
-        if len(self.load[robot]) < own.room:
-            for i, (cell, order, state) in enumerate(self.item):
-                stops = len(carried | {self.order[order][0]})
-                enough = battery >= self.ways[here][cell] + (stops + 1) * own.longest
-                if state == WAITING and enough:
-                    options.append(("Item", i))
-        options += [("Station", i) for i in range(len(self.stations)) if i in carried]
-        if not carried and (2 * battery < own.battery or (not options and battery < own.battery)):
-            options += [("Charger", i) for i in range(len(self.chargers))]
-        return options
-
-    def _who_is_asked(self) -> int:
-        """Return the first robot that has nothing to do, and can do something; -1 if none."""
-        for robot, goal in enumerate(self.goal):
-            if goal < 0 and self._options(robot):
-                return robot
-        return -1
-
-    def _move_on(self) -> None:
-        """Let time go on until a robot is asked, or the end."""
-        while self.asked < 0 and self.tick < self.settings.ticks:
-            self.tick += 1
-            self._drive()
-            for robot in range(len(self.cell)):
-                self._arrive(robot)
-            self.asked = self._who_is_asked()
-        self.over = self.tick >= self.settings.ticks
-
-    def _drive(self) -> None:
-        """One step of each robot that can."""
-        count = len(self.cell)
-        want, moved = [-1] * count, [False] * count
-        for robot, goal in enumerate(self.goal):
-            if goal >= 0 and goal != self.cell[robot]:
-                there = [cell for cell in self.onward[self.cell[robot]] if cell >= 0]
-                want[robot] = min(there, key=lambda cell: self.ways[cell][goal])
-        again = True
-        while again:
-            again = False
-            for robot in range(count):
-                if want[robot] >= 0 and not moved[robot] and self._is_free(want[robot]):
-                    self._step(robot, want[robot])
-                    moved[robot] = again = True
-        for robot in range(count):
-            ring = self._ring(robot, want, moved)
-            targets = [want[one] for one in ring]
-            for one, cell in zip(ring, targets, strict=True):
-                self._step(one, cell)
-                moved[one] = True
-
-    def _is_free(self, cell: int) -> bool:
-        return cell in self.shared or cell not in self.cell
-
-    def _ring(self, robot: int, want: list[int], moved: list[bool]) -> list[int]:
-        """Return the robots that wait for each other in a ring with this one, or none."""
-        ring, one = [], robot
-        while want[one] >= 0 and not moved[one] and one not in ring:
-            ring.append(one)
-            # Whoever waits waits for a cell of one robot: it is no shared one.
-            one = self.cell.index(want[one])
-        return ring if ring and one == robot else []
-
-    def _step(self, robot: int, cell: int) -> None:
-        self.cell[robot] = cell
-        self.battery[robot] -= 1
-
-    def _arrive(self, robot: int) -> None:
-        """Take or hand over items, or charge, at the goal."""
-        here = self.cell[robot]
-        if self.goal[robot] != here:
-            return
-        task = self.task[robot]
-        if task >= 0:
-            self.load[robot].append(task)
-            self.item[task][2] = CARRIED
-        elif here in self.chargers:
-            if self.charged[robot] < 0:
-                self.charged[robot] = self.tick + self.settings.charge
-            if self.tick < self.charged[robot]:
-                return
-            self.battery[robot], self.charged[robot] = self.settings.battery, -1
-        else:
-            self._hand_over(robot, self.stations.index(here))
-        self.task[robot] = self.goal[robot] = -1
-
-    def _hand_over(self, robot: int, station: int) -> None:
-        kept = []
-        for i in self.load[robot]:
-            order = self.item[i][1]
-            if self.order[order][0] != station:
-                kept.append(i)
-                continue
-            self.item[i][2] = 0
-            self.handed += 1
-            self.order[order][1] -= 1
-            if self.order[order][1] == 0:
-                self.complete += 1
-                self._new_order(order)
-        self.load[robot] = kept
-
-    def _shown(self, reward: float) -> Observation:
-        own, asked = self.settings, self.asked
-        here = self.cell[asked] if asked >= 0 else -1
-        waiting = [i for i, item in enumerate(self.item) if item[2] == WAITING]
-        carried = [self.order[self.item[i][1]][0] for i in self.load[asked]] if asked >= 0 else []
-        features = {
-            "Robot": [self._robot(i, asked) for i in range(len(self.cell))],
-            "Item": [self._item(i, here, carried) for i in waiting],
-            "Station": [
-                [*self._place(cell), self._way(here, cell), float(carried.count(i))]
-                for i, cell in enumerate(self.stations)
-            ],
-            "Charger": [
-                [*self._place(cell), self._way(here, cell), float(self.goal.count(cell))]
-                for cell in self.chargers
-            ],
-            "Clock": [
-                [
-                    1 - self.tick / own.ticks,
-                    len(waiting) / 10,
-                    len(self.cell) / 10,
-                    len(self.cells) / 100,
-                ]
-            ],
-        }
-        actions = {}
-        if not self.over:
-            actions["Task"] = SelectEntityActionMask(
-                actor_ids=[("Robot", asked)], actee_ids=self._options(asked)
-            )
-        return Observation(
-            features=features,
-            ids={
-                "Robot": [("Robot", i) for i in range(len(self.cell))],
-                "Item": [("Item", i) for i in waiting],
-                "Station": [("Station", i) for i in range(len(self.stations))],
-                "Charger": [("Charger", i) for i in range(len(self.chargers))],
-                "Clock": ["clock"],
-            },
-            actions=actions,
-            reward=reward,
-            done=self.over,
-            metrics={
-                "throughput": self.handed * 3600 / own.ticks,
-                "orders": float(self.complete),
-            }
-            if self.over
-            else {},
-        )
-
-    def _place(self, cell: int) -> list[float]:
-        x, y = self.cells[cell]
-        return [x / 10, y / 10]
-
-    def _way(self, start: int, end: int) -> float:
-        """In twenties of steps; 0 where nobody is asked, or there is no goal."""
-        return self.ways[start][end] / 20 if start >= 0 and end >= 0 else 0.0
-
-    def _robot(self, i: int, asked: int) -> list[float]:
-        own, load = self.settings, len(self.load[i])
-        return [
-            *self._place(self.cell[i]),
-            float(i == asked),
-            float(load),
-            float(own.room - load),
-            self.battery[i] / own.battery,
-            self._way(self.cell[i], self.goal[i]),
-        ]
-
-    def _item(self, i: int, here: int, carried: list[int]) -> list[float]:
-        cell, order, _ = self.item[i]
-        station, left, since = self.order[order]
-        own = self.ways[here][cell] if here >= 0 else 0
-        nearer = sum(self.ways[other][cell] < own for other in self.cell)
-        return [
-            *self._place(cell),
-            own / 20,
-            self.ways[cell][self.stations[station]] / 20,
-            nearer / 10,
-            left / 5,
-            (self.tick - since) / 200,
-            float(station in carried),
-        ]
+    rows = WarehouseRows
 
 
-_STATE = (
-    "cell", "goal", "task", "load", "battery", "charged", "item", "order", "tick", "handed",
-    "complete", "steps", "asked",
-)  # fmt: skip
-
-
-def _copied(value: Any) -> Any:
-    return [_copied(own) for own in value] if isinstance(value, list) else value
+WarehouseRows.environment = Warehouse

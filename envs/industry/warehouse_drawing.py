@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,9 @@ from entity_env.drawing.canvas import Canvas, Color
 
 from ..board_picture import INK
 from ..errors import check_whole
-from .warehouse_rules import Layout
+from .warehouse_rules import CLAIMED, WAITING, WarehouseSettings
 
-__all__ = ["DrawnRobot", "draw_warehouse"]
+__all__ = ["draw_warehouse"]
 
 _FLOOR: Color = (246, 247, 249)
 _WALL: Color = (92, 100, 114)
@@ -40,44 +40,24 @@ _SIGNS = (
 )
 
 
-class DrawnRobot(NamedTuple):
-    """A robot of a picture.
-
-    Args:
-        cell: The number of its cell.
-        carried: How many items it carries.
-        battery: From 0 to 1.
-    """
-
-    cell: int
-    carried: int
-    battery: float
-
-
 def draw_warehouse(
-    layout: Layout,
-    robots: Sequence[DrawnRobot],
-    asked: int,
-    items: Sequence[tuple[int, bool]],
-    title: str,
-    cell: int = 28,
+    own: Mapping[str, Any], settings: WarehouseSettings, cell: int
 ) -> npt.NDArray[np.uint8]:
     """Draw a moment of a warehouse.
 
     Args:
-        layout: The floor.
-        robots: All robots.
-        asked: The robot that is asked; -1: none.
-        items: The cell of each item that is not carried yet, and whether a robot fetches it.
-        title: What stands above.
+        own: The state of one game, as ``save_game`` returns it.
+        settings: Those of the game.
         cell: The size of a cell in pixels.
 
     Returns:
         Shape: (H, W, 3), uint8.
     """
+    layout = settings.layout
     cell = check_whole("cell", cell, 8, 200)
     width, height, head = layout.width * cell, layout.height * cell, 24
     canvas = Canvas(width, height + head)
+    title = f"tick {own['tick']} of {settings.ticks}: {own['handed']} items handed over"
     canvas.text(6, head / 2, canvas.shortened(title, 13, width - 12), 13, INK)
 
     def corner(number: int) -> tuple[float, float]:
@@ -100,20 +80,22 @@ def draw_warehouse(
             tail, tip = (0.3 * cell, -0.3 * cell) if up else (-0.3 * cell, 0.3 * cell)
             start, end = complex(x, middle + tail), complex(x, middle + tip)
             canvas.arrow(start, end, 1, (168, 174, 184), head=0.25 * cell)
-    for number, is_fetched in items:
-        left, top = corner(number)
-        x, y = left + 0.22 * cell, top + 0.24 * cell
-        canvas.dot(x, y, 0.17 * cell, _ITEM, "diamond", edge=_ITEM, hollow=is_fetched)
-    for i, robot in enumerate(robots):
-        left, top = corner(robot.cell)
-        x, y, color = left + cell / 2, top + cell / 2, _ASKED if i == asked else _ROBOT
+    for number, _, state in own["item"]:
+        if state in (WAITING, CLAIMED):
+            left, top = corner(number)
+            x, y = left + 0.22 * cell, top + 0.24 * cell
+            is_fetched = state == CLAIMED
+            canvas.dot(x, y, 0.17 * cell, _ITEM, "diamond", edge=_ITEM, hollow=is_fetched)
+    for i in range(own["robots"]):
+        left, top = corner(own["cell"][i])
+        x, y, color = left + cell / 2, top + cell / 2, _ASKED if i == own["asked"] else _ROBOT
         canvas.dot(x, y, 0.36 * cell, color, "circle", edge=color)
         canvas.text(x, y, str(i), 0.36 * cell, _WHITE, anchor="mm")
-        for k in range(robot.carried):
+        for k in range(own["loaded"][i]):
             at = left + (0.84 - 0.16 * k) * cell
             canvas.dot(at, top + 0.16 * cell, 0.15 * cell, _ITEM, "diamond", edge=_WHITE)
         full, low = left + 0.86 * cell, top + 0.92 * cell
         canvas.box(left + 0.14 * cell, low - 2, full, low + 1, _WALL)
-        end = left + (0.14 + 0.72 * max(0.0, min(robot.battery, 1.0))) * cell
+        end = left + (0.14 + 0.72 * own["battery"][i] / settings.battery) * cell
         canvas.box(left + 0.14 * cell, low - 2, end, low + 1, _STATION)
     return add_legend(canvas.picture(), _SIGNS)

@@ -20,7 +20,17 @@ from entity_env.spaces import (
 
 from ..errors import EnvConfigError, check_span, check_whole
 
-__all__ = ["ACTION_SPACE", "FAR", "OBS_SPACE", "Layout", "WarehouseSettings", "make_layout"]
+__all__ = [
+    "ACTION_SPACE",
+    "CARRIED",
+    "CLAIMED",
+    "FAR",
+    "OBS_SPACE",
+    "WAITING",
+    "Layout",
+    "WarehouseSettings",
+    "make_layout",
+]
 
 OBS_SPACE = ObsSpace(
     entities={
@@ -35,6 +45,8 @@ OBS_SPACE = ObsSpace(
 )
 ACTION_SPACE: dict[ActionName, ActionSpace] = {"Task": SelectEntityActionSpace()}
 
+WAITING, CLAIMED, CARRIED = 1, 2, 3
+"""The states of an item; 0: there is none."""
 FAR = 30_000
 """Further than any way."""
 MOST_CELLS = 2_000

@@ -14,13 +14,12 @@ def nearest_task(observation: Observation) -> dict[str, Action]:
     """Fetch the nearest item while there is room, then hand over at the nearest station."""
     seen: Any = observation
     mask: Any = seen.actions["Task"]
-    column = {"Item": 2, "Station": 2, "Charger": 2}
+    names = ("Item", "Station", "Charger")
     way = {
-        ident: row[column[name]]
-        for name in column
+        ident: row[2]
+        for name in names
         for ident, row in zip(seen.ids[name], seen.features[name], strict=True)
     }
-    options = list(mask.actee_ids)
-    kinds = [[one for one in options if one[0] == kind] for kind in ("Item", "Station", "Charger")]
+    kinds = [[one for one in mask.actee_ids if one[0] == name] for name in names]
     chosen = min(next(kind for kind in kinds if kind), key=way.__getitem__)
     return {"Task": SelectEntityAction(actors=list(mask.actor_ids), actees=[chosen])}

@@ -75,6 +75,15 @@ SCENES = {
     "tower_defence by ticks": ("tower_defence", 1, 60, {"frame_skip": 20}),
     "vehicle_routing": ("vehicle_routing", 10, 100, {}),
     "warehouse": ("warehouse", 2, 400, {}),
+    "warehouse, small and full": (
+        "warehouse",
+        2,
+        120,
+        {
+            **{"aisles": 2, "shelves": 3, "stations": 1, "chargers": 1, "waiting": 2, "room": 1},
+            **{"robots": [3, 9], "lines": [1, 3], "ticks": 90, "battery": 60},
+        },
+    ),
 }
 
 
@@ -112,6 +121,25 @@ def test_it_plays_as_it_did(name):
     expected, played = json.loads(TRACES.read_text())[name], traced(name)
     differing = [i for i, pair in enumerate(zip(expected, played, strict=True)) if len({*pair}) > 1]
     assert not differing, f"{name} plays differently from step {differing[0]} on"
+
+
+@pytest.mark.parametrize("name", [n for n in SCENES if ".rts." not in path_of(SCENES[n][0])])
+def test_nothing_is_left_of_the_episode_before(name):
+    registered, _, steps, settings = SCENES[name]
+    fresh, used = (find(path_of(registered))(None, **settings) for _ in range(2))
+    policy = random_policy(1)
+    fresh.interpret()
+    used.interpret()
+    obs = used.reset()
+    for _ in range(min(steps, 60)):
+        obs = used.reset() if obs.done.any() else used.act(policy(obs))
+    first, again = fresh.reset(5), used.reset(5)
+    for _ in range(10):
+        assert checksum(first) == checksum(again)
+        if first.done.any():
+            break
+        actions = policy(first)
+        first, again = fresh.act(actions), used.act(actions)
 
 
 if __name__ == "__main__":

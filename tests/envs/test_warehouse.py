@@ -1,18 +1,18 @@
-"""Warehouses: the layout, rules by hand, and the compiled rows against the readable game."""
+"""Warehouses: the layout, rules by hand, how episodes begin, and pictures."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 from ragged_envs.errors import EnvConfigError
-from ragged_envs.industry.warehouse import WAITING, Warehouse
-from ragged_envs.industry.warehouse_rows import WarehouseRows
-from ragged_envs.industry.warehouse_rules import make_layout
+from ragged_envs.industry.warehouse import Warehouse, WarehouseRows, _drive
+from ragged_envs.industry.warehouse_rules import WAITING, make_layout
 from ragged_envs.industry.warehouse_scripts import nearest_task
 
 from entity_env import SelectEntityAction
-from entity_env.errors import ActorError, StateError
+from entity_env.errors import MaskedActionError, StateError
 from entity_env.play import random_policy
-from entity_env.rows.random_numbers import random_int, seeded_streams
+from entity_env.rows.jit import interpreted
 
 SMALL = {"aisles": 2, "shelves": 3, "stations": 1, "chargers": 1, "lines": 1, "waiting": 2}
 
@@ -39,14 +39,32 @@ def test_aisles_are_one_way():
     assert layout.cells[layout.chargers].tolist() == [[2, 6]]
 
 
-def one_robot(**settings):
+def one_robot():
     """One robot at the station (2, 0), an item at (0, 3) and one at (4, 2)."""
-    env = Warehouse(robots=1, **{**SMALL, **settings})
+    env = Warehouse(robots=1, **SMALL)
     env.reset()
+    number = numbers(env)
+    item = [[number[0, 3], 0, WAITING], [number[4, 2], 1, WAITING]]
+    return env, changed(env, item=item)
+
+
+def numbers(env):
+    """Return the number of the cell at (x, y)."""
+    return {tuple(cell): i for i, cell in enumerate(env._rows.settings.layout.cells.tolist())}
+
+
+def changed(env, **fields):
+    """Let the game go on from its state with other fields."""
     state = env.get_state()
-    number = {tuple(cell): i for i, cell in enumerate(env.cells)}
-    state["item"] = [[number[0, 3], 0, WAITING], [number[4, 2], 1, WAITING]]
-    return env, env.set_state(state), number
+    state["rows"][0]["env"] |= fields
+    return env.set_state(state)
+
+
+def options(env, seen):
+    """Return the tasks of the robot that is asked; items by their numbers, not their places."""
+    shown = env.fields()["shown"]
+    actees = seen.actions["Task"].actee_ids
+    return [(kind, shown[i] if kind == "Item" else i) for kind, i in actees]
 
 
 def test_a_task_by_hand():
@@ -54,51 +72,57 @@ def test_a_task_by_hand():
 
     up 2, right 4, down 4 to (4, 1), left 2, down 1: 13. In all 18 ticks and 18 of the battery.
     """
-    env, seen, _ = one_robot()
+    env, seen = one_robot()
     assert seen.features["Item"][0][2] == pytest.approx(5 / 20)
     assert seen.features["Item"][0][3] == pytest.approx(13 / 20)
-    assert sorted(seen.actions["Task"].actee_ids) == [("Item", 0), ("Item", 1)]
+    assert options(env, seen) == [("Item", 0), ("Item", 1)]
     seen = env.act(task(0, "Item", 0))
-    assert (env.tick, env.load) == (5, [[0]])
+    own = env.fields()
+    assert (own["tick"], own["loaded"], own["load"][0][0]) == (5, [1], 0)
     # There is room for one more; and what is carried can be handed over.
-    assert sorted(seen.actions["Task"].actee_ids) == [("Item", 1), ("Station", 0)]
+    assert options(env, seen) == [("Item", 1), ("Station", 0)]
     seen = env.act(task(0, "Station", 0))
-    assert (env.tick, env.battery, seen.reward) == (18, [400 - 18], pytest.approx(0.1))
-    assert (env.handed, env.complete) == (1, 1)
-    assert sum(item[2] == WAITING for item in env.item) == 2  # another order has come
+    own = env.fields()
+    assert (own["tick"], own["battery"], seen.reward) == (18, [400 - 18], pytest.approx(0.1))
+    assert (own["handed"], own["orders"]) == (1, 1)
+    assert sum(item[2] == WAITING for item in own["item"]) == 2  # another order has come
 
 
 def test_a_battery_that_would_not_last_leaves_only_the_charger():
     """Longest way 13 and more: with less than the way and two of them an item is not offered."""
-    env, seen, _ = one_robot()
-    longest = env.settings.longest
-    for battery, offered in ((5 + 2 * longest, True), (4 + 2 * longest, False)):
-        state = env.get_state() | {"battery": [battery]}
-        seen = env.set_state(state)
-        assert (("Item", 0) in seen.actions["Task"].actee_ids) is offered
-        assert ("Charger", 0) in seen.actions["Task"].actee_ids  # below half of it
-    way = env.layout.ways[env.cell[0], env.chargers[0]]
-    seen = env.act(task(0, "Charger", 0))
-    assert (env.tick, env.battery) == (way + 40, [400])
+    env, seen = one_robot()
+    settings = env._rows.settings
+    for battery, offered in ((5 + 2 * settings.longest, True), (4 + 2 * settings.longest, False)):
+        seen = changed(env, battery=[battery])
+        assert (("Item", 0) in options(env, seen)) is offered
+        assert ("Charger", 0) in options(env, seen)  # below half of it
+    layout = settings.layout
+    way = layout.ways[layout.stations[0], layout.chargers[0]]
+    env.act(task(0, "Charger", 0))
+    assert (env.fields()["tick"], env.fields()["battery"]) == (way + 40, [400])
 
 
 def test_robots_wait_for_each_other_and_rings_move_on():
     env = Warehouse(robots=3, **SMALL)
     env.reset()
-    number = {tuple(cell): i for i, cell in enumerate(env.cells)}
+    number, rows = numbers(env), env._rows
+    g = SimpleNamespace(**rows._fields, **rows._game.settings)
+
+    def driven(cells, goals):
+        """Return the cells of robots after one tick."""
+        g.cell[0, : len(cells)] = [number[cell] for cell in cells]
+        g.goal[0] = -1
+        g.goal[0, : len(goals)] = [number[goal] if goal else -1 for goal in goals]
+        interpreted(_drive)(g, 0)
+        at = {i: cell for cell, i in number.items()}
+        return [at[i] for i in g.cell[0, : len(cells)].tolist()]
+
     # In the aisle that leads up: the one behind cannot overtake, and moves when there is room.
-    env.cell = [number[0, 2], number[0, 3], number[2, 0]]
-    env.goal = [number[0, 4], -1, -1]
-    env._drive()
-    assert env.cell[0] == number[0, 2]
-    env.goal = [number[0, 4], number[1, 5], -1]
-    env._drive()
-    assert env.cell[:2] == [number[0, 3], number[0, 4]]
+    in_a_row = [(0, 2), (0, 3), (2, 0)]
+    assert driven(in_a_row, [(0, 4)]) == in_a_row
+    assert driven(in_a_row, [(0, 4), (1, 5)]) == [(0, 3), (0, 4), (2, 0)]
     # Head on along the way across: they change places.
-    env.cell[:2] = [number[1, 1], number[2, 1]]
-    env.goal = [number[3, 1], number[0, 1], -1]
-    env._drive()
-    assert env.cell[:2] == [number[2, 1], number[1, 1]]
+    assert driven([(1, 1), (2, 1)], [(3, 1), (0, 1)]) == [(2, 1), (1, 1)]
 
 
 SETTINGS = [
@@ -108,45 +132,35 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_compiled_rows_play_the_same_game(settings):
-    rows = WarehouseRows(4, seed=3, **settings)
-    streams = seeded_streams(3, 4)
-    alone = []
-    for row in range(4):
-        env = Warehouse(**settings)
-        env.draw = lambda least, most, row=row: random_int(streams, row, least, most)
-        alone.append(env)
-    obs, policy = rows.reset(), random_policy(seed=4)
-    seen = [env.reset() for env in alone]
-    ends = 0
-    for _ in range(300):
-        actions = policy(obs)
-        chosen = actions["Task"].as_array().reshape(-1)
-        for row in range(4):
-            for name, own in obs.features.items():
-                expected = np.array(seen[row].features[name], np.float32).reshape(-1, own.size2())
-                assert_allclose(own[row].as_array(), expected, rtol=1e-6, err_msg=name)
-        obs = rows.act(actions)
-        for row, env in enumerate(alone):
-            last = seen[row]
-            ids = [one for own in last.ids.values() for one in own]
-            robot = last.actions["Task"].actor_ids[0]
-            seen[row] = env.act(
-                {"Task": SelectEntityAction(actors=[robot], actees=[ids[chosen[row]]])}
-            )
-            assert seen[row].reward == pytest.approx(float(obs.reward[row]))
-            assert seen[row].done == obs.done[row]
-            # Nobody is where another one is, but at stations and chargers.
-            alone_in = [cell for cell in env.cell if cell not in env.shared]
-            assert len(set(alone_in)) == len(alone_in)
-            assert min(env.battery) >= 0
-            if seen[row].done:
-                ends += 1
-                assert seen[row].metrics["throughput"] == pytest.approx(
-                    float(obs.metrics["throughput"][row])
-                )
-                seen[row] = env.reset()
-    assert ends > 4
+def test_robots_are_never_in_one_cell_and_episodes_begin_anew(settings):
+    rows, policy = WarehouseRows(2, seed=3, **settings), random_policy(seed=4)
+    rows.interpret()
+    own, layout = rows._fields, rows.settings.layout
+    homes, ends = [*layout.stations, *layout.chargers], 0
+    least, most = rows.settings.lines
+    while ends < 4:
+        obs = rows.reset()
+        for row in range(2):
+            count = own["robots"][row]
+            begin = [homes[i % len(homes)] for i in range(count)]
+            assert own["cell"][row, :count].tolist() == begin
+            assert (own["battery"][row, :count] == rows.settings.battery).all()
+            assert obs.features["Robot"][row].as_array()[:, 3].tolist() == [0] * count
+            assert (own["goal"][row, :count] == -1).all()
+            assert (own["charged"][row, :count] == -1).all()
+            assert own["tick"][row] == own["handed"][row] == own["orders"][row] == 0
+            lines = own["order"][row, :, 1]
+            assert least <= lines.min() <= lines.max() <= most
+            assert (own["item"][row, :, 2] == WAITING).sum() == lines.sum()
+            assert not own["order"][row, :, 2].any()
+        while not obs.done.any():
+            obs = rows.act(policy(obs))
+            for row in range(2):
+                cells = own["cell"][row, : own["robots"][row]]
+                inside = cells[own["shared"][row, cells] == 0]
+                assert len(set(inside.tolist())) == len(inside)
+                assert own["battery"][row, : len(cells)].min() >= 0
+        ends += obs.done.sum()
 
 
 def test_the_nearest_task_beats_random_play():
@@ -157,8 +171,8 @@ def test_the_nearest_task_beats_random_play():
         rng = np.random.default_rng(0)
         seen = env.reset()
         while not seen.done:
-            options = seen.actions["Task"].actee_ids
-            drawn = options[rng.integers(len(options))]
+            actees = seen.actions["Task"].actee_ids
+            drawn = actees[rng.integers(len(actees))]
             robot = seen.actions["Task"].actor_ids[0][1]
             seen = env.act(nearest_task(seen) if name == "nearest" else task(robot, *drawn))
         rates[name] = seen.metrics["throughput"]
@@ -181,8 +195,8 @@ def test_bad_settings(settings, message):
 
 
 def test_what_cannot_be_done_is_refused():
-    env, _, _ = one_robot()
-    with pytest.raises(ActorError, match="cannot be selected"):
+    env, _ = one_robot()
+    with pytest.raises(MaskedActionError, match="cannot be selected"):
         env.act(task(0, "Station", 0))
     with pytest.raises(StateError):
         env.set_state({"cell": 3})
