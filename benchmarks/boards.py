@@ -14,7 +14,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import torch
 from ragged_envs.minesweeper_script import walk_and_defuse
 
 from benchmarks.measure import Row, print_rows
@@ -60,7 +59,7 @@ def rows() -> list[Row]:
 def _row(kind: str, name: str, net: Any, config: TrainConfig, settings: dict[str, int]) -> Row:
     own = replace(config, env={**config.env, **settings})
     game = make_factory(own)
-    result = evaluate(net, game, own, torch.device("cpu"), EPISODES, greedy=False)
+    result = evaluate(net, game, own, EPISODES, greedy=False)
     script = play_scripted(game, walk_and_defuse, EPISODES, config.seed, max_steps=10_000)
     low, high = result.interval("win")
     return Row(

@@ -51,7 +51,7 @@ from ppo_trainer import recipe, train
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.play.agent import RunAgent
-from ppo_trainer.play.evaluation import network_policy
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.search import SearchAgent
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
@@ -139,11 +139,10 @@ def board(
     rows = min(100, episodes)
     for against, make in opponents.items():
         for greedy in (True, False):
-            generator = torch.Generator().manual_seed(seed)
-            policy = network_policy(net, config, generator, greedy=greedy)
+            agent = NetworkAgent(net, seed=seed, greedy=greedy, precision=config.precision)
             metrics = play_episodes(
                 lambda make=make: MaskedEnvironment(game, make()),  # type: ignore[misc]
-                policy,
+                agent.act_rows,
                 episodes,
                 seed,
                 rows=rows,

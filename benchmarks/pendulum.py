@@ -33,7 +33,7 @@ def ours(seed: int, steps: int) -> tuple[float, float]:
         )  # fmt: skip
         net = train(config).net
         game = make_factory(config, GymnasiumEnv)
-        played = evaluate(net, game, config, torch.device("cpu"), EPISODES, greedy=True)
+        played = evaluate(net, game, config, EPISODES, greedy=True)
     return _spread(torch.as_tensor(played.metrics["episodic_reward"]))
 
 

@@ -24,7 +24,7 @@ from benchmarks.arguments import parse_with_settings
 from entity_env.agent import Agent
 from entity_env.player.episodes import VecPolicy, random_policy
 from ppo_trainer import recipe, train
-from ppo_trainer.play.evaluation import network_policy
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.opponents import make_opponent
 
@@ -96,9 +96,7 @@ def main() -> None:
             result = train(config)
         print(f"seed {seed}: {result.steps:,} steps, {time.process_time() - begun:.0f} CPU-s")
         for name, against in (("random", "random"), ("greedy", SCRIPT)):
-            policy = network_policy(
-                result.net, config, torch.Generator().manual_seed(seed), greedy=False
-            )
+            policy = NetworkAgent(result.net, seed=seed, precision=config.precision).act_rows
             games = given.games if name == "random" else min(given.games, 100)
             show("network", name, wins(policy, against, games, seed))
 

@@ -29,7 +29,7 @@ from entity_env import SeatRows
 from entity_env.agent import Agent
 from entity_env.player.episodes import VecPolicy
 from ppo_trainer import recipe, train
-from ppo_trainer.play.evaluation import network_policy
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.opponents import make_opponent
 
@@ -103,8 +103,7 @@ def measure(name: str, seed: int, games: int, settings: Sequence[str]) -> tuple[
         fixed = (f"seed={seed}", "device=cpu", f"run_dir={folder}", "eval.episodes=0")
         config = recipe("pursuit", *fixed, *SPIRITS[name], *settings)
         result = train(config)
-    generator = torch.Generator().manual_seed(seed)
-    policy = network_policy(result.net, config, generator, greedy=False)
+    policy = NetworkAgent(result.net, seed=seed, precision=config.precision).act_rows
     own = [catches(Pursuit(), policy, side, games, seed) for side in (HUNTERS, RUNNERS)]
     shown = [f"{mean:.2f} +- {reach:.2f}" for mean, reach in map(interval, own)]
     print(

@@ -40,7 +40,7 @@ from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.play.against import evaluate_against
+from ppo_trainer.play.evaluation import evaluate_against
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.folder import RunFolder
@@ -192,8 +192,7 @@ def learn(seed: int, steps: int) -> Evaluation:
         )
         net = train(config).net
         game = Game(TicTacToe, {})
-        device = torch.device("cpu")
-        (result,) = evaluate_against(net, game, config, device, 1000, ["random"], greedy=True)
+        (result,) = evaluate_against(net, game, config, 1000, ["random"], greedy=True)
     return result
 
 

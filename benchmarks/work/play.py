@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from entity_env import VecEnv, VecObs
-from ppo_trainer.play.evaluation import network_policy
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 
 __all__ = ["MOST_ROWS", "first_episodes", "load_runs", "spread", "values_of"]
@@ -37,9 +37,8 @@ def spread(numbers: npt.ArrayLike) -> str:
 @torch.no_grad()
 def values_of(own: LoadedRun, rows: VecEnv, metric: str, *, greedy: bool, seed: int = 1) -> F64:
     """A metric of the first episode of each row, played by a network. Shape: (R,)."""
-    generator = torch.Generator(own.device).manual_seed(seed)
-    policy = network_policy(own.net, own.config, generator, greedy=greedy)
-    return first_episodes(policy, own.game.seen(rows), metric)
+    agent = NetworkAgent(own.net, seed=seed, greedy=greedy, precision=own.config.precision)
+    return first_episodes(agent.act_rows, own.game.seen(rows), metric)
 
 
 def first_episodes(policy: Callable[[VecObs], Mapping[Any, Any]], rows: VecEnv, metric: str) -> F64:

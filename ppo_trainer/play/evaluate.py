@@ -21,8 +21,7 @@ from ppo_trainer.machine.commands import add_trust
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import deliver
 from ppo_trainer.machine.torch_state import usual_torch
-from ppo_trainer.play.against import evaluate_against
-from ppo_trainer.play.evaluation import evaluate_all
+from ppo_trainer.play.evaluation import evaluate_against, evaluate_all
 from ppo_trainer.play.searched import evaluate_searched
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
@@ -97,13 +96,11 @@ def _play(
             expected="a search in a game for one player, or opponents in one of several",
             hint="SearchAgent looks ahead in games of several players",
         )
+    own = loaded.net, loaded.game, loaded.config, episodes
     if against:
-        own = loaded.net, loaded.game, loaded.config, loaded.device
-        return evaluate_against(*own, episodes, against, greedy=greedy)
+        return evaluate_against(*own, against, greedy=greedy)
     ahead = [evaluate_searched(loaded, episodes, search)] if search is not None else []
-    return ahead + evaluate_all(
-        loaded.net, loaded.game, loaded.config, loaded.device, episodes, only_greedy=greedy
-    )
+    return ahead + evaluate_all(*own, only_greedy=greedy)
 
 
 def _facts(loaded: LoadedRun, episodes: int, results: list[Evaluation]) -> dict[str, Any]:

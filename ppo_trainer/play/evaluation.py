@@ -1,104 +1,43 @@
-"""Evaluate a network in fresh episodes, beside a scripted player and random play."""
+"""Evaluate a network in fresh episodes, beside a scripted player, random play and opponents."""
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import torch
-
-from entity_env import VecEnv, VecObs
-from entity_env.agent import RandomAgent
+from entity_env import VecEnv
+from entity_env.agent import RandomAgent, SpacedAgent
 from entity_env.errors import FAILURES
-from entity_env.player.episodes import (
-    Policy,
-    VecPolicy,
-    play_episodes,
-    play_rows,
-    play_scripted,
-    random_policy,
-)
+from entity_env.player.episodes import Policy, play_episodes, play_rows, play_scripted
 from entity_env.player.play_budget import PlayBudget
 from entity_env.player.scripted_agent import load_script
 from entity_env.rows.slow_calls import naming_slow_calls
+from entity_env.rows.vec_env import check_count
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.experience.collect import autocast, check_output
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.sides import play_sides
+from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.players.opponents import make_opponent, opponent_labels
+from ppo_trainer.players.sides import sides_of
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.evaluation_progress import EvaluationProgress
 from ragged_net import RaggedNet
 
-__all__ = [
-    "NetworkPolicy",
-    "evaluate",
-    "evaluate_all",
-    "network_policy",
-]
+__all__ = ["evaluate", "evaluate_against", "evaluate_all"]
 
-
-class NetworkPolicy:
-    """The network as a policy over a ``VecEnv``; what it remembers belongs to the rows.
-
-    Args:
-        net: The network.
-        config: Says in which precision it runs.
-        generator: Draws the actions.
-        greedy: Take the likeliest choices instead.
-    """
-
-    def __init__(
-        self, net: RaggedNet, config: TrainConfig, generator: torch.Generator, *, greedy: bool
-    ) -> None:
-        self._net, self._config = net, config
-        self._generator, self._greedy = generator, greedy
-        self._memory: RowMemory | None = None
-
-    def reset(self) -> None:
-        """Forget everything: the next observation is the first one of its rows."""
-        self._memory = None
-
-    @torch.no_grad()
-    def __call__(self, obs: VecObs) -> Mapping[str, Any]:
-        """Act in the rows that are asked."""
-        if self._memory is None:
-            self._memory = RowMemory(self._net, len(obs))
-        memory, device = self._memory, self._generator.device
-        memory.cut(obs.done)
-        with autocast(device, self._config):
-            output = self._net(
-                to_batch(obs, device),
-                memory=memory.of(obs.rows),
-                generator=self._generator,
-                greedy=self._greedy,
-            )
-        memory.keep(obs.rows, output)
-        return to_actions(check_output(output))
-
-
-def network_policy(
-    net: RaggedNet, config: TrainConfig, generator: torch.Generator, *, greedy: bool
-) -> NetworkPolicy:
-    """Return the network as a policy over a ``VecEnv``."""
-    return NetworkPolicy(net, config, generator, greedy=greedy)
+_SCRIPT, _RANDOM = "scripted player", "random play"
 
 
 def evaluate(
     net: RaggedNet,
     game: Game,
     config: TrainConfig,
-    device: torch.device,
     episodes: int,
     *,
     greedy: bool,
@@ -107,21 +46,13 @@ def evaluate(
 ) -> Evaluation:
     """Play fresh episodes, which the training never sees; ``number`` tells evaluations apart."""
     seed = derived_seed(config.seed, "evaluation", number)
-    generator = torch.Generator(device).manual_seed(seed)
-    policy = network_policy(net, config, generator, greedy=greedy)
-    budget = PlayBudget() if budget is None else budget
-    metrics = _play(game, policy, config, episodes, seed, budget)
-    return Evaluation(_player(greedy), metrics, episodes, budget.cut_off)
+    agent = NetworkAgent(net, seed=seed, greedy=greedy, precision=config.precision)
+    name, budget = _player(greedy), PlayBudget() if budget is None else budget
+    return _evaluate(name, agent, game, config, episodes, seed, budget=budget)
 
 
 def evaluate_all(
-    net: RaggedNet,
-    game: Game,
-    config: TrainConfig,
-    device: torch.device,
-    episodes: int,
-    *,
-    only_greedy: bool = False,
+    net: RaggedNet, game: Game, config: TrainConfig, episodes: int, *, only_greedy: bool = False
 ) -> list[Evaluation]:
     """Return the agent greedy and sampled, beside the scripted player, if any, and random play.
 
@@ -129,21 +60,19 @@ def evaluate_all(
         net: The agent.
         game: What it plays.
         config: Of ``config.eval`` it takes ``scripted``, ``max_steps`` and ``seconds``.
-        device: Where the network is.
         episodes: The number of episodes of each player.
         only_greedy: Leave out sampled and random play.
     """
     seed = derived_seed(config.seed, "evaluation")
     players: dict[str, Callable[..., Evaluation | None]] = {}
     for greedy in (True,) if only_greedy else (True, False):
-        players[_player(greedy)] = partial(
-            evaluate, net, game, config, device, episodes, greedy=greedy
-        )
+        players[_player(greedy)] = partial(evaluate, net, game, config, episodes, greedy=greedy)
     if config.eval.scripted is not None:
         scripted = load_script(config.eval.scripted, "eval.scripted", ConfigError)
         players[_SCRIPT] = partial(_evaluate_script, game, scripted, config, episodes, seed)
     if not only_greedy:
-        players[_RANDOM] = partial(_evaluate_random, game, config, episodes, seed)
+        chance = RandomAgent(net.obs_space, net.action_space, seed)
+        players[_RANDOM] = partial(_evaluate, _RANDOM, chance, game, config, episodes, seed)
     results, start = [], time.monotonic()
     with (
         naming_slow_calls(config.rollout.slow_after, complain),
@@ -157,7 +86,41 @@ def evaluate_all(
     return [result for result in results if result is not None]
 
 
-_SCRIPT, _RANDOM = "scripted player", "random play"
+def evaluate_against(
+    net: RaggedNet,
+    game: Game,
+    config: TrainConfig,
+    episodes: int,
+    opponents: Sequence[str],
+    *,
+    greedy: bool = False,
+) -> list[Evaluation]:
+    """Return the results of the network against each opponent, who draws its choices.
+
+    Args:
+        net: The network.
+        game: A game of several players.
+        config: Its seed, precision and ``eval.seconds`` are used.
+        episodes: Games against each opponent, rounded up so that each side has as many.
+        opponents: By name, as in ``selfplay.opponents``.
+        greedy: The network takes the likeliest choices.
+
+    Raises:
+        ConfigError: A game for one player, or an opponent that does not exist or does not fit.
+    """
+    check_count("number of episodes", episodes, error=ConfigError)
+    sides_of(game)  # a game for one player stops here
+    made, device = {}, str(next(net.parameters()).device)
+    for number, name in enumerate(opponents):
+        seed = derived_seed(config.seed, "against", number)
+        made[name] = make_opponent(name, net.obs_space, net.action_space, seed=seed, device=device)
+    results, seed = [], derived_seed(config.seed, "against")
+    for name, label in opponent_labels(made).items():
+        agent = NetworkAgent(net, seed=seed, greedy=greedy, precision=config.precision)
+        budget = PlayBudget(config.eval.seconds / len(made))
+        played = play_sides(agent, game, config, episodes, made[name], seed=seed, budget=budget)
+        results.append(Evaluation(f"against {label}", played))
+    return results
 
 
 def _player(greedy: bool) -> str:
@@ -185,36 +148,31 @@ def _evaluate_script(
     return Evaluation(_SCRIPT, metrics, episodes, budget.cut_off)
 
 
-def _evaluate_random(
-    game: Game, config: TrainConfig, episodes: int, seed: int, budget: PlayBudget
-) -> Evaluation:
-    metrics = _play(game, random_policy(seed), config, episodes, seed, budget)
-    return Evaluation(_RANDOM, metrics, episodes, budget.cut_off)
-
-
-def _play(
+def _evaluate(
+    name: str,
+    agent: SpacedAgent,
     game: Game,
-    policy: VecPolicy,
     config: TrainConfig,
     episodes: int,
     seed: int,
     budget: PlayBudget,
-) -> dict[str, npt.NDArray[np.float64]]:
-    rows, max_steps = config.rollout.num_envs, config.eval.max_steps
+) -> Evaluation:
+    """Evaluate an agent of rows."""
+
+    def make_rows(count: int, seed: int) -> VecEnv:
+        agent.reset()
+        return game.rows(count, seed)
+
+    policy, rows, max_steps = agent.act_rows, config.rollout.num_envs, config.eval.max_steps
     if game.is_native and game.has_seats:
-        with game.rows(game.whole(1), seed=0) as example:
-            chance = RandomAgent(example.obs_space(), example.action_space(), seed)
-        return play_sides(policy, game, config, episodes, chance, seed=seed, budget=budget)
-    if game.is_native or game.replays is not None:
-
-        def fresh_rows(count: int, seed: int) -> VecEnv:
-            if isinstance(policy, NetworkPolicy):
-                policy.reset()
-            return game.rows(count, seed)
-
-        return play_rows(
-            fresh_rows, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
+        chance = RandomAgent(agent.obs_space, agent.action_space, seed)
+        metrics = play_sides(agent, game, config, episodes, chance, seed=seed, budget=budget)
+    elif game.is_native or game.replays is not None:
+        metrics = play_rows(
+            make_rows, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
         )
-    return play_episodes(
-        game.alone, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
-    )
+    else:
+        metrics = play_episodes(
+            game.alone, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
+        )
+    return Evaluation(name, metrics, episodes, budget.cut_off)

@@ -169,7 +169,7 @@ def play_pair(
         alone.reset()
         others.reset()
         number = -(-games // len(places))
-        own = play_games(alone.act_rows, game, config, number, others, seed=seed)
+        own = play_games(alone, game, config, number, others, seed=seed)
         scores.append(own if alone is first else 1 - own)
     return np.concatenate(scores)
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import torch
-
 from entity_env import Environment
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
@@ -21,7 +19,7 @@ from entity_env.kinds.table import answer_forms, typed_actions
 from entity_env.rows.vec_env import check_count
 from entity_env.seats.masked import who_is_who
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.evaluation import network_policy
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import LoadedRun
 
 __all__ = ["Step", "play"]
@@ -91,21 +89,21 @@ def play(
     count = check_count("number of episodes", episodes, error=SettingError)
     if seed is None:
         seed = derived_seed(loaded.config.seed, "watch")
-    generator = torch.Generator(loaded.device).manual_seed(seed)
-    policy = network_policy(loaded.net, loaded.config, generator, greedy=greedy)
+    agent = NetworkAgent(loaded.net, seed=seed, greedy=greedy, precision=loaded.config.precision)
     env = loaded.game() if env is None else env
     seed_environment(env, seed)
-    reader = FrameReader(env.obs_space(), env.action_space())
+    spaces = env.obs_space(), env.action_space()
+    reader = FrameReader(*spaces)
     forms = answer_forms(reader.action_space)
     try:
         for episode in range(1, count + 1):
             frame = reader.read(call_environment("reset", begin_episode, env.reset))
-            policy.reset()
+            agent.reset()
             total, number = 0.0, 0
             while True:
                 chosen = {}
                 if not frame.done:
-                    actions = policy(batch_frames([frame], reader.obs_space, reader.action_space))
+                    actions = agent.act_rows(batch_frames([frame], *spaces))
                     chosen = {
                         name: flat_answers(actions[name], form) for name, form in forms.items()
                     }

@@ -22,14 +22,13 @@ from entity_env.errors import SettingError
 from entity_env.recording import RecordEpisodes
 from entity_env.registry import Factory
 from entity_env.rows.vec_env import check_count
-from ppo_trainer.experience.collect import autocast, check_output
-from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.commands import add_trust
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import ActionOutput, ContinuousActors, NetOutput, RaggedTensor
 from ragged_net.actors import Actors
@@ -103,7 +102,8 @@ def record_run(
     use_threads(loaded.config, loaded.device)
     if seed is None:
         seed = derived_seed(loaded.config.seed, "record")
-    generator = torch.Generator(loaded.device).manual_seed(derived_seed(seed, "actions"))
+    drawn = derived_seed(seed, "actions")
+    agent = NetworkAgent(loaded.net, seed=drawn, greedy=greedy, precision=loaded.config.precision)
     share = -(-episodes // rows)
     most_steps = share * loaded.config.eval.max_steps
     inner = loaded.game.rows(loaded.game.whole(min(rows, episodes)), seed)
@@ -111,23 +111,15 @@ def record_run(
         left = np.full(len(recorder), share)
         rewards, steps, frames = Metric(), 0, 0
         obs = recorder.reset()
-        memory = RowMemory(loaded.net, len(recorder))
         while (left > 0).any() and (steps < most_steps or not most_steps):
             batch = to_batch(obs, loaded.device)
             frames += obs.num_frames
-            with autocast(loaded.device, loaded.config):
-                output = check_output(
-                    loaded.net(
-                        batch, memory=memory.of(obs.rows), generator=generator, greedy=greedy
-                    )
-                )
-            memory.keep(obs.rows, output)
+            output = agent.output(obs, batch)
             obs = recorder.act(
                 to_actions(output),
                 log_probs={name: _array(own.log_prob) for name, own in output.actions.items()},
                 logits=_logits(output, batch.actions) if logits else None,
             )
-            memory.cut(obs.done)
             left -= obs.done
             steps += 1
             ended = obs.metrics.get("episodic_reward")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from entity_env import VecEnv, VecObs
+from entity_env import VecEnv
 from entity_env.errors import SettingError
 from entity_env.player.episodes import play_rows
 from entity_env.player.play_budget import PlayBudget
@@ -24,24 +23,6 @@ _MOST_POSITIONS = 8192
 Mini-RTS takes 50 KB."""
 
 
-class _SearchPolicy:
-    """Searches whatever rows it made last."""
-
-    def __init__(self, loaded: LoadedRun, visits: int) -> None:
-        self._game, self._guide, self._visits = loaded.game, RunAgent(loaded), visits
-        self._gamma = loaded.config.ppo.gamma
-        self._search: RowsSearch | None = None
-
-    def make_rows(self, count: int, seed: int) -> VecEnv:
-        rows: Any = self._game.rows(count, seed)
-        self._search = RowsSearch(rows, self._guide, self._visits, gamma=self._gamma)
-        return rows  # type: ignore[no-any-return]
-
-    def __call__(self, obs: VecObs) -> Mapping[str, Any]:
-        assert self._search is not None
-        return self._search(obs)
-
-
 def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluation:
     """Play the episodes that ``evaluate`` plays greedily, with a search of so many visits.
 
@@ -58,12 +39,19 @@ def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluati
             received="a game of several players",
             hint="SearchAgent looks ahead in games of several players",
         )
-    policy, seed = _SearchPolicy(loaded, visits), derived_seed(config.seed, "evaluation", 0)
+    guide, seed = RunAgent(loaded), derived_seed(config.seed, "evaluation", 0)
+    searches: list[RowsSearch] = []
+
+    def make_rows(count: int, seed: int) -> VecEnv:
+        rows: Any = loaded.game.rows(count, seed)
+        searches.append(RowsSearch(rows, guide, visits, gamma=config.ppo.gamma))
+        return rows  # type: ignore[no-any-return]
+
     with EvaluationProgress([name], episodes, config.eval.seconds) as progress:
         budget = PlayBudget(config.eval.seconds, progress.heard(name))
         metrics = play_rows(
-            policy.make_rows,
-            policy,
+            make_rows,
+            lambda obs: searches[-1](obs),
             episodes,
             seed,
             rows=min(config.rollout.num_envs, max(_MOST_POSITIONS // visits, 1)),

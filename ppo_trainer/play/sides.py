@@ -8,7 +8,6 @@ import numpy.typing as npt
 from entity_env import VecObs
 from entity_env.agent import Agent
 from entity_env.metrics import complete_columns, metric_columns
-from entity_env.player.episodes import VecPolicy
 from entity_env.player.play_budget import PlayBudget
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
@@ -23,7 +22,7 @@ _MOST_GAMES = 32
 
 
 def play_sides(
-    policy: VecPolicy,
+    player: Agent,
     game: Game,
     config: TrainConfig,
     episodes: int,
@@ -38,7 +37,7 @@ def play_sides(
     alike; one game is played to its end.
 
     Args:
-        policy: The player whose episodes these are.
+        player: Whose episodes these are.
         game: A game of several players.
         config: Its ``eval.max_steps`` is used.
         episodes: How many, rounded up so that each side has as many.
@@ -52,12 +51,12 @@ def play_sides(
     Raises:
         ConfigError: No game has ended.
     """
-    kept, _ = _play(policy, game, config, episodes, opponent, seed, budget or PlayBudget())
+    kept, _ = _play(player, game, config, episodes, opponent, seed, budget or PlayBudget())
     return complete_columns(metric_columns(kept))
 
 
 def play_games(
-    policy: VecPolicy, game: Game, config: TrainConfig, games: int, opponent: Agent, *, seed: int
+    player: Agent, game: Game, config: TrainConfig, games: int, opponent: Agent, *, seed: int
 ) -> npt.NDArray[np.float64]:
     """Return the score of each game, the mean over the seats of the player: 1, 0.5 or 0 for most.
 
@@ -66,12 +65,12 @@ def play_games(
     Raises:
         ConfigError: No game has ended.
     """
-    _, scores = _play(policy, game, config, games, opponent, seed, PlayBudget())
+    _, scores = _play(player, game, config, games, opponent, seed, PlayBudget())
     return np.array(scores)
 
 
 def _play(
-    policy: VecPolicy,
+    player: Agent,
     game: Game,
     config: TrainConfig,
     episodes: int,
@@ -94,7 +93,7 @@ def _play(
             counts = np.bincount(table.ended_games, minlength=len(wanted))
             if (counts >= wanted).all() or (budget.is_up() and any(summaries)):
                 break
-            obs = played.act(policy(obs) if obs.num_frames else {})
+            obs = played.act(player.act_rows(obs) if obs.num_frames else {})
             for row in np.flatnonzero(obs.done).tolist():
                 if counts[row // seats] < wanted[row // seats]:
                     summaries[row // seats].append(_summary(obs, row))

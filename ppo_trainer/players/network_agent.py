@@ -20,7 +20,7 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.runs.load_run import load_net
-from ragged_net import RaggedNet
+from ragged_net import EntityBatch, NetOutput, RaggedNet
 from ragged_net.config import check_sharpness
 
 __all__ = ["NetworkAgent", "copy_beside"]
@@ -89,18 +89,25 @@ class NetworkAgent(SpacedAgent):
         """Restart what it draws."""
         self._generator.manual_seed(seed)
 
-    @torch.no_grad()
     def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
         """Act in the rows that are asked; what is remembered belongs to the rows."""
+        return to_actions(self.output(obs))
+
+    @torch.no_grad()
+    def output(self, obs: VecObs, batch: EntityBatch | None = None) -> NetOutput:
+        """Return what the network says and draws in the rows that are asked.
+
+        Args:
+            obs: As for ``act_rows``.
+            batch: The frames of ``obs``, where they are tensors already.
+        """
         if self._memory is None:
             self._memory = RowMemory(self.net, len(obs))
         memory = self._memory
         memory.cut(obs.done)
-        if not obs.num_frames:
-            return {}
         with autocast(self._device, self.precision):
             output = self.net(
-                to_batch(obs, self._device),
+                to_batch(obs, self._device) if batch is None else batch,
                 memory=memory.of(obs.rows),
                 generator=self._generator,
                 greedy=self.greedy,
@@ -108,7 +115,7 @@ class NetworkAgent(SpacedAgent):
                 top_k=self.top_k,
             )
         memory.keep(obs.rows, output)
-        return to_actions(check_output(output))
+        return check_output(output)
 
     def reset(self) -> None:
         """Forget everything."""

@@ -30,7 +30,6 @@ def evaluate_now(session: Session) -> dict[str, float]:
         state.acting,
         session.game.evaluated(config),
         config,
-        session.device,
         config.eval.every_episodes,
         greedy=True,
         number=state.update,
@@ -94,9 +93,7 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
             f"eval.max_steps={config.eval.max_steps} steps of each{limit} (Ctrl-C skips it)"
         )
     say(f"\nplaying {episodes:,} fresh episodes with each player ...")
-    results = evaluate_all(
-        state.acting, session.game.evaluated(config), config, session.device, episodes
-    )
+    results = evaluate_all(state.acting, session.game.evaluated(config), config, episodes)
     say(f"after {state.steps:,} steps:")
     _say_results(session, results)
     if session.others:

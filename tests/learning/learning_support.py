@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import ppo_trainer
 from entity_env import Environment
 from entity_env.registry import resolve
@@ -71,9 +69,8 @@ def train_and_play(
     """Train, then play fresh episodes: greedy, sampled, and the run they came from."""
     result = train(config, env=env)
     game = make_factory(with_env(config, env), env)
-    device = torch.device("cpu")
-    greedy = evaluate(result.net, game, config, device, episodes, greedy=True)
-    sampled = evaluate(result.net, game, config, device, episodes, greedy=False)
+    greedy = evaluate(result.net, game, config, episodes, greedy=True)
+    sampled = evaluate(result.net, game, config, episodes, greedy=False)
     return greedy, sampled, result
 
 

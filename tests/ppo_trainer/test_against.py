@@ -7,7 +7,6 @@ import re
 
 import numpy as np
 import pytest
-import torch
 from ragged_envs.minesweeper import MineSweeper
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.trainer_runs import small_config
@@ -18,8 +17,9 @@ from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer import train
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run, main
-from ppo_trainer.play.against import play_against
+from ppo_trainer.play.sides import play_sides
 from ppo_trainer.play.watch import film, watch
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import load_policy
 
 
@@ -43,14 +43,8 @@ def test_each_side_plays_as_many_games(run):
         return {"Mark": SelectEntityAction(ids, [observation.actions["Mark"].actee_ids[0]])}
 
     spaces = loaded.net.obs_space, loaded.net.action_space
-    played = play_against(
-        loaded.net,
-        loaded.game,
-        loaded.config,
-        torch.device("cpu"),
-        21,
-        ScriptedAgent(note, *spaces),
-    )
+    agent, script = NetworkAgent(loaded.net), ScriptedAgent(note, *spaces)
+    played = play_sides(agent, loaded.game, loaded.config, 21, script, seed=3)
     assert len(played["win"]) == 22  # 21, rounded up to 11 of each side
     assert set(np.unique(played["win"])) <= {0.0, 0.5, 1.0}
     # More games have begun than count, of each side alike.

@@ -121,7 +121,7 @@ def test_an_evaluation_of_a_diverged_network_says_so(config, part, greedy):
             if part in name:
                 parameter.fill_(math.nan)
     with pytest.raises(NonFiniteError, match="the network's output is not finite"):
-        evaluate(net, Game(SavedForaging, {}), config, torch.device("cpu"), 6, greedy=greedy)
+        evaluate(net, Game(SavedForaging, {}), config, 6, greedy=greedy)
 
 
 def test_divergence_that_an_evaluation_notices_first_ends_the_run_in_the_same_way(

@@ -278,8 +278,7 @@ def test_evaluation_leaves_the_network_and_the_training_alone():
     before = parameters(net)
     random = torch.get_rng_state()
     results = [
-        evaluate(net, Game(Foraging, {}), config, torch.device("cpu"), 4, greedy=greedy)
-        for greedy in (True, False)
+        evaluate(net, Game(Foraging, {}), config, 4, greedy=greedy) for greedy in (True, False)
     ]
     assert_same(before, parameters(net))
     assert torch.equal(random, torch.get_rng_state())
@@ -292,9 +291,7 @@ def test_greedy_play_repeats_and_evaluations_have_episodes_of_their_own():
     net = network(SavedForaging(), config)
 
     def play(number):
-        result = evaluate(
-            net, Game(SavedForaging, {}), config, torch.device("cpu"), 6, greedy=True, number=number
-        )
+        result = evaluate(net, Game(SavedForaging, {}), config, 6, greedy=True, number=number)
         return result.metrics["episodic_reward"].tolist()
 
     assert play(1) == play(1)
@@ -304,9 +301,7 @@ def test_greedy_play_repeats_and_evaluations_have_episodes_of_their_own():
 def test_every_episode_counts_once():
     config = small_config()
     net = network(Truncated(), config)
-    result = evaluate(
-        net, Game(Truncated, {"limit": 4}), config, torch.device("cpu"), 7, greedy=True
-    )
+    result = evaluate(net, Game(Truncated, {"limit": 4}), config, 7, greedy=True)
     assert result.metrics["episodic_length"].tolist() == [4.0] * 7
     assert result.metrics["episodic_reward"].tolist() == [10.0] * 7  # 1 + 2 + 3 + 4
 
@@ -324,7 +319,7 @@ def test_an_evaluation_has_as_many_environments_at_once_as_the_training():
 
     config = small_config()  # of 4 environments
     net = network(Truncated(), config)
-    evaluate(net, Game(Counted, {}), config, torch.device("cpu"), 11, greedy=True)
+    evaluate(net, Game(Counted, {}), config, 11, greedy=True)
     assert (len(made), len(closed)) == (4, 4)
 
 
@@ -332,9 +327,7 @@ def test_an_evaluation_has_as_many_environments_at_once_as_the_training():
 def test_an_episode_without_an_end_is_cut_off_and_counted(greedy):
     config = small_config(eval=EvalConfig(max_steps=6))
     net = network(Truncated(), config)
-    result = evaluate(
-        net, Game(Truncated, {"limit": 500}), config, torch.device("cpu"), 6, greedy=greedy
-    )
+    result = evaluate(net, Game(Truncated, {"limit": 500}), config, 6, greedy=greedy)
     assert result.metrics["episodic_length"].tolist() == [6.0] * 6
     assert result.metrics["episodic_reward"].tolist() == [21.0] * 6  # 1 + 2 + ... + 6
 

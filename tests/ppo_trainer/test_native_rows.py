@@ -199,7 +199,7 @@ def test_endless_rows_are_cut_off_in_an_evaluation():
     config = small_config(eval=EvalConfig(max_steps=7), env={"_target_": "?", "goal": 1000})
     game = make_factory(with_env(config, WalkRows))
     net = network(Walk(), config)
-    result = evaluate(net, game, config, CPU, 6, greedy=False)
+    result = evaluate(net, game, config, 6, greedy=False)
     assert result.metrics["episodic_length"].tolist() == [7.0] * 6
     assert result.metrics["episodic_reward"].tolist() == [0.0] * 6
 

@@ -12,11 +12,11 @@ from support.trainer_runs import small_config
 from entity_env import EntityEnvError, ListEnv, RaggedBufferI64
 from entity_env.player.episodes import play_episodes
 from entity_env.recording import RecordEpisodes, Recording
-from ppo_trainer import EvalConfig, TrainConfig, train
+from ppo_trainer import EvalConfig, train
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.experience.tensors import to_batch
-from ppo_trainer.play.evaluation import network_policy
 from ppo_trainer.play.record import main, record_run
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import NetConfig, RaggedNet
 
@@ -196,6 +196,6 @@ def test_a_network_learns_from_a_recorded_teacher(kind, name, tmp_path):
         (-output.actions[name].log_prob.mean()).backward()
         optimizer.step()
 
-    policy = network_policy(net, TrainConfig(), torch.Generator().manual_seed(0), greedy=True)
+    policy = NetworkAgent(net, greedy=True).act_rows
     played = play_episodes(kind, policy, episodes=300, seed=2)["episodic_reward"].mean()
     assert kind.random_return < kind.without_mechanism < 0.97 < played

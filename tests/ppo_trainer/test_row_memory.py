@@ -41,9 +41,10 @@ from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import add_gradients, minibatch_numbers, select_minibatch, update
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.play.agent import RunAgent, load_agent
-from ppo_trainer.play.evaluation import evaluate, network_policy
+from ppo_trainer.play.evaluation import evaluate
 from ppo_trainer.play.playing import play
 from ppo_trainer.play.record import record_run
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import NetConfig, NetOutput, RaggedTensor
 
@@ -479,7 +480,7 @@ def answers(loaded):
 
 def test_rows_of_an_evaluation_remember(loaded, answers):
     env = ListEnv(RepeatAfterK, 7, seed=3)
-    policy = network_policy(loaded.net, loaded.config, torch.Generator(), greedy=True)
+    policy = NetworkAgent(loaded.net, greedy=True).act_rows
     obs, compared = env.reset(), 0
     for step in range(24):
         chosen = policy(obs)
@@ -491,7 +492,7 @@ def test_rows_of_an_evaluation_remember(loaded, answers):
             compared += 1
         obs = env.act(chosen)
     assert compared == 6
-    result = evaluate(loaded.net, loaded.game, loaded.config, CPU, 400, greedy=True)
+    result = evaluate(loaded.net, loaded.game, loaded.config, 400, greedy=True)
     right = np.mean([symbol == answer for symbol, answer in answers.items()])
     # Each symbol comes in a quarter of 400 episodes: the standard deviation is 0.025 at most.
     assert result.mean("win") == pytest.approx(right, abs=0.1)
@@ -499,15 +500,15 @@ def test_rows_of_an_evaluation_remember(loaded, answers):
 
 def test_an_evaluation_in_new_rows_begins_without_memories(loaded):
     env = ListEnv(RepeatAfterK, 2, seed=3)
-    policy = network_policy(loaded.net, loaded.config, torch.Generator(), greedy=True)
+    agent = NetworkAgent(loaded.net, greedy=True)
     obs = env.reset()
-    policy(obs)
-    begun = policy._memory.states
-    policy(obs)
-    assert not torch.equal(policy._memory.states, begun)
-    policy.reset()
-    policy(obs)
-    assert torch.equal(policy._memory.states, begun)
+    agent.act_rows(obs)
+    begun = agent._memory.states
+    agent.act_rows(obs)
+    assert not torch.equal(agent._memory.states, begun)
+    agent.reset()
+    agent.act_rows(obs)
+    assert torch.equal(agent._memory.states, begun)
 
 
 def test_watched_episodes_are_remembered(loaded, answers):

@@ -71,10 +71,7 @@ def test_a_network_is_evaluated_and_watched_in_a_richer_environment(config, run)
         load_policy(run, env=Richer, device="cpu"),
     )
     assert_same(parameters(a.net), parameters(b.net))
-    results = [
-        evaluate(loaded.net, loaded.game, config, loaded.device, 20, greedy=False)
-        for loaded in (a, b)
-    ]
+    results = [evaluate(loaded.net, loaded.game, config, 20, greedy=False) for loaded in (a, b)]
     assert results[0].metrics.keys() == results[1].metrics.keys()
     for name, column in results[0].metrics.items():
         np.testing.assert_array_equal(column, results[1].metrics[name])

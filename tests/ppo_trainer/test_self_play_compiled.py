@@ -142,7 +142,7 @@ def test_each_side_of_a_compiled_game_plays_as_many_games():
             return super().act_rows(obs)
 
     played = play_sides(
-        Noting(*spaces, seed=0).act_rows,
+        Noting(*spaces, seed=0),
         game,
         small_config(),
         12,
