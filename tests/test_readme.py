@@ -1,13 +1,16 @@
 """The README's Python blocks and commands work as they stand there.
 
 Only the amount of training is cut: ``SHORT`` is appended to commands that train, and the Python
-block that trains runs with fewer steps.
+block that trains runs with fewer steps. Commands run one after the other in this process, as
+``python -m`` would run them, because most of their time would be the import of torch.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -29,17 +32,21 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
 
 
-def run(arguments: list[str], folder: Path) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run(
-        arguments, cwd=folder, env=environment, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, f"{shlex.join(arguments)}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+def run(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run ``python -m MODULE ...``; an exit code other than 0 fails the test."""
+    python, flag, module, *arguments = command
+    assert (python, flag) == ("python", "-m")
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    code: object = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        code = end.code
+    assert not code, shlex.join(command)
 
 
 def shortened(command: str) -> list[str]:
-    words = [sys.executable if word == "python" else word for word in shlex.split(command)]
+    words = shlex.split(command)
     trains = "ppo_trainer" in words and not {"--help", "--cfg"} & set(words)
     words = [re.sub(r"(total_timesteps=)(\d)0_000", r"\g<1>\g<2>_000", word) for word in words]
     words = [re.sub(r"total_timesteps=120_000", "total_timesteps=8_000", word) for word in words]
@@ -50,8 +57,18 @@ def shortened(command: str) -> list[str]:
 def test_every_python_block_runs_in_one_session(tmp_path):
     code = "\n".join(blocks("python"))
     assert code.count("total_timesteps=60_000") == 1
-    (tmp_path / "readme.py").write_text(code.replace("60_000", "30_000"))
-    text = run([sys.executable, "readme.py"], tmp_path)
+    (tmp_path / "readme.py").write_text(code.replace("60_000", "12_000"))
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        [sys.executable, "readme.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    text = done.stdout
     sampled = re.search(r"agent, sampled\s+(-?[\d.]+)", text)
     random = re.search(r"random play\s+(-?[\d.]+)", text)
     assert sampled is not None
@@ -63,14 +80,21 @@ def test_every_python_block_runs_in_one_session(tmp_path):
 
 
 @pytest.mark.slow
-def test_every_command_runs(tmp_path):
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+def test_every_command_runs(tmp_path, monkeypatch, capsys):
     (tmp_path / "orchard.py").write_text(blocks("python")[0])
     (tmp_path / "orchard_script.py").write_text(blocks("python")[1])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    for module in ("orchard", "orchard_script"):
+        monkeypatch.setitem(sys.modules, module, None)  # to be forgotten again
+        del sys.modules[module]
     commands = [line for block in blocks("bash") for line in block.splitlines()]
     assert len(commands) >= 7
     for command in commands:
-        text = run(shortened(command), tmp_path)
-        assert text.strip(), command
+        run(shortened(command), monkeypatch)
+        assert capsys.readouterr().out.strip(), command
     assert (tmp_path / "runs" / "orchard" / "curve.png").is_file()
 
 

@@ -35,8 +35,7 @@ TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a functi
 
 
 @pytest.fixture
-def config(tmp_path, monkeypatch):
-    monkeypatch.setattr("ppo_trainer.training.report.draw_curve", lambda run: None)
+def config(tmp_path):
     return small_config(run_dir=str(tmp_path))
 
 
@@ -82,7 +81,6 @@ def test_a_network_that_diverges_is_called_so_and_never_blamed_on_the_environmen
     assert str(left) in caught.value.hint
     assert (left / "model.safetensors").is_file()
     monkeypatch.undo()
-    monkeypatch.setattr("ppo_trainer.training.report.draw_curve", lambda run: None)
     if not saved_huge:
         assert_can_go_on(config, run)
 

@@ -13,8 +13,7 @@ from ppo_trainer.play.agent import load_agent
 
 
 @pytest.fixture
-def config(tmp_path, monkeypatch):
-    monkeypatch.setattr("ppo_trainer.training.report.draw_curve", lambda run: None)
+def config(tmp_path):
     return small_config(run_dir=str(tmp_path))
 
 

@@ -33,8 +33,7 @@ def _handlers_are_restored():
 
 
 @pytest.fixture
-def config(tmp_path, monkeypatch):
-    monkeypatch.setattr("ppo_trainer.training.report.draw_curve", lambda run: None)
+def config(tmp_path):
     return small_config(run_dir=str(tmp_path))
 
 

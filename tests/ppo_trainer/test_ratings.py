@@ -22,6 +22,7 @@ from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.play import rating_process
 from ppo_trainer.play.rating_process import Ratings, RatingTask
 from ppo_trainer.runs.checkpoint import save_network
+from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.runs.ratings_file import read_ratings
@@ -46,6 +47,7 @@ def config(tmp_path, **changes):
 
 def test_a_run_ends_with_ratings_and_trains_as_without_them(tmp_path, monkeypatch):
     monkeypatch.setattr(ratings_module, "_LAST_WAIT", 300.0)  # a busy machine is no failure
+    monkeypatch.setattr("ppo_trainer.training.report.draw_curve", draw_curve)
     run = train(config(tmp_path, run_name="rated")).run
     rated = {own.player: own for own in read_ratings(RunFolder(run))}
     assert {"random", "scripted"} <= rated.keys()

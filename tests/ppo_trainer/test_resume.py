@@ -42,10 +42,7 @@ TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a functi
 
 
 @pytest.fixture
-def config(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "ppo_trainer.training.report.draw_curve", lambda run: None
-    )  # most of a tiny run's time
+def config(tmp_path):
     return small_config(run_dir=str(tmp_path))
 
 

@@ -59,14 +59,14 @@ from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, Run
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.runs.checkpoint import TrainState, load_state
+from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def config(tmp_path, monkeypatch):
-    monkeypatch.setattr("ppo_trainer.training.report.draw_curve", lambda run: None)
+def config(tmp_path):
     return small_config(run_dir=str(tmp_path))
 
 
@@ -476,7 +476,7 @@ class FailsToStart(SavedForaging):
 
 
 def test_a_curve_that_cannot_be_written_costs_no_evaluation(config, monkeypatch, capsys):
-    monkeypatch.undo()  # draws the curve
+    monkeypatch.setattr("ppo_trainer.training.report.draw_curve", draw_curve)
     config, run = run_named(replace(config, eval=EvalConfig(episodes=2)), "run")
 
     def in_the_way(update):

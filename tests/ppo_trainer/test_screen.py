@@ -70,9 +70,6 @@ def test_a_run_and_its_evaluation_do_not_need_a_screen(kind, monkeypatch, tmp_pa
     )
     monkeypatch.setattr("sys.stdout", BROKEN[kind]())
     monkeypatch.setattr("sys.stderr", BROKEN[kind]())
-    monkeypatch.setattr(
-        "ppo_trainer.training.report.draw_curve", lambda run: None
-    )  # most of its time
     result = train(config, env=Foraging)
     monkeypatch.undo()
     assert (result.steps, result.interrupted) == (144, False)
