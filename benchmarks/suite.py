@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from ppo_trainer.play.evaluate import evaluate_run
+from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import read_metrics

@@ -1,11 +1,178 @@
-"""Evaluate a run: ``python -m ppo_trainer.evaluate <run> [env.<setting>=...]``."""
+"""Evaluate a run: ``python -m ppo_trainer.evaluate <run> [env.<setting>=...] [--episodes N]``.
+
+All players play the same number of episodes: the agent greedy and sampled, the scripted player, if
+there is one, and random play. Progress goes to stderr.
+"""
 
 from __future__ import annotations
 
-from ppo_trainer.machine.commands import run_main
-from ppo_trainer.play.evaluate import evaluate_run, main
+import contextlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from entity_env.registry import Factory
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.commands import command_parser, run_main
+from ppo_trainer.machine.device import use_threads
+from ppo_trainer.machine.screen import deliver
+from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.play.evaluation import evaluate_against, evaluate_all
+from ppo_trainer.play.searched import evaluate_searched
+from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
+from ppo_trainer.runs.checkpoint import latest_checkpoint
+from ppo_trainer.runs.evaluation_file import describe
+from ppo_trainer.runs.load_run import LoadedRun, load_policy
+from ppo_trainer.settings.changes import env_changes
 
 __all__ = ["evaluate_run", "main"]
+
+
+@usual_torch()
+def evaluate_run(
+    path: str | Path,
+    env: Factory | None = None,
+    episodes: int = 1000,
+    seed: int | None = None,
+    *,
+    scripted: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    greedy: bool = False,
+    seconds: float = 0.0,
+    trust: bool = False,
+    against: Sequence[str] = (),
+    replays: str | Path | None = None,
+    search: int | None = None,
+) -> list[Evaluation]:
+    """Evaluate a run's newest checkpoint.
+
+    Args:
+        path: The run folder.
+        env: The environment's class, where it cannot be imported.
+        episodes: The number of episodes of each player.
+        seed: Plays other episodes than the run's own seed does.
+        scripted: Dotted path of the scripted player, in the place of the run's own.
+        settings: Of the environment, in the place of those that the run was trained with, such as
+            ``{"width": 12}``.
+        greedy: The agent plays greedily only, and nobody else but a ``scripted`` player.
+        seconds: The time that all of it may take; 0 sets no limit.
+        trust: The consent to import what the run names, needed only for a run that names code and
+            was made by somebody else.
+        against: Opponents by name: ``random``, run folders, scripts. The agent plays against each
+            of them, from every side the same number of games, and nothing else is evaluated.
+        replays: The folder that gets replays of all these games; see ``entity_env.replay``.
+        search: With so many visits of a tree for each decision the agent also looks ahead, in
+            compiled games for one player; see ``RowsSearch``.
+    """
+    own = {f"env.{name}": value for name, value in (settings or {}).items()}
+    changes = own | _changes(seed, scripted, greedy, seconds)
+    loaded = load_policy(path, env, trust=trust, scripted=True, changes=changes)
+    return _play(loaded.writing_replays(replays), episodes, greedy, against, search)
+
+
+def _changes(
+    seed: int | None, scripted: str | None, greedy: bool, seconds: float
+) -> dict[str, Any]:
+    """Return the settings of the evaluation that differ from those of the run."""
+    changes: dict[str, Any] = {"eval.seconds": seconds}
+    if seed is not None:
+        changes["seed"] = seed
+    if scripted is not None or greedy:
+        changes["eval.scripted"] = scripted
+    return changes
+
+
+def _play(
+    loaded: LoadedRun, episodes: int, greedy: bool, against: Sequence[str], search: int | None
+) -> list[Evaluation]:
+    use_threads(loaded.config, loaded.device)
+    if against and search is not None:
+        raise ConfigError(
+            "a search and opponents do not go together",
+            expected="a search in a game for one player, or opponents in one of several",
+            hint="SearchAgent looks ahead in games of several players",
+        )
+    own = loaded.net, loaded.game, loaded.config, episodes
+    if against:
+        return evaluate_against(*own, against, greedy=greedy)
+    ahead = [evaluate_searched(loaded, episodes, search)] if search is not None else []
+    return ahead + evaluate_all(*own, only_greedy=greedy)
+
+
+def _facts(loaded: LoadedRun, episodes: int, results: list[Evaluation]) -> dict[str, Any]:
+    """Return what ``--json`` prints."""
+    steps = int(latest_checkpoint(loaded.run).name.rpartition("_")[2])
+    return describe(loaded.run.path, steps, loaded.config, episodes, results)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    parser = command_parser("evaluate", __doc__)
+    parser.add_argument("run", help="run folder")
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        metavar="env.<setting>=<value>",
+        help="play with other settings of the environment than it was trained with",
+    )
+    parser.add_argument("--episodes", type=int, default=1000, help="of each player")
+    parser.add_argument("--seed", type=int, default=None, help="other episodes than the run's own")
+    parser.add_argument(
+        "--scripted", metavar="PATH", help="a player to compare with, such as my_module.my_player"
+    )
+    parser.add_argument(
+        "--greedy", action="store_true", help="only the agent, always the likeliest choice"
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        action="append",
+        help="show this one of the environment's own metrics, such as energy.max, and no others; "
+        "may be given several times",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="PLAYER",
+        action="append",
+        default=[],
+        help="in a game of several players: play against random, another run, or a script such as "
+        "my_module.my_player; may be given several times",
+    )
+    parser.add_argument(
+        "--search",
+        type=int,
+        metavar="VISITS",
+        help="also let the agent look ahead so often for each decision, in a compiled game for "
+        "one player with one choice at a time",
+    )
+    parser.add_argument(
+        "--replays",
+        metavar="DIR",
+        help="write replays of the games, for python -m entity_env.replay",
+    )
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after so long")
+    parser.add_argument("--json", action="store_true", help="results for programs, on stdout")
+    options = parser.parse_intermixed_args(arguments)
+    # Whatever else prints something, an environment for one, must not get between the results.
+    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+        changes = env_changes(options.settings) | _changes(
+            options.seed, options.scripted, options.greedy, options.seconds
+        )
+        if options.metric:
+            changes["shown_metrics"] = options.metric
+        loaded = load_policy(options.run, trust=options.trust, scripted=True, changes=changes)
+        loaded = loaded.writing_replays(options.replays)
+        results = _play(loaded, options.episodes, options.greedy, options.against, options.search)
+    if options.json:
+        deliver(json.dumps(_facts(loaded, options.episodes, results), indent=1))
+        return
+    text = table(results, loaded.config.shown_metrics)
+    if missing := left_out(results):
+        text += f"\nleft out, as --seconds {options.seconds:g} were over:\n{missing}"
+    deliver(text)
+
 
 if __name__ == "__main__":
     run_main(main)

@@ -1,11 +1,321 @@
-"""Write a run's network for other runtimes: ``python -m ppo_trainer.export <run> policy.onnx``."""
+"""Write a run's network for other runtimes: ``python -m ppo_trainer.export <run> policy.onnx``.
+
+``policy.onnx`` is read by ONNX Runtime, in browsers, phones and game engines; ``policy.pt2`` by
+``torch.export.load``. ``ragged_net/export.py`` has a table of inputs and outputs. What is written
+has been compared with the network before, on frames of many shapes.
+"""
 
 from __future__ import annotations
 
-from ppo_trainer.machine.commands import run_main
-from ppo_trainer.play.export import Exported, export_run, main
+import contextlib
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-__all__ = ["Exported", "export_run", "main"]
+import torch
+from torch import Tensor
+
+from entity_env.errors import MissingPackageError
+from entity_env.spaces import CONTINUOUS_ACTIONS, GLOBAL_ACTIONS, SelectEntityActionSpace
+from entity_env.storage.files import new_file_by_path, write_file
+from ppo_trainer.errors import ExportCheckError, RunFolderError
+from ppo_trainer.machine.commands import command_parser, run_main
+from ppo_trainer.machine.screen import say
+from ppo_trainer.runs.load_run import network_of_run
+from ragged_net import (
+    CategoricalActors,
+    ContinuousActors,
+    EntityBatch,
+    NetOutput,
+    RaggedNet,
+    RaggedTensor,
+    SelectActors,
+)
+from ragged_net.actors import Actors
+from ragged_net.export import ActingGraph
+from ragged_net.heads.categorical import CategoricalDist
+
+__all__ = ["CHECKED_SHAPES", "Exported", "export_run", "largest_difference", "main", "random_batch"]
+
+TOLERANCE = 1e-4
+"""The largest difference to the network, in multiples of the numbers themselves above 1."""
+CHECKED_SHAPES: tuple[tuple[int, ...], ...] = (
+    (),
+    (0,),
+    (1,),
+    (2,),
+    (500,),
+    (0, 1),
+    (3, 0, 0, 2),
+    (1, 1, 1, 1, 1),
+    (40, 3, 11),
+    tuple(range(12)),
+)
+"""Entities in each frame; their types are drawn five times for each number."""
+
+_LEAST = -30.0
+"""A log-probability that is as good as none."""
+
+Run = Callable[[Mapping[str, Tensor]], Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The files that ``export_run`` wrote.
+
+    Args:
+        path: The file.
+        inputs: The names of the graph's inputs.
+        outputs: Those of its outputs.
+        shapes: On how many batches it was compared with the network.
+        difference: The largest difference that there was, in multiples of numbers above 1.
+        size: The number of bytes of the file.
+    """
+
+    path: Path
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    shapes: int
+    difference: float
+    size: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.size:,} bytes, within {self.difference:.1e} of the network on "
+            f"{self.shapes} batches\n  inputs:  {', '.join(self.inputs)}\n"
+            f"  outputs: {', '.join(self.outputs)}"
+        )
+
+
+def export_run(run: str | Path, path: str | Path) -> Exported:
+    """Write the newest network of a run, or the best one of ``<run>/best``, for other runtimes.
+
+    No code that the run names is imported.
+
+    Args:
+        run: The run folder.
+        path: The file to write, ``.onnx`` (extra ``export``) or ``.pt2``.
+
+    Raises:
+        ExportError: The network has something that cannot be exported; packages that are missing.
+        ExportCheckError: The graph does not do what the network does; nothing is written.
+        RunFolderError: Another kind of file; no run.
+    """
+    path = Path(path)
+    if path.suffix not in (".onnx", ".pt2"):
+        raise RunFolderError(
+            f"{str(path)!r} names no kind of file that a network is exported to",
+            expected="a name that ends with .onnx, or with .pt2 for torch.export",
+        )
+    net = network_of_run(run, "cpu").eval()
+    graph = ActingGraph(net)
+    with _quiet():
+        if path.suffix == ".onnx":
+            data = graph.to_onnx()
+            difference, shapes = largest_difference(graph, _onnx_runner(data, graph))
+            write_file(path, data)
+        else:
+            program = graph.to_program()
+            module = program.module()
+            difference, shapes = largest_difference(graph, lambda given: module(*given.values()))
+            with new_file_by_path(path) as file:
+                torch.export.save(program, file)
+    size = path.stat().st_size
+    return Exported(path, graph.inputs, graph.outputs, shapes, difference, size)
+
+
+@torch.no_grad()
+def largest_difference(graph: ActingGraph, run: Run, draws: int = 5) -> tuple[float, int]:
+    """Compare a runtime with the network itself, which packs frames and knows nothing of graphs.
+
+    Args:
+        graph: The graph that was exported, in eval mode.
+        run: Feeds the runtime, and returns the outputs in their order.
+        draws: Batches of each of ``CHECKED_SHAPES``.
+
+    Returns:
+        The largest difference of logits, means, deviations, values and states, in multiples of
+        numbers above 1; and the number of batches.
+
+    Raises:
+        ExportCheckError: It is above 1e-4, or something else is forbidden than in the network.
+    """
+    net, generator, largest, batches = graph.net, torch.Generator().manual_seed(0), 0.0, 0
+    for lengths in CHECKED_SHAPES:
+        for _ in range(draws):
+            batch = random_batch(net, lengths, generator)
+            state = None
+            if net.memory is not None:
+                state = torch.randn(len(lengths), net.memory.state_size, generator=generator)
+            given = graph.inputs_of(batch, state)
+            got = dict(zip(graph.outputs, run(given), strict=True))
+            expected = _expected(net, net(batch, memory=state, greedy=True), batch, got)
+            for name, (mine, theirs) in expected.items():
+                scale = theirs.abs().clamp_min(1.0)
+                difference = float(((mine - theirs) / scale).abs().max()) if len(mine) else 0.0
+                if not difference <= TOLERANCE:
+                    raise ExportCheckError(
+                        f"the exported graph differs from the network in {name!r}, "
+                        f"in a batch with frames of {list(lengths)} entities",
+                        expected=f"a difference of at most {TOLERANCE:g}",
+                        received=f"{difference:g}",
+                    )
+                largest = max(largest, difference)
+            batches += 1
+    return largest, batches
+
+
+def _expected(
+    net: RaggedNet, output: NetOutput, batch: EntityBatch, got: Mapping[str, Tensor]
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """By the name of an output, what came of it and what should have, in comparable numbers."""
+    pairs = {"value": (got["value"], output.value)}
+    if output.memory is not None:
+        pairs["next_memory"] = (got["next_memory"], output.memory)
+    for name, action in output.actions.items():
+        if action.mean is not None and action.std is not None:
+            pairs[f"{name}/mean"] = got[f"{name}/mean"], action.mean
+            pairs[f"{name}/std"] = got[f"{name}/std"], action.std
+            continue
+        logits = got[f"{name}/logits"]
+        if not logits.numel():
+            continue
+        log_probs = CategoricalDist(logits, logits > float("-inf")).log_probs
+        expected = action.probs
+        if isinstance(expected, RaggedTensor):
+            log_probs, expected = log_probs[_same_frame(batch.actions[name])], expected.values
+        assert expected is not None
+        # Of what is forbidden both are -inf, and beyond this nobody can tell a difference.
+        pairs[f"{name}/logits"] = log_probs.clamp_min(_LEAST), expected.log().clamp_min(_LEAST)
+    return pairs
+
+
+def _same_frame(action: Actors) -> Tensor:
+    """Return a mask (A, E) of pairs of one frame; row by row they are a batch's pairs."""
+    assert isinstance(action, SelectActors)
+    return action.actors.frame_ids()[:, None] == action.actees.frame_ids()[None, :]
+
+
+def random_batch(net: RaggedNet, lengths: Sequence[int], generator: torch.Generator) -> EntityBatch:
+    """Frames with so many entities, of types that are drawn, and of whom half act.
+
+    Args:
+        net: Its spaces say what there is, its input statistics how large numbers are.
+        lengths: (B,) entities of each frame.
+        generator: On the CPU.
+    """
+    names, frames = list(net.obs_space.entities), len(lengths)
+    total = sum(lengths) if names else 0
+    kinds = torch.randint(max(1, len(names)), (total,), generator=generator)
+    frame_of = torch.arange(frames).repeat_interleave(torch.tensor(lengths, dtype=torch.int64))
+    entities = {}
+    embedding: Any = net.encoder.embedding
+    for k, name in enumerate(names):
+        counts = torch.bincount(frame_of[: len(kinds)][kinds == k], minlength=frames)[:frames]
+        rows = _random_rows(embedding.types[k], int(counts.sum()), generator)
+        entities[name] = RaggedTensor.from_lengths(rows, counts)
+    global_features = torch.zeros(frames, 0)
+    if net.obs_space.global_features:
+        global_features = _random_rows(embedding.global_type, frames, generator)
+    sizes = [size if names else 0 for size in lengths]
+    actions = {
+        name: _random_actors(space, sizes, generator) for name, space in net.action_space.items()
+    }
+    return EntityBatch(entities, global_features, {}, actions)
+
+
+def _random_rows(embed: Any, count: int, generator: torch.Generator) -> Tensor:
+    """(count, F): numbers as the network has seen them."""
+    norm = embed.norm
+    rows = torch.zeros(count, norm.width)
+    drawn = torch.randn(count, norm.num_columns, generator=generator)
+    rows[:, norm.columns] = norm.shift + drawn / norm.scale.clamp_min(1e-6)
+    for column, feature in embed.discrete:
+        rows[:, column] = torch.randint(feature.n, (count,), generator=generator).float()
+    return rows
+
+
+def _random_actors(space: Any, lengths: Sequence[int], generator: torch.Generator) -> Actors:
+    if isinstance(space, GLOBAL_ACTIONS):
+        # The entity of a frame as a whole comes last.
+        who = RaggedTensor.from_lengths(
+            torch.tensor(lengths, dtype=torch.int64), [1] * len(lengths)
+        )
+    else:
+        chosen = [
+            (torch.rand(size, generator=generator) < 0.5).nonzero().squeeze(1) for size in lengths
+        ]
+        who = _listed(chosen)
+    if isinstance(space, CONTINUOUS_ACTIONS):
+        return ContinuousActors(who)
+    if not isinstance(space, SelectEntityActionSpace):
+        return CategoricalActors(who, _random_mask(who.num_rows, len(space), generator))
+    actees = _listed([torch.randperm(size, generator=generator) for size in lengths])
+    pairs = [
+        _random_mask(int(count), size, generator).flatten()
+        for count, size in zip(who.lengths, lengths, strict=True)
+    ]
+    return SelectActors(who, actees, _listed(pairs, torch.bool))
+
+
+def _listed(parts: Sequence[Tensor], dtype: torch.dtype = torch.int64) -> RaggedTensor:
+    values = torch.cat([torch.zeros(0, dtype=dtype), *parts])
+    return RaggedTensor.from_lengths(values, [len(part) for part in parts])
+
+
+def _random_mask(actors: int, choices: int, generator: torch.Generator) -> Tensor:
+    """Return a random mask (A, C) with a True in each row."""
+    mask = torch.rand(actors, choices, generator=generator) < 0.6
+    if choices:
+        mask[:, 0] |= ~mask.any(1)
+    return mask
+
+
+def _onnx_runner(data: bytes, graph: ActingGraph) -> Run:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingPackageError(
+            "what is exported is checked with the package onnxruntime, which is missing",
+            hint='pip install "ragged-rl[export]"',
+        ) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3  # errors
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+    def run(given: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        arrays = {name: tensor.numpy() for name, tensor in given.items()}
+        return [torch.from_numpy(one) for one in session.run(list(graph.outputs), arrays)]
+
+    return run
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's remarks on packages that nobody needs here."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    parser = command_parser("export", __doc__, trusts=False)
+    parser.add_argument("run", help="run folder, or <run>/best")
+    parser.add_argument("path", help="file to write: policy.onnx or policy.pt2")
+    options: dict[str, Any] = vars(parser.parse_args(arguments))
+    say(str(export_run(**options)), is_read=True)
+
 
 if __name__ == "__main__":
     run_main(main)

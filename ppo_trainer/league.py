@@ -1,11 +1,216 @@
-"""Compare runs: ``python -m ppo_trainer.league <run> <run> random scripted --games 200``."""
+"""A league: everybody plays everybody, and ratings with their uncertainty come out.
+
+    python -m ppo_trainer.league runs/a runs/b random scripted --games 200
+
+Players are run folders, their versions (``runs/a/snapshots/<version>``), ``random``, ``scripted``
+(the reference player that the first run names), or dotted paths of scripts. The game is that of the
+first run. Every pair plays the same number of games from each side. In a game of more than two
+sides one player of the pair has one side and the other all others, in turns.
+
+Ratings are fitted to all games at once: 400 points are odds of 10 to 1, and the mean of all players
+is 0. Beside the table, ``--out`` holds ``league.json``, the payoff matrix and the ratings as
+``league.png``.
+"""
 
 from __future__ import annotations
 
-from ppo_trainer.machine.commands import run_main
-from ppo_trainer.play.league import League, main, play_league
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.agent import Agent
+from entity_env.errors import shorten
+from entity_env.rows.vec_env import check_count
+from entity_env.storage.files import write_file
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.commands import command_parser, run_main
+from ppo_trainer.machine.device import use_threads
+from ppo_trainer.machine.screen import deliver, say
+from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.play.sides import count_results, play_pair
+from ppo_trainer.players.opponents import make_opponent, opponent_labels
+from ppo_trainer.players.paired_comparison import rate
+from ppo_trainer.players.sides import sides_of
+from ppo_trainer.runs.folder import named_policy
+from ppo_trainer.runs.load_run import LoadedRun, load_policy
 
 __all__ = ["League", "main", "play_league"]
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class League:
+    """The results of a league.
+
+    Args:
+        players: Their names.
+        payoff: The mean score of the player of a row against that of a column, draws counting
+            half; NaN on the diagonal. Shape: (players, players).
+        games: How many games that is. Shape: (players, players), int64.
+        rating: Of each player: 400 points are odds of 10 to 1, the mean of all is 0.
+            Shape: (players,).
+        deviation: The standard deviation of each rating. Shape: (players,).
+        sides: How many sides the game has.
+    """
+
+    players: tuple[str, ...]
+    payoff: F64
+    games: npt.NDArray[np.int64]
+    rating: F64
+    deviation: F64
+    sides: int = 2
+
+    def table(self) -> str:
+        """Players by rating, with intervals of 95%, and their mean score."""
+        width = max(6, *(len(name) for name in self.players))
+        lines = [f"{'player':{width}}  rating (95%)              score   games"]
+        for i in np.argsort(-self.rating):
+            half = 1.96 * self.deviation[i]
+            low, high = self.rating[i] - half, self.rating[i] + half
+            score = np.nansum(self.payoff[i] * self.games[i]) / self.games[i].sum()
+            interval = f"{self.rating[i]:.0f} ({low:.0f} to {high:.0f})"
+            lines.append(
+                f"{self.players[i]:{width}}  {interval:24}  {score:.3f}   {self.games[i].sum():,}"
+            )
+        lines.append("400 points are odds of 10 to 1; the mean of all players is 0.")
+        if self.sides > 2:
+            lines.append(
+                f"Of the {self.sides} sides one player of a pair has one and the other all others, "
+                "in turns: each is alone in half of the games."
+            )
+        return "\n".join(lines)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the same as JSON values."""
+        payoff = [[None if np.isnan(own) else float(own) for own in row] for row in self.payoff]
+        return {
+            "players": list(self.players),
+            "payoff": payoff,
+            "games": self.games.tolist(),
+            "rating": self.rating.tolist(),
+            "deviation": self.deviation.tolist(),
+        }
+
+
+def play_league(
+    loaded: LoadedRun, names: Sequence[str], games: int = 200, *, greedy: bool = False
+) -> League:
+    """Let everybody play everybody.
+
+    Args:
+        loaded: The run whose game it is.
+        names: The players, at least two.
+        games: Of each pair, rounded up so that each side has as many.
+        greedy: Networks take the likeliest choices.
+
+    Raises:
+        ConfigError: Fewer than two players, one twice, a game for one player, an opponent that
+            does not exist or plays another game.
+    """
+    check_count("number of games", games, error=ConfigError)
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ConfigError(
+            "a league needs two players or more, each once",
+            expected="run folders, random, scripted, or dotted paths of scripts",
+            received=shorten(list(names)),
+        )
+    game = loaded.game
+    sides = len(sides_of(game))
+    agents = _agents(loaded, names, greedy)
+    labels = list(opponent_labels(names).values())
+    count = len(names)
+    payoff, played = np.full((count, count), np.nan), np.zeros((count, count), np.int64)
+    won, drawn = np.zeros_like(played), np.zeros_like(played)
+    for number, (i, j) in enumerate(combinations(range(count), 2)):
+        seed = derived_seed(loaded.config.seed, "league", number)
+        scores = play_pair(agents[i], agents[j], game, loaded.config, games, seed)
+        won[i, j], drawn[i, j], won[j, i] = count_results(scores)
+        drawn[j, i] = drawn[i, j]
+        payoff[i, j], payoff[j, i] = scores.mean(), 1 - scores.mean()
+        played[i, j] = played[j, i] = len(scores)
+        say(f"{labels[i]} - {labels[j]}: {scores.mean():.3f} of {len(scores)} games")
+    return League(tuple(labels), payoff, played, *rate(won, drawn), sides)
+
+
+def draw(league: League) -> bytes:
+    """Return the payoff matrix and the ratings, as a PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    count = len(league.players)
+    figure = Figure(figsize=(4 + 1.1 * count, 2.2 + 0.55 * count), layout="constrained")
+    FigureCanvasAgg(figure)
+    matrix, ratings = figure.subplots(1, 2, width_ratios=[1, 1])
+    matrix.imshow(league.payoff, vmin=0, vmax=1, cmap="RdYlGn")
+    for i, j in np.argwhere(~np.isnan(league.payoff)):
+        matrix.text(j, i, f"{league.payoff[i, j]:.2f}", ha="center", va="center", fontsize=9)
+    matrix.set_xticks(range(count), league.players, rotation=45, ha="right")
+    matrix.set_yticks(range(count), league.players)
+    matrix.set_title("score of the row against the column", fontsize=10)
+    ratings.errorbar(league.rating, range(count), xerr=1.96 * league.deviation, fmt="o", capsize=3)
+    ratings.set_yticks(range(count), league.players)
+    ratings.set_ylim(count - 0.5, -0.5)
+    ratings.set_title("rating, 95%", fontsize=10)
+    ratings.grid(alpha=0.3)
+    data = BytesIO()
+    figure.savefig(data, format="png", dpi=110)
+    return data.getvalue()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    parser = command_parser("league", __doc__)
+    parser.add_argument("players", nargs="+", help="run folders, random, scripted, scripts")
+    parser.add_argument("--games", type=int, default=200, help="of each pair")
+    parser.add_argument("--greedy", action="store_true", help="networks do not draw")
+    parser.add_argument(
+        "--replays",
+        metavar="DIR",
+        help="write replays of the games, for python -m entity_env.replay",
+    )
+    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the results")
+    options = parser.parse_args(arguments)
+    runs = [name for name in options.players if named_policy(name).expanduser().is_dir()]
+    if not runs:
+        raise ConfigError(
+            "no player of the league is a run, which would say what is played",
+            expected="at least one run folder",
+            received=shorten(options.players),
+        )
+    loaded = load_policy(runs[0], trust=options.trust, scripted=True)
+    use_threads(loaded.config, loaded.device)
+    loaded = loaded.writing_replays(options.replays)
+    league = play_league(loaded, options.players, options.games, greedy=options.greedy)
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_file(options.out / "league.json", json.dumps(league.facts(), indent=1).encode())
+    write_file(options.out / "league.png", draw(league))
+    deliver(f"{league.table()}\n\n{options.out / 'league.png'}")
+
+
+def _agents(loaded: LoadedRun, names: Sequence[str], greedy: bool) -> list[Agent]:
+    agents: list[Agent] = []
+    for number, name in enumerate(names):
+        if name == "scripted":
+            if loaded.config.eval.scripted is None:
+                raise ConfigError(
+                    "the run names no scripted player",
+                    expected="eval.scripted in its settings, or a script by its dotted path",
+                )
+            name = loaded.config.eval.scripted
+        seed = derived_seed(loaded.config.seed, "league player", number)
+        spaces = loaded.net.obs_space, loaded.net.action_space
+        device = str(loaded.device)
+        agents.append(make_opponent(name, *spaces, seed=seed, greedy=greedy, device=device))
+    return agents
+
 
 if __name__ == "__main__":
     run_main(main)

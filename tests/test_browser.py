@@ -123,7 +123,7 @@ def run(tmp_path_factory):
 def address(run, tmp_path):
     """Where a server of the page with the run's network listens."""
     pytest.importorskip("onnxscript")
-    from ppo_trainer.play.export import export_run
+    from ppo_trainer.export import export_run
 
     export_run(run, tmp_path / "policy.onnx")
     server = subprocess.Popen(

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from entity_env import EntityEnvError
+from entity_env.command_line import version_text
 from ppo_trainer.machine.screen import complain
 from ragged_net import RaggedNetError
 
-__all__ = ["INTERRUPTED", "add_trust", "python_command", "run_main"]
+__all__ = ["INTERRUPTED", "command_parser", "python_command", "run_main"]
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C ended."""
@@ -31,11 +32,29 @@ def python_command() -> str:
     return shlex.quote(str(path))
 
 
-def add_trust(parser: argparse.ArgumentParser) -> None:
-    """Add the flag ``--trust`` of the commands that open a run."""
-    parser.add_argument(
-        "--trust", action="store_true", help="import the code that the run names, whoever made it"
+def command_parser(
+    name: str, description: str | None, *, trusts: bool = True
+) -> argparse.ArgumentParser:
+    """Return the parser of ``python -m ppo_trainer.<name>``, with the flags of all commands.
+
+    Args:
+        name: The name of the module.
+        description: Its docstring.
+        trusts: Whether it may import what a run names, and has the flag ``--trust``.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m ppo_trainer.{name}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=version_text())
+    if trusts:
+        parser.add_argument(
+            "--trust",
+            action="store_true",
+            help="import the code that the run names, whoever made it",
+        )
+    return parser
 
 
 def run_main(main: Callable[[], None]) -> None:

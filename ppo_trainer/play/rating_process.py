@@ -24,7 +24,7 @@ from entity_env.workers.interpreter import leave_signals_to_parent
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.league import count_results, play_pair
+from ppo_trainer.play.sides import count_results, play_pair
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.players.paired_comparison import rate

@@ -15,7 +15,7 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.sides import sides_of
 
-__all__ = ["play_games", "play_sides"]
+__all__ = ["count_results", "play_pair", "play_sides"]
 
 _MOST_GAMES = 32
 """Games of each side at once."""
@@ -55,18 +55,42 @@ def play_sides(
     return complete_columns(metric_columns(kept))
 
 
-def play_games(
-    player: Agent, game: Game, config: TrainConfig, games: int, opponent: Agent, *, seed: int
+def play_pair(
+    first: Agent, second: Agent, game: Game, config: TrainConfig, games: int, seed: int
 ) -> npt.NDArray[np.float64]:
-    """Return the score of each game, the mean over the seats of the player: 1, 0.5 or 0 for most.
+    """Return the scores of the first player, one for each game: 1 for a win, 0.5 for a draw, 0.
 
-    The games are those of ``play_sides``, which has an episode for each seat of a team.
+    A game is one result between the two, also a game of teams or of more than two sides. There one
+    player has one side, the other all others, in turns: each is alone in half of the games, and the
+    result is that of the side of whoever is alone: the mean over its seats.
 
-    Raises:
-        ConfigError: No game has ended.
+    Args:
+        first: A player.
+        second: The other one.
+        game: A game of several players.
+        config: The settings of the games.
+        games: How many, rounded up so that each side, and each player alone, has as many.
+        seed: Of the games.
+
+    Returns:
+        Shape: (games,).
     """
-    _, scores = _play(player, game, config, games, opponent, seed, PlayBudget())
-    return np.array(scores)
+    places = [(first, second), (second, first)] if len(sides_of(game)) > 2 else [(first, second)]
+    scores = []
+    for alone, others in places:
+        alone.reset()
+        others.reset()
+        number = -(-games // len(places))
+        own = np.array(_play(alone, game, config, number, others, seed, PlayBudget())[1])
+        scores.append(own if alone is first else 1 - own)
+    return np.concatenate(scores)
+
+
+def count_results(scores: npt.ArrayLike) -> tuple[int, int, int]:
+    """Return how many games were won, drawn and lost."""
+    own = np.asarray(scores)
+    won, lost = int((own > 0.5).sum()), int((own < 0.5).sum())
+    return won, own.size - won - lost, lost
 
 
 def _play(

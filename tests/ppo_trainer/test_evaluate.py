@@ -15,7 +15,7 @@ from entity_env.errors import SettingError
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
-from ppo_trainer.play.evaluate import evaluate_run, main
+from ppo_trainer.evaluate import evaluate_run, main
 from ppo_trainer.play.evaluation import evaluate
 from ppo_trainer.reporting.evaluation import Evaluation, table
 from ppo_trainer.runs.folder import RunFolder

@@ -25,7 +25,7 @@ from entity_env.spaces import (
 )
 from ppo_trainer import train
 from ppo_trainer.errors import ExportCheckError, RunFolderError
-from ppo_trainer.play.export import CHECKED_SHAPES, export_run, largest_difference, random_batch
+from ppo_trainer.export import CHECKED_SHAPES, export_run, largest_difference, random_batch
 from ragged_net import NetConfig, RaggedNet, RelativePosition, Translation
 from ragged_net.errors import ExportError
 from ragged_net.export import ActingGraph

@@ -11,7 +11,8 @@ from entity_env.agent import RandomAgent
 from ppo_trainer import train
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.play.league import League, count_results, draw, main, play_league, play_pair
+from ppo_trainer.league import League, draw, main, play_league
+from ppo_trainer.play.sides import count_results, play_pair
 from ppo_trainer.players.paired_comparison import SCALE, rate
 from ppo_trainer.runs.load_run import load_policy
 

@@ -22,13 +22,13 @@ from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.experience.collect_population import Collecting, collect_population
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
+from ppo_trainer.league import play_league
 from ppo_trainer.learner.step_metrics import of_policies
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.play.league import play_league
-from ppo_trainer.play.watch import watch
 from ppo_trainer.players.population_rows import PopulationRows
 from ppo_trainer.reporting.recent_episodes import is_per_episode
 from ppo_trainer.runs.load_run import load_policy
+from ppo_trainer.watch import watch
 from ragged_net import NetConfig, RaggedNet
 
 SIDES = [[0], [1]]

@@ -15,8 +15,8 @@ from entity_env.recording import RecordEpisodes, Recording
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.experience.tensors import to_batch
-from ppo_trainer.play.record import main, record_run
 from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.record import main, record_run
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import NetConfig, RaggedNet
 

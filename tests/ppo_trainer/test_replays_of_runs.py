@@ -10,8 +10,8 @@ from support.trainer_runs import small_config
 
 from entity_env.recording import Replay
 from ppo_trainer import resume, train
-from ppo_trainer.play.evaluate import evaluate_run, main
-from ppo_trainer.play.league import main as league
+from ppo_trainer.evaluate import evaluate_run, main
+from ppo_trainer.league import main as league
 
 
 @pytest.fixture(scope="module")

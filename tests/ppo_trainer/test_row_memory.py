@@ -43,8 +43,8 @@ from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.play.agent import RunAgent, load_agent
 from ppo_trainer.play.evaluation import evaluate
 from ppo_trainer.play.playing import play
-from ppo_trainer.play.record import record_run
 from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import NetConfig, NetOutput, RaggedTensor
 

@@ -15,7 +15,7 @@ from entity_env.errors import SettingError
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field
 from ppo_trainer import train
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.play.evaluate import evaluate_run
+from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.players.rows_search import RowsSearch
 from ppo_trainer.players.search_choices import choices_of
 

@@ -25,8 +25,8 @@ from entity_env.errors import EntityEnvError
 from entity_env.storage.space_json import spaces_from_json
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.errors import CheckpointError, RunFolderError
+from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.play.agent import load_agent
-from ppo_trainer.play.evaluate import evaluate_run
 from ppo_trainer.play.evaluation import evaluate
 from ppo_trainer.play.playing import play
 from ppo_trainer.runs.folder import RunFolder

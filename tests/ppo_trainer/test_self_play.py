@@ -14,8 +14,8 @@ from entity_env.recording import Recording
 from ppo_trainer import resume, train
 from ppo_trainer.config import EvalConfig, RolloutConfig
 from ppo_trainer.environments import make_factory, with_env, with_whole_games
-from ppo_trainer.play.record import record_run
-from ppo_trainer.play.watch import film, watch
+from ppo_trainer.record import record_run
+from ppo_trainer.watch import film, watch
 
 
 def test_both_seats_are_trained_and_random_players_are_the_measure(tmp_path):

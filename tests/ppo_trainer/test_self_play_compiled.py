@@ -15,12 +15,12 @@ from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayCon
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.play.league import play_league
+from ppo_trainer.league import play_league
 from ppo_trainer.play.sides import play_sides
-from ppo_trainer.play.watch import watch
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.sides import sides_of
 from ppo_trainer.runs.load_run import load_policy
+from ppo_trainer.watch import watch
 
 MINIMAX = "ragged_envs.connect_four_script.minimax_depth_4"
 MODES = {

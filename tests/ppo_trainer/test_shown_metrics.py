@@ -12,7 +12,7 @@ from support.trainer_runs import small_config
 from ppo_trainer import EvalConfig, TrainConfig, resume, train
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.play.evaluate import main as evaluate
+from ppo_trainer.evaluate import main as evaluate
 from ppo_trainer.reporting.evaluation import Evaluation, table
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes

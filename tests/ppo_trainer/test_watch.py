@@ -21,8 +21,8 @@ from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainCo
 from ppo_trainer.errors import ConfigError, RunFolderError, VideoError
 from ppo_trainer.play.playing import play
 from ppo_trainer.play.video import write_video
-from ppo_trainer.play.watch import film, main, watch
 from ppo_trainer.runs.load_run import load_policy
+from ppo_trainer.watch import film, main, watch
 
 
 class Countdown(Environment):
