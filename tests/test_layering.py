@@ -38,9 +38,34 @@ ONLY_IN = {
 # The layers within a package: its folders, and the files beside them. Whatever a layer imports
 # stands before it.
 LAYERS = {
+    "entity_env": "errors arguments garbage nearby metrics plugins own_methods space_checks spaces "
+    "observation actions batching kinds environment drawing storage objects rows seats registry "
+    "workers wrappers recording agent command_line player checking check play replay runner "
+    "interop compat __init__ __main__",
+    "ragged_net": "errors transfer precision position_config relation_config ragged actors growing "
+    "packing compiled batch config model heads check network adopt export __init__",
     "ppo_trainer": "errors settings config machine environments experience algorithms learner "
     "reporting runs players play training train command_line agent evaluate export league record "
     "watch stable_baselines __init__ __main__",
+}
+# Those that still import from a later layer.
+STILL: dict[str, set[str]] = {
+    "entity_env": {
+        "agent -> player",
+        "batching -> kinds",
+        "compat -> __init__",
+        "rows -> registry",
+        "rows -> seats",
+        "seats -> agent",
+        "seats -> player",
+    },
+    "ragged_net": {
+        "compiled -> heads",
+        "compiled -> model",
+        "config -> model",
+        "ragged -> compiled",
+    },
+    "ppo_trainer": set(),
 }
 
 
@@ -131,9 +156,9 @@ def layer(path):
 
 
 def against_the_order(package, modules):
-    """The imports of a package from a layer that does not stand before, as ``a -> b``."""
+    """The layers of a package that import from a later one, as ``a -> b``."""
     order = LAYERS[package].split()
-    found = []
+    found = set()
     for name, path in modules.items():
         if name.split(".")[0] != package:
             continue
@@ -142,8 +167,8 @@ def against_the_order(package, modules):
             if other.split(".")[0] == package:
                 above, below = layer(path), layer(modules[other])
                 if order.index(below) > order.index(above):
-                    found.append(f"{name} -> {other}")
-    return sorted(found)
+                    found.add(f"{above} -> {below}")
+    return found
 
 
 @pytest.mark.parametrize("package", LAYERS)
@@ -151,17 +176,14 @@ def test_folders_are_layers(package):
     modules = {module_name(path): path for path in FILES}
     own = {layer(path) for name, path in modules.items() if name.split(".")[0] == package}
     assert sorted(own) == sorted(LAYERS[package].split())
-    assert against_the_order(package, modules) == []
+    assert against_the_order(package, modules) == STILL[package]
 
 
 def test_an_import_against_the_order_is_found(monkeypatch):
     order = LAYERS["ppo_trainer"].replace("settings config", "config settings")
     monkeypatch.setitem(LAYERS, "ppo_trainer", order)
     modules = {module_name(path): path for path in FILES}
-    found = against_the_order("ppo_trainer", modules)
-    assert found
-    assert {line.split(" -> ")[0] for line in found} == {"ppo_trainer.config"}
-    assert "ppo_trainer.config -> ppo_trainer.settings.build" in found
+    assert against_the_order("ppo_trainer", modules) == {"config -> settings"}
 
 
 def star_imports(source):

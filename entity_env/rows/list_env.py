@@ -16,10 +16,10 @@ from entity_env.batching.row_reader import ReadRows, RowReader, ended_rows
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, begin_episode
 from entity_env.errors import DAMAGES, EntityEnvError, ObservationError, SettingError
+from entity_env.garbage import uncollected
 from entity_env.metrics import EpisodeTrackers, metric_columns
 from entity_env.observation import Observation
 from entity_env.own_methods import returns_state, warn_of_return
-from entity_env.rows.garbage import uncollected
 from entity_env.rows.row_environments import RowEnvironments
 from entity_env.rows.shared_buffers import Watch
 from entity_env.rows.vec_env import LIVE, VecEnv, check_count, check_saved_rows, damaged_state

@@ -25,9 +25,9 @@ from entity_env.errors import (
     SettingError,
     shorten,
 )
+from entity_env.garbage import uncollected
 from entity_env.metrics import EpisodeTracker, metric_columns
 from entity_env.observation import Observation
-from entity_env.rows.garbage import uncollected
 from entity_env.rows.vec_env import LIVE, VecEnv, check_count, check_saved_rows, damaged_state
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.seats.table import Table, Told

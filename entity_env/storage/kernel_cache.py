@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from entity_env.rows.garbage import uncollected
+from entity_env.garbage import uncollected
 
 __all__ = ["announce_compiling", "folder_digest", "keep_compiled"]
 
