@@ -109,10 +109,13 @@ def _no_better(records: Records, evaluations: Sequence[Evaluation], rows: int) -
         if any(_better(agent, chance, name) for agent in agents):
             return None
     name = "win" if chance.count("win") else "episodic_reward"
-    best = max(agent.mean(name) for agent in agents if agent.count(name))
+    best = max((agent for agent in agents if agent.count(name)), key=lambda own: own.mean(name))
     label = "wins" if name == "win" else "a reward of"
+    numbers = f"{label} {best.mean(name):.3g}, and random play {chance.mean(name):.3g}"
+    if _better(chance, best, name):
+        return f"it plays worse than at random: {numbers}"
     return (
-        f"it has not learned: {label} {best:.3g}, and random play {chance.mean(name):.3g}; "
+        f"it has not learned: {numbers}; "
         "does the reward depend on what is done, and can what matters be seen?"
     )
 
@@ -128,15 +131,15 @@ def _no_better_than_at_first(fifths: Sequence[Fifth]) -> str | None:
     return f"it has not learned: the reward was {first.mean:.3g} at first, and is {last.mean:.3g}"
 
 
-def _better(agent: Evaluation, chance: Evaluation, name: str) -> bool:
-    """Return True if two means differ by more than chance would make of them, 19 times of 20."""
-    if min(agent.count(name), chance.count(name)) < 2:
+def _better(one: Evaluation, other: Evaluation, name: str) -> bool:
+    """Return True if the mean of ``one`` is greater by more than luck, 19 times of 20."""
+    if min(one.count(name), other.count(name)) < 2:
         return False
     spread = 0.0
-    for evaluation in (agent, chance):
+    for evaluation in (one, other):
         values = evaluation.metrics[name][~np.isnan(evaluation.metrics[name])]
         spread += float(values.var(ddof=1)) / len(values)
-    return agent.mean(name) - chance.mean(name) > 2 * math.sqrt(spread)
+    return one.mean(name) - other.mean(name) > 2 * math.sqrt(spread)
 
 
 def _rising(records: Records, rows: int) -> list[str]:

@@ -69,6 +69,14 @@ def test_a_run_no_better_than_random_play_says_so_with_both_numbers():
     assert diagnose(run(FLAT), played(0.20, 0.05)) == []
 
 
+def test_a_run_worse_than_random_play_says_that():
+    # 0.12 more of 200 are no luck: 2 * sqrt(0.05 * 0.95 / 200 + 0.17 * 0.83 / 200) = 0.061.
+    (line,) = diagnose(run(FLAT), played(0.05, 0.17))
+    assert line == "it plays worse than at random: wins 0.05, and random play 0.17"
+    (line,) = diagnose(run(FLAT), played(0.05, 0.09))
+    assert "it has not learned" in line
+
+
 def test_better_in_the_reward_is_better_though_nothing_is_won():
     evaluations = played(0.0, 0.0)
     for evaluation in evaluations:
