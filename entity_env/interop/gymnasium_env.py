@@ -17,6 +17,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.actions import Action
 from entity_env.arguments import named_arguments
 from entity_env.errors import (
     MissingPackageError,
@@ -30,6 +31,7 @@ from entity_env.interop.rows import Entities
 from entity_env.interop.translated_env import TranslatedEnv, make_or_take
 from entity_env.interop.translation import MASK, SpaceTranslation
 from entity_env.observation import Observation
+from entity_env.spaces import ActionName
 
 __all__ = ["GymnasiumEnv"]
 
@@ -99,8 +101,8 @@ class GymnasiumEnv(TranslatedEnv):
         observation, info = result
         return self._translation.observe(observation, self._with_mask(info))
 
-    def _step(self, action: Any) -> Observation:
-        result = self.env.step(action)
+    def _step(self, actions: Mapping[ActionName, Action]) -> Observation:
+        result = self.env.step(self._translation.act(actions))
         if not isinstance(result, tuple) or len(result) != 5:
             raise ObservationError(
                 "step of the Gymnasium environment did not return five values",

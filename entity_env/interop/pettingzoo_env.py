@@ -9,34 +9,32 @@ python -m ppo_trainer env._target_=entity_env.interop.PettingZooEnv env.env=clas
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import pettingzoo
 from gymnasium import spaces
 
 from entity_env.actions import Action, GlobalCategoricalAction, GlobalContinuousAction
 from entity_env.arguments import named_arguments
+from entity_env.environment import MOST_RESETS
 from entity_env.errors import (
     MaskShapeError,
-    MissingPackageError,
+    ObservationError,
     SettingError,
-    UnknownEnvironmentError,
     nearest,
     shorten,
 )
 from entity_env.interop.choices import ChoiceWriter
-from entity_env.interop.pettingzoo_seats import KINDS, take_seat
+from entity_env.interop.pettingzoo_play import News, make_pettingzoo, play_of
 from entity_env.interop.rows import Entities
-from entity_env.interop.translated_env import TranslatedEnv, make_or_take
+from entity_env.interop.translated_env import TranslatedEnv
 from entity_env.interop.translation import SpaceTranslation, split_mask
 from entity_env.kinds.continuous import bounds_of, random_numbers
 from entity_env.observation import Observation
-from entity_env.spaces import GlobalCategoricalActionSpace, GlobalContinuousActionSpace
+from entity_env.spaces import ActionName, GlobalCategoricalActionSpace, GlobalContinuousActionSpace
 
-__all__ = ["Others", "PettingZooEnv", "any_allowed", "by_name"]
+__all__ = ["Others", "PettingZooEnv", "any_allowed"]
 
 Others: TypeAlias = Callable[[Any, Any, Any, spaces.Space[Any], np.random.Generator], Any]
 """From (agent, observation, action mask or None, action space, random numbers) to an action."""
@@ -90,7 +88,7 @@ class PettingZooEnv(TranslatedEnv):
         entities: Entities | None = None,
         **kwargs: Any,
     ) -> None:
-        made = make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", by_name, KINDS)
+        made = make_pettingzoo(env, kwargs)
         self.agent = _checked_seat(seat, list(made.possible_agents))
         self.others = any_allowed if others is None else others
         if not callable(self.others):
@@ -99,23 +97,47 @@ class PettingZooEnv(TranslatedEnv):
                 expected="a function of (agent, observation, action_mask, action_space, rng)",
                 received=shorten(others),
             )
-        self._seat = take_seat(made, self.agent, self._move)
+        self._play = play_of(made)
+        self._told: Mapping[Any, News] = {}
         observes, acts = made.observation_space(self.agent), made.action_space(self.agent)
         super().__init__(made, SpaceTranslation(observes, acts, ignore, entities))
 
     def _begin(self, seed: int | None) -> Observation:
-        turn = self._seat.reset(seed)
-        return self._translation.observe(turn.observation, turn.info)
-
-    def _step(self, action: Any) -> Observation:
-        turn = self._seat.step(action)
-        return self._translation.observe(
-            turn.observation, turn.info, turn.reward, turn.terminated, turn.truncated
+        for _ in range(MOST_RESETS):  # a game that the others end before the first turn is none
+            self._told = self._play.reset(seed)
+            if self.agent not in self.env.agents:
+                raise ObservationError(
+                    f"agent {self.agent!r} takes no part in a new episode",
+                    expected="a seat that is there from the first step",
+                    received=shorten(list(self.env.agents)),
+                )
+            news, seed = self._until_turn(), None
+            if not news.is_over:
+                return self._translation.observe(news.observation, news.info)
+        raise ObservationError(
+            f"agent {self.agent!r} gets no turn: {MOST_RESETS} games were over before",
+            hint="choose another seat",
         )
 
-    def _move(self, agent: Any, observation: Any, info: Mapping[str, Any]) -> Any:
-        observation, mask = split_mask(observation, info)
-        return self.others(agent, observation, mask, self.env.action_space(agent), self.rng)
+    def _step(self, actions: Mapping[ActionName, Action]) -> Observation:
+        self._move({self.agent: self._translation.act(actions)})
+        return self._translation.observe(*self._until_turn())
+
+    def _until_turn(self) -> News:
+        """Let the others move until it is the seat's turn, or it is out."""
+        while self.agent not in self._told and self.agent in self.env.agents:
+            self._move({})
+        # Without news the seat was never shown anything, and so has no episode.
+        return self._told.get(self.agent, News(None, terminated=True))
+
+    def _move(self, own: dict[Any, Any]) -> None:
+        """Step the environment with the action of the seat, if it has one, and of all others."""
+        for agent, news in self._told.items():
+            if agent != self.agent and not news.is_over:
+                seen, mask = split_mask(news.observation, news.info)
+                space = self.env.action_space(agent)
+                own[agent] = self.others(agent, seen, mask, space, self.rng)
+        self._told = self._play.step(own)
 
 
 def any_allowed(
@@ -178,43 +200,3 @@ def _checked_seat(seat: Any, agents: list[Any]) -> Any:
             hint=nearest(seat, agents),
         )
     return seat
-
-
-def by_name(name: str, kwargs: dict[str, Any]) -> Any:
-    """Return the environment of a registry id (PettingZoo 1.27) or a module's path."""
-    if hasattr(pettingzoo, "make") and ("/" in name or "." not in name):
-        return _by_id(name, kwargs)
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and not name.startswith(error.name):
-            raise MissingPackageError(f"environment {name!r} needs more: {error}") from error
-        raise UnknownEnvironmentError(
-            f"there is no module {name!r}",
-            expected="an id such as classic/tictactoe, or the path of a module such as "
-            "pettingzoo.classic.tictactoe_v3",
-        ) from error
-    make = getattr(module, "parallel_env", None) or getattr(module, "env", None)
-    if make is None:
-        raise UnknownEnvironmentError(
-            f"module {name!r} holds no environment", expected="a function parallel_env or env"
-        )
-    return make(**kwargs)
-
-
-def _by_id(name: str, kwargs: dict[str, Any]) -> Any:
-    from pettingzoo.env_registry import exceptions
-
-    try:
-        try:
-            return pettingzoo.make("parallel", name, **kwargs)
-        except (exceptions.NameNotFound, exceptions.NamespaceNotFound):
-            return pettingzoo.make("aec", name, **kwargs)
-    except exceptions.FailedToImport as error:
-        raise MissingPackageError(f"environment {name!r} needs more: {error}") from error
-    except exceptions.PettingZooRegistryError as error:
-        known = {*pettingzoo.aec_registry, *pettingzoo.parallel_registry}
-        raise UnknownEnvironmentError(
-            f"PettingZoo does not know {name!r}: {str(error).partition(' Available')[0]}",
-            hint=nearest(name, sorted(known)),
-        ) from error

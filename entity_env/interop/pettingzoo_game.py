@@ -9,21 +9,15 @@ python -m ppo_trainer env._target_=entity_env.interop.PettingZooGame env.env=cla
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
-
-import numpy as np
-import numpy.typing as npt
-from pettingzoo import ParallelEnv
+from typing import Any
 
 from entity_env.arguments import named_arguments
-from entity_env.errors import ResetNeededError, SettingError
-from entity_env.interop.pettingzoo_env import by_name
-from entity_env.interop.pettingzoo_seats import KINDS, UnpaidRewards
+from entity_env.errors import SettingError
+from entity_env.interop.pettingzoo_play import News, make_pettingzoo, play_of
 from entity_env.interop.roles import alike_or_refused, translations_of_roles
 from entity_env.interop.rows import Entities
-from entity_env.interop.translated_env import make_or_take
+from entity_env.interop.translated_env import TranslatedPlay
 from entity_env.interop.translation import SpaceTranslation
-from entity_env.observation import Observation
 from entity_env.seats.multi_player import (
     MultiPlayerEnvironment,
     SeatActions,
@@ -35,7 +29,7 @@ __all__ = ["PettingZooGame"]
 
 
 @named_arguments(SettingError)
-class PettingZooGame(MultiPlayerEnvironment):
+class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
     """All agents of a PettingZoo environment as seats, whether they act at once or in turn.
 
     Entities:
@@ -69,9 +63,6 @@ class PettingZooGame(MultiPlayerEnvironment):
             ``roles``.
     """
 
-    consent_settings: ClassVar = {"env": None, "**": None}
-    """An environment that is named is imported, and gets all arguments that are not our own."""
-
     def __init__(
         self,
         env: Any,
@@ -81,7 +72,7 @@ class PettingZooGame(MultiPlayerEnvironment):
         roles: bool = False,
         **kwargs: Any,
     ) -> None:
-        self.env = make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", by_name, KINDS)
+        super().__init__(make_pettingzoo(env, kwargs))
         self._agents = list(self.env.possible_agents)
         if not self._agents:
             raise SettingError("the environment has no agents")
@@ -94,13 +85,7 @@ class PettingZooGame(MultiPlayerEnvironment):
         else:
             common = SpaceTranslation(*alike_or_refused(spaces), ignore, entities)
             self._translations = dict.fromkeys(self._agents, common)
-        self._seed: int | None = None
-        self._in: dict[Any, Observation] = {}  # who is in the game, and what each saw last
-        self._playing = self._closed = False
-        self._at_once = isinstance(self.env, ParallelEnv)
-        if getattr(self.env, "render_mode", None) == "rgb_array":
-            # Only now: whoever looks at the class sees that not every environment draws itself.
-            self.render = self._draw  # type: ignore[method-assign]
+        self._play = play_of(self.env)
 
     def obs_space(self) -> ObsSpace:
         """Return the observation space."""
@@ -117,94 +102,15 @@ class PettingZooGame(MultiPlayerEnvironment):
         """All possible agents."""
         return list(self._agents)
 
-    def seed(self, seed: int) -> None:
-        """Seed ``self.rng`` now, and the environment at its next reset."""
-        super().seed(seed)
-        self._seed = seed
+    def _begin(self, seed: int | None) -> SeatObservations:
+        return self._shown(self._play.reset(seed))
 
-    def reset(self) -> SeatObservations:
-        """Start an episode."""
-        seed, self._seed = self._seed, None
-        self._in, self._playing = {}, True
-        if self._at_once:
-            seen, infos = self.env.reset(seed=seed)
-            told = {
-                agent: self._translations[agent].observe(seen[agent], infos.get(agent, {}))
-                for agent in self.env.agents
-            }
-        else:
-            self.env.reset(seed=seed)
-            self._taking_part = list(self.env.agents)
-            self._rewards = UnpaidRewards(self.env)
-            told = self._until_asked()
-        return self._noted(told)
-
-    def act(self, actions: SeatActions) -> SeatObservations:
-        """Play on with the actions of those who are asked."""
-        if not self._playing:
-            raise ResetNeededError("there is no game to play", hint="call reset() first")
+    def _step(self, actions: SeatActions) -> SeatObservations:
         own = {agent: self._translations[agent].act(taken) for agent, taken in actions.items()}
-        return self._noted(self._together(own) if self._at_once else self._in_turn(own))
+        return self._shown(self._play.step(own))
 
-    def close(self) -> None:
-        """Close the environment; a second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            self.env.close()
+    def _is_over(self, seen: SeatObservations) -> bool:
+        return not self._play.inside
 
-    def _draw(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        return np.asarray(self.env.render(**kwargs), np.uint8)
-
-    def _together(self, own: Mapping[Any, Any]) -> dict[Any, Observation]:
-        seen, rewards, terminated, truncated, infos = self.env.step(dict(own))
-        told = {}
-        for agent in {**self._in, **dict.fromkeys(self.env.agents)}:
-            reward = float(rewards.get(agent, 0.0))
-            over = bool(terminated.get(agent, False)), bool(truncated.get(agent, False))
-            if agent not in self._in and any(over):
-                continue  # it is out already, and the environment still lists it
-            if agent not in seen or (agent not in self.env.agents and not any(over)):
-                told[agent] = self._gone(agent, reward)  # without another word
-                continue
-            told[agent] = self._translations[agent].observe(
-                seen[agent], infos.get(agent, {}), reward, *over
-            )
-        return told
-
-    def _in_turn(self, own: Mapping[Any, Any]) -> dict[Any, Observation]:
-        ((_, action),) = own.items()
-        self._rewards.step(action)
-        return self._until_asked()
-
-    def _until_asked(self) -> dict[Any, Observation]:
-        """Let those go who are out, and show the next one what it sees."""
-        env, told = self.env, {}
-        while env.agents:
-            agent = env.agent_selection
-            observation, reward, terminated, truncated, info = env.last()
-            over = bool(terminated), bool(truncated)
-            told[agent] = self._translations[agent].observe(observation, info, float(reward), *over)
-            if not any(over):
-                return told
-            self._rewards.step(None)
-        for agent in self._taking_part:
-            if agent in self._in and agent not in told:
-                told[agent] = self._gone(agent, self._rewards.of_gone(agent))
-        return told
-
-    def _gone(self, agent: Any, reward: float) -> Observation:
-        last = self._in.get(agent)
-        features: Any = {} if last is None else last.features
-        known: Any = None if last is None else last.global_features
-        if known is None:
-            known = [0.0] * len(self.obs_space().global_names)
-        return Observation(features=features, global_features=known, reward=reward, done=True)
-
-    def _noted(self, told: dict[Any, Observation]) -> dict[Any, Observation]:
-        for agent, observation in told.items():
-            if observation.done:
-                self._in.pop(agent, None)
-            else:
-                self._in[agent] = observation
-        self._playing = bool(self._in)
-        return told
+    def _shown(self, told: Mapping[Any, News]) -> SeatObservations:
+        return {agent: self._translations[agent].observe(*news) for agent, news in told.items()}

@@ -9,30 +9,27 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.actions import Action
-from entity_env.environment import Environment
+from entity_env.environment import Environment, Playable
 from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.interop.translation import SpaceTranslation
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["TranslatedEnv", "make_or_take"]
+__all__ = ["TranslatedEnv", "TranslatedPlay", "make_or_take"]
 
 
-class TranslatedEnv(Environment):
-    """Plays an environment of another package, through a ``SpaceTranslation``.
+class TranslatedPlay(Playable):
+    """An environment of another package: its seeds, episodes, pictures and end.
 
     Args:
         env: The environment; it has ``render_mode``, ``render`` and ``close``.
-        translation: Between its spaces and ours.
     """
 
     consent_settings: ClassVar = {"env": None, "**": None}
     """An environment that is named is imported, and gets all arguments that are not our own."""
 
-    def __init__(self, env: Any, translation: SpaceTranslation) -> None:
+    def __init__(self, env: Any) -> None:
         self.env = env
-        self._translation = translation
         self._seed: int | None = None
         self._playing = False
         self._closed = False
@@ -40,32 +37,24 @@ class TranslatedEnv(Environment):
             # Only now: whoever looks at the class sees that not every environment draws itself.
             self.render = self._draw  # type: ignore[method-assign]
 
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return self._translation.obs_space
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """Return the action space."""
-        return self._translation.action_space
-
     def seed(self, seed: int) -> None:
         """Seed ``self.rng`` now, and the environment at its next reset."""
         super().seed(seed)
         self._seed = seed
 
-    def reset(self) -> Observation:
+    def reset(self) -> Any:
         """Start an episode."""
         seed, self._seed = self._seed, None
         seen = self._begin(seed)
         self._playing = True
         return seen
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+    def act(self, actions: Mapping[Any, Any]) -> Any:
         """Play one step."""
         if not self._playing:
             raise ResetNeededError("there is no episode to play", hint="call reset() first")
-        seen = self._step(self._translation.act(actions))
-        self._playing = not seen.done
+        seen = self._step(actions)
+        self._playing = not self._is_over(seen)
         return seen
 
     def close(self) -> None:
@@ -75,15 +64,43 @@ class TranslatedEnv(Environment):
             self.env.close()
 
     @abstractmethod
-    def _begin(self, seed: int | None) -> Observation:
+    def _begin(self, seed: int | None) -> Any:
         """Reset the environment, which is seeded unless ``seed`` is None."""
 
     @abstractmethod
-    def _step(self, action: Any) -> Observation:
-        """Step the environment with an action of its own space."""
+    def _step(self, actions: Mapping[Any, Any]) -> Any:
+        """Step the environment."""
+
+    @abstractmethod
+    def _is_over(self, seen: Any) -> bool:
+        """Return True if there is nothing to play after ``seen``."""
 
     def _draw(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         return np.asarray(self.env.render(**kwargs), np.uint8)
+
+
+class TranslatedEnv(TranslatedPlay, Environment):
+    """An environment of another package for one player, through a ``SpaceTranslation``.
+
+    Args:
+        env: The environment.
+        translation: Between its spaces and ours.
+    """
+
+    def __init__(self, env: Any, translation: SpaceTranslation) -> None:
+        super().__init__(env)
+        self._translation = translation
+
+    def obs_space(self) -> ObsSpace:
+        """Return the observation space."""
+        return self._translation.obs_space
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """Return the action space."""
+        return self._translation.action_space
+
+    def _is_over(self, seen: Observation) -> bool:
+        return seen.done
 
 
 def make_or_take(

@@ -22,7 +22,7 @@ from entity_env.errors import (
     SpaceError,
     UnknownEnvironmentError,
 )
-from entity_env.interop import PettingZooEnv
+from entity_env.interop import PettingZooEnv, PettingZooGame
 from entity_env.interop.pettingzoo_env import any_allowed
 from entity_env.registry import resolve
 from entity_env.spaces import GlobalContinuousActionSpace
@@ -348,6 +348,18 @@ def test_a_seat_that_vanishes_is_over_with_what_it_was_paid():
     seen = env.act(pick(1))  # 1 for b, 2 for c
     assert (seen.done, seen.truncated, seen.reward) == (True, False, 3)
     assert list(seen.global_features) == [1]  # what b saw last
+
+
+def test_a_seat_that_vanishes_is_told_so_while_the_others_play_on():
+    game = PettingZooGame(Turns(out=("b", 3, ""), vanish=True))
+    told = game.reset()
+    for agent, said in (("a", 1), ("b", 1), ("c", 2)):
+        assert list(told) == [agent]
+        told = game.act({agent: pick(said)})
+    # a is paid 1 + 1 + 2, and b 1 for its own number and 2.
+    assert {agent: (own.reward, own.done) for agent, own in told.items()} == {
+        "a": (4, False), "b": (3, True),
+    }  # fmt: skip
 
 
 def test_games_that_are_over_before_the_first_turn_do_not_count():

@@ -1,0 +1,208 @@
+"""PettingZoo environments, made and played: what each agent is told, at once or in turn."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pettingzoo
+from pettingzoo import AECEnv, ParallelEnv
+
+from entity_env.errors import MissingPackageError, UnknownEnvironmentError, nearest
+from entity_env.interop.translated_env import make_or_take
+
+__all__ = ["News", "Play", "make_pettingzoo", "play_of"]
+
+KINDS = (AECEnv, ParallelEnv)
+"""Agents take turns, or all act at once."""
+
+
+def make_pettingzoo(env: Any, kwargs: dict[str, Any]) -> Any:
+    """Return the environment of an id, of a module's path or of a function, or the given one.
+
+    Raises:
+        UnknownEnvironmentError: An id or a path that leads nowhere.
+        SettingError: Something else, or arguments for an environment that is there already.
+    """
+    return make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", _by_name, KINDS)
+
+
+class News(NamedTuple):
+    """The news for an agent that must act now, or whose game is over.
+
+    Args:
+        observation: The observation, as the environment gives it.
+        info: The agent's info.
+        reward: The sum since the agent's last action.
+        terminated: Whether the game is over for the agent.
+        truncated: Whether a limit ended it.
+    """
+
+    observation: Any
+    info: Mapping[str, Any] = MappingProxyType({})
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """True if the agent is out of the game."""
+        return self.terminated or self.truncated
+
+
+class Play(ABC):
+    """The agents of an environment, and what each has seen last.
+
+    Args:
+        env: The environment.
+
+    Attributes:
+        inside: The last observation of each agent that is in the game and has had a turn.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        self.inside: dict[Any, Any] = {}
+
+    def reset(self, seed: int | None) -> dict[Any, News]:
+        """Start a game, and return the news of the agents that must act first."""
+        self.inside = {}
+        return self._noted(self._begin(seed))
+
+    def step(self, actions: Mapping[Any, Any]) -> dict[Any, News]:
+        """Play on with the actions of all agents that must act, and return what that led to."""
+        return self._noted(self._go_on(actions))
+
+    @abstractmethod
+    def _begin(self, seed: int | None) -> dict[Any, News]: ...
+
+    @abstractmethod
+    def _go_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]: ...
+
+    def _gone(self, agent: Any, reward: float, truncated: bool = False) -> News:
+        """Return the end of an agent that left without another observation."""
+        return News(self.inside[agent], {}, reward, not truncated, truncated)
+
+    def _noted(self, told: dict[Any, News]) -> dict[Any, News]:
+        for agent, news in told.items():
+            if news.is_over:
+                self.inside.pop(agent, None)
+            else:
+                self.inside[agent] = news.observation
+        return told
+
+
+class _AtOnce(Play):
+    """Agents of a ``ParallelEnv``."""
+
+    def _begin(self, seed: int | None) -> dict[Any, News]:
+        seen, infos = self.env.reset(seed=seed)
+        return {agent: News(seen[agent], infos.get(agent, {})) for agent in self.env.agents}
+
+    def _go_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]:
+        seen, rewards, terminated, truncated, infos = self.env.step(dict(actions))
+        told = {}
+        for agent in {**self.inside, **dict.fromkeys(self.env.agents)}:
+            reward = float(rewards.get(agent, 0.0))
+            over = bool(terminated.get(agent, False)), bool(truncated.get(agent, False))
+            if agent in seen and (agent in self.env.agents or any(over)):
+                if agent in self.inside or not any(over):  # else it is out already, but listed
+                    told[agent] = News(seen[agent], infos.get(agent, {}), reward, *over)
+            elif agent in self.inside:
+                told[agent] = self._gone(agent, reward, over[1])
+        return told
+
+
+class _InTurn(Play):
+    """Agents of an ``AECEnv``.
+
+    At its turn an agent is paid what ``last()`` returns. One that leaves without another turn is
+    paid what ``last()`` would have returned, and what the step in which it left paid it.
+    """
+
+    def _begin(self, seed: int | None) -> dict[Any, News]:
+        self.env.reset(seed=seed)
+        self._unpaid: dict[Any, float] = {}
+        self._left: dict[Any, float] = {}
+        self._count_rewards()
+        return self._until_asked()
+
+    def _go_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]:
+        ((_, action),) = actions.items()
+        self._step(action)
+        return self._until_asked()
+
+    def _until_asked(self) -> dict[Any, News]:
+        """Let those go who are out, and return their news and those of the agent that acts."""
+        env, told = self.env, dict[Any, News]()
+        while env.agents:
+            agent = env.agent_selection
+            observation, reward, terminated, truncated, info = env.last()
+            over = bool(terminated), bool(truncated)
+            told[agent] = News(observation, info, float(reward), *over)
+            if not any(over):
+                break
+            self._step(None)
+        for agent in self.inside:
+            if agent not in told and agent not in env.agents:
+                told[agent] = self._gone(agent, self._left.get(agent, self._unpaid.get(agent, 0.0)))
+        return told
+
+    def _step(self, action: Any) -> None:
+        self._unpaid[self.env.agent_selection] = 0.0
+        self.env.step(action)
+        self._count_rewards()
+
+    def _count_rewards(self) -> None:
+        sums = self.env._cumulative_rewards
+        for agent in self._unpaid.keys() - sums.keys():
+            self._left[agent] = self._unpaid[agent] + float(self.env.rewards.get(agent, 0.0))
+        self._unpaid = {agent: float(reward) for agent, reward in sums.items()}
+
+
+def play_of(env: Any) -> Play:
+    """Return the play of an environment, whose agents act at once or in turn."""
+    return _AtOnce(env) if isinstance(env, ParallelEnv) else _InTurn(env)
+
+
+def _by_name(name: str, kwargs: dict[str, Any]) -> Any:
+    """Return the environment of a registry id (PettingZoo 1.27) or a module's path."""
+    if hasattr(pettingzoo, "make") and ("/" in name or "." not in name):
+        return _by_id(name, kwargs)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and not name.startswith(error.name):
+            raise MissingPackageError(f"environment {name!r} needs more: {error}") from error
+        raise UnknownEnvironmentError(
+            f"there is no module {name!r}",
+            expected="an id such as classic/tictactoe, or the path of a module such as "
+            "pettingzoo.classic.tictactoe_v3",
+        ) from error
+    make = getattr(module, "parallel_env", None) or getattr(module, "env", None)
+    if make is None:
+        raise UnknownEnvironmentError(
+            f"module {name!r} holds no environment", expected="a function parallel_env or env"
+        )
+    return make(**kwargs)
+
+
+def _by_id(name: str, kwargs: dict[str, Any]) -> Any:
+    from pettingzoo.env_registry import exceptions
+
+    try:
+        try:
+            return pettingzoo.make("parallel", name, **kwargs)
+        except (exceptions.NameNotFound, exceptions.NamespaceNotFound):
+            return pettingzoo.make("aec", name, **kwargs)
+    except exceptions.FailedToImport as error:
+        raise MissingPackageError(f"environment {name!r} needs more: {error}") from error
+    except exceptions.PettingZooRegistryError as error:
+        known = {*pettingzoo.aec_registry, *pettingzoo.parallel_registry}
+        raise UnknownEnvironmentError(
+            f"PettingZoo does not know {name!r}: {str(error).partition(' Available')[0]}",
+            hint=nearest(name, sorted(known)),
+        ) from error
