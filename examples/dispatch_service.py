@@ -25,11 +25,12 @@ import uvicorn
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from ragged_envs.industry.job_shop import JobShop
+from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import HEAVIEST, MOST_MACHINES, Instance
 
 from entity_env import Observation
 from entity_env.agent import fit_environment
+from entity_env.batching.unbatch import observations_of
 from entity_env.errors import EntityEnvError, shorten
 from ppo_trainer.agent import load_agent
 
@@ -108,6 +109,11 @@ class Plan(BaseModel):
         needed = (machine for job in self.jobs for machine, _ in job.operations)
         return list(dict.fromkeys([*self.machines, *needed]))
 
+    def start_of(self, job: Job) -> int:
+        """Return the time at which the next operation of a job can start."""
+        machine, _ = job.operations[job.done]
+        return max(job.ready_at, job.release, self.machines.get(machine, 0))
+
 
 def make_app(run: str) -> FastAPI:
     """Return the service that asks the network of a run folder."""
@@ -115,6 +121,7 @@ def make_app(run: str) -> FastAPI:
     seen = agent.obs_space.entities.get("Job")
     labels = seen is not None and "machine" in seen.features
     fit_environment(JobShop(labels=labels), agent)  # another game stops here
+    JobShopRows(None, labels=labels).reset()  # compiles, so that the first question need not wait
     app = FastAPI(title="Which job next?")
 
     @app.exception_handler(RequestValidationError)
@@ -126,21 +133,22 @@ def make_app(run: str) -> FastAPI:
     @app.post("/next")
     def next_job(plan: Plan) -> dict[str, Any]:
         try:
-            shop = JobShop(instance=_instance(plan), labels=labels)
+            shop = JobShopRows(None, instance=_instance(plan), labels=labels)
             observation = _observed(shop, plan)
         except (EntityEnvError, ValueError) as error:
             raise HTTPException(422, str(error)) from error
-        if not shop.here:
+        left = [job for job in plan.jobs if job.done < len(job.operations)]
+        if not left:
             return {"job": None, "reason": "all jobs are done"}
-        ready: Any = observation.actions["Dispatch"]
-        if not ready.actee_ids:
-            return {"job": None, "next_time": min(shop.start_of(i) for i in shop.here)}
+        ready: Any = observation.actions.get("Dispatch")
+        if ready is None or not ready.actee_ids:
+            return {"job": None, "next_time": min(map(plan.start_of, left))}
         action: Any = agent.act(observation)["Dispatch"]
-        # One column for each job that can start.
+        # One column for each job that can start; they are numbered as those that are left.
         probs = zip(ready.actee_ids, action.probs[0].tolist(), strict=True)
         return {
-            "job": plan.jobs[action.actees[0][1]].name,
-            "probabilities": {plan.jobs[job].name: round(prob, 4) for (_, job), prob in probs},
+            "job": left[action.actees[0][1]].name,
+            "probabilities": {left[job].name: round(prob, 4) for (_, job), prob in probs},
         }
 
     return app
@@ -160,14 +168,15 @@ def _instance(plan: Plan) -> Instance:
     )
 
 
-def _observed(shop: JobShop, plan: Plan) -> Observation:
+def _observed(shop: JobShopRows, plan: Plan) -> Observation:
     """Return what the network sees of the plan, as in an episode of the game."""
-    return shop.begin_at(
+    seen = shop.begin_at(
         now=plan.now,
         op=[job.done for job in plan.jobs],
         job_free=[job.ready_at for job in plan.jobs],
         machine_free=[plan.machines.get(name, 0) for name in plan.machine_names],
     )
+    return observations_of(seen, shop.obs_space(), shop.action_space())[0]
 
 
 def main() -> None:

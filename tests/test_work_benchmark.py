@@ -2,28 +2,27 @@
 
 import numpy as np
 import pytest
-from ragged_envs.industry.job_shop import JobShop
-from ragged_envs.industry.job_shop_rows import JobShopRows
+from ragged_envs.industry.job_shop import JobShopRows
 from ragged_envs.industry.job_shop_scripts import DYNAMIC, RULES
 from ragged_envs.industry.warehouse import Warehouse
 
 from benchmarks.work.rules import by_rule
 from entity_env import Observation, SelectEntityActionMask
+from entity_env.player.scripted_agent import ScriptedAgent
 
 
 @pytest.mark.parametrize("name", DYNAMIC)
 def test_a_rule_dispatches_in_all_rows_as_it_does_in_one(name):
     settings = {"arrivals": True, "jobs": (3, 8), "machines": (2, 4), "setups": 0.5}
     rows = JobShopRows(4, seed=2, **settings)
+    rows.interpret()
     obs, policy = rows.reset(), by_rule(RULES[name])
-    alone = [JobShop(**settings) for _ in range(4)]
-    for _ in range(40):
-        seen = [env.set_state(rows.as_alone(row)) for row, env in enumerate(alone)]
-        actions = policy(obs)
-        for row, env in enumerate(alone):
-            chosen = env.here[int(actions["Dispatch"][row].as_array()[0, 0])]
-            assert RULES[name](seen[row])["Dispatch"].actees == [("Job", chosen)]
+    alone = ScriptedAgent(RULES[name], rows.obs_space(), rows.action_space())
+    for _ in range(20):
+        actions, one_by_one = policy(obs), alone.act_rows(obs)
+        assert (actions["Dispatch"].as_array() == one_by_one["Dispatch"].as_array()).all()
         obs = rows.act(actions)
+        obs = rows.reset() if obs.done.any() else obs
 
 
 def test_robots_are_assigned_at_the_least_total_cost():
@@ -53,8 +52,9 @@ def test_robots_are_assigned_at_the_least_total_cost():
 def test_streams_are_the_same_for_every_player():
     settings = {"arrivals": True, "jobs": 6, "machines": 3}
     one, other = (JobShopRows(5, seed=9, **settings) for _ in range(2))
-    one.reset()
-    other.reset()
-    states = [[rows.as_alone(row) for row in range(5)] for rows in (one, other)]
+    for rows in (one, other):
+        rows.interpret()
+        rows.reset()
+    states = [[rows.save_game(row) for row in range(5)] for rows in (one, other)]
     assert states[0] == states[1]
     assert len({tuple(np.ravel(state["durations"])) for state in states[0]}) == 5

@@ -103,23 +103,24 @@ def test_the_service_answers_as_the_network_does_in_the_game(client, folder):
         shop = JobShop(instance=Instance.of(times.tolist(), routes, 4, **given))
         seen = shop.reset()
         while not seen.done:
+            own = shop.fields()
             jobs = [
                 {
                     "name": f"job {i}",
                     "operations": [
                         [f"m{m}", int(t)] for m, t in zip(routes[i], times[i], strict=True)
                     ],
-                    "done": shop.op[i],
-                    "ready_at": shop.job_free[i],
+                    "done": own["op"][i],
+                    "ready_at": own["job_free"][i],
                     **{name: values[i] for name, values in given.items()},
                 }
                 for i in range(7)
             ]
-            machines = {f"m{m}": free for m, free in enumerate(shop.machine_free)}
-            plan = {"now": shop.now, "machines": machines, "jobs": jobs}
+            machines = {f"m{m}": free for m, free in enumerate(own["machine_free"])}
+            plan = {"now": own["now"], "machines": machines, "jobs": jobs}
             decided = agent.act(seen)
             answer = client.post("/next", json=plan).json()
-            assert answer["job"] == f"job {decided['Dispatch'].actees[0][1]}"
+            assert answer["job"] == f"job {own['here'][decided['Dispatch'].actees[0][1]]}"
             assert list(answer["probabilities"].values()) == pytest.approx(
                 decided["Dispatch"].probs[0].tolist(), abs=1e-4
             )

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from ragged_envs.industry.job_shop_rows import JobShopRows
+from ragged_envs.industry.job_shop import JobShopRows
 from ragged_envs.industry.job_shop_scripts import DYNAMIC, RULES
 
 from benchmarks.work.play import first_episodes, load_runs, spread, values_of

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from ragged_envs.industry.job_shop import JobShopRows
 from ragged_envs.industry.job_shop_instances import find_instances
-from ragged_envs.industry.job_shop_rows import JobShopRows
 from ragged_envs.industry.job_shop_scripts import RULES
 from ragged_envs.industry.taillard import TAILLARD
 

@@ -1,6 +1,6 @@
 """Job shops: how long a network takes to dispatch, and how that grows with the jobs.
 
-CPU time of one thread, by ``load_agent``; ``alone`` asks the readable shop, as a service would.
+CPU time of one thread, by ``load_agent``; ``alone`` asks about one observation, as a service does.
 Memory is the peak of the process above what it needs before, for ten shops of so many jobs.
 """
 
@@ -10,12 +10,13 @@ import argparse
 import multiprocessing
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from ragged_envs.industry.job_shop import JobShop
+from ragged_envs.industry.job_shop import JobShopRows
 from ragged_envs.industry.job_shop_instances import Instance
-from ragged_envs.industry.job_shop_rows import JobShopRows
 
+from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer.agent import load_agent
 
 __all__ = ["add_arguments", "run"]
@@ -35,7 +36,7 @@ def run(given: argparse.Namespace) -> None:
     taillard = [f"ta{i}" for i in range(71, 81)]
     one, _ = _rows(given.run, taillard[:1])
     ten, _ = _rows(given.run, taillard)
-    alone = _alone(given.run, taillard[0])
+    alone, _ = _rows(given.run, taillard[:1], alone=True)
     print(f"100 x 20, one schedule: {one:.2f} CPU-s in rows, {alone:.2f} alone; ten: {ten:.2f}")
     print(f"jobs x {given.machines} | CPU-s for ten | decisions | ms a decision | MiB")
     table = []
@@ -66,29 +67,23 @@ def _seconds(run: str, jobs: int, machines: int, count: int) -> tuple[float, int
     return _rows(run, _instances(jobs, machines, count))
 
 
-def _rows(run: str, instances: list[str] | list[Instance]) -> tuple[float, int]:
+def _rows(
+    run: str, instances: list[str] | list[Instance], alone: bool = False
+) -> tuple[float, int]:
     """CPU seconds for one greedy schedule of each instance, and how many decisions that took."""
-    agent = load_agent(run, device="cpu", greedy=True)
+    agent: Any = load_agent(run, device="cpu", greedy=True)
     rows = JobShopRows(len(instances), instance=instances)
     over, decisions = np.zeros(len(instances), bool), 0
     obs = rows.reset()
     agent.reset()
+    if alone:
+        agent = ScriptedAgent(agent.act, rows.obs_space(), rows.action_space())
     begun = time.process_time()
     while not over.all():
         decisions += int((~over).sum())
         obs = rows.act(agent.act_rows(obs))
         over |= obs.done
     return time.process_time() - begun, decisions
-
-
-def _alone(run: str, name: str) -> float:
-    agent = load_agent(run, device="cpu", greedy=True)
-    shop = JobShop(instance=name)
-    seen = shop.reset()
-    begun = time.process_time()
-    while not seen.done:
-        seen = shop.act(agent.act(seen))
-    return time.process_time() - begun
 
 
 def _memory(run: str, jobs: int, machines: int) -> float:

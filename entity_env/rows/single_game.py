@@ -45,11 +45,14 @@ class _SingleGame(Playable):
     """The class of rows that plays the game; it takes ``num_envs``, ``seed`` and the settings."""
 
     def __init_subclass__(cls) -> None:
-        """Give the constructor the settings of the rows as its arguments."""
+        """Give the class the settings of the rows, and what they say of files among these."""
         if "rows" in vars(cls):
             given = inspect.signature(cls.rows).parameters.values()
             settings = [own for own in given if own.name not in ("num_envs", "seed")]
             cls.__signature__ = inspect.Signature(settings)  # type: ignore[attr-defined]
+            for name in ("consent_settings", "kept_settings"):
+                if hasattr(cls.rows, name):
+                    setattr(cls, name, inspect.getattr_static(cls.rows, name))
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         named = inspect.signature(type(self)).bind(*args, **settings).arguments

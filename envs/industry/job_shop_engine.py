@@ -1,30 +1,30 @@
-"""The course of a compiled job shop: instances, starts, breakdowns, lower bounds."""
+"""The rules of job shops, compiled: instances, starts, breakdowns, lower bounds."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from entity_env.rows.compiled import compiled, random_float, random_int
 
 from .job_shop_rules import BREAKDOWNS, SHORTEST_LONGEST, WEIGHTS
 
 __all__ = [
-    "bound_of",
+    "NEVER",
     "centre_of",
     "centre_queue",
     "centre_work",
-    "dispatch",
-    "draw_arrivals",
-    "draw_instance",
-    "draw_troubles",
     "machine_of",
-    "measure",
-    "move_on",
+    "problems",
+    "reset",
+    "resume",
     "setup_of",
     "start_of",
+    "step",
     "time_of",
 ]
 
@@ -34,8 +34,131 @@ _SHARES = np.array([share for _, share in WEIGHTS])
 NEVER = 2_000_000_000
 
 
+def reset(g: Any, game: int) -> None:
+    """Draw an instance, unless one is given, and let the first jobs arrive."""
+    for machine in range(g.next_break.shape[1]):  # those beyond the shop's own, too
+        g.next_break[game, machine] = NEVER
+    if not g.given:
+        _draw_instance(g, game)
+    jobs, machines = g.jobs[game], g.machines[game]
+    total, operations = 0, 0
+    for machine in range(machines):
+        g.machine_free[game, machine] = g.machine_work[game, machine] = 0
+        g.queue[game, machine] = 0
+        g.set_for[game, machine] = g.last_job[game, machine] = -1
+        g.broken[game, machine] = 0
+    for job in range(jobs):
+        work = 0
+        for op in range(g.ops[game, job]):
+            work += g.durations[game, job, op]
+        operations += g.ops[game, job]
+        g.job_work[game, job], g.job_done[game, job], g.op[game, job] = work, 0, 0
+        g.job_free[game, job] = g.release[game, job]
+        total += work
+    g.unit[game] = total / operations
+    if g.arrivals:
+        _draw_arrivals(g, game)
+    _draw_troubles(g, game)
+    g.now[game] = g.num_here[game] = g.come[game] = 0
+    _move_on(g, game)
+    g.first[game] = g.bound[game] = _bound_of(g, game)
+    if g.dated:
+        weights = 0
+        for job in range(jobs):
+            weights += g.weight[game, job]
+        g.scale[game] = weights * g.unit[game]
+    else:
+        g.scale[game] = g.first[game]
+
+
+def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]:
+    """Start what was chosen, and what has no alternative."""
+    _dispatch(g, game, g.here[game, chosen[0]])
+    _move_on(g, game)
+    while True:
+        ready, only = 0, 0
+        for i in range(g.num_here[game]):
+            if start_of(g, game, g.here[game, i]) <= g.now[game]:
+                ready, only = ready + 1, g.here[game, i]
+        if ready != 1:
+            break
+        _dispatch(g, game, only)
+        _move_on(g, game)
+    before = g.bound[game]
+    g.bound[game] = _bound_of(g, game)
+    over = g.num_here[game] == 0
+    if over:
+        _measure(g, game)
+    return (before - g.bound[game]) * 10 / g.scale[game], over
+
+
+def resume(
+    g: Any,
+    game: int,
+    now: int,
+    op: Sequence[int],
+    job_free: Sequence[int],
+    machine_free: Sequence[int],
+) -> None:
+    """Go on from a moment of an instance; ``JobShopRows.begin_at`` describes the arguments."""
+    jobs, machines = g.jobs[game], g.machines[game]
+    g.now[game], g.op[game, :jobs] = now, op
+    g.job_free[game, :jobs] = np.maximum(job_free, g.release[game, :jobs])
+    g.machine_free[game, :machines] = machine_free
+    for name, own in _following(g, game).items():
+        getattr(g, name)[game, : len(own)] = own
+    g.num_here[game] = np.sum(g.op[game, :jobs] < g.ops[game, :jobs])
+    _measure_left(g, game)
+    g.bound[game] = _bound_of(g, game)
+
+
+def _following(g: Any, game: int) -> dict[str, npt.NDArray[np.int64]]:
+    """Return the fields that follow from the operations that have been started."""
+    jobs, machines, come = g.jobs[game], g.machines[game], g.come[game]
+    ops, op = g.ops[game, :jobs], g.op[game, :jobs]
+    times, route = g.durations[game, :jobs], g.route[game, :jobs]
+    places = np.arange(route.shape[1])
+    exists = places < ops[:, np.newaxis]
+    is_left = exists & (places >= op[:, np.newaxis])
+    came = is_left & (np.arange(jobs) < come)[:, np.newaxis]
+    here = np.flatnonzero(op[:come] < ops[:come])
+    queue = np.bincount(route[here, op[here]], minlength=machines)
+    work = np.bincount(route[came], times[came], machines).astype(np.int64)
+    return {
+        "here": here,
+        "job_work": (times * is_left).sum(1),
+        "job_done": (times * (exists & ~is_left)).sum(1),
+        "machine_work": work[:machines],
+        "queue": queue[:machines],
+    }
+
+
+def problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved state must not have, and whether it has it."""
+    machines, now = g.machines[game], g.now[game]
+    ops, op = g.ops[game, : g.jobs[game]], g.op[game, : g.jobs[game]]
+    exists = np.arange(g.route.shape[2]) < ops[:, np.newaxis]
+    following = _following(g, game)
+    here = following.pop("here")
+    return {
+        "a wrong list of jobs": not np.array_equal(here, g.here[game, : g.num_here[game]]),
+        "a job without operations": (ops < 1).any() or (op > ops).any(),
+        "an operation on a machine that is not there": (
+            g.route[game, : len(ops)][exists] >= machines
+        ).any(),
+        "other work": not all(
+            np.array_equal(own, getattr(g, name)[game, : len(own)])
+            for name, own in following.items()
+        ),
+        "no job that can start": not any(start_of(g, game, job) <= now for job in here),
+        "a breakdown in the past": (g.next_break[game, :machines] <= now).any(),
+        "a repair without end": g.breakdowns > 0
+        and min(g.ups[game, :machines].min(), g.downs[game, :machines].min()) < 1,
+    }
+
+
 @compiled
-def draw_instance(g: Any, game: int) -> None:
+def _draw_instance(g: Any, game: int) -> None:
     """Durations and routes, all as likely as each other, as Taillard's generator draws them."""
     g.jobs[game] = random_int(g.random, game, g.least_jobs, g.most_jobs)
     g.machines[game] = machines = random_int(g.random, game, g.least_machines, g.most_machines)
@@ -52,7 +175,7 @@ def draw_instance(g: Any, game: int) -> None:
 
 
 @compiled
-def draw_arrivals(g: Any, game: int) -> None:
+def _draw_arrivals(g: Any, game: int) -> None:
     """Draw the arrivals of jobs as a Poisson process, their due dates and weights."""
     time = 0.0
     for job in range(g.jobs[game]):
@@ -70,7 +193,7 @@ def draw_arrivals(g: Any, game: int) -> None:
 
 
 @compiled
-def draw_troubles(g: Any, game: int) -> None:
+def _draw_troubles(g: Any, game: int) -> None:
     """Families and set-up times; when machines break down, and for how long."""
     if g.setups > 0:
         families = g.setup_times.shape[1]
@@ -165,7 +288,7 @@ def start_of(g: Any, game: int, job: int) -> int:
 
 
 @compiled
-def dispatch(g: Any, game: int, job: int) -> None:
+def _dispatch(g: Any, game: int, job: int) -> None:
     """Start the next operation of a job, now."""
     op = g.op[game, job]
     route, duration = g.route[game, job, op], g.durations[game, job, op]
@@ -192,8 +315,8 @@ def dispatch(g: Any, game: int, job: int) -> None:
 
 
 @compiled
-def move_on(g: Any, game: int) -> None:
-    """Time goes on to where something can start; then ``left`` is what is left of the bound."""
+def _move_on(g: Any, game: int) -> None:
+    """Time goes on to where something can start."""
     jobs = g.jobs[game]
     while True:
         while g.come[game] < jobs and (
@@ -221,6 +344,12 @@ def move_on(g: Any, game: int) -> None:
             for machine in range(g.machines[game]):
                 earliest = min(earliest, g.next_break[game, machine])
         g.now[game] = earliest
+    _measure_left(g, game)
+
+
+@compiled
+def _measure_left(g: Any, game: int) -> None:
+    """Write how long what is here takes at least, from now on; 1 if nothing does."""
     left = 1
     for i in range(g.num_here[game]):
         job = g.here[game, i]
@@ -258,7 +387,7 @@ def _break_down(g: Any, game: int, until_done: bool) -> None:
 
 
 @compiled
-def bound_of(g: Any, game: int) -> float:
+def _bound_of(g: Any, game: int) -> float:
     """Return a lower bound of the makespan, or of the weighted tardiness."""
     now, bound = g.now[game], 0
     if g.dated:
@@ -285,7 +414,7 @@ def bound_of(g: Any, game: int) -> float:
 
 
 @compiled
-def measure(g: Any, game: int) -> None:
+def _measure(g: Any, game: int) -> None:
     """Write what a schedule that is over is told by."""
     makespan = 0
     for job in range(g.jobs[game]):

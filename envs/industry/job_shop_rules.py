@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
+from entity_env.errors import shorten
 from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectEntityActionSpace
 
 from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
-from .job_shop_instances import (
-    MOST_JOBS,
-    MOST_MACHINES,
-    Instance,
-    find_instances,
-)
+from .job_shop_instances import MOST_JOBS, MOST_MACHINES, Instance, find_instances
 
 __all__ = [
     "ACTION_SPACE",
@@ -149,10 +144,10 @@ class JobShopSettings:
             machines=check_span("machines", machines, 1, MOST_MACHINES),
             instances=instances,
             arrivals=arrivals,
-            load=_above("load", given["load"]),
+            load=check_number("load", given["load"], 1e-3, 1e4),
             tightness=_ascending("tightness", given["tightness"]),
             breakdowns=check_number("breakdowns", given["breakdowns"], 0.0, 0.9),
-            repair=_above("repair", given["repair"]),
+            repair=check_number("repair", given["repair"], 1e-3, 1e4),
             setups=check_number("setups", given["setups"], 0.0, 1000.0),
             families=check_whole("families", given["families"], 1, 1000) if given["setups"] else 1,
             flexible=flexible,
@@ -160,23 +155,13 @@ class JobShopSettings:
         )
 
 
-def _above(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise EnvConfigError(
-            f"invalid parameter {name}", expected="a finite number > 0", received=repr(value)
-        )
-    return float(value)
-
-
 def _ascending(name: str, value: Any) -> tuple[float, float]:
-    pair = list(value) if isinstance(value, list | tuple) else [value, value]
-    if len(pair) != 2:
+    pair = value if isinstance(value, list | tuple) else (value, value)
+    numbers = [check_number(name, own, 1e-3, 1e4) for own in pair]
+    if len(numbers) != 2 or numbers[0] > numbers[1]:
         raise EnvConfigError(
-            f"invalid parameter {name}", expected="a number, or two", received=repr(value)
+            f"invalid parameter {name}",
+            expected="a number, or two, the smaller one first",
+            received=shorten(value),
         )
-    low, high = (_above(name, own) for own in pair)
-    if low > high:
-        raise EnvConfigError(
-            f"invalid parameter {name}", expected="the smaller one first", received=repr(value)
-        )
-    return low, high
+    return numbers[0], numbers[1]

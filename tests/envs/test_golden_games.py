@@ -17,6 +17,18 @@ import pytest
 from entity_env.play import random_policy
 from entity_env.registry import find, path_of
 
+SHOP = {"jobs": [1, 9], "machines": [1, 6]}
+DATED = """job,machine,duration,due,weight,release
+chair,saw,30,60,2,
+chair,drill,20,,,
+table,drill,45,200,,5
+table,saw,10,,,
+table,drill,0,,,
+stool,saw,55,70,4,20
+shelf,drill,15,90,,
+shelf,saw,25,,,
+"""
+FLEXIBLE = "3 3\n3 2 1 5 2 9 1 3 2 2 1 1 3 1\n2 3 1 4 2 4 3 2 1 2 7\n1 2 1 3 3 4\n"
 TRACES = Path(__file__).parents[1] / "golden" / "games.json"
 SCENES = {
     # name: registered name, games, steps of each, settings
@@ -36,6 +48,32 @@ SCENES = {
     "capture_the_flag of two": ("capture_the_flag_duel", 1, 25, {"max_tick": 1000}),
     "connect_four": ("connect_four", 15, 60, {}),
     "job_shop": ("job_shop", 3, 250, {}),
+    "job_shop with arrivals": ("job_shop", 3, 60, {**SHOP, "arrivals": True, "load": 1.2}),
+    "job_shop of one instance": ("job_shop", 1, 60, {"instance": "ta01"}),
+    "job_shop with due dates": (
+        "job_shop",
+        2,
+        20,
+        {"instance": {"file": "a.csv", "text": DATED}},
+    ),
+    "job_shop of several machines": (
+        "job_shop",
+        3,
+        20,
+        {"instance": {"file": "a.fjs", "text": FLEXIBLE}, "labels": True},
+    ),
+    "job_shop of work centres": ("job_shop", 3, 60, {**SHOP, "flexible": 2, "labels": True}),
+    "job_shop with set-ups": ("job_shop", 3, 60, {**SHOP, "setups": 0.5, "families": 4}),
+    "job_shop with breakdowns": ("job_shop", 3, 60, {**SHOP, "breakdowns": 0.2, "repair": 2}),
+    "job_shop with everything": (
+        "job_shop",
+        4,
+        60,
+        {
+            **{**SHOP, "arrivals": True, "flexible": 3, "setups": 1},
+            **{"breakdowns": 0.1, "load": 1.2},
+        },
+    ),
     "minesweeper": ("minesweeper", 40, 50, {}),
     "minirts": ("minirts", 1, 10, {}),
     "minirts by units": (

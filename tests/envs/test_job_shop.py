@@ -1,15 +1,15 @@
-"""Job shops: rules by hand, instances, and the compiled rows against the readable game."""
+"""Job shops: rules by hand, instances, and how episodes begin."""
 
 import contextlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from ragged_envs.errors import EnvConfigError
-from ragged_envs.industry.job_shop import JobShop
+from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import Instance, find_instance, read_table
-from ragged_envs.industry.job_shop_rows import JobShopRows
 from ragged_envs.industry.job_shop_rules import JOB
 from ragged_envs.industry.job_shop_scripts import (
     RULES,
@@ -20,8 +20,9 @@ from ragged_envs.industry.job_shop_scripts import (
 )
 
 from entity_env import SelectEntityAction
-from entity_env.errors import ActorError, StateError
+from entity_env.errors import MaskedActionError, StateError
 from entity_env.play import random_policy
+from entity_env.player.scripted_agent import ScriptedAgent
 
 TINY = Instance.of([[3, 2], [2, 4], [4, 1]], [[0, 1], [0, 1], [1, 0]], 2)
 TABLE = """job, machine, duration
@@ -48,8 +49,28 @@ FLEXIBLE = """3 3 1.5
 """
 
 
-def dispatch(job):
-    return {"Dispatch": SelectEntityAction(actors=["clock"], actees=[("Job", job)])}
+def dispatch(env, job):
+    """Play a step: a job starts."""
+    place = env.fields()["here"].index(job)
+    return env.act({"Dispatch": SelectEntityAction(actors=[("Clock", 0)], actees=[("Job", place)])})
+
+
+def bars(env):
+    """Return the machine, job, start and end of each operation that has been started."""
+    return [
+        (int(own["machine"]), int(own["job"]), own["start"], own["end"]) for own in env.schedule()
+    ]
+
+
+def changed(env, **fields):
+    """Let the game go on from its state with other fields."""
+    state = env.get_state()
+    state["rows"][0]["env"] |= fields
+    return env.set_state(state)
+
+
+def feature(seen, name):
+    return seen.features["Job"][:, JOB.index(name)].tolist()
 
 
 def play(env, rule):
@@ -94,11 +115,11 @@ def test_a_schedule_by_hand():
     """
     env = JobShop(instance=TINY)
     seen = env.reset()
-    assert [row[JOB.index("ready")] for row in seen.features["Job"]] == [1, 1, 1]
-    assert (env.first, env.now) == (10, 0)
-    seen = env.act(dispatch(1))
+    assert feature(seen, "ready") == [1, 1, 1]
+    assert (env.fields()["first"], env.fields()["now"]) == (10, 0)
+    seen = dispatch(env, 1)
     assert seen.done
-    assert [tuple(bar) for bar in env.bars] == [
+    assert bars(env) == [
         (0, 1, 0, 2), (1, 2, 0, 4), (0, 0, 2, 5), (1, 1, 4, 8), (0, 2, 5, 6), (1, 0, 8, 10),
     ]  # fmt: skip
     assert (seen.reward, seen.metrics) == (0, {"makespan": 10, "ratio": 1.0})
@@ -110,7 +131,7 @@ def test_whose_turn_it_is_by_hand():
     Of job 0 3 of 5 are done with its operation, of job 1 2 of 6: 1 goes first by the best rule.
     """
     seen = JobShop(instance=TINY).reset()
-    assert [row[JOB.index("turn")] for row in seen.features["Job"]] == [1 / 2, 1, 1]
+    assert feature(seen, "turn") == [1 / 2, 1, 1]
 
 
 def test_what_delays_the_end_costs_what_it_delays():
@@ -120,51 +141,112 @@ def test_what_delays_the_end_costs_what_it_delays():
     env = JobShop(instance=TINY)
     for first in (0, 2):
         env.reset()
-        seen = env.act(dispatch(first))
+        seen = dispatch(env, first)
         if not seen.done:
-            seen = env.act(dispatch(0))
+            seen = dispatch(env, 0)
         assert (seen.metrics["makespan"], seen.reward) == (10, 0)
 
 
+BEGINNINGS = [
+    {},
+    {"arrivals": True, "load": 1.2, "tightness": (2, 3)},
+    {"setups": 0.5, "families": 4, "breakdowns": 0.2, "repair": 2},
+    {"arrivals": True, "flexible": 3, "setups": 1, "breakdowns": 0.1, "load": 1.2},
+]
+
+
+@pytest.mark.parametrize("settings", BEGINNINGS)
+def test_an_episode_begins_with_a_shop_that_stands_still(settings):
+    """Taillard's durations and routes; nothing is left of the episode before."""
+    rows = JobShopRows(2, seed=3, **{"jobs": (4, 9), "machines": (3, 6), **settings})
+    rows.interpret()
+    policy, lengths, weights = random_policy(seed=4), [], []
+    for _ in range(4):
+        rows.reset()
+        for row in range(2):
+            own = {name: np.array(value) for name, value in rows.save_game(row).items()}
+            jobs, machines = own["jobs"], own["machines"]
+            assert 4 <= jobs <= 9
+            assert 3 <= machines <= 6
+            durations = own["durations"][:jobs, :machines]
+            assert 1 <= durations.min() <= durations.max() <= 99
+            lengths += durations.ravel().tolist()
+            route = own["route"][:jobs, :machines]
+            assert (np.sort(route, 1) == np.arange(machines)).all()
+            assert len(set(route[:, 0].tolist())) > 1, "in different orders"
+            assert own["unit"] == pytest.approx(durations.mean())
+            assert not own["op"][:jobs].any()
+            assert not own["job_done"][:jobs].any()
+            assert not own["machine_free"][:machines].any()
+            assert (own["set_for"][:machines] == -1).all()
+            assert not own["broken"][:machines].any()
+            assert own["now"] == 0
+            release = own["release"][:jobs]
+            assert (own["job_free"][:jobs] == release).all()
+            work = durations.sum(1)
+            if settings.get("arrivals"):
+                assert release[0] == 0
+                assert (np.diff(release) >= 0).all()
+                weights += own["weight"][:jobs].tolist()
+                low, high = settings.get("tightness", (1.5, 4.0))
+                allowed = own["due"][:jobs] - release
+                assert (allowed >= low * work - 1).all()
+                assert (allowed <= high * work).all()
+                assert own["first"] == own["bound"] == 0
+            else:
+                loads = np.bincount(route.ravel(), durations.ravel())
+                bound = max(work.max(), loads.max())
+                if "flexible" not in settings:
+                    assert own["first"] == own["bound"] == bound
+            if "breakdowns" in settings:
+                assert (own["next_break"][:machines] == own["ups"][:machines, 0]).all()
+                assert min(own["ups"][:machines].min(), own["downs"][:machines].min()) >= 1
+            if "setups" in settings:
+                times = own["setup_times"]
+                assert not times.diagonal().any()
+                others = times[~np.eye(len(times), dtype=bool)]
+                assert (others >= 0.5 * settings["setups"] * own["unit"] - 1).all()
+                assert (others <= 1.5 * settings["setups"] * own["unit"]).all()
+        obs = rows.act(policy(rows.reset()))
+        for _ in range(12):
+            obs = rows.reset() if obs.done.any() else rows.act(policy(obs))
+    assert np.mean(lengths) == pytest.approx(50, abs=4)
+    if weights:
+        assert set(weights) == {1, 2, 4}
+        assert weights.count(2) / len(weights) == pytest.approx(0.6, abs=0.2)
+
+
+def test_instances_are_played_in_turn():
+    env = JobShop(instance=["ta01", TINY, "ta02"])
+    first = []
+    for _ in range(4):
+        env.reset()
+        first.append(env.fields()["durations"][0][0])
+    assert first == [94, 3, find_instance("ta02").durations[0, 0], 94]
+    again = JobShop(instance=["ta01", TINY, "ta02"])
+    again.set_state(env.get_state())
+    again.reset()
+    assert again.fields()["durations"][0][0] == 3
+
+
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"arrivals": True, "load": 1.2},
-        {"instance": ["ta01", read_table(TABLE, "")]},
-        {"instance": [read_table(DATED, ""), read_table(DATED.replace("200", "30"), "")]},
-        {"instance": [find_instance({"file": "a.fjs", "text": FLEXIBLE}), TINY], "labels": True},
-        {"flexible": 2, "labels": True},
-        {"setups": 0.5, "families": 4},
-        {"breakdowns": 0.2, "repair": 2},
-        {"arrivals": True, "flexible": 3, "setups": 1, "breakdowns": 0.1, "load": 1.2},
-    ],
+    "instance", [TINY, read_table(DATED, ""), find_instance({"file": "a.fjs", "text": FLEXIBLE})]
 )
-def test_compiled_rows_play_the_same_game(settings):
-    rows = JobShopRows(6, seed=3, **{"jobs": (1, 9), "machines": (1, 6), **settings})
-    rows.reset()
-    obs, policy = rows.set_state(json.loads(json.dumps(rows.get_state()))), random_policy(seed=4)
-    alone = [JobShop(**{"jobs": (1, 9), "machines": (1, 6), **settings}) for _ in range(6)]
-    seen = [env.set_state(rows.as_alone(row)) for row, env in enumerate(alone)]
-    for _ in range(300):
-        for name, own in obs.features.items():
-            for row in range(6):
-                expected = np.array(seen[row].features[name], np.float32).reshape(-1, own.size2())
-                assert_allclose(own[row].as_array(), expected, rtol=1e-6, atol=1e-7)
-        actions = policy(obs)
-        offset = obs.features["Job"].size1()
-        chosen = actions["Dispatch"].as_array().reshape(-1)
-        assert (chosen < np.asarray(offset)).all()
-        obs = rows.act(actions)
-        for row, env in enumerate(alone):
-            job = env.here[chosen[row]]
-            seen[row] = env.act(dispatch(job))
-            assert seen[row].done == obs.done[row]
-            assert seen[row].reward == pytest.approx(float(obs.reward[row]), abs=1e-5)
-            if seen[row].done:
-                for name, value in seen[row].metrics.items():
-                    assert value == pytest.approx(float(obs.metrics[name][row]))
-                seen[row] = env.set_state(rows.as_alone(row))
+def test_a_game_can_begin_at_any_moment_of_an_instance(instance):
+    """What is observed there is what the game observes that was played until then."""
+    env, rows = JobShop(instance=instance), JobShopRows(2, instance=instance)
+    rows.interpret()
+    seen, policy = env.reset(), random_policy(0)
+    while not seen.done:
+        own = env.fields()
+        obs = rows.begin_at(own["now"], own["op"], own["job_free"], own["machine_free"])
+        for name, features in seen.features.items():
+            assert_allclose(obs.features[name][1].as_array(), features, rtol=1e-6)
+        for name in ("bound", "left", "job_work", "job_done", "machine_work", "queue", "num_here"):
+            assert rows.save_game(1)[name] == own[name]
+        env_obs = env._rows._last
+        chosen = policy(env_obs)["Dispatch"].as_array()[0, 0]
+        seen = dispatch(env, own["here"][chosen])
 
 
 def test_rewards_add_up_to_what_the_first_bound_was_missed_by():
@@ -178,13 +260,15 @@ def test_with_due_dates_rewards_add_up_to_the_weighted_tardiness():
     env = JobShop(jobs=12, machines=4, arrivals=True, load=1.5, tightness=1.1)
     env.seed(6)
     seen, rewards = play(env, shortest_processing_time)
-    late = sum(
-        w * max(0, end - due) for w, end, due in zip(env.weight, env.job_free, env.due, strict=True)
-    )
+    own = env.fields()
+    columns = own["weight"], own["job_free"], own["due"]
+    late = sum(w * max(0, end - due) for w, end, due in zip(*columns, strict=True))
+    weights = sum(own["weight"])
     assert late > 0
-    assert seen.metrics["tardiness"] == pytest.approx(late / sum(env.weight))
+    assert seen.metrics["tardiness"] == pytest.approx(late / weights)
     # Jobs that have come before the first choice may be late already.
-    assert sum(rewards) == pytest.approx(-10 * (late - env.first) / (sum(env.weight) * env.unit))
+    expected = -10 * (late - own["first"]) / (weights * own["unit"])
+    assert sum(rewards) == pytest.approx(expected, rel=1e-5)
 
 
 # Mean gaps over ta01 to ta10 in percent, from the rules of the benchmark: 25.9, 19.2, 20.5, 17.7.
@@ -198,11 +282,23 @@ def test_with_due_dates_rewards_add_up_to_the_weighted_tardiness():
     ],
 )
 def test_rules_reach_their_published_gaps(rule, expected):
-    gaps = []
-    for number in range(1, 11):
-        env = JobShop(instance=f"ta{number:02d}")
-        gaps.append(play(env, RULES[rule])[0].metrics["gap"])
-    assert np.mean(gaps) == pytest.approx(expected, abs=0.05)
+    """Of instances without ``best``, which have the same machine code as those that are drawn."""
+    instances = [find_instance(f"ta{number:02d}") for number in range(1, 11)]
+    rows = JobShopRows(10, instance=[replace(one, best=None) for one in instances])
+    player = ScriptedAgent(RULES[rule], rows.obs_space(), rows.action_space())
+    obs, spans = rows.reset(), np.full(10, np.nan)
+    while np.isnan(spans).any():
+        obs = rows.act(player.act_rows(obs))
+        ended = obs.done & np.isnan(spans)
+        spans[ended] = obs.metrics["makespan"][ended] if ended.any() else 0
+    gaps = 100 * (spans / [one.best for one in instances] - 1)
+    assert gaps.mean() == pytest.approx(expected, abs=0.05)
+
+
+def test_the_gap_is_what_the_best_makespan_is_missed_by():
+    env = JobShop(instance=replace(TINY, best=8))
+    env.reset()
+    assert dispatch(env, 1).metrics["gap"] == pytest.approx(25)  # it takes 10
 
 
 def test_rows_do_not_go_on_with_another_instance():
@@ -221,7 +317,7 @@ def test_copies_of_an_instance_stay_together():
     rows = JobShopRows(6, seed=1, copies=3, jobs=(2, 4), machines=(2, 3))
     for _ in range(2):  # also after another reset with a seed
         rows.reset(7)
-        states = [rows.as_alone(row) for row in range(6)]
+        states = [rows.save_game(row) for row in range(6)]
         assert states[0]["durations"] == states[1]["durations"] == states[2]["durations"]
         assert states[3]["durations"] == states[4]["durations"] != states[0]["durations"]
 
@@ -233,15 +329,16 @@ def test_a_state_goes_on_where_it_was():
     for _ in range(3):
         seen = env.act(shortest_processing_time(seen))
     other = JobShop(jobs=6, machines=4)
-    again = other.set_state(env.get_state())
-    assert again.features == seen.features
+    again = other.set_state(json.loads(json.dumps(env.get_state())))
+    for name, features in seen.features.items():
+        assert (again.features[name] == features).all()
     assert play_on(other, again) == play_on(env, seen)
 
 
 def play_on(env, seen):
     while not seen.done:
         seen = env.act(shortest_processing_time(seen))
-    return env.bars, seen.metrics
+    return env.schedule(), seen.metrics
 
 
 BROKEN = {
@@ -304,13 +401,12 @@ def test_bad_settings(settings, error):
 
 
 def test_a_job_that_cannot_start_is_refused_and_a_damaged_state_too():
-    env = JobShop(jobs=4, machines=3)
-    seen = env.reset()
-    with pytest.raises(ActorError, match="cannot be selected"):
-        env.act(dispatch(99))
+    env = JobShop(instance=read_table(DATED, ""))
+    env.reset()
+    with pytest.raises(MaskedActionError, match="cannot be selected"):
+        dispatch(env, 1)  # it comes at 5
     with pytest.raises(StateError):
         env.set_state({"durations": [[1]]})
-    assert not seen.done
 
 
 def test_a_table_of_ones_own_has_jobs_of_any_length(tmp_path):
@@ -323,8 +419,9 @@ def test_a_table_of_ones_own_has_jobs_of_any_length(tmp_path):
     assert found.machines.tolist() == [[0, 1, -1], [1, 0, 1], [0, -1, -1]]
     env = JobShop(instance=str(path))
     seen, _ = play(env, shortest_processing_time)
-    assert seen.metrics["makespan"] == max(bar.end for bar in env.bars)
-    assert len(env.bars) == 6
+    schedule = env.schedule()
+    assert seen.metrics["makespan"] == max(own["end"] for own in schedule)
+    assert len(schedule) == 6
 
 
 @pytest.mark.parametrize(
@@ -370,11 +467,11 @@ def test_due_dates_weights_and_release_times_of_a_table_count():
     env = JobShop(instance=one)
     seen = env.reset()
     unit = (30 + 20 + 45 + 10 + 0 + 55) / 6
-    of = {name: [row[JOB.index(name)] for row in seen.features["Job"]] for name in JOB}
+    of = {name: feature(seen, name) for name in JOB}
     assert_allclose(of["wait"], [0, 5 / unit, 20 / unit])
     assert_allclose(of["slack"], [(60 - 50) / unit, (200 - 60) / unit, (70 - 75) / unit])
     assert (of["weight"], of["age"]) == ([2, 1, 4], [0, 0, 0])
-    seen = env.act(dispatch(0))
+    seen = dispatch(env, 0)
     assert seen.done
     assert seen.metrics == {"makespan": 95, "tardiness": pytest.approx(80 / 7)}
     assert [(own["job"], own["machine"], own["start"], own["end"]) for own in env.schedule()] == [
@@ -391,7 +488,7 @@ def test_the_chart_names_what_is_late():
     for text in (dated, dated.replace("200", "201"), dated.replace("200", "90")):
         env = JobShop(instance=read_table(text, ""))
         env.reset()
-        env.act(dispatch(0))
+        dispatch(env, 0)
         pictures.append(env.render())
     assert pictures[0].shape[1:] == (900, 3)
     assert (pictures[0] == pictures[1]).all()
@@ -443,11 +540,11 @@ def test_flexible_files_are_read_and_played(tmp_path):
     assert one.machines.tolist() == [[0, 2, 0], [2, 1, -1], [0, -1, -1]]
     env = JobShop(instance=one)
     seen = env.reset()
-    assert [row[JOB.index("ready")] for row in seen.features["Job"]] == [1, 1, 1]
+    assert feature(seen, "ready") == [1, 1, 1]
     for job in (0, 1, 1):
-        seen = env.act(dispatch(job))
+        seen = dispatch(env, job)
     assert (seen.done, seen.metrics["makespan"]) == (True, 9)
-    assert [tuple(bar) for bar in env.bars] == [
+    assert bars(env) == [
         (0, 0, 0, 5), (2, 1, 0, 2), (1, 1, 2, 9), (2, 2, 2, 6), (2, 0, 6, 8), (0, 0, 8, 9),
     ]  # fmt: skip
     for job, message in (
@@ -511,14 +608,14 @@ def test_machines_are_set_up_between_families():
     one = Instance.of([[5], [3], [4]], [[0], [0], [0]], 1)
     env = JobShop(instance=one, setups=1.0, families=2)
     env.reset()
-    seen = env.set_state({**env.get_state(), "family": [0, 1, 0], "setup_times": [[0, 7], [2, 0]]})
-    assert [row[JOB.index("setup")] for row in seen.features["Job"]] == [0, 0, 0]
-    seen = env.act(dispatch(0))
+    seen = changed(env, family=[0, 1, 0], setup_times=[[0, 7], [2, 0]])
+    assert feature(seen, "setup") == [0, 0, 0]
+    seen = dispatch(env, 0)
     # In mean durations of 4; job 2 needs no set-up.
-    assert [row[JOB.index("setup")] for row in seen.features["Job"]] == [7 / 4, 0]
-    assert [row[JOB.index("duration")] for row in seen.features["Job"]] == [10 / 4, 4 / 4]
-    seen = env.act(dispatch(1))
-    assert [tuple(bar) for bar in env.bars] == [(0, 0, 0, 5), (0, 1, 5, 15), (0, 2, 15, 21)]
+    assert feature(seen, "setup") == [7 / 4, 0]
+    assert feature(seen, "duration") == [10 / 4, 4 / 4]
+    seen = dispatch(env, 1)
+    assert bars(env) == [(0, 0, 0, 5), (0, 1, 5, 15), (0, 2, 15, 21)]
     assert (seen.done, seen.metrics["makespan"]) == (True, 21)
 
 
@@ -531,9 +628,9 @@ def test_what_a_machine_works_on_waits_for_its_repair():
     env = JobShop(instance=one, breakdowns=0.5)
     env.reset()
     ups, downs = [[2, 6] + [99] * 14], [[10, 1] + [1] * 14]
-    env.set_state({**env.get_state(), "ups": ups, "downs": downs, "next_break": [2]})
-    seen = env.act(dispatch(0))
-    assert [tuple(bar) for bar in env.bars] == [(0, 0, 0, 15), (0, 1, 15, 18)]
+    changed(env, ups=ups, downs=downs, next_break=[2])
+    seen = dispatch(env, 0)
+    assert bars(env) == [(0, 0, 0, 15), (0, 1, 15, 18)]
     assert (seen.done, seen.metrics["makespan"]) == (True, 18)
 
 
@@ -543,10 +640,9 @@ def test_an_idle_machine_breaks_down_too():
     env = JobShop(instance=two, breakdowns=0.5)
     env.reset()
     far = [10**6] * 16
-    state = {"ups": [far, [1, *far[1:]]], "downs": [[20] * 16] * 2, "next_break": [10**6, 1]}
-    env.set_state({**env.get_state(), **state})
-    env.act(dispatch(0))
-    assert [tuple(bar) for bar in env.bars] == [(0, 0, 0, 5), (0, 1, 5, 9), (1, 0, 21, 23)]
+    changed(env, ups=[far, [1, *far[1:]]], downs=[[20] * 16] * 2, next_break=[10**6, 1])
+    dispatch(env, 0)
+    assert bars(env) == [(0, 0, 0, 5), (0, 1, 5, 9), (1, 0, 21, 23)]
 
 
 def test_an_operation_goes_to_the_machine_of_its_centre_on_which_it_ends_first():
@@ -556,13 +652,13 @@ def test_an_operation_goes_to_the_machine_of_its_centre_on_which_it_ends_first()
     """
     env = JobShop(instance=Instance.of([[5], [3], [4]], [[0], [0], [0]], 2), flexible=2)
     seen = env.reset()
-    assert env.first == (5 + 3 + 4) // 2
-    seen = env.act(dispatch(0))
+    assert env.fields()["first"] == (5 + 3 + 4) // 2
+    seen = dispatch(env, 0)
     # Both wait for the same centre; what is left of it is (3 + 4) / 2 for each machine.
-    assert [row[JOB.index("rivals")] for row in seen.features["Job"]] == [0.5, 0.5]
-    assert [row[1] for row in seen.features["Machine"]] == [3.5 / 6, 3.5 / 6]
-    seen = env.act(dispatch(1))
-    assert [tuple(bar) for bar in env.bars] == [(0, 0, 0, 5), (1, 1, 0, 3), (1, 2, 3, 7)]
+    assert feature(seen, "rivals") == [0.5, 0.5]
+    assert_allclose(seen.features["Machine"][:, 1], [3.5 / 6, 3.5 / 6], rtol=1e-6)
+    seen = dispatch(env, 1)
+    assert bars(env) == [(0, 0, 0, 5), (1, 1, 0, 3), (1, 2, 3, 7)]
 
 
 def test_rules_for_due_dates_by_hand():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ragged_envs.connect_four_rows import ConnectFourRows
-from ragged_envs.industry.job_shop_rows import JobShopRows
+from ragged_envs.industry.job_shop import JobShopRows
 from support.tiny_envs import Farm
 from support.trainer_runs import SMALL_NET, small_config
 
