@@ -18,15 +18,15 @@ from pettingzoo import AECEnv
 
 from entity_env.arguments import named_arguments
 from entity_env.errors import ResetNeededError, SeatError, SettingError
-from entity_env.interop.padded_seats import AgentOutcome
-from entity_env.interop.pettingzoo_agents import PaddedObs, SeatAgents
+from entity_env.interop.padded_agents import AgentOutcome, PaddedAgents
+from entity_env.interop.padding import PaddedObs
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
 
 __all__ = ["EntityAECEnv"]
 
 
 @named_arguments(SettingError)
-class EntityAECEnv(SeatAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
+class EntityAECEnv(PaddedAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
     """A ``MultiPlayerEnvironment`` whose seats are agents that act in turn.
 
     Where the game asks several seats at once, their agents choose one after the other, and see
@@ -47,7 +47,7 @@ class EntityAECEnv(SeatAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Start a game; with a seed, restart its random numbers first. There are no options."""
-        self._seats.reset(seed)
+        self._begin(seed)
         self._chosen: dict[str, Any] = {}
         self.agents = []
         self.rewards: dict[str, float] = {}
@@ -55,14 +55,10 @@ class EntityAECEnv(SeatAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  
         self.terminations: dict[str, bool] = {}
         self.truncations: dict[str, bool] = {}
         self.infos: dict[str, dict[str, Any]] = {}
-        for agent in self._seats.agents:
+        for agent in self._seat_of:
             self._enter(agent)
         self._skip_agent_selection = None
         self._go_on()
-
-    def observe(self, agent: str) -> PaddedObs:
-        """Return the observation of an agent."""
-        return self._seats.observe(agent)
 
     def step(self, action: Any) -> None:
         """Play the choice of the agent whose turn it is; None for one that is out.
@@ -80,8 +76,8 @@ class EntityAECEnv(SeatAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  
         self._cumulative_rewards[agent] = 0
         self._clear_rewards()
         self._chosen[agent] = action
-        if set(self._chosen) == set(self._seats.asked):
-            self._play()
+        if set(self._chosen) == set(self._asked):
+            self._play_on()
             self._go_on()
         self._accumulate_rewards()
         self._select()
@@ -90,45 +86,43 @@ class EntityAECEnv(SeatAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  
         """Play until somebody is asked, or is out."""
         for _ in range(MOST_IDLE_STEPS):
             is_out = any(self.terminations.values()) or any(self.truncations.values())
-            if self._seats.asked or self._seats.is_over or is_out:
+            if self._asked or self._is_over or is_out:
                 self._select()
                 return
-            self._play()
+            self._play_on()
         raise SeatError(f"the game has asked nobody in {MOST_IDLE_STEPS:,} steps")
 
-    def _play(self) -> None:
+    def _play_on(self) -> None:
         """One step of the game."""
         chosen, self._chosen = self._chosen, {}
-        for agent, outcome in self._seats.act(chosen).items():
+        for agent, outcome in self._play(chosen).items():
             if agent not in self.agents:
                 self._enter(agent)
             self._note(agent, outcome)
         for agent in self.agents:
             if not (self.terminations[agent] or self.truncations[agent]):
-                self.infos[agent] = {**self._seats.info(agent)}
+                self.infos[agent] = {**self._info(agent)}
 
     def _enter(self, agent: str) -> None:
         self.agents.append(agent)
         self.rewards[agent] = self._cumulative_rewards[agent] = 0
         self.terminations[agent] = self.truncations[agent] = False
-        self.infos[agent] = self._seats.info(agent)
+        self.infos[agent] = self._info(agent)
 
     def _note(self, agent: str, outcome: AgentOutcome) -> None:
         self.rewards[agent] += float(outcome.reward)
         self.terminations[agent], self.truncations[agent] = outcome.terminated, outcome.truncated
-        self.infos[agent] = self._seats.info(agent)
-        if outcome.metrics:
-            self.infos[agent]["metrics"] = dict(outcome.metrics)
+        self.infos[agent] = self._info(agent, outcome)
 
     def _select(self) -> None:
         """Select the next agent: one that is out, else one that has not chosen."""
         out = [own for own in self.agents if self.terminations[own] or self.truncations[own]]
-        if not out and self.agents and not self._seats.asked and not self._seats.is_over:
+        if not out and self.agents and not self._asked and not self._is_over:
             self._clear_rewards()
             self._go_on()
             self._accumulate_rewards()
             return
-        waiting = [own for own in self._seats.asked if own not in self._chosen]
+        waiting = [own for own in self._asked if own not in self._chosen]
         order = out or waiting
         if order:
             self.agent_selection = order[0]

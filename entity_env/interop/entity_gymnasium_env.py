@@ -21,25 +21,18 @@ import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import Frame
-from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.vec_obs import batch_frames
 from entity_env.drawing import Drawer
 from entity_env.environment import Environment, begin_episode, seed_environment, y_axis_of
 from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.interop.padded_spaces import (
-    PaddedSpaces,
     Room,
     check_no_options,
     check_render_mode,
 )
-from entity_env.interop.padding import choose, pad
-from entity_env.kinds.table import typed_actions
+from entity_env.interop.padding import FramePadding, PaddedObs
 from entity_env.metrics import EpisodeTracker
-from entity_env.observation import Observation
 
 __all__ = ["EntityGymnasiumEnv"]
-
-PaddedObs = dict[str, npt.NDArray[Any]]
 
 
 @named_arguments(SettingError)
@@ -87,13 +80,10 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         self.env = env
         self.strict = strict
         self.render_mode = check_render_mode(render_mode)
-        self._reader = FrameReader(env.obs_space(), env.action_space())
-        self._spaces = PaddedSpaces(
-            self._reader.obs_space, self._reader.action_space, max_entities, max_actors
-        )
-        space: Any = self._spaces.observation_space
+        self._padding = FramePadding(env, max_entities, max_actors)
+        space: Any = self._padding.spaces.observation_space
         self.observation_space = space
-        self.action_space = self._spaces.action_space
+        self.action_space = self._padding.spaces.action_space
         self._tracker = EpisodeTracker()
         self._frame: Frame | None = None
         self._drawer: Drawer | None = None
@@ -112,7 +102,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
             seed_environment(self.env, seed)
         super().reset(seed=seed)
         self._frame = None
-        frame = self._read(begin_episode(self.env.reset))
+        frame = self._padding.read(begin_episode(self.env.reset))
         self._tracker.begin(frame.metrics)
         return self._show(frame)
 
@@ -122,12 +112,9 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         """Play one step."""
         if self._frame is None or self._frame.done:
             raise ResetNeededError("there is no episode to play", hint="call reset() first")
-        before = self._frame
-        chosen = choose(action, self._padded, self._spaces, strict=self.strict)
+        actions = self._padding.choose(action, self._frame, self._padded, strict=self.strict)
         self._frame = None  # a step that fails can only be followed by a reset
-        own = {name: buffer.as_array()[:, 0] for name, buffer in chosen.items()}
-        actions = typed_actions(before, own, self._reader.action_space)
-        frame = self._read(self.env.act(actions))
+        frame = self._padding.read(self.env.act(actions))
         self._tracker.add(frame.reward, frame.metrics)
         observation, info = self._show(frame)
         if frame.done:
@@ -157,7 +144,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
                     "there is nothing to draw", hint="call reset() first"
                 ) from None
             if self._drawer is None:
-                self._drawer = Drawer(self._reader.obs_space, y_axis=y_axis_of(self.env))
+                self._drawer = Drawer(self.env.obs_space(), y_axis=y_axis_of(self.env))
             return self._drawer.draw_frame(self._frame)
 
     def close(self) -> None:
@@ -166,12 +153,8 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
             self._closed = True
             self.env.close()
 
-    def _read(self, observation: Observation) -> Frame:
-        return self._reader.read(observation)
-
     def _show(self, frame: Frame) -> tuple[PaddedObs, dict[str, Any]]:
-        obs = batch_frames([frame], self._reader.obs_space, self._reader.action_space)
-        self._padded = pad(obs, self._spaces)
+        self._padded = self._padding.pad(frame)
         self._frame = frame
         arrays = {name: array[0] for name, array in self._padded.arrays.items()}
-        return arrays, {"action_mask": self._spaces.sample_masks(self._padded.masks)[0]}
+        return arrays, self._padding.info(self._padded)

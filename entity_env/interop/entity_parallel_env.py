@@ -16,14 +16,14 @@ from pettingzoo import ParallelEnv
 
 from entity_env.arguments import named_arguments
 from entity_env.errors import SettingError
-from entity_env.interop.padded_seats import AgentOutcome
-from entity_env.interop.pettingzoo_agents import PaddedObs, SeatAgents
+from entity_env.interop.padded_agents import AgentOutcome, PaddedAgents
+from entity_env.interop.padding import PaddedObs
 
 __all__ = ["EntityParallelEnv"]
 
 
 @named_arguments(SettingError)
-class EntityParallelEnv(SeatAgents, ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
+class EntityParallelEnv(PaddedAgents, ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
     """A ``MultiPlayerEnvironment`` whose seats are agents that act at once.
 
     Observations, actions and masks of each agent are those of ``EntityGymnasiumEnv``. Agents are
@@ -47,8 +47,8 @@ class EntityParallelEnv(SeatAgents, ParallelEnv[str, PaddedObs, npt.NDArray[np.i
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, PaddedObs], dict[str, dict[str, Any]]]:
         """Start a game; with a seed, restart its random numbers first. There are no options."""
-        self._seats.reset(seed)
-        self.agents = list(self._seats.agents)
+        self._begin(seed)
+        self.agents = list(self._seat_of)
         return self._shown(self.agents, {})
 
     def step(self, actions: Mapping[str, Any]) -> tuple[
@@ -59,14 +59,14 @@ class EntityParallelEnv(SeatAgents, ParallelEnv[str, PaddedObs, npt.NDArray[np.i
         dict[str, dict[str, Any]],
     ]:  # fmt: skip
         """Play one step with the actions of all agents that are asked."""
-        if self._seats.is_over:
+        if self._is_over:
             self.agents = []
             return {}, {}, {}, {}, {}
         before = self.agents
-        outcomes = self._seats.act(actions)
+        outcomes = self._play(actions)
         concerned = [*before, *(agent for agent in outcomes if agent not in before)]
         each = {agent: outcomes.get(agent, AgentOutcome()) for agent in concerned}
-        self.agents = list(self._seats.agents)
+        self.agents = list(self._seat_of)
         observations, infos = self._shown(concerned, each)
         return (
             observations,
@@ -79,8 +79,5 @@ class EntityParallelEnv(SeatAgents, ParallelEnv[str, PaddedObs, npt.NDArray[np.i
     def _shown(
         self, agents: list[str], outcomes: Mapping[str, AgentOutcome]
     ) -> tuple[dict[str, PaddedObs], dict[str, dict[str, Any]]]:
-        infos = {agent: self._seats.info(agent) for agent in agents}
-        for agent, outcome in outcomes.items():
-            if outcome.metrics:
-                infos[agent]["metrics"] = dict(outcome.metrics)
-        return {agent: self._seats.observe(agent) for agent in agents}, infos
+        infos = {agent: self._info(agent, outcomes.get(agent)) for agent in agents}
+        return {agent: self.observe(agent) for agent in agents}, infos

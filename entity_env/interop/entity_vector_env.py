@@ -25,12 +25,10 @@ from entity_env.interop.padded_spaces import (
     check_no_options,
     check_render_mode,
 )
-from entity_env.interop.padding import PaddedFrames, choose, pad
+from entity_env.interop.padding import PaddedFrames, PaddedObs, choose, pad
 from entity_env.rows.vec_env import VecEnv
 
 __all__ = ["EntityVectorEnv"]
-
-PaddedObs = dict[str, npt.NDArray[Any]]
 
 
 @named_arguments(SettingError)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.actions import Action
+from entity_env.batching.frame import Frame
+from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64, lengths
-from entity_env.batching.vec_obs import VecActionMask, VecObs, VecSelectEntityActionMask
+from entity_env.batching.vec_obs import (
+    VecActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+    batch_frames,
+)
+from entity_env.environment import Playable
 from entity_env.errors import (
     ActionIndexError,
     ActionShapeError,
@@ -18,13 +27,15 @@ from entity_env.errors import (
     MaskedActionError,
     shorten,
 )
-from entity_env.interop.padded_spaces import ActionSlots, PaddedSpaces
+from entity_env.interop.padded_spaces import ActionSlots, PaddedSpaces, Room
+from entity_env.kinds.table import typed_actions
 from entity_env.spaces import ActionName
 
-__all__ = ["PaddedFrames", "choose", "pad"]
+__all__ = ["FramePadding", "PaddedFrames", "PaddedObs", "choose", "pad"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+PaddedObs: TypeAlias = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -41,11 +52,46 @@ class PaddedFrames:
             of all. Shape: (R, types + 1).
     """
 
-    arrays: dict[str, npt.NDArray[Any]]
+    arrays: PaddedObs
     masks: Bools
     allowed: Mapping[ActionName, Bools]
     taken: Mapping[ActionName, Bools]
     starts: Ints
+
+
+class FramePadding:
+    """Pads single frames of an environment, or of a seat of a game, and reads what answers them.
+
+    Args:
+        env: The environment or the game.
+        max_entities: As of ``PaddedSpaces``.
+        max_actors: As of ``PaddedSpaces``.
+
+    Attributes:
+        spaces: The padded spaces.
+    """
+
+    def __init__(self, env: Playable, max_entities: Room, max_actors: Room | None) -> None:
+        self._reader = FrameReader(env.obs_space(), env.action_space())
+        self._own = self._reader.obs_space, self._reader.action_space
+        self.spaces = PaddedSpaces(*self._own, max_entities, max_actors)
+        self.read = self._reader.read
+
+    def pad(self, frame: Frame) -> PaddedFrames:
+        """Return a frame as arrays, of a single row."""
+        return pad(batch_frames([frame], *self._own), self.spaces)
+
+    def choose(
+        self, action: Any, frame: Frame, padded: PaddedFrames, *, strict: bool
+    ) -> dict[ActionName, Action]:
+        """Return the numbers that answer a frame as actions of the environment."""
+        chosen = choose(action, padded, self.spaces, strict=strict)
+        numbers = {name: buffer.as_array()[:, 0] for name, buffer in chosen.items()}
+        return typed_actions(frame, numbers, self._reader.action_space)
+
+    def info(self, padded: PaddedFrames) -> dict[str, Any]:
+        """Return the ``action_mask`` of a frame, as ``action_space.sample`` takes it."""
+        return {"action_mask": self.spaces.sample_masks(padded.masks)[0]}
 
 
 def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
@@ -55,7 +101,7 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
         CapacityError: More entities or actors than there is room for.
     """
     rows = len(obs)
-    arrays: dict[str, npt.NDArray[Any]] = {"global": obs.global_features.copy()}
+    arrays: PaddedObs = {"global": obs.global_features.copy()}
     starts = np.zeros((rows, len(spaces.limits) + 1), np.int64)
     for i, (name, limit) in enumerate(spaces.limits.items()):
         counts = lengths(obs.features[name])

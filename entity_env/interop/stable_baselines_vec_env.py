@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,9 @@ from stable_baselines3.common.vec_env import VecEnv as BaselinesVecEnv
 
 from entity_env.arguments import named_arguments
 from entity_env.errors import SettingError
-from entity_env.interop.entity_vector_env import EntityVectorEnv, PaddedObs
+from entity_env.interop.entity_vector_env import EntityVectorEnv
 from entity_env.interop.padded_spaces import Room, check_no_options
+from entity_env.interop.padding import PaddedObs
 from entity_env.rows.vec_env import VecEnv
 
 __all__ = ["StableBaselinesVecEnv"]
@@ -77,7 +79,6 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
             vec_env, max_entities, max_actors, strict=strict, render_mode=render_mode
         )
         count = len(vec_env)
-        self._rows = [_Row(self.padded, row) for row in range(count)]
         self._returns, self._steps = np.zeros(count), np.zeros(count, np.int64)
         self._start = time.time()
         self._actions: Any = None
@@ -138,7 +139,23 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         Raises:
             AttributeError: Anything else; the rows are no environments of their own.
         """
-        return [getattr(row, attr_name) for row in self._chosen(indices)]
+        padded = self.padded
+        known = {
+            "observation_space": padded.single_observation_space,
+            "action_space": padded.single_action_space,
+            "render_mode": padded.render_mode,
+            "metadata": padded.metadata,
+            "spec": None,
+        }
+        rows = self._get_indices(indices)
+        if attr_name == "action_masks":
+            return [partial(padded.mask_of, row) for row in rows]
+        if attr_name not in known:
+            raise AttributeError(
+                f"the rows of a VecEnv have no {attr_name!r}; valid: {', '.join(known)}, "
+                "action_masks"
+            )
+        return [known[attr_name] for _ in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         """Nothing can be set.
@@ -161,10 +178,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
         """Return False, but for ``Monitor``, whose infos the rows have."""
-        return [wrapper_class is Monitor for _ in self._chosen(indices)]
-
-    def _chosen(self, indices: Any) -> list[_Row]:
-        return [self._rows[row] for row in self._get_indices(indices)]
+        return [wrapper_class is Monitor for _ in self._get_indices(indices)]
 
     def _episode(self, row: int) -> dict[str, float]:
         """Return the info of an episode, as ``Monitor`` does."""
@@ -188,26 +202,3 @@ def _told(row: int, metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str,
     return {
         name: float(column[row]) for name, column in metrics.items() if column[row] == column[row]
     }
-
-
-class _Row:
-    """The part of one environment that Stable-Baselines3 may use."""
-
-    spec: ClassVar[None] = None
-
-    def __init__(self, padded: EntityVectorEnv, row: int) -> None:
-        self.observation_space = padded.single_observation_space
-        self.action_space = padded.single_action_space
-        self.render_mode = padded.render_mode
-        self.metadata = padded.metadata
-        self._padded, self._row = padded, row
-
-    def action_masks(self) -> npt.NDArray[np.bool_]:
-        """Return the mask of all choices, in order. Shape: (sum of nvec,)."""
-        return self._padded.mask_of(self._row)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"the rows of a VecEnv have no {name!r}; valid: observation_space, action_space, "
-            "render_mode, metadata, spec, action_masks"
-        )
