@@ -278,7 +278,6 @@ SEVERAL = {
     "FeatureValueError": ("entity_env/errors.py", "ragged_net/errors.py"),
     "VisibilityError": ("entity_env/errors.py", "ragged_net/errors.py"),
     # What a game is made of, in the words of its rules: nothing outside its folder sees them.
-    "Layout": ("ragged_net/model/layout.py", "envs/industry/warehouse_rules.py"),
 }
 
 

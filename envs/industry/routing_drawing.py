@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.drawing import Sign, add_legend
-from entity_env.drawing.canvas import Canvas, Shape
+from entity_env.drawing.canvas import Canvas
 
 from ..board_picture import BOARD, INK, PLAYERS
 from ..errors import check_whole
@@ -22,7 +22,6 @@ _CUSTOMERS = (
     Sign("served", INK),
     Sign("missed", (200, 40, 40), "diamond"),
 )
-_SHAPES: tuple[Shape, ...] = ("circle", "circle", "diamond")
 _MOST_NAMES = 60
 
 
@@ -62,8 +61,8 @@ def draw_routes(
     names = instance.names if instance and count <= _MOST_NAMES else ()
     for i, (x, y) in enumerate(spots[1:].tolist()):
         if own["known"][i] <= own["now"]:
-            state = int(own["served"][i])
-            sign, shape = _CUSTOMERS[state], _SHAPES[state]
+            sign = _CUSTOMERS[own["served"][i]]
+            shape: Any = sign.mark
             canvas.dot(x, y, 4, sign.color, shape, edge=sign.color)
             if names:
                 canvas.text(x + 6, y - 6, names[i + 1], 10, INK)

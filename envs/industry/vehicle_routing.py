@@ -22,16 +22,16 @@ from entity_env.rows.compiled import (
 )
 from entity_env.rows.single_game import CompiledEnvironment
 
-from ..errors import EnvConfigError, check_whole
+from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
 from ..given_files import is_kept, keep_files
 from .routing_drawing import draw_routes
-from .routing_instances import FAR, RoutingInstance, find_instance
+from .routing_instances import FAR, find_instance
 from .routing_rules import (
     ACTION_SPACE,
     MISSED,
     MOST_CUSTOMERS,
+    MOST_VEHICLES,
     OBS_SPACE,
-    RoutingSettings,
     usual_capacity,
 )
 
@@ -78,9 +78,8 @@ class VehicleRoutingRows(CompiledRows):
         copies: int = 1,
         threads: int = 1,
     ) -> None:
-        check_whole("copies", copies, 1)
-        self.instance = None if instance is None else find_instance(instance, capacity)
-        if (one := self.instance) is not None:
+        self.instance = one = None if instance is None else find_instance(instance, capacity)
+        if one is not None:
             if requests:
                 raise EnvConfigError(
                     "requests do not go with an instance, whose customers are all known",
@@ -89,18 +88,38 @@ class VehicleRoutingRows(CompiledRows):
                 )
             customers, capacity, windows = len(one.demand), one.capacity, one.has_windows
             vehicles, day = one.vehicles if vehicles is None else vehicles, one.day
-        vehicles = 1 if vehicles is None else vehicles
-        own = RoutingSettings.check(customers, vehicles, capacity, windows, requests, day, one)
-        super().__init__(_game(own, one), num_envs, seed, threads=threads, copies=copies)
-        if one is not None:
-            every = (len(self._fields["steps"]), 1, 1)
-            self.put_instances(
-                np.tile(one.places, every),
-                np.tile(one.demand, every[:2]),
-                np.tile(one.depot, every[:2]),
-                windows=np.tile(one.windows, every),
-                service=np.tile(one.service, every[:2]),
+        least, most = check_span("customers", customers, 1, MOST_CUSTOMERS)
+        fleet = check_span("vehicles", 1 if vehicles is None else vehicles, 1, MOST_VEHICLES)
+        room = 0 if capacity is None else check_whole("capacity", capacity, 1, 1_000_000)
+        if 0 < room < 9 and one is None:
+            raise EnvConfigError(
+                "a vehicle is too small for a customer",
+                expected="capacity >= 9, the largest demand",
+                received=capacity,
             )
+        nodes = 0 if one is None or one.ways is None else len(one.ways)
+        x, y = (0.0, 0.0) if one is None else one.origin
+        settings = {
+            "least_customers": least,
+            "most_customers": most,
+            "least_vehicles": fleet[0],
+            "most_vehicles": fleet[1],
+            "room": room,
+            "windows": check_flag("windows", windows),
+            "requests": check_number("requests", requests, 0.0, 1.0),
+            "day": check_number("day", day, 1e-3, 1e9),
+            "unit": 1.0 if one is None else one.unit,
+            "x0": x,
+            "y0": y,
+            "explicit": nodes > 0,
+            "parts": 0.0 if one is None else one.parts,
+            "half": 0.0 if one is None else one.half,
+        }
+        game = _game(most, *fleet, nodes, settings)
+        super().__init__(game, num_envs, seed, threads=threads, copies=copies)
+        if one is not None:
+            places, demand, service = one.places[None], one.demand[None], one.service[None]
+            self.put_instances(places, demand, one.depot, windows=one.windows, service=service)
             if one.ways is not None:
                 self._fields["ways"][:] = one.ways
 
@@ -122,6 +141,8 @@ class VehicleRoutingRows(CompiledRows):
         service: npt.NDArray[np.float64] | float = 0.0,
     ) -> None:
         """Let row i play instance i from the next ``reset`` on, again and again.
+
+        Of a single instance, R = 1 below, all rows play it.
 
         Args:
             places: Of customers. Shape: (R, customers, 2).
@@ -188,16 +209,15 @@ class VehicleRoutingRows(CompiledRows):
         return draw_routes(own, self.instance, size)
 
 
-def _game(settings: RoutingSettings, given: RoutingInstance | None) -> CompiledGame:
-    nodes = 0 if given is None or given.ways is None else len(given.ways)
-    unit, origin = (1.0, (0.0, 0.0)) if given is None else (given.unit, given.origin)
-    customers, vehicles = settings.customers[1], settings.vehicles[1]
+def _game(
+    customers: int, fewest: int, vehicles: int, nodes: int, settings: dict[str, float]
+) -> CompiledGame:
     return CompiledGame(
         obs_space=OBS_SPACE,
         action_space=ACTION_SPACE,
         state={
             "customers": Field(least=1, most=customers),
-            "vehicles": Field(least=settings.vehicles[0], most=vehicles),
+            "vehicles": Field(least=fewest, most=vehicles),
             "given": Field(least=0, most=1),
             "depot": Field((2,), np.float64, least=-FAR, most=FAR),
             "x": Field((customers,), np.float64, least=-FAR, most=FAR),
@@ -228,22 +248,7 @@ def _game(settings: RoutingSettings, given: RoutingInstance | None) -> CompiledG
             "cost": Field(dtype=np.float64, least=0, most=_LATE),
             "missed": Field(dtype=np.float64, least=0, most=customers),
         },
-        settings={
-            "least_customers": settings.customers[0],
-            "most_customers": customers,
-            "least_vehicles": settings.vehicles[0],
-            "most_vehicles": vehicles,
-            "room": settings.capacity,
-            "windows": settings.windows,
-            "requests": settings.requests,
-            "day": settings.day,
-            "unit": unit,
-            "x0": origin[0],
-            "y0": origin[1],
-            "explicit": nodes > 0,
-            "parts": 0.0 if given is None else given.parts,
-            "half": 0.0 if given is None else given.half,
-        },
+        settings=settings,
         reset=reset,
         step=step,
         entities={
@@ -610,10 +615,6 @@ class VehicleRouting(CompiledEnvironment):
         rows: Any = self._rows
         tours: list[list[list[str]]] = rows.tours(0)
         return tours
-
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return a picture of the routes so far. Shape: (H, W, 3), uint8."""
-        return self._rows.draw_row(0, **kwargs)
 
 
 VehicleRoutingRows.environment = VehicleRouting

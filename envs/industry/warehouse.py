@@ -18,6 +18,7 @@ from entity_env.rows.compiled import (
 )
 from entity_env.rows.single_game import CompiledEnvironment
 
+from ..errors import EnvConfigError, check_span, check_whole
 from .warehouse_drawing import draw_warehouse
 from .warehouse_rules import (
     ACTION_SPACE,
@@ -25,7 +26,8 @@ from .warehouse_rules import (
     CLAIMED,
     OBS_SPACE,
     WAITING,
-    WarehouseSettings,
+    FloorPlan,
+    make_floor_plan,
 )
 
 __all__ = ["Warehouse", "WarehouseRows"]
@@ -66,16 +68,32 @@ class WarehouseRows(CompiledRows):
         copies: int = 1,
         threads: int = 1,
     ) -> None:
-        self.settings = own = WarehouseSettings.check(
-            robots=robots, aisles=aisles, shelves=shelves, stations=stations, chargers=chargers,
-            room=room, waiting=waiting, lines=lines, battery=battery, charge=charge, ticks=ticks,
-        )  # fmt: skip
-        super().__init__(_game(own), num_envs, seed, threads=threads, copies=copies)
-        layout = own.layout
+        self.plan = plan = make_floor_plan(aisles, shelves, stations, chargers)
+        fewest, most = check_span("robots", robots, 1, 200)
+        least_lines, most_lines = check_span("lines", lines, 1, 20)
+        settings = {
+            "least_robots": fewest,
+            "most_robots": most,
+            "least_lines": least_lines,
+            "most_lines": most_lines,
+            "room": check_whole("room", room, 1, 20),
+            "full": check_whole("battery", battery, 1, 1_000_000),
+            "charge": check_whole("charge", charge, 1, 1_000_000),
+            "ticks": check_whole("ticks", ticks, 1, 10_000_000),
+            "longest": int(plan.ways.max()),
+        }
+        if battery < (least := (room + 2) * settings["longest"]):
+            raise EnvConfigError(
+                "a battery does not last for a full load and the way to a charger",
+                expected=f"battery >= {least}, the longest way for each item and two more",
+                received=battery,
+            )
+        game = _game(plan, check_whole("waiting", waiting, 1, 500), settings)
+        super().__init__(game, num_envs, seed, threads=threads, copies=copies)
         for name in ("ways", "next", "shelves", "stations", "chargers"):
-            self._fields[name][:] = getattr(layout, name)
-        self._fields["places"][:] = layout.cells
-        self._fields["shared"][:, np.concatenate([layout.stations, layout.chargers])] = 1
+            self._fields[name][:] = getattr(plan, name)
+        self._fields["places"][:] = plan.cells
+        self._fields["shared"][:, np.concatenate([plan.stations, plan.chargers])] = 1
 
     def draw_row(self, row: int, cell: int = 28, **_: Any) -> npt.NDArray[np.uint8]:
         """Return a picture of the warehouse of a row. Shape: (H, W, 3), uint8.
@@ -85,12 +103,13 @@ class WarehouseRows(CompiledRows):
             cell: The size of a cell in pixels.
         """
         self._check_begun()
-        return draw_warehouse(self.save_game(row), self.settings, cell)
+        return draw_warehouse({**self._game.settings, **self.save_game(row)}, self.plan, cell)
 
 
-def _game(own: WarehouseSettings) -> CompiledGame:
-    layout, robots, items = own.layout, own.robots[1], own.shelf_room
-    cells, stations, room = len(layout.cells), len(layout.stations), own.room
+def _game(plan: FloorPlan, waiting: int, settings: dict[str, int]) -> CompiledGame:
+    robots, room, ticks = settings["most_robots"], settings["room"], settings["ticks"]
+    lines = settings["most_lines"]
+    items, cells, stations = waiting * lines, len(plan.cells), len(plan.stations)
     return CompiledGame(
         obs_space=OBS_SPACE,
         action_space=ACTION_SPACE,
@@ -99,41 +118,31 @@ def _game(own: WarehouseSettings) -> CompiledGame:
             "ways": Field((cells, cells), fixed=True),
             "next": Field((cells, 4), fixed=True),
             "places": Field((cells, 2), fixed=True),
-            "shelves": Field(layout.shelves.shape, fixed=True),
-            "stations": Field(layout.stations.shape, fixed=True),
-            "chargers": Field(layout.chargers.shape, fixed=True),
+            "shelves": Field(plan.shelves.shape, fixed=True),
+            "stations": Field(plan.stations.shape, fixed=True),
+            "chargers": Field(plan.chargers.shape, fixed=True),
             "shared": Field((cells,), fixed=True),
-            "robots": Field(least=own.robots[0], most=robots),
+            "robots": Field(least=settings["least_robots"], most=robots),
             "cell": Field((robots,), least=0, most=cells - 1),
             "goal": Field((robots,), least=-1, most=cells - 1),
             "task": Field((robots,), least=-1, most=items - 1),
             "loaded": Field((robots,), least=0, most=room),
-            "battery": Field((robots,), least=0, most=own.battery),
-            "charged": Field((robots,), least=-1, most=own.ticks + own.charge),
+            "battery": Field((robots,), least=0, most=settings["full"]),
+            "charged": Field((robots,), least=-1, most=ticks + settings["charge"]),
             "load": Field((robots, room), least=0, most=items - 1),
             "want": Field((robots,), least=-1, most=cells - 1),
             "ring": Field((robots,), least=0, most=cells - 1),
-            "item": Field((items, 3), least=0, most=(cells - 1, own.waiting - 1, CARRIED)),
+            "item": Field((items, 3), least=0, most=(cells - 1, waiting - 1, CARRIED)),
             "shown": Field((items,), least=0, most=items - 1),
             "num_shown": Field(least=0, most=items),
-            "order": Field((own.waiting, 3), least=0, most=(stations - 1, own.lines[1], own.ticks)),
+            "order": Field((waiting, 3), least=0, most=(stations - 1, lines, ticks)),
             "asked": Field(least=0, most=robots - 1),
-            "tick": Field(least=0, most=own.ticks - 1),
+            "tick": Field(least=0, most=ticks - 1),
             "handed": Field(least=0, most=2**30),
             "orders": Field(dtype=np.float64, least=0, most=2**30),
             "throughput": Field(dtype=np.float64),
         },
-        settings={
-            "least_robots": own.robots[0],
-            "most_robots": robots,
-            "room": own.room,
-            "least_lines": own.lines[0],
-            "most_lines": own.lines[1],
-            "full": own.battery,
-            "charge": own.charge,
-            "ticks": own.ticks,
-            "longest": own.longest,
-        },
+        settings=settings,
         reset=reset,
         step=step,
         entities={
@@ -141,7 +150,7 @@ def _game(own: WarehouseSettings) -> CompiledGame:
             "Item": Entities(item_features, count="num_shown", most=items),
             "Station": Entities(station_features, count=stations, most=stations),
             "Charger": Entities(
-                charger_features, count=len(layout.chargers), most=len(layout.chargers)
+                charger_features, count=len(plan.chargers), most=len(plan.chargers)
             ),
             "Clock": Entities(clock_features, count=1, most=1),
         },

@@ -13,7 +13,7 @@ from entity_env.drawing.canvas import Canvas, Color
 
 from ..board_picture import INK
 from ..errors import check_whole
-from .warehouse_rules import CLAIMED, WAITING, WarehouseSettings
+from .warehouse_rules import CLAIMED, WAITING, FloorPlan
 
 __all__ = ["draw_warehouse"]
 
@@ -40,42 +40,39 @@ _SIGNS = (
 )
 
 
-def draw_warehouse(
-    own: Mapping[str, Any], settings: WarehouseSettings, cell: int
-) -> npt.NDArray[np.uint8]:
+def draw_warehouse(own: Mapping[str, Any], plan: FloorPlan, cell: int) -> npt.NDArray[np.uint8]:
     """Draw a moment of a warehouse.
 
     Args:
-        own: The state of one game, as ``save_game`` returns it.
-        settings: Those of the game.
+        own: The state of one game, as ``save_game`` returns it, and its settings.
+        plan: The floor.
         cell: The size of a cell in pixels.
 
     Returns:
         Shape: (H, W, 3), uint8.
     """
-    layout = settings.layout
     cell = check_whole("cell", cell, 8, 200)
-    width, height, head = layout.width * cell, layout.height * cell, 24
+    width, height, head = plan.width * cell, plan.height * cell, 24
     canvas = Canvas(width, height + head)
-    title = f"tick {own['tick']} of {settings.ticks}: {own['handed']} items handed over"
+    title = f"tick {own['tick']} of {own['ticks']}: {own['handed']} items handed over"
     canvas.text(6, head / 2, canvas.shortened(title, 13, width - 12), 13, INK)
 
     def corner(number: int) -> tuple[float, float]:
-        x, y = layout.cells[number].tolist()
-        return x * cell, (layout.height - 1 - y) * cell + head
+        x, y = plan.cells[number].tolist()
+        return x * cell, (plan.height - 1 - y) * cell + head
 
     # Shelves stand between the two ways across, all else that is no floor is wall.
     canvas.box(0, head, width, height + head, _WALL)
     canvas.box(0, 2 * cell + head, width, height - 2 * cell + head, _SHELF)
-    for number, (_, y) in enumerate(layout.cells.tolist()):
+    for number, (_, y) in enumerate(plan.cells.tolist()):
         left, top = corner(number)
         color = _FLOOR
-        if number in layout.stations or number in layout.chargers:
-            color = _STATION if number in layout.stations else _CHARGER
+        if number in plan.stations or number in plan.chargers:
+            color = _STATION if number in plan.stations else _CHARGER
         canvas.box(left, top, left + cell, top + cell, color)
-        onward = layout.next[number]
-        if 2 <= y < layout.height - 2 and (there := int(onward.max())) >= 0:
-            up = int(layout.cells[there, 1]) > y
+        onward = plan.next[number]
+        if 2 <= y < plan.height - 2 and (there := int(onward.max())) >= 0:
+            up = int(plan.cells[there, 1]) > y
             x, middle = left + cell / 2, top + cell / 2
             tail, tip = (0.3 * cell, -0.3 * cell) if up else (-0.3 * cell, 0.3 * cell)
             start, end = complex(x, middle + tail), complex(x, middle + tip)
@@ -96,6 +93,6 @@ def draw_warehouse(
             canvas.dot(at, top + 0.16 * cell, 0.15 * cell, _ITEM, "diamond", edge=_WHITE)
         full, low = left + 0.86 * cell, top + 0.92 * cell
         canvas.box(left + 0.14 * cell, low - 2, full, low + 1, _WALL)
-        end = left + (0.14 + 0.72 * own["battery"][i] / settings.battery) * cell
+        end = left + (0.14 + 0.72 * own["battery"][i] / own["full"]) * cell
         canvas.box(left + 0.14 * cell, low - 2, end, low + 1, _STATION)
     return add_legend(canvas.picture(), _SIGNS)

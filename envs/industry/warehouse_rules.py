@@ -1,10 +1,9 @@
-"""Layout, settings and spaces of warehouses."""
+"""Spaces and floor plans of warehouses."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-from ..errors import EnvConfigError, check_span, check_whole
+from ..errors import EnvConfigError, check_whole
 
 __all__ = [
     "ACTION_SPACE",
@@ -27,9 +26,8 @@ __all__ = [
     "FAR",
     "OBS_SPACE",
     "WAITING",
-    "Layout",
-    "WarehouseSettings",
-    "make_layout",
+    "FloorPlan",
+    "make_floor_plan",
 ]
 
 OBS_SPACE = ObsSpace(
@@ -53,7 +51,7 @@ MOST_CELLS = 2_000
 
 
 @dataclass(frozen=True)
-class Layout:
+class FloorPlan:
     """Floors that robots drive on, and the ways between them.
 
     Args:
@@ -79,7 +77,7 @@ class Layout:
     ways: npt.NDArray[np.int32]
 
 
-def make_layout(aisles: int, shelves: int, stations: int, chargers: int) -> Layout:
+def make_floor_plan(aisles: int, shelves: int, stations: int, chargers: int) -> FloorPlan:
     """Aisles from bottom to top between shelves, one way up and down by turns, and two ways across.
 
     Args:
@@ -89,8 +87,13 @@ def make_layout(aisles: int, shelves: int, stations: int, chargers: int) -> Layo
         chargers: Along the upper edge, from the left.
 
     Raises:
-        EnvConfigError: Stations or chargers for which there is no room, or too many cells.
+        EnvConfigError: A number out of range, stations or chargers for which there is no room, or
+            too many cells.
     """
+    aisles = check_whole("aisles", aisles, 2, 100)
+    shelves = check_whole("shelves", shelves, 1, 200)
+    stations = check_whole("stations", stations, 1, 100)
+    chargers = check_whole("chargers", chargers, 1, 100)
     width, height = 3 * aisles - 1, shelves + 4
     if max(stations, chargers) > width:
         raise EnvConfigError(
@@ -128,7 +131,7 @@ def make_layout(aisles: int, shelves: int, stations: int, chargers: int) -> Layo
             if enters and (dy > 0) != (_aisle(there[0]) % 2 == 0):
                 continue
             following[i, k] = number[there]
-    return Layout(
+    return FloorPlan(
         width,
         height,
         np.array(cells, np.int32),
@@ -159,67 +162,3 @@ def _ways(following: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
                     ways[start, there] = ways[start, here] + 1
                     queue.append(there)
     return ways
-
-
-@dataclass(frozen=True)
-class WarehouseSettings:
-    """The settings of ``Warehouse`` and ``WarehouseRows``; ``check`` makes them.
-
-    Args:
-        robots: How many, from and to.
-        layout: The floor.
-        room: Items that a robot carries.
-        waiting: Orders that wait at any time: a new one comes when one is complete.
-        lines: Items of an order, from and to.
-        battery: Steps with a full battery.
-        charge: Steps that charging takes.
-        ticks: The length of an episode; one step of a robot takes one.
-    """
-
-    robots: tuple[int, int]
-    layout: Layout
-    room: int
-    waiting: int
-    lines: tuple[int, int]
-    battery: int
-    charge: int
-    ticks: int
-
-    @property
-    def longest(self) -> int:
-        """The longest way, in steps."""
-        return int(self.layout.ways.max())
-
-    @property
-    def shelf_room(self) -> int:
-        """The most items that wait at once."""
-        return self.waiting * self.lines[1]
-
-    @classmethod
-    def check(cls, **given: Any) -> WarehouseSettings:
-        """Return the settings, or EnvConfigError; the arguments are those of ``Warehouse``."""
-        layout = make_layout(
-            check_whole("aisles", given["aisles"], 2, 100),
-            check_whole("shelves", given["shelves"], 1, 200),
-            check_whole("stations", given["stations"], 1, 100),
-            check_whole("chargers", given["chargers"], 1, 100),
-        )
-        settings = cls(
-            robots=check_span("robots", given["robots"], 1, 200),
-            layout=layout,
-            room=check_whole("room", given["room"], 1, 20),
-            waiting=check_whole("waiting", given["waiting"], 1, 500),
-            lines=check_span("lines", given["lines"], 1, 20),
-            battery=check_whole("battery", given["battery"], 1, 1_000_000),
-            charge=check_whole("charge", given["charge"], 1, 1_000_000),
-            ticks=check_whole("ticks", given["ticks"], 1, 10_000_000),
-        )
-        longest = settings.longest
-        least = (settings.room + 2) * longest
-        if settings.battery < least:
-            raise EnvConfigError(
-                "a battery does not last for a full load and the way to a charger",
-                expected=f"battery >= {least}, the longest way for each item and two more",
-                received=settings.battery,
-            )
-        return settings

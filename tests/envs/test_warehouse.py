@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.industry.warehouse import Warehouse, WarehouseRows, _drive
-from ragged_envs.industry.warehouse_rules import WAITING, make_layout
+from ragged_envs.industry.warehouse_rules import WAITING, make_floor_plan
 from ragged_envs.industry.warehouse_scripts import nearest_task
 
 from entity_env import SelectEntityAction
@@ -27,16 +27,14 @@ def test_aisles_are_one_way():
     From the foot of the first aisle (0, 1) to (4, 3): up 4, across 4, down 2. Back to (0, 1): down
     2, across 4.
     """
-    layout = make_layout(2, 3, 1, 1)
-    number = {tuple(cell): i for i, cell in enumerate(layout.cells.tolist())}
-    assert (layout.width, layout.height, len(number)) == (5, 7, 5 + 5 + 6 + 2)
-    assert layout.ways[number[0, 1], number[4, 3]] == 4 + 4 + 2
-    assert layout.ways[number[4, 3], number[0, 1]] == 2 + 4
-    assert sorted(layout.cells[layout.shelves].tolist()) == [
-        [x, y] for x in (0, 4) for y in (2, 3, 4)
-    ]
-    assert layout.cells[layout.stations].tolist() == [[2, 0]]
-    assert layout.cells[layout.chargers].tolist() == [[2, 6]]
+    plan = make_floor_plan(2, 3, 1, 1)
+    number = {tuple(cell): i for i, cell in enumerate(plan.cells.tolist())}
+    assert (plan.width, plan.height, len(number)) == (5, 7, 5 + 5 + 6 + 2)
+    assert plan.ways[number[0, 1], number[4, 3]] == 4 + 4 + 2
+    assert plan.ways[number[4, 3], number[0, 1]] == 2 + 4
+    assert sorted(plan.cells[plan.shelves].tolist()) == [[x, y] for x in (0, 4) for y in (2, 3, 4)]
+    assert plan.cells[plan.stations].tolist() == [[2, 0]]
+    assert plan.cells[plan.chargers].tolist() == [[2, 6]]
 
 
 def one_robot():
@@ -50,7 +48,7 @@ def one_robot():
 
 def numbers(env):
     """Return the number of the cell at (x, y)."""
-    return {tuple(cell): i for i, cell in enumerate(env._rows.settings.layout.cells.tolist())}
+    return {tuple(cell): i for i, cell in enumerate(env._rows.plan.cells.tolist())}
 
 
 def changed(env, **fields):
@@ -91,13 +89,12 @@ def test_a_task_by_hand():
 def test_a_battery_that_would_not_last_leaves_only_the_charger():
     """Longest way 13 and more: with less than the way and two of them an item is not offered."""
     env, seen = one_robot()
-    settings = env._rows.settings
-    for battery, offered in ((5 + 2 * settings.longest, True), (4 + 2 * settings.longest, False)):
+    plan, longest = env._rows.plan, env.fields()["longest"]
+    for battery, offered in ((5 + 2 * longest, True), (4 + 2 * longest, False)):
         seen = changed(env, battery=[battery])
         assert (("Item", 0) in options(env, seen)) is offered
         assert ("Charger", 0) in options(env, seen)  # below half of it
-    layout = settings.layout
-    way = layout.ways[layout.stations[0], layout.chargers[0]]
+    way = plan.ways[plan.stations[0], plan.chargers[0]]
     env.act(task(0, "Charger", 0))
     assert (env.fields()["tick"], env.fields()["battery"]) == (way + 40, [400])
 
@@ -135,22 +132,21 @@ SETTINGS = [
 def test_robots_are_never_in_one_cell_and_episodes_begin_anew(settings):
     rows, policy = WarehouseRows(2, seed=3, **settings), random_policy(seed=4)
     rows.interpret()
-    own, layout = rows._fields, rows.settings.layout
-    homes, ends = [*layout.stations, *layout.chargers], 0
-    least, most = rows.settings.lines
+    own, given = rows._fields, rows._game.settings
+    homes, ends = [*rows.plan.stations, *rows.plan.chargers], 0
     while ends < 4:
         obs = rows.reset()
         for row in range(2):
             count = own["robots"][row]
             begin = [homes[i % len(homes)] for i in range(count)]
             assert own["cell"][row, :count].tolist() == begin
-            assert (own["battery"][row, :count] == rows.settings.battery).all()
+            assert (own["battery"][row, :count] == given["full"]).all()
             assert obs.features["Robot"][row].as_array()[:, 3].tolist() == [0] * count
             assert (own["goal"][row, :count] == -1).all()
             assert (own["charged"][row, :count] == -1).all()
             assert own["tick"][row] == own["handed"][row] == own["orders"][row] == 0
             lines = own["order"][row, :, 1]
-            assert least <= lines.min() <= lines.max() <= most
+            assert given["least_lines"] <= lines.min() <= lines.max() <= given["most_lines"]
             assert (own["item"][row, :, 2] == WAITING).sum() == lines.sum()
             assert not own["order"][row, :, 2].any()
         while not obs.done.any():
