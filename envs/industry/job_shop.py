@@ -21,8 +21,8 @@ from ..errors import EnvConfigError
 from ..given_files import is_kept, keep_files
 from .job_shop_chart import Bar, draw_chart
 from .job_shop_engine import NEVER, problems, reset, resume, step
-from .job_shop_instances import LONGEST, Instance
-from .job_shop_rules import ACTION_SPACE, BREAKDOWNS, JobShopSettings, obs_space_of
+from .job_shop_instances import LONGEST, Instance, find_instances
+from .job_shop_rules import ACTION_SPACE, BREAKDOWNS, check_settings, obs_space_of
 from .job_shop_view import clock_features, job_features, machine_features, ready_jobs
 from .taillard import TAILLARD
 
@@ -73,13 +73,15 @@ class JobShopRows(CompiledRows):
         copies: int = 1,
         threads: int = 1,
     ) -> None:
-        self.settings = JobShopSettings.check(
-            jobs, machines, instance, arrivals=arrivals, load=load, tightness=tightness,
+        self.instances = () if instance is None else tuple(find_instances(instance))
+        settings = check_settings(
+            self.instances, jobs, machines, arrivals=arrivals, load=load, tightness=tightness,
             breakdowns=breakdowns, repair=repair, setups=setups, families=families,
             flexible=flexible, labels=labels,
         )  # fmt: skip
-        super().__init__(_game(self.settings), num_envs, seed, threads=threads, copies=copies)
-        self._given = [self._fields_of(one) for one in self.settings.instances]
+        game = _game(self.instances, settings)
+        super().__init__(game, num_envs, seed, threads=threads, copies=copies)
+        self._given = [self._fields_of(one) for one in self.instances]
         for row in range(len(self)):
             self.put_instance(row, row // copies)
 
@@ -155,7 +157,7 @@ class JobShopRows(CompiledRows):
             kwargs: ``width`` and ``row``, see ``draw_chart``.
         """
         own, jobs, machines = self._named(row)
-        due = own["due"] if self.settings.dated else ()
+        due = own["due"] if self._game.settings["dated"] else ()
         return draw_chart(_bars(own), jobs, machines, own["now"], due, **kwargs)
 
     def schedule(self, row: int) -> list[dict[str, Any]]:
@@ -180,7 +182,7 @@ class JobShopRows(CompiledRows):
     def _named(self, row: int) -> tuple[dict[str, Any], list[str], list[str]]:
         """Return the state of a row, and the names of its jobs and machines."""
         self._check_begun()
-        own, given = self.save_game(row), self.settings.instances
+        own, given = self.save_game(row), self.instances
         one = given[own["instance"]] if given else None
         jobs, machines = (one.jobs, one.machine_names) if one else ((), ())
         return (
@@ -198,7 +200,7 @@ class JobShopRows(CompiledRows):
             "ops": (one.machines >= 0).sum(1),
             "release": one.release, "due": one.due, "weight": one.weight,
         }  # fmt: skip
-        if self.settings.has_times:
+        if self._game.settings["has_times"]:
             given["times"] = one.times
             if one.times is None:  # each operation on its own machine
                 given["times"] = np.full((*one.durations.shape, machines), -1)
@@ -222,19 +224,19 @@ def _bars(own: Mapping[str, Any]) -> list[Bar]:
     return sorted(bars, key=lambda bar: (bar.start, bar.machine))
 
 
-def _game(settings: JobShopSettings) -> CompiledGame:
-    jobs, machines, most = settings.jobs[1], settings.machines[1], settings.most_operations
-    families, breaks = settings.families, BREAKDOWNS if settings.breakdowns else 1
+def _game(instances: Sequence[Instance], settings: dict[str, Any]) -> CompiledGame:
+    jobs, machines = settings["most_jobs"], settings["most_machines"]
+    most = max((own.most_operations for own in instances), default=machines)
+    families, breaks = settings["families"], BREAKDOWNS if settings["breakdowns"] else 1
+    of_times = (jobs, most, machines) if settings["has_times"] else (1, 1, 1)
     return CompiledGame(
-        obs_space=obs_space_of(settings.labels),
+        obs_space=obs_space_of(settings["labels"]),
         action_space=ACTION_SPACE,
         state={
-            "jobs": Field(least=settings.jobs[0], most=jobs),
-            "machines": Field(least=settings.machines[0], most=machines),
+            "jobs": Field(least=settings["least_jobs"], most=jobs),
+            "machines": Field(least=settings["least_machines"], most=machines),
             "durations": Field((jobs, most), least=0, most=LONGEST),
-            "times": Field(
-                (jobs, most, machines) if settings.has_times else (1, 1, 1), least=-1, most=LONGEST
-            ),
+            "times": Field(of_times, least=-1, most=LONGEST),
             "route": Field((jobs, most), least=0, most=machines - 1),
             "starts": Field((jobs, most), least=0, most=_LATEST),
             "ends": Field((jobs, most), least=0, most=_LATEST),
@@ -260,36 +262,19 @@ def _game(settings: JobShopSettings) -> CompiledGame:
             "num_here": Field(least=1, most=jobs),
             "come": Field(least=0, most=jobs),
             "now": Field(least=0, most=_LATEST),
-            "instance": Field(least=0, most=max(len(settings.instances) - 1, 0)),
+            "instance": Field(least=0, most=max(len(instances) - 1, 0)),
             "best": Field(least=0, most=_LATEST),
             **{
                 name: Field(dtype=np.float64, least=1e-9, most=1e18)
                 for name in ("unit", "scale", "left")
             },
-            "first": Field(dtype=np.float64, least=0 if settings.arrivals else 1, most=1e18),
+            "first": Field(dtype=np.float64, least=0 if settings["arrivals"] else 1, most=1e18),
             "bound": Field(dtype=np.float64, least=0, most=1e18),
             "makespan": Field(dtype=np.float64),
             "outcome": Field(dtype=np.float64),
             "gap": Field(dtype=np.float64),
         },
-        settings={
-            "given": bool(settings.instances),
-            "arrivals": settings.arrivals,
-            "dated": settings.dated,
-            "has_times": settings.has_times,
-            "load": settings.load / settings.delay,
-            "breakdowns": settings.breakdowns,
-            "repair": settings.repair,
-            "setups": settings.setups,
-            "flexible": settings.flexible,
-            "labels": settings.labels,
-            "loosest": settings.tightness[1],
-            "tightest": settings.tightness[0],
-            "least_jobs": settings.jobs[0],
-            "most_jobs": jobs,
-            "least_machines": settings.machines[0],
-            "most_machines": machines,
-        },
+        settings=settings,
         reset=reset,
         step=step,
         entities={
@@ -299,8 +284,8 @@ def _game(settings: JobShopSettings) -> CompiledGame:
         },
         actions={"Dispatch": Actors("Clock", targets=("Job",), mask=ready_jobs)},
         metrics={"makespan": "makespan"}
-        | ({"tardiness": "outcome"} if settings.dated else {"ratio": "outcome"})
-        | ({"gap": "gap"} if any(one.best for one in settings.instances) else {}),
+        | ({"tardiness": "outcome"} if settings["dated"] else {"ratio": "outcome"})
+        | ({"gap": "gap"} if any(one.best for one in instances) else {}),
         problems=problems,
     )
 

@@ -196,11 +196,10 @@ def _draw_arrivals(g: Any, game: int) -> None:
 def _draw_troubles(g: Any, game: int) -> None:
     """Families and set-up times; when machines break down, and for how long."""
     if g.setups > 0:
-        families = g.setup_times.shape[1]
         for job in range(g.jobs[game]):
-            g.family[game, job] = random_int(g.random, game, 0, families - 1)
-        for i in range(families):
-            for j in range(families):
+            g.family[game, job] = random_int(g.random, game, 0, g.families - 1)
+        for i in range(g.families):
+            for j in range(g.families):
                 time = g.setups * g.unit[game] * (0.5 + random_float(g.random, game))
                 g.setup_times[game, i, j] = 0 if i == j else max(1, int(time))
     if g.breakdowns > 0:

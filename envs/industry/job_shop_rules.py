@@ -1,15 +1,17 @@
-"""Settings, spaces and features of job shops."""
+"""Spaces, features and settings of job shops."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from entity_env.errors import shorten
 from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectEntityActionSpace
 
 from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
-from .job_shop_instances import MOST_JOBS, MOST_MACHINES, Instance, find_instances
+from .job_shop_instances import MOST_JOBS, MOST_MACHINES, Instance
 
 __all__ = [
     "ACTION_SPACE",
@@ -18,7 +20,7 @@ __all__ = [
     "LABELS",
     "SHORTEST_LONGEST",
     "WEIGHTS",
-    "JobShopSettings",
+    "check_settings",
     "obs_space_of",
 ]
 
@@ -57,102 +59,73 @@ WEIGHTS = ((1, 0.2), (2, 0.6), (4, 0.2))
 """Of jobs with due dates: each weight, and how likely it is."""
 
 
-@dataclass(frozen=True)
-class JobShopSettings:
-    """The settings of ``JobShop`` and ``JobShopRows``; ``check`` makes them.
+def check_settings(
+    instances: Sequence[Instance], jobs: Any, machines: Any, **given: Any
+) -> dict[str, float]:
+    """Return the settings of the compiled game.
 
     Args:
-        jobs: How many jobs, from and to.
-        machines: How many machines, from and to.
-        instances: Given ones, played in turn; empty: they are drawn.
-        arrivals: Whether jobs arrive one after the other, with due dates and weights.
-        load: How busy arriving jobs keep the machines, above 0.
-        tightness: Due dates lie so many times a job's work after its arrival, from and to.
-        breakdowns: The share of the time that a machine is down, if nothing wears it.
-        repair: How long a repair takes on average, in mean durations of an operation.
-        setups: How long a set-up takes on average, in mean durations; 0: there are none.
-        families: Of jobs, between which machines are set up.
-        flexible: So many neighbouring machines do the same.
-        labels: Whether the numbers of machines are seen.
+        instances: Given ones; empty: they are drawn.
+        jobs: As for ``JobShop``.
+        machines: As for ``JobShop``.
+        given: The other settings of ``JobShop`` by name.
+
+    Raises:
+        EnvConfigError: A setting out of range, or two that do not go together.
     """
-
-    jobs: tuple[int, int]
-    machines: tuple[int, int]
-    instances: tuple[Instance, ...]
-    arrivals: bool
-    load: float
-    tightness: tuple[float, float]
-    breakdowns: float
-    repair: float
-    setups: float
-    families: int
-    flexible: int
-    labels: bool
-
-    @property
-    def most_operations(self) -> int:
-        """Of a job."""
-        return max((own.most_operations for own in self.instances), default=self.machines[1])
-
-    @property
-    def delay(self) -> float:
-        """The factor by which set-ups and breakdowns lengthen operations, about."""
-        return (1 + self.setups * (1 - 1 / self.families)) / (1 - self.breakdowns)
-
-    @property
-    def dated(self) -> bool:
-        """True if jobs have due dates, so that tardiness counts."""
-        return self.arrivals or any(own.due for own in self.instances)
-
-    @property
-    def has_times(self) -> bool:
-        """True if operations take different times on several machines."""
-        return any(own.times is not None for own in self.instances)
-
-    @classmethod
-    def check(cls, jobs: Any, machines: Any, instance: Any, **given: Any) -> JobShopSettings:
-        """Return the settings, or EnvConfigError; the arguments are those of ``JobShop``."""
-        arrivals = check_flag("arrivals", given["arrivals"])
-        instances = () if instance is None else tuple(find_instances(instance))
-        if instances and arrivals:
-            raise EnvConfigError(
-                "instance and arrivals do not go together",
-                expected="arrivals=False: a table says itself when jobs can start (release), and "
-                "when they are due",
-            )
-        if len({bool(own.due) for own in instances}) > 1:
-            raise EnvConfigError(
-                "some instances have due dates, and others have none",
-                expected="due dates in all of them, whose tardiness counts, or in none",
-            )
-        flexible = check_whole("flexible", given["flexible"], 1, MOST_MACHINES)
-        if any(own.times is not None for own in instances):
-            if flexible != 1:
-                raise EnvConfigError(
-                    "flexible does not go together with an instance whose operations have several "
-                    "machines",
-                    expected="flexible=1",
-                    received=flexible,
-                )
-            flexible = MOST_MACHINES  # all that work can come to is one work centre
-        sizes = [own.size for own in instances]
-        if sizes:
-            jobs = (min(n for n, _ in sizes), max(n for n, _ in sizes))
-            machines = (min(m for _, m in sizes), max(m for _, m in sizes))
-        return cls(
-            jobs=check_span("jobs", jobs, 1, MOST_JOBS),
-            machines=check_span("machines", machines, 1, MOST_MACHINES),
-            instances=instances,
-            arrivals=arrivals,
-            load=check_number("load", given["load"], 1e-3, 1e4),
-            tightness=_ascending("tightness", given["tightness"]),
-            breakdowns=check_number("breakdowns", given["breakdowns"], 0.0, 0.9),
-            repair=check_number("repair", given["repair"], 1e-3, 1e4),
-            setups=check_number("setups", given["setups"], 0.0, 1000.0),
-            families=check_whole("families", given["families"], 1, 1000) if given["setups"] else 1,
-            flexible=flexible,
-            labels=check_flag("labels", given["labels"]),
+    arrivals = check_flag("arrivals", given["arrivals"])
+    if instances and arrivals:
+        raise EnvConfigError(
+            "instance and arrivals do not go together",
+            expected="arrivals=False: a table says itself when jobs can start (release), and "
+            "when they are due",
         )
+    if len({bool(own.due) for own in instances}) > 1:
+        raise EnvConfigError(
+            "some instances have due dates, and others have none",
+            expected="due dates in all of them, whose tardiness counts, or in none",
+        )
+    flexible = check_whole("flexible", given["flexible"], 1, MOST_MACHINES)
+    has_times = any(own.times is not None for own in instances)
+    if has_times:
+        if flexible != 1:
+            raise EnvConfigError(
+                "flexible does not go together with an instance whose operations have several "
+                "machines",
+                expected="flexible=1",
+                received=flexible,
+            )
+        flexible = MOST_MACHINES  # all that work can come to is one work centre
+    if instances:
+        sizes = [own.size for own in instances]
+        jobs, machines = np.transpose([np.min(sizes, 0), np.max(sizes, 0)]).tolist()
+    jobs = check_span("jobs", jobs, 1, MOST_JOBS)
+    machines = check_span("machines", machines, 1, MOST_MACHINES)
+    setups = check_number("setups", given["setups"], 0.0, 1000.0)
+    breakdowns = check_number("breakdowns", given["breakdowns"], 0.0, 0.9)
+    families = check_whole("families", given["families"], 1, 1000) if setups else 1
+    # Set-ups and breakdowns make operations longer, about so many times.
+    delay = (1 + setups * (1 - 1 / families)) / (1 - breakdowns)
+    tightest, loosest = _ascending("tightness", given["tightness"])
+    return {
+        "given": bool(instances),
+        "arrivals": arrivals,
+        "dated": arrivals or any(own.due for own in instances),
+        "has_times": has_times,
+        "load": check_number("load", given["load"], 1e-3, 1e4) / delay,
+        "breakdowns": breakdowns,
+        "repair": check_number("repair", given["repair"], 1e-3, 1e4),
+        "setups": setups,
+        "families": families,
+        "flexible": flexible,
+        "labels": check_flag("labels", given["labels"]),
+        "loosest": loosest,
+        "tightest": tightest,
+        "least_jobs": jobs[0],
+        "most_jobs": jobs[1],
+        "least_machines": machines[0],
+        "most_machines": machines[1],
+    }
 
 
 def _ascending(name: str, value: Any) -> tuple[float, float]:

@@ -33,7 +33,7 @@ def test_a_run_keeps_the_text_of_its_files(tmp_path, monkeypatch):
     text = yaml.safe_dump(config_to_dict(config), sort_keys=False).encode()
     again = with_kept_files(config_from_dict(parse_yaml(text)))
     assert again == config
-    taillard, own = make_factory(again).rows(1, seed=0).settings.instances
+    taillard, own = make_factory(again).rows(1, seed=0).instances
     assert taillard.best == 1231
     assert own.jobs == ("chair, ${new}", "Schrank: groß")
 
