@@ -18,7 +18,17 @@ from entity_env.storage.files import read_file
 
 from .errors import EnvConfigError
 
-__all__ = ["GivenText", "is_kept", "keep_files", "read_given", "table_lines"]
+__all__ = [
+    "GivenText",
+    "check_length",
+    "is_kept",
+    "keep_files",
+    "read_given",
+    "read_number",
+    "read_whole",
+    "table_lines",
+    "text_lines",
+]
 
 _MOST_BYTES = 1 << 25
 _MOST_KEPT, _MOST_MARKS = 90_000, 8_000
@@ -106,6 +116,57 @@ def keep_files(setting: str, named: Any, names: Collection[str] = ()) -> Any:
     return kept if isinstance(named, list | tuple) else kept[0]
 
 
+def text_lines(text: str, where: str) -> list[tuple[str, str]]:
+    """Return the place and the text of each line; a lone carriage return ends a line, too."""
+    lines = io.StringIO(text, newline=None)
+    return [(f"{where}, line {number}", line) for number, line in enumerate(lines, 1)]
+
+
+def check_length(here: str, words: Sequence[object], count: int, expected: str) -> None:
+    """Raise EnvConfigError unless a line has so many words; ``expected`` says which."""
+    if len(words) != count:
+        raise EnvConfigError(
+            f"{here}: the wrong number of values",
+            expected=expected,
+            received=f"{len(words)}: {shorten(' '.join(map(str, words)))}",
+        )
+
+
+def read_number(word: str, here: str, what: str, least: float, most: float) -> float:
+    """Return the number that a word of a file is.
+
+    Args:
+        word: The word.
+        here: Its file and line, for messages.
+        what: The meaning of the number, for messages.
+        least: The least that is allowed.
+        most: The most.
+
+    Raises:
+        EnvConfigError: It is no number, or out of range.
+    """
+    # ``float`` also reads nan, 1_000, and digits of any script.
+    is_number = re.fullmatch(r"[+-]?[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?", word)
+    if not is_number or not least <= float(word) <= most:
+        raise EnvConfigError(
+            f"{here}: {what} is {shorten(word)}",
+            expected=f"a number from {least:.10g} to {most:.10g}",
+        )
+    return float(word)
+
+
+def read_whole(word: str, here: str, what: str, least: float, most: float) -> int:
+    """Return the whole number that a word of a file is; the arguments are as before."""
+    number = read_number(word, here, what, least, most)
+    if number != int(number):
+        raise EnvConfigError(
+            f"{here}: {what} is {shorten(word)}",
+            expected="a whole number",
+            hint="multiply all numbers of this kind to make them whole",
+        )
+    return int(number)
+
+
 def table_lines(
     text: str, where: str, columns: Sequence[str], more: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
@@ -137,12 +198,7 @@ def table_lines(
                 names = [name.lower() for name in cells]
                 _check_columns(names, here, columns, more)
             elif any(cells):
-                if len(cells) != len(names):
-                    raise EnvConfigError(
-                        f"{here}: the wrong number of values",
-                        expected=f"{len(names)}: {', '.join(names)}",
-                        received=f"{len(cells)}: {shorten(', '.join(cells))}",
-                    )
+                check_length(here, cells, len(names), f"{len(names)}: {', '.join(names)}")
                 yield here, dict(zip(names, cells, strict=True))
             here = f"{where}, line {lines.line_num + 1}"
     except csv.Error as error:

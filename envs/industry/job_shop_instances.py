@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from entity_env.errors import shorten
 
 from ..errors import EnvConfigError
-from ..given_files import read_given, table_lines
+from ..given_files import check_length, read_given, read_whole, table_lines, text_lines
 from .taillard import TAILLARD
 
 __all__ = [
@@ -188,38 +187,34 @@ _FORMAT = (
 
 def _generated(jobs: int, machines: int, times: int, order: int, best: int) -> Instance:
     """Return an instance by the generator of Taillard, EJOR 64, 1993."""
-    draw = _Stream(times)
-    durations = [[draw.whole(1, 99) for _ in range(machines)] for _ in range(jobs)]
-    draw, rows = _Stream(order), []
+    draw = _stream(times)
+    durations = [[1 + int(99 * next(draw)) for _ in range(machines)] for _ in range(jobs)]
+    draw, rows = _stream(order), []
     for _ in range(jobs):
         row = list(range(machines))
         for i in range(machines):
-            j = draw.whole(i, machines - 1)
+            j = i + int((machines - i) * next(draw))
             row[i], row[j] = row[j], row[i]
         rows.append(row)
     return Instance.of(durations, rows, machines, best)
 
 
-class _Stream:
-    """The minimal standard generator of Park and Miller: 16807 s mod 2^31 - 1."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-
-    def whole(self, low: int, high: int) -> int:
-        self.seed = self.seed * 16807 % 2147483647
-        return low + int(self.seed / 2147483647 * (high - low + 1))
+def _stream(seed: int) -> Iterator[float]:
+    """Yield from the minimal standard generator of Park and Miller: 16807 s mod 2^31 - 1."""
+    while True:
+        seed = seed * 16807 % 2147483647
+        yield seed / 2147483647
 
 
 def _read(text: str, where: str, flexible: bool = False) -> Instance:
     """Return the instance of a text in the usual format, in Taillard's, or in that of ``.fjs``."""
     rows: list[_Row] = []
-    for number, line in enumerate(io.StringIO(text, newline=None), 1):
-        here, words = f"{where}, line {number}", line.partition("#")[0].split()
+    for here, line in text_lines(text, where):
+        words = line.partition("#")[0].split()
         if flexible and not rows:
             words = words[:2]  # the third one is the mean number of machines, not always whole
         if words and not _HEADING.fullmatch(" ".join(words)):
-            rows.append((here, [_whole(word, here) for word in words]))
+            rows.append((here, [read_whole(word, here, "a number", *_WIDEST) for word in words]))
     if not rows:
         raise EnvConfigError(f"{where} is empty", expected=_FORMAT)
     (here, head), *rows = rows
@@ -248,6 +243,8 @@ def _read(text: str, where: str, flexible: bool = False) -> Instance:
     return _made(where, times, routes, machines, head[4] if len(head) == 6 else None)
 
 
+_WIDEST = -1e18, 1e18
+_DURATION = "a duration", 0, LONGEST
 _Row: TypeAlias = tuple[str, list[int]]
 """The place of a line, for messages, and its numbers."""
 _HEADING = re.compile("nb of jobs.*|times|machines", re.IGNORECASE)
@@ -258,13 +255,8 @@ def _joined(times: list[_Row], routes: list[_Row], machines: int) -> list[_Row]:
     """Return lines of pairs 'machine duration' from Taillard's two tables; he counts from 1."""
     rows = []
     for (place, durations), (here, route) in zip(times, routes, strict=True):
-        for where, numbers in ((place, durations), (here, route)):
-            if len(numbers) != machines:
-                raise EnvConfigError(
-                    f"{where}: the wrong number of operations",
-                    expected=f"{machines} numbers",
-                    received=f"{len(numbers)}",
-                )
+        check_length(place, durations, machines, f"{machines} durations")
+        check_length(here, route, machines, f"{machines} machines")
         pairs = zip(route, durations, strict=True)
         rows.append((here, [n for machine, time in pairs for n in (machine - 1, time)]))
     return rows
@@ -283,9 +275,8 @@ def _flexible(where: str, rows: list[_Row], machines: int) -> Instance:
             pairs, numbers = numbers[1 : 1 + 2 * numbers[0]], numbers[1 + 2 * max(numbers[0], 0) :]
             table.append([-1] * machines)
             for machine, duration in zip(pairs[::2], pairs[1::2], strict=False):
-                _within(str(machine), 1, machines, f"{here}: there is no such machine")
-                what = f"{here}: an operation has an invalid duration"
-                table[-1][machine - 1] = _within(str(duration), 0, LONGEST, what)
+                read_whole(str(machine), here, "a machine", 1, machines)
+                table[-1][machine - 1] = read_whole(str(duration), here, *_DURATION)
             if len(pairs) % 2 or max(table[-1]) < 0:
                 break
         if numbers or not table or len(table) != count or max(table[-1]) < 0 or len(pairs) % 2:
@@ -325,11 +316,11 @@ def read_table(text: str, where: str) -> Instance:
             raise EnvConfigError(f"{here}: a job or a machine without a name", expected=_COLUMNS)
         times, route = jobs.setdefault(job, ([], []))
         places.setdefault(job, here)
-        times.append(_within(duration, 0, LONGEST, f"{here}: an operation has an invalid duration"))
+        times.append(read_whole(duration, here, *_DURATION))
         route.append(machines.setdefault(machine, len(machines)))
         for name, cell in cells.items():
             if cell:
-                value = _within(cell, *_OF_JOBS[name], f"{here}: column {name!r}")
+                value = read_whole(cell, here, name, *_OF_JOBS[name])
                 if told[name].setdefault(job, value) != value:
                     raise EnvConfigError(
                         f"{here}: job {shorten(job)} has another {name} than on an earlier line",
@@ -371,12 +362,7 @@ def _made(
 
 
 def _check_job(row: list[int], machines: int, where: str) -> None:
-    if len(row) != 2 * machines:
-        raise EnvConfigError(
-            f"{where}: the wrong number of operations",
-            expected=f"{machines} pairs 'machine duration'",
-            received=f"{len(row)} numbers",
-        )
+    check_length(where, row, 2 * machines, f"{machines} pairs 'machine duration'")
     missing = sorted(set(range(machines)) - set(row[::2]))
     if missing:
         raise EnvConfigError(
@@ -385,20 +371,4 @@ def _check_job(row: list[int], machines: int, where: str) -> None:
             received=f"without {shorten(missing)}",
         )
     for duration in row[1::2]:
-        _within(str(duration), 0, LONGEST, f"{where}: an operation has an invalid duration")
-
-
-def _within(word: str, least: int, most: int, where: str) -> int:
-    number = _whole(word, where)
-    if not least <= number <= most:
-        raise EnvConfigError(where, expected=f"{least} to {most:,}", received=number)
-    return number
-
-
-def _whole(word: str, where: str) -> int:
-    # ``int`` also reads 1_000, and digits of any script.
-    if not re.fullmatch(r"[+-]?[0-9]{1,18}", word):
-        raise EnvConfigError(
-            f"{where}: {shorten(word)} is no whole number", expected="a whole number"
-        )
-    return int(word)
+        read_whole(str(duration), where, *_DURATION)

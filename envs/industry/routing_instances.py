@@ -6,7 +6,6 @@ and demand, and perhaps name, opens, closes and service; its distances are not r
 
 from __future__ import annotations
 
-import io
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,14 @@ import numpy.typing as npt
 from entity_env.errors import nearest, shorten
 
 from ..errors import EnvConfigError, check_whole
-from ..given_files import read_given, table_lines
+from ..given_files import (
+    check_length,
+    read_given,
+    read_number,
+    read_whole,
+    table_lines,
+    text_lines,
+)
 from .routing_rules import MOST_CUSTOMERS, MOST_VEHICLES
 
 __all__ = ["FAR", "RoutingInstance", "find_instance"]
@@ -99,14 +105,10 @@ def find_instance(named: Any, capacity: Any = None) -> RoutingInstance:
     where, text = read_given("instance", named)
     if Path(where).suffix.lower() == ".csv":
         return _read_table(text, where, capacity)
-    lines = [(f"{where}, line {i}", line) for i, line in enumerate(_split(text), 1) if line.strip()]
+    lines = [(here, line) for here, line in text_lines(text, where) if line.strip()]
     if any(line.split() == ["VEHICLE"] for _, line in lines[:5]):
         return _read_solomon(lines, where, capacity)
     return _read_cvrplib(lines, where, capacity)
-
-
-def _split(text: str) -> list[str]:
-    return io.StringIO(text, newline=None).readlines()  # a lone carriage return ends a line, too
 
 
 def _made(where: str, nodes: Sequence[_Node], name: str, capacity: Any, **given: Any) -> Any:
@@ -188,8 +190,8 @@ def _read_table(text: str, where: str, capacity: Any) -> RoutingInstance:
 
 def _cell(column: str, word: str, here: str) -> float:
     if column == "demand":
-        return _whole(word, here, "demand", 0)
-    return _number(word, here, column, -FAR if column in "xy" else 0.0)
+        return read_whole(word, here, "demand", 0, FAR)
+    return read_number(word, here, column, -FAR if column in "xy" else 0.0, FAR)
 
 
 def _read_solomon(lines: list[tuple[str, str]], where: str, capacity: Any) -> RoutingInstance:
@@ -201,13 +203,13 @@ def _read_solomon(lines: list[tuple[str, str]], where: str, capacity: Any) -> Ro
         if not re.match(r"[-+.\d]", words[0]):
             continue  # headings
         if fleet is None:
-            _check_length(here, words, 2, "the number of vehicles and their capacity")
+            check_length(here, words, 2, "the number of vehicles and their capacity")
             fleet = (
-                _whole(words[0], here, "number of vehicles", 1),
-                _whole(words[1], here, "capacity", 1),
+                read_whole(words[0], here, "number of vehicles", 1, FAR),
+                read_whole(words[1], here, "capacity", 1, FAR),
             )
             continue
-        _check_length(here, words, 7, "number, x, y, demand, opens, closes and service")
+        check_length(here, words, 7, "number, x, y, demand, opens, closes and service")
         columns = ("x", "y", "demand", "opens", "closes", "service")
         cells = {
             name: _cell(name, word, here) for name, word in zip(columns, words[1:], strict=True)
@@ -236,45 +238,61 @@ _FORMATS = (
 )  # fmt: skip
 
 
-def _read_cvrplib(lines: list[tuple[str, str]], where: str, capacity: Any) -> RoutingInstance:
-    """Return an instance in CVRPLIB's form, whose Euclidean distances are whole numbers."""
-    head: dict[str, tuple[str, str]] = {}
-    sections: dict[str, list[tuple[str, list[str]]]] = {}
-    inside: list[tuple[str, list[str]]] | None = None
-    for here, line in lines:
-        key, colon, value = (part.strip() for part in line.partition(":"))
-        if key == "EOF":
-            break
-        if key in _SECTIONS and not value:
-            if key in sections:
-                raise EnvConfigError(f"{here}: {key} is there twice", expected="each section once")
-            inside = sections[key] = []
-        elif colon and key in _KEYS:
-            head[key] = here, value
-        elif colon or inside is None or re.match("[A-Za-z]", key):
-            raise EnvConfigError(
-                f"{here}: {shorten(key)} is not known",
-                options=(*_KEYS, *_SECTIONS),
-                hint=nearest(key, (*_KEYS, *_SECTIONS)),
-            )
-        else:
-            inside.append((here, line.split()))
+class _CvrpFile:
+    """The keys and the sections of a file in CVRPLIB's form, by name.
 
-    def said_of(key: str, options: Sequence[str] = ()) -> tuple[str, str]:
-        if key not in head:
-            raise EnvConfigError(f"{where}: no {key}", expected=f"a line '{key} : ...'")
-        here, said = head[key]
+    Args:
+        lines: The lines of the file, with their places.
+        where: The name of the file, for messages.
+    """
+
+    def __init__(self, lines: list[tuple[str, str]], where: str) -> None:
+        self.where = where
+        self.head: dict[str, tuple[str, str]] = {}
+        self.sections: dict[str, list[tuple[str, list[str]]]] = {}
+        inside: list[tuple[str, list[str]]] | None = None
+        for here, line in lines:
+            key, colon, value = (part.strip() for part in line.partition(":"))
+            if key == "EOF":
+                return
+            if key in _SECTIONS and not value:
+                if key in self.sections:
+                    raise EnvConfigError(
+                        f"{here}: {key} is there twice", expected="each section once"
+                    )
+                inside = self.sections[key] = []
+            elif colon and key in _KEYS:
+                self.head[key] = here, value
+            elif colon or inside is None or re.match("[A-Za-z]", key):
+                raise EnvConfigError(
+                    f"{here}: {shorten(key)} is not known",
+                    options=(*_KEYS, *_SECTIONS),
+                    hint=nearest(key, (*_KEYS, *_SECTIONS)),
+                )
+            else:
+                inside.append((here, line.split()))
+
+    def said_of(self, key: str, options: Sequence[str] = ()) -> tuple[str, str]:
+        """Return the value of a key, and its place before it."""
+        if key not in self.head:
+            raise EnvConfigError(f"{self.where}: no {key}", expected=f"a line '{key} : ...'")
+        here, said = self.head[key]
         if options and said not in options:
             raise EnvConfigError(f"{here}: {key} is {shorten(said)}", expected=" or ".join(options))
         return here, said
 
-    def numbered(section: str) -> Iterator[tuple[str, list[str]]]:
+    def whole(self, key: str, least: int) -> int:
+        """Return the value of a key that is a whole number."""
+        here, said = self.said_of(key)
+        return read_whole(said, here, key, least, FAR)
+
+    def numbered(self, section: str, count: int) -> Iterator[tuple[str, list[str]]]:
         """Yield the lines of a section by the numbers that they begin with, 1 to ``count``."""
         found: dict[int, tuple[str, list[str]]] = {}
         width = 3 if "COORD" in section else 2
-        for here, words in sections.get(section, []):
-            _check_length(here, words, width, f"{width} numbers, as all lines of {section}")
-            number = _whole(words[0], here, "number of a place", 1)
+        for here, words in self.sections.get(section, []):
+            check_length(here, words, width, f"{width} numbers, as all lines of {section}")
+            number = read_whole(words[0], here, "number of a place", 1, FAR)
             if number > count or number in found:
                 raise EnvConfigError(
                     f"{here}: no number of a place",
@@ -284,68 +302,75 @@ def _read_cvrplib(lines: list[tuple[str, str]], where: str, capacity: Any) -> Ro
             found[number] = here, words[1:]
         if len(found) != count:
             raise EnvConfigError(
-                f"{where}: {section} has the wrong length",
+                f"{self.where}: {section} has the wrong length",
                 expected=f"{count} lines",
                 received=len(found),
             )
         return (found[number] for number in range(1, count + 1))
 
-    said_of("TYPE", ("CVRP",))
-    kind = said_of("EDGE_WEIGHT_TYPE", ("EUC_2D", "EXPLICIT"))[1]
-    here, said = said_of("DIMENSION")
-    count = _whole(said, here, "DIMENSION", 2)
+
+def _read_cvrplib(lines: list[tuple[str, str]], where: str, capacity: Any) -> RoutingInstance:
+    """Return an instance in CVRPLIB's form, whose Euclidean distances are whole numbers."""
+    file = _CvrpFile(lines, where)
+    file.said_of("TYPE", ("CVRP",))
+    kind = file.said_of("EDGE_WEIGHT_TYPE", ("EUC_2D", "EXPLICIT"))[1]
+    count = file.whole("DIMENSION", 2)
     if count > MOST_CUSTOMERS + 1:
         raise EnvConfigError(
-            f"{here}: too many places", expected=f"at most {MOST_CUSTOMERS + 1:,}", received=count
+            f"{file.head['DIMENSION'][0]}: too many places",
+            expected=f"at most {MOST_CUSTOMERS + 1:,}",
+            received=count,
         )
-    if capacity is None:
-        here, said = said_of("CAPACITY")
-        capacity = _whole(said, here, "CAPACITY", 1)
+    capacity = file.whole("CAPACITY", 1) if capacity is None else capacity
     # The number of a customer in published routes leaves the depot out.
     nodes = [
-        _Node(here, str(i), demand=_whole(words[0], here, "demand", 0))
-        for i, (here, words) in enumerate(numbered("DEMAND_SECTION"))
+        _Node(here, str(i), demand=read_whole(words[0], here, "demand", 0, FAR))
+        for i, (here, words) in enumerate(file.numbered("DEMAND_SECTION", count))
     ]
-    depots = [word for _, words in sections.get("DEPOT_SECTION", []) for word in words]
-    if (depots and depots[0] != "1") or depots[1:] not in ([], ["-1"]):
-        here = sections["DEPOT_SECTION"][0][0]
+    depots = file.sections.get("DEPOT_SECTION", [])
+    numbers = [word for _, words in depots for word in words]
+    if numbers not in ([], ["1"], ["1", "-1"]):
         raise EnvConfigError(
-            f"{here}: no depot that the game has",
+            f"{depots[0][0]}: no depot that the game has",
             expected="place 1 alone, then -1",
-            received=shorten(" ".join(depots)),
+            received=shorten(" ".join(numbers)),
         )
-    ways = None
-    if kind == "EXPLICIT":
-        ways = _listed(where, count, said_of("EDGE_WEIGHT_FORMAT", _FORMATS)[1], sections)
-    coordinates = "DISPLAY_DATA_SECTION" if kind == "EXPLICIT" else "NODE_COORD_SECTION"
-    if kind != "EXPLICIT" or "NODE_COORD_SECTION" in sections:
-        coordinates = "NODE_COORD_SECTION"
-    if ways is None or coordinates in sections:
-        for node, (here, words) in zip(nodes, numbered(coordinates), strict=True):
-            node.x, node.y = (_number(word, here, "coordinate", -FAR) for word in words)
-    else:
-        for node, place in zip(nodes, _spread(ways).tolist(), strict=True):
-            node.x, node.y = place
-    fleet = [_whole(*head[key][::-1], key, 1) for key in ("VEHICLES", "TRUCKS") if key in head]
+    ways = _listed(file, count) if kind == "EXPLICIT" else None
+    _locate(file, nodes, ways)
+    fleet = [file.whole(key, 1) for key in ("VEHICLES", "TRUCKS") if key in file.head]
     rounding = {"ways": ways} if ways is not None else {"parts": 1.0, "half": 0.5}
     instance: RoutingInstance = _made(
-        where, nodes, head.get("NAME", ("", Path(where).stem))[1], capacity,
+        where, nodes, file.head.get("NAME", ("", Path(where).stem))[1], capacity,
         vehicles=min([*fleet, MOST_VEHICLES]) if fleet else 1, **rounding,
     )  # fmt: skip
     return instance
 
 
-def _listed(where: str, count: int, form: str, sections: Any) -> F64:
+def _locate(file: _CvrpFile, nodes: list[_Node], ways: F64 | None) -> None:
+    """Write where nodes are: as the file says, or else as their distances have it."""
+    section = "NODE_COORD_SECTION"
+    if ways is not None and section not in file.sections:
+        section = "DISPLAY_DATA_SECTION"
+    if ways is not None and section not in file.sections:
+        for node, place in zip(nodes, _spread(ways).tolist(), strict=True):
+            node.x, node.y = place
+        return
+    for node, (here, words) in zip(nodes, file.numbered(section, len(nodes)), strict=True):
+        node.x, node.y = (read_number(word, here, "coordinate", -FAR, FAR) for word in words)
+
+
+def _listed(file: _CvrpFile, count: int) -> F64:
     """Return the distances that EDGE_WEIGHT_SECTION lists. Shape: (count, count)."""
+    form = file.said_of("EDGE_WEIGHT_FORMAT", _FORMATS)[1]
     if count > _MOST_LISTED:
         raise EnvConfigError(
-            f"{where}: too many listed distances",
+            f"{file.where}: too many listed distances",
             expected=f"at most {_MOST_LISTED:,} places",
             received=count,
         )
     listed = [
-        _number(word, here, "distance", 0.0)
-        for here, words in sections.get("EDGE_WEIGHT_SECTION", [])
+        read_number(word, here, "distance", 0.0, FAR)
+        for here, words in file.sections.get("EDGE_WEIGHT_SECTION", [])
         for word in words
     ]
     ways = np.zeros((count, count))
@@ -357,7 +382,7 @@ def _listed(where: str, count: int, form: str, sections: Any) -> F64:
         rows, columns = np.tril_indices(count, -side) if by_row else np.triu_indices(count, side)
     if len(listed) != len(rows):
         raise EnvConfigError(
-            f"{where}: EDGE_WEIGHT_SECTION has the wrong length",
+            f"{file.where}: EDGE_WEIGHT_SECTION has the wrong length",
             expected=f"{len(rows):,} distances for {count} places, {form}",
             received=f"{len(listed):,}",
         )
@@ -378,32 +403,3 @@ def _spread(ways: F64) -> F64:
     values, vectors = np.linalg.eigh(-centred / 2)
     places: F64 = np.round(vectors[:, -1:-3:-1] * np.sqrt(np.maximum(values[-1:-3:-1], 0)), 6)
     return places
-
-
-def _check_length(here: str, words: list[str], count: int, expected: str) -> None:
-    if len(words) != count:
-        raise EnvConfigError(
-            f"{here}: the wrong number of values",
-            expected=expected,
-            received=shorten(" ".join(words)),
-        )
-
-
-def _number(word: str, here: str, what: str, least: float) -> float:
-    # ``float`` also reads nan, 1_000, and digits of any script.
-    is_number = re.fullmatch(r"[+-]?[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?", word)
-    if not is_number or not least <= float(word) <= FAR:
-        raise EnvConfigError(
-            f"{here}: {what} is {shorten(word)}", expected=f"a number from {least:g} to {FAR:g}"
-        )
-    return float(word)
-
-
-def _whole(word: str, here: str, what: str, least: int) -> int:
-    number = _number(word, here, what, least)
-    if number != int(number):
-        raise EnvConfigError(
-            f"{here}: {what} is {shorten(word)}",
-            expected="a whole number; multiply demands and capacity to make them whole",
-        )
-    return int(number)

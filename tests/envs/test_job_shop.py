@@ -347,14 +347,14 @@ BROKEN = {
     "jobs": ("2 2\n0 3 1 2\n", "wrong number of jobs"),
     "machine": ("1 2\n0 3 0 2\n", r"line 2: the job does not visit each machine once"),
     "far": ("1 2\n0 3 9 2\n", "line 2: the job does not visit each machine once"),
-    "long": ("1 2\n0 3 1 " + "9" * 5000, "line 2: .*is no whole number"),
+    "long": ("1 2\n0 3 1 " + "9" * 5000, "line 2: a number is"),
     "endless": ("1 1\n0 0\n", "0 time units of work"),
-    "word": ("1 2\n0 3 1 1_0\n", "line 2: '1_0' is no whole number"),
-    "taillard": ("1 2\nTimes\n1 2\nMachines\n1 2 3\n", "line 5: the wrong number of operations"),
+    "word": ("1 2\n0 3 1 1_0\n", "line 2: a number is '1_0'"),
+    "taillard": ("1 2\nTimes\n1 2\nMachines\n1 2 3\n", "line 5: the wrong number of values"),
     "twice": ("1 2\nTimes\n1 2\nMachines\n1 1\n", "line 5: the job does not visit each"),
-    "negative": ("1 2\n0 3 1 -2\n", "line 2: an operation has an invalid duration"),
-    "fraction": ("1 2\n0 3 1 2.5\n", r"line 2: '2.5' is no whole number"),
-    "short": ("1 2\n0 3 1\n", "line 2: the wrong number of operations"),
+    "negative": ("1 2\n0 3 1 -2\n", "line 2: a duration is '-2'"),
+    "fraction": ("1 2\n0 3 1 2.5\n", "line 2: a number is '2.5'"),
+    "short": ("1 2\n0 3 1\n", "line 2: the wrong number of values"),
 }
 
 
@@ -428,9 +428,9 @@ def test_a_table_of_ones_own_has_jobs_of_any_length(tmp_path):
     ("text", "message"),
     [
         ("job,machin,duration\na,b,1\n", "line 1: no column 'machine'(?s:.*)did you mean 'machin'"),
-        ("job,machine,duration\na,b,1\na,c,-1\n", "line 3: an operation has an invalid duration"),
+        ("job,machine,duration\na,b,1\na,c,-1\n", "line 3: a duration is '-1'"),
         ("job,machine,duration\na,,1\n", "line 2: a job or a machine without a name"),
-        ("job,machine,duration\na,b,1.5\n", "line 2: .*'1.5' is no whole number"),
+        ("job,machine,duration\na,b,1.5\n", "line 2: a duration is '1.5'"),
         ("job,machine,duration\n", "no size of an instance"),
         ("", "line 1: no column 'job'"),
         ("job,machine,duration,deu\na,b,1,3\n", "line 1: unknown column 'deu'(?s:.*)mean 'due'"),
@@ -441,8 +441,8 @@ def test_a_table_of_ones_own_has_jobs_of_any_length(tmp_path):
         ("job,machine,duration,due\na,b,1,9\nb,c,2,\n", "line 3: job 'b' has no due date"),
         ("job,machine,duration,weight\na,b,1,2\n", "line 2: job 'a' has no due date"),
         ("job,machine,duration,due,weight\na,b,1,2,0\n", "all weights are 0"),
-        ("job,machine,duration,due\na,b,1,x\n", "line 2: column 'due': 'x' is no whole number"),
-        ("job,machine,duration,release\na,b,1,-1\n", "line 2: column 'release'"),
+        ("job,machine,duration,due\na,b,1,x\n", "line 2: due is 'x'"),
+        ("job,machine,duration,release\na,b,1,-1\n", "line 2: release is '-1'"),
         ('job,machine,duration\na,b,1\n"a,b,1\na,b,1\n', "line 3: unexpected end of data"),
         ("job,machine,duration\na,b," + "1" * 200_000, "line 2: field larger than field limit"),
     ],
@@ -548,13 +548,13 @@ def test_flexible_files_are_read_and_played(tmp_path):
         (0, 0, 0, 5), (2, 1, 0, 2), (1, 1, 2, 9), (2, 2, 2, 6), (2, 0, 6, 8), (0, 0, 8, 9),
     ]  # fmt: skip
     for job, message in (
-        ("1 1 4 5", "there is no such machine"),
+        ("1 1 4 5", "a machine is '4'"),
         ("2 1 1 5", "the numbers do not fit together"),
         ("1 1 1 5 3", "the numbers do not fit together"),
         ("1 0", "the numbers do not fit together"),
         ("1 2 1 5 2", "the numbers do not fit together"),
         ("1 -1 1 5", "the numbers do not fit together"),
-        ("1 1 1 -5", "an operation has an invalid duration"),
+        ("1 1 1 -5", "a duration is '-5'"),
     ):
         path.write_text(f"1 3\n{job}\n")
         with pytest.raises(EnvConfigError, match=f"line 2: {message}"):
