@@ -44,8 +44,8 @@ class GymnasiumEnv(TranslatedEnv):
         What ``entity_env.interop.space_reader`` makes of the observation space: numbers become
         global features, a ``Sequence`` becomes an entity type, a ``Graph`` two.
     Actions:
-        What ``entity_env.interop.choices`` makes of the action space: ``action`` for a ``Discrete``
-        one, and a continuous one for a ``Box`` (see ``entity_env.interop.boxes``); ``action[0]``,
+        What ``entity_env.interop.action_parts`` makes of the action space: ``action`` for a
+        ``Discrete`` one, and a continuous one for a ``Box``; ``action[0]``,
         ``action[1]``, ... for a ``MultiDiscrete`` or ``MultiBinary`` one; those of the parts for a
         ``Dict`` or ``Tuple``. All are global, and labels are the values that the environment gets:
         "0", "1", ... where they start at 0. A mask is taken from ``info["action_mask"]``, or from

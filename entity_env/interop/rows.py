@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from entity_env.arguments import named_arguments
-from entity_env.errors import SettingError, nearest, shorten
+from entity_env.arguments import named_arguments, unknown_argument
+from entity_env.errors import SettingError, shorten
 from entity_env.spaces import EntityName
 
 __all__ = ["Entities", "Rows", "read_entities", "read_ignore"]
@@ -129,14 +129,9 @@ def _read_rows(name: EntityName, given: Any) -> Rows:
             expected=f"Rows(...), or the name or index of its presence column: {SYNTAX}",
             received=shorten(given),
         )
-    options = [field.name for field in fields(Rows)]
-    for key in given:
-        if key not in options:
-            raise SettingError(
-                f"the rows of entity type {name!r} have no setting {shorten(key)}",
-                options=options,
-                hint=nearest(key, options),
-            )
+    valid = [field.name for field in fields(Rows)]
+    if unknown := [key for key in given if key not in valid]:
+        raise unknown_argument(SettingError, f"entity type {name!r}", unknown, valid)
     return Rows(**given)
 
 

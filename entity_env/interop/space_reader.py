@@ -32,8 +32,8 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from entity_env.errors import ObservationError, SettingError, SpaceError, nearest, shorten
-from entity_env.interop.names import named_parts, names_of
 from entity_env.interop.rows import Rows
+from entity_env.interop.space_parts import counts_of, named_parts, names_of
 from entity_env.interop.tables import RowTable, is_table, table_of
 from entity_env.spaces import Discrete, Entity, EntityName, Feature, ObsSpace
 
@@ -319,13 +319,13 @@ def _element(space: spaces.Space[Any], where: str, asked: _Asked) -> list[_Leaf]
 
 
 def _leaf(space: spaces.Space[Any], path: Path, name: str, base: str = "") -> _Leaf:
-    if isinstance(space, spaces.Discrete):
-        return _Leaf(path, [Discrete(name, int(space.n))], np.asarray(space.start))
-    if isinstance(space, spaces.MultiDiscrete):
-        each = zip(names_of(name, space.shape), space.nvec.ravel().tolist(), strict=True)
-        return _Leaf(path, [Discrete(part, n) for part, n in each], space.start)
-    if isinstance(space, spaces.MultiBinary):
-        return _Leaf(path, [Discrete(part, 2) for part in names_of(name, space.shape)])
+    counted = counts_of(space)
+    if counted is not None:
+        counts, starts = counted
+        each = zip(names_of(name, counts.shape), counts.ravel().tolist(), strict=True)
+        return _Leaf(
+            path, [Discrete(part, n) for part, n in each], starts if starts.any() else None
+        )
     assert isinstance(space, spaces.Box)
     size = int(np.prod(space.shape))
     picture = _is_picture(space)

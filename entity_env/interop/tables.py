@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from entity_env.errors import SettingError, SpaceError, nearest, shorten
 from entity_env.interop.rows import Rows
+from entity_env.interop.space_parts import counts_of
 from entity_env.spaces import Discrete, EntityName, Feature
 
 __all__ = ["RowTable", "is_table", "table_of"]
@@ -142,15 +143,15 @@ def _column(
 
 def _counts(space: spaces.Space[Any], entity: EntityName) -> tuple[list[int] | None, Array | None]:
     """Return the number of values of each column and the first of them; None for real numbers."""
-    if isinstance(space, spaces.MultiBinary):
-        return [2] * int(space.shape[1]), None
-    if not isinstance(space, spaces.MultiDiscrete):
+    counted = counts_of(space)
+    if counted is None:
         return None, None
-    same = (space.nvec == space.nvec[0]).all() and (space.start == space.start[0]).all()
+    counts, starts = counted
+    same = (counts == counts[0]).all() and (starts == starts[0]).all()
     if not same:
         raise SpaceError(
             f"the rows of entity type {entity!r} have discrete columns that differ",
             expected="the same number of values in every row",
             received=shorten(space),
         )
-    return space.nvec[0].tolist(), space.start[0]
+    return counts[0].tolist(), starts[0]

@@ -1,4 +1,4 @@
-"""The names of the parts of a Gymnasium space: ``arm/speed[0]``, ``obs/0[1]``."""
+"""The parts of a Gymnasium space: their names, such as ``arm/speed[0]``, and what they count."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
-__all__ = ["named_parts", "names_of"]
+__all__ = ["counts_of", "named_parts", "names_of"]
 
 
 def names_of(name: str, shape: tuple[int, ...]) -> list[str]:
@@ -37,3 +38,20 @@ def named_parts(
     else:
         for place, inner in enumerate(space.spaces):
             yield place, inner, f"{name or root}/{place}"
+
+
+def counts_of(
+    space: spaces.Space[Any],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """Return how many values each number of a discrete space has, and the first of them.
+
+    Returns:
+        Two arrays of the shape of the space; None for a space that is not discrete.
+    """
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(space.n), np.asarray(space.start)
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.nvec, space.start
+    if isinstance(space, spaces.MultiBinary):
+        return np.full(space.shape, 2), np.zeros(space.shape, np.int64)
+    return None

@@ -1,0 +1,306 @@
+"""The parts of a Gymnasium action space: what is chosen or set in each, and what masks allow."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias, Union
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from entity_env.errors import MaskShapeError, MaskTypeError, SpaceError, nearest, shorten
+from entity_env.interop.space_parts import counts_of, named_parts, names_of
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    GlobalCategoricalActionSpace,
+    GlobalContinuousActionSpace,
+)
+
+__all__ = ["Array", "Part", "part_of"]
+
+Array: TypeAlias = npt.NDArray[Any]
+Masks: TypeAlias = dict[ActionName, Union[Array, None]]
+"""The mask of each action; None allows everything."""
+
+_ENDLESS = 1e30
+
+
+class Part(ABC):
+    """A part of an action space.
+
+    Args:
+        name: The part; "" for the whole of an action.
+        counts: How many values there are to choose from in each of its actions, by name; 0 where
+            numbers are set.
+    """
+
+    def __init__(self, name: str, counts: dict[ActionName, int]) -> None:
+        self.counts = counts
+        self._of = f"of {name!r} " if name else ""
+
+    @abstractmethod
+    def actions(self) -> Iterator[tuple[ActionName, ActionSpace]]:
+        """Yield the name and the space of each action."""
+
+    @abstractmethod
+    def write(self, chosen: Mapping[ActionName, Any]) -> Any:
+        """Return the value of the part: an index or numbers are chosen in each action."""
+
+    def split(self, mask: Any) -> Masks:
+        """Return the mask of each action.
+
+        Args:
+            mask: As the ``sample`` of the part's space takes it, or with the masks of all choices
+                one after the other; None allows everything.
+
+        Raises:
+            MaskShapeError: The mask does not fit the part.
+            MaskTypeError: A mask of a ``MultiBinary`` part that is neither 0, 1 nor 2.
+        """
+        if mask is None:
+            return dict.fromkeys(self.counts)
+        split = self._structured(mask)
+        if split is None:
+            whole = _array(mask).ravel()
+            if isinstance(mask, Mapping) or len(whole) != sum(self.counts.values()):
+                raise MaskShapeError(
+                    f"the action mask {self._of}has the wrong shape",
+                    expected=self._expected(),
+                    received=shorten(mask),
+                )
+            ends = np.cumsum(list(self.counts.values()))[:-1]
+            split = dict(zip(self.counts, np.split(whole, ends), strict=True))
+        return split
+
+    @abstractmethod
+    def _structured(self, mask: Any) -> Masks | None:
+        """Return the masks that ``sample`` would read; None where it would refuse them."""
+
+    def _expected(self) -> str:
+        return f"({sum(self.counts.values())},)"
+
+
+class _Choices(Part):
+    """A part that is ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``: a number or an array."""
+
+    def __init__(self, space: spaces.Space[Any], name: str, where: str, counted: Any) -> None:
+        counts, first = counted
+        self._shape: tuple[int, ...] = counts.shape
+        self._first, self._dtype = first.ravel().tolist(), np.dtype(space.dtype)
+        self._is_binary = isinstance(space, spaces.MultiBinary)
+        names = names_of(where, self._shape)
+        super().__init__(name, dict(zip(names, counts.ravel().tolist(), strict=True)))
+
+    def actions(self) -> Iterator[tuple[ActionName, ActionSpace]]:
+        for (name, count), start in zip(self.counts.items(), self._first, strict=True):
+            yield name, GlobalCategoricalActionSpace([str(start + i) for i in range(count)])
+
+    def write(self, chosen: Mapping[ActionName, int]) -> Any:
+        pairs = zip(self.counts, self._first, strict=True)
+        values = [first + chosen[name] for name, first in pairs]
+        if not self._shape:  # a number, as the samples of ``Discrete`` are
+            return self._dtype.type(values[0])
+        return np.array(values, self._dtype).reshape(self._shape)
+
+    def _structured(self, mask: Any) -> Masks | None:
+        if self._is_binary and _shape(mask) == self._shape:
+            parts = self._buttons(np.asarray(mask).ravel())
+        else:
+            parts = _nested(mask, self._shape)
+        fit = [len(part) for part in parts] == list(self.counts.values())
+        return dict(zip(self.counts, parts, strict=True)) if fit else None
+
+    def _buttons(self, fixed: Array) -> list[Array]:
+        """Return the masks of numbers that must be 0, must be 1, or may be both, which is 2."""
+        if fixed.dtype.kind not in "iu" or ((fixed < 0) | (fixed > 2)).any():
+            raise MaskTypeError(
+                f"the action mask {self._of}is none of a MultiBinary space",
+                expected="for each button the whole number 0 or 1 that it has to be, or 2 for any",
+                received=shorten(fixed),
+            )
+        return list(np.stack([fixed != 1, fixed != 0], axis=1))
+
+    def _expected(self) -> str:
+        counts = shorten(list(self.counts.values()))
+        return (
+            super()._expected()
+            + (f", or parts of {counts} choices" if self._shape else "")
+            + (f", or {self._shape} of 0, 1 and 2 for any" if self._is_binary else "")
+        )
+
+
+class _Numbers(Part):
+    """A ``Box``: one continuous action of the player as a whole.
+
+    A number between two bounds is what it is. One without a bound on a side, or with one beyond
+    1e30, is not limited there, and a warning says so: an agent draws it around 0, or around a place
+    1 inside of its only bound, with a deviation that it learns, beginning at 0.5. ``RescaleAction``
+    of Gymnasium is no help where there is no bound; ``TransformAction`` gives such numbers bounds.
+    A number whose bounds are equal is not asked for. Boxes of whole numbers get them rounded.
+
+    Raises:
+        SpaceError: There is nothing to set.
+    """
+
+    def __init__(self, space: spaces.Box, name: ActionName) -> None:
+        super().__init__(name, {name: 0})
+        self._name, self._space = name, space
+        self._free = np.asarray(space.low < space.high)
+        if not self._free.any():
+            raise SpaceError(
+                f"the action space of {name!r} is a Box with nothing to set",
+                expected="low < high for at least one of its numbers",
+                received=shorten(space),
+            )
+        low, high = self._bounds()
+        endless = int((~np.isfinite(low) | ~np.isfinite(high)).sum())
+        if endless:
+            warnings.warn(
+                f"action {name!r}: {endless} of {len(low)} numbers have no bound on a side. They "
+                "are drawn around 0, or 1 inside of the only bound, with a learned deviation that "
+                "begins at 0.5, and are not clipped there. gymnasium.wrappers.TransformAction "
+                "gives them bounds.",
+                stacklevel=2,
+            )
+
+    def actions(self) -> Iterator[tuple[ActionName, ActionSpace]]:
+        low, high = self._bounds()
+        yield self._name, GlobalContinuousActionSpace(low.tolist(), high.tolist())
+
+    def write(self, chosen: Mapping[ActionName, Any]) -> Array:
+        low, high, dtype = self._space.low, self._space.high, np.dtype(self._space.dtype)
+        values = np.array(low, np.float64)
+        values[self._free] = chosen[self._name]
+        if dtype.kind in "iub":
+            values = np.rint(values)
+        return np.clip(values, low, high).astype(dtype)
+
+    def _structured(self, mask: Any) -> None:
+        return None  # only nothing at all is a mask
+
+    def _expected(self) -> str:
+        return "None: numbers have no mask"
+
+    def _bounds(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        low = self._space.low[self._free].astype(np.float64)
+        high = self._space.high[self._free].astype(np.float64)
+        return np.where(low < -_ENDLESS, -np.inf, low), np.where(high > _ENDLESS, np.inf, high)
+
+
+class _Group(Part):
+    """A ``Dict`` or ``Tuple``: ``parts`` by key or place."""
+
+    def __init__(self, name: str, parts: dict[Any, Part], is_keyed: bool) -> None:
+        super().__init__(name, {})
+        self._parts, self._is_keyed = parts, is_keyed
+        for part in parts.values():
+            for action, count in part.counts.items():
+                if action in self.counts:
+                    raise SpaceError(f"the action space has two parts that are called {action!r}")
+                self.counts[action] = count
+
+    def actions(self) -> Iterator[tuple[ActionName, ActionSpace]]:
+        for part in self._parts.values():
+            yield from part.actions()
+
+    def write(self, chosen: Mapping[ActionName, Any]) -> Any:
+        written = {key: part.write(chosen) for key, part in self._parts.items()}
+        return written if self._is_keyed else tuple(written.values())
+
+    def _structured(self, mask: Any) -> Masks | None:
+        if self._is_keyed and isinstance(mask, Mapping):
+            self._check_keys(mask)
+            own = [mask[key] for key in self._parts]
+        elif not self._is_keyed and _is_list(mask) and len(mask) == len(self._parts):
+            own = list(mask)
+        else:
+            return None
+        split: Masks = {}
+        for part, part_mask in zip(self._parts.values(), own, strict=True):
+            split |= part.split(part_mask)
+        return split
+
+    def _check_keys(self, mask: Mapping[Any, Any]) -> None:
+        for key in self._parts:
+            if key not in mask:
+                raise MaskShapeError(
+                    f"the action mask {self._of}has no part {key!r}",
+                    expected="a mask for each part, or None where everything is allowed",
+                    received=shorten(list(mask)),
+                )
+        for key in mask:
+            if key not in self._parts:
+                raise MaskShapeError(
+                    f"the action mask {self._of}has a part {shorten(key)} that is no action",
+                    options=self._parts,
+                    hint=nearest(key, self._parts),
+                )
+
+    def _expected(self) -> str:
+        keys = f"a dict with the keys {', '.join(map(repr, self._parts))}"
+        own = keys if self._is_keyed else f"a tuple of {len(self._parts)} masks"
+        return f"{own}, or {super()._expected()}"
+
+
+def part_of(space: spaces.Space[Any], name: str, root: str) -> Part:
+    """Return a space as what is chosen in it.
+
+    Args:
+        space: The space.
+        name: Its name, or "" for the whole of an action.
+        root: What stands for "" in the names of actions.
+
+    Raises:
+        SpaceError: A part that is neither a list of choices nor numbers.
+    """
+    where = name or root
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        named = named_parts(space, name, root)
+        parts = {key: part_of(inner, part, root) for key, inner, part in named}
+        return _Group(name, parts, isinstance(space, spaces.Dict))
+    if isinstance(space, spaces.Box):
+        return _Numbers(space, where)
+    counted = counts_of(space)
+    if counted is None:
+        own = f"of {name!r} " if name else ""
+        raise SpaceError(
+            f"the action space {own}is a {type(space).__name__}",
+            expected="Box, Discrete, MultiDiscrete or MultiBinary, or a Dict or Tuple of them",
+            received=shorten(space),
+            hint="put a wrapper around the environment that offers a list of choices",
+        )
+    return _Choices(space, name, where, counted)
+
+
+def _nested(mask: Any, shape: tuple[int, ...]) -> list[Array]:
+    """Return the masks in lists of lists as deep as ``shape``; none where it is something else."""
+    if not shape:
+        part = _array(mask)
+        return [] if part.ndim != 1 else [part]
+    if (
+        not (_is_list(mask) or (isinstance(mask, np.ndarray) and mask.ndim))
+        or len(mask) != shape[0]
+    ):
+        return []
+    return [part for inner in mask for part in _nested(inner, shape[1:])]
+
+
+def _is_list(mask: Any) -> bool:
+    """Return True if this is a list of masks, and not a mask."""
+    return isinstance(mask, tuple | list) and not all(np.isscalar(part) for part in mask)
+
+
+def _shape(mask: Any) -> tuple[int, ...] | None:
+    return _array(mask).shape if isinstance(mask, np.ndarray | list | tuple) else None
+
+
+def _array(mask: Any) -> Array:
+    """Return a copy as an array; without any number where it is none."""
+    try:
+        return np.array(mask)
+    except ValueError:  # rows of different lengths
+        return np.zeros(0)
