@@ -12,7 +12,9 @@
 ``Rows("presence")``              which table in their observations becomes entities
 ================================  =============================================================
 
-Their packages are loaded when one of these names is used, and not before.
+Their packages are loaded when one of these names is used, and not before. What is shown to them has
+room of a fixed size (``padded_spaces.py``, ``padding.py``); ``translated`` reads their spaces,
+observations and masks, and writes their actions.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from entity_env.interop.gymnasium_env import GymnasiumEnv
     from entity_env.interop.pettingzoo_env import PettingZooEnv
     from entity_env.interop.pettingzoo_game import PettingZooGame
-    from entity_env.interop.rows import Rows
     from entity_env.interop.stable_baselines_vec_env import StableBaselinesVecEnv
+    from entity_env.interop.translated.rows import Rows
 
 __all__ = [
     "EntityAECEnv",
@@ -53,7 +55,7 @@ _MODULES = {
     "GymnasiumEnv": "gymnasium_env",
     "PettingZooEnv": "pettingzoo_env",
     "PettingZooGame": "pettingzoo_game",
-    "Rows": "rows",
+    "Rows": "translated.rows",
     "StableBaselinesVecEnv": "stable_baselines_vec_env",
 }
 _INSTALL = {

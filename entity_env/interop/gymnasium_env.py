@@ -27,9 +27,9 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.interop.rows import Entities
-from entity_env.interop.translated_env import TranslatedEnv, make_or_take
-from entity_env.interop.translation import MASK, SpaceTranslation
+from entity_env.interop.translated.rows import Entities
+from entity_env.interop.translated.translated_env import TranslatedEnv, make_or_take
+from entity_env.interop.translated.translation import MASK, SpaceTranslation
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName
 
@@ -41,11 +41,11 @@ class GymnasiumEnv(TranslatedEnv):
     """A Gymnasium environment whose observations are lists of entities and global features.
 
     Entities:
-        What ``entity_env.interop.space_reader`` makes of the observation space: numbers become
-        global features, a ``Sequence`` becomes an entity type, a ``Graph`` two.
+        Those of the observation space, read by ``entity_env.interop.translated.space_reader``:
+        numbers become global features, a ``Sequence`` becomes an entity type, a ``Graph`` two.
     Actions:
-        What ``entity_env.interop.action_parts`` makes of the action space: ``action`` for a
-        ``Discrete`` one, and a continuous one for a ``Box``; ``action[0]``,
+        Those of the action space, read by ``entity_env.interop.translated.action_parts``:
+        ``action`` for a ``Discrete`` one, and a continuous one for a ``Box``; ``action[0]``,
         ``action[1]``, ... for a ``MultiDiscrete`` or ``MultiBinary`` one; those of the parts for a
         ``Dict`` or ``Tuple``. All are global, and labels are the values that the environment gets:
         "0", "1", ... where they start at 0. A mask is taken from ``info["action_mask"]``, or from

@@ -25,11 +25,11 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.interop.choices import ChoiceWriter
-from entity_env.interop.pettingzoo_play import News, make_pettingzoo, play_of
-from entity_env.interop.rows import Entities
-from entity_env.interop.translated_env import TranslatedEnv
-from entity_env.interop.translation import SpaceTranslation, split_mask
+from entity_env.interop.translated.choices import ChoiceWriter
+from entity_env.interop.translated.pettingzoo_play import News, make_pettingzoo, play_of
+from entity_env.interop.translated.rows import Entities
+from entity_env.interop.translated.translated_env import TranslatedEnv
+from entity_env.interop.translated.translation import SpaceTranslation, split_mask
 from entity_env.kinds.continuous import bounds_of, random_numbers
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, GlobalCategoricalActionSpace, GlobalContinuousActionSpace

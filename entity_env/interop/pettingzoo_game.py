@@ -13,11 +13,11 @@ from typing import Any
 
 from entity_env.arguments import named_arguments
 from entity_env.errors import SettingError
-from entity_env.interop.pettingzoo_play import News, make_pettingzoo, play_of
-from entity_env.interop.roles import alike_or_refused, translations_of_roles
-from entity_env.interop.rows import Entities
-from entity_env.interop.translated_env import TranslatedPlay
-from entity_env.interop.translation import SpaceTranslation
+from entity_env.interop.translated.pettingzoo_play import News, make_pettingzoo, play_of
+from entity_env.interop.translated.roles import alike_or_refused, translations_of_roles
+from entity_env.interop.translated.rows import Entities
+from entity_env.interop.translated.translated_env import TranslatedPlay
+from entity_env.interop.translated.translation import SpaceTranslation
 from entity_env.seats.multi_player import (
     MultiPlayerEnvironment,
     SeatActions,

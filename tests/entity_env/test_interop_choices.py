@@ -12,7 +12,7 @@ from gymnasium import spaces  # noqa: E402
 from entity_env import GlobalCategoricalAction, ListEnv, check_env  # noqa: E402
 from entity_env.errors import MaskShapeError, MaskTypeError, SpaceError  # noqa: E402
 from entity_env.interop import GymnasiumEnv  # noqa: E402
-from entity_env.interop.choices import ChoiceWriter  # noqa: E402
+from entity_env.interop.translated.choices import ChoiceWriter  # noqa: E402
 
 TREE = spaces.Dict(
     {

@@ -13,7 +13,7 @@ from entity_env import Discrete, Entity, GlobalCategoricalAction, ListEnv, check
 from entity_env.batching.frame_reader import FrameReader  # noqa: E402
 from entity_env.errors import ObservationError, SettingError, SpaceError  # noqa: E402
 from entity_env.interop import GymnasiumEnv, Rows  # noqa: E402
-from entity_env.interop.space_reader import ObservationReader  # noqa: E402
+from entity_env.interop.translated.space_reader import ObservationReader  # noqa: E402
 from entity_env.registry import make  # noqa: E402
 
 KINEMATICS = ["presence", "x", "y", "vx", "vy"]

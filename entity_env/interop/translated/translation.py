@@ -9,9 +9,9 @@ from gymnasium import spaces
 
 from entity_env.actions import Action
 from entity_env.errors import ObservationError, shorten
-from entity_env.interop.choices import ChoiceWriter
-from entity_env.interop.rows import Entities, read_entities, read_ignore
-from entity_env.interop.space_reader import ObservationReader
+from entity_env.interop.translated.choices import ChoiceWriter
+from entity_env.interop.translated.rows import Entities, read_entities, read_ignore
+from entity_env.interop.translated.space_reader import ObservationReader
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from entity_env.environment import Environment, Playable
 from entity_env.errors import ResetNeededError, SettingError, shorten
-from entity_env.interop.translation import SpaceTranslation
+from entity_env.interop.translated.translation import SpaceTranslation
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from entity_env.actions import Action
 from entity_env.errors import EntityEnvError, SpaceError, shorten
-from entity_env.interop.translation import SpaceTranslation
+from entity_env.interop.translated.translation import SpaceTranslation
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, Entity, ObsSpace
 

@@ -22,7 +22,7 @@ from gymnasium import spaces
 
 from entity_env.actions import Action, GlobalCategoricalAction, GlobalContinuousAction
 from entity_env.errors import SpaceError, UnknownActionError, shorten
-from entity_env.interop.action_parts import Array, part_of
+from entity_env.interop.translated.action_parts import Array, part_of
 from entity_env.observation import (
     ActionMask,
     GlobalCategoricalActionMask,

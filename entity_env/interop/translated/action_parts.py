@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from entity_env.errors import MaskShapeError, MaskTypeError, SpaceError, nearest, shorten
-from entity_env.interop.space_parts import counts_of, named_parts, names_of
+from entity_env.interop.translated.space_parts import counts_of, named_parts, names_of
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -20,7 +20,7 @@ from entity_env.spaces import (
     GlobalContinuousActionSpace,
 )
 
-__all__ = ["Array", "Part", "part_of"]
+__all__ = ["ActionPart", "Array", "part_of"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Masks: TypeAlias = dict[ActionName, Union[Array, None]]
@@ -29,7 +29,7 @@ Masks: TypeAlias = dict[ActionName, Union[Array, None]]
 _ENDLESS = 1e30
 
 
-class Part(ABC):
+class ActionPart(ABC):
     """A part of an action space.
 
     Args:
@@ -84,7 +84,7 @@ class Part(ABC):
         return f"({sum(self.counts.values())},)"
 
 
-class _Choices(Part):
+class _Choices(ActionPart):
     """A part that is ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``: a number or an array."""
 
     def __init__(self, space: spaces.Space[Any], name: str, where: str, counted: Any) -> None:
@@ -133,7 +133,7 @@ class _Choices(Part):
         )
 
 
-class _Numbers(Part):
+class _Numbers(ActionPart):
     """A ``Box``: one continuous action of the player as a whole.
 
     A number between two bounds is what it is. One without a bound on a side, or with one beyond
@@ -191,10 +191,10 @@ class _Numbers(Part):
         return np.where(low < -_ENDLESS, -np.inf, low), np.where(high > _ENDLESS, np.inf, high)
 
 
-class _Group(Part):
+class _Group(ActionPart):
     """A ``Dict`` or ``Tuple``: ``parts`` by key or place."""
 
-    def __init__(self, name: str, parts: dict[Any, Part], is_keyed: bool) -> None:
+    def __init__(self, name: str, parts: dict[Any, ActionPart], is_keyed: bool) -> None:
         super().__init__(name, {})
         self._parts, self._is_keyed = parts, is_keyed
         for part in parts.values():
@@ -246,7 +246,7 @@ class _Group(Part):
         return f"{own}, or {super()._expected()}"
 
 
-def part_of(space: spaces.Space[Any], name: str, root: str) -> Part:
+def part_of(space: spaces.Space[Any], name: str, root: str) -> ActionPart:
     """Return a space as what is chosen in it.
 
     Args:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from entity_env.errors import SettingError, SpaceError, nearest, shorten
-from entity_env.interop.rows import Rows
-from entity_env.interop.space_parts import counts_of
+from entity_env.interop.translated.rows import Rows
+from entity_env.interop.translated.space_parts import counts_of
 from entity_env.spaces import Discrete, EntityName, Feature
 
 __all__ = ["RowTable", "is_table", "table_of"]

@@ -12,9 +12,9 @@ import pettingzoo
 from pettingzoo import AECEnv, ParallelEnv
 
 from entity_env.errors import MissingPackageError, UnknownEnvironmentError, nearest
-from entity_env.interop.translated_env import make_or_take
+from entity_env.interop.translated.translated_env import make_or_take
 
-__all__ = ["News", "Play", "make_pettingzoo", "play_of"]
+__all__ = ["AgentsPlay", "News", "make_pettingzoo", "play_of"]
 
 KINDS = (AECEnv, ParallelEnv)
 """Agents take turns, or all act at once."""
@@ -53,7 +53,7 @@ class News(NamedTuple):
         return self.terminated or self.truncated
 
 
-class Play(ABC):
+class AgentsPlay(ABC):
     """The agents of an environment, and what each has seen last.
 
     Args:
@@ -95,7 +95,7 @@ class Play(ABC):
         return told
 
 
-class _AtOnce(Play):
+class _AtOnce(AgentsPlay):
     """Agents of a ``ParallelEnv``."""
 
     def _begin(self, seed: int | None) -> dict[Any, News]:
@@ -116,7 +116,7 @@ class _AtOnce(Play):
         return told
 
 
-class _InTurn(Play):
+class _InTurn(AgentsPlay):
     """Agents of an ``AECEnv``.
 
     At its turn an agent is paid what ``last()`` returns. One that leaves without another turn is
@@ -163,7 +163,7 @@ class _InTurn(Play):
         self._unpaid = {agent: float(reward) for agent, reward in sums.items()}
 
 
-def play_of(env: Any) -> Play:
+def play_of(env: Any) -> AgentsPlay:
     """Return the play of an environment, whose agents act at once or in turn."""
     return _AtOnce(env) if isinstance(env, ParallelEnv) else _InTurn(env)
 

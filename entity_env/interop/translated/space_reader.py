@@ -32,9 +32,9 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from entity_env.errors import ObservationError, SettingError, SpaceError, nearest, shorten
-from entity_env.interop.rows import Rows
-from entity_env.interop.space_parts import counts_of, named_parts, names_of
-from entity_env.interop.tables import RowTable, is_table, table_of
+from entity_env.interop.translated.rows import Rows
+from entity_env.interop.translated.space_parts import counts_of, named_parts, names_of
+from entity_env.interop.translated.tables import RowTable, is_table, table_of
 from entity_env.spaces import Discrete, Entity, EntityName, Feature, ObsSpace
 
 __all__ = ["ObservationReader"]
