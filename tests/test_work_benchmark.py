@@ -1,28 +1,11 @@
-"""Players of the tables of real work: rules in all rows at once, and the assignment of robots."""
+"""Players of the tables of real work: the assignment of robots, and streams that all play."""
 
 import numpy as np
 import pytest
 from ragged_envs.industry.job_shop import JobShopRows
-from ragged_envs.industry.job_shop_scripts import DYNAMIC, RULES
 from ragged_envs.industry.warehouse import Warehouse
 
-from benchmarks.work.rules import by_rule
 from entity_env import Observation, SelectEntityActionMask
-from entity_env.player.scripted_agent import ScriptedAgent
-
-
-@pytest.mark.parametrize("name", DYNAMIC)
-def test_a_rule_dispatches_in_all_rows_as_it_does_in_one(name):
-    settings = {"arrivals": True, "jobs": (3, 8), "machines": (2, 4), "setups": 0.5}
-    rows = JobShopRows(4, seed=2, **settings)
-    rows.interpret()
-    obs, policy = rows.reset(), by_rule(RULES[name])
-    alone = ScriptedAgent(RULES[name], rows.obs_space(), rows.action_space())
-    for _ in range(20):
-        actions, one_by_one = policy(obs), alone.act_rows(obs)
-        assert (actions["Dispatch"].as_array() == one_by_one["Dispatch"].as_array()).all()
-        obs = rows.act(actions)
-        obs = rows.reset() if obs.done.any() else obs
 
 
 def test_robots_are_assigned_at_the_least_total_cost():

@@ -14,8 +14,7 @@ import yaml
 from ragged_envs.industry.job_shop import JobShopRows
 from ragged_envs.industry.job_shop_scripts import DYNAMIC, RULES
 
-from benchmarks.work.play import first_episodes, load_runs, spread, values_of
-from benchmarks.work.rules import by_rule
+from benchmarks.work.play import load_runs, spread, values_by, values_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -42,7 +41,7 @@ def run(given: argparse.Namespace) -> None:
     print("player | weighted tardiness")
     best = np.inf
     for name in DYNAMIC:
-        found = first_episodes(by_rule(RULES[name]), streams(), "tardiness")
+        found = values_by(RULES[name], streams(), "tardiness")
         best = min(best, found.mean())
         print(f"{name} | {spread(found)}", flush=True)
     for own in load_runs(given.runs):

@@ -19,8 +19,7 @@ from ragged_envs.industry.job_shop_instances import find_instances
 from ragged_envs.industry.job_shop_scripts import RULES
 from ragged_envs.industry.taillard import TAILLARD
 
-from benchmarks.work.play import F64, MOST_ROWS, first_episodes, load_runs, spread, values_of
-from benchmarks.work.rules import by_rule
+from benchmarks.work.play import F64, MOST_ROWS, load_runs, spread, values_by, values_of
 from ppo_trainer.runs.load_run import LoadedRun
 
 __all__ = ["add_arguments", "run"]
@@ -66,7 +65,7 @@ def _by_size(sizes: Sequence[str] | None) -> dict[str, list[str]]:
 
 def _rule(rule: str, names: Sequence[str]) -> F64:
     rows = JobShopRows(len(names), instance=list(names))
-    return first_episodes(by_rule(RULES[rule]), rows, _measured(names))
+    return values_by(RULES[rule], rows, _measured(names))
 
 
 def _measured(names: Sequence[str]) -> str:

@@ -11,10 +11,12 @@ import numpy.typing as npt
 import torch
 
 from entity_env import VecEnv, VecObs
+from entity_env.player.episodes import Policy
+from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 
-__all__ = ["MOST_ROWS", "first_episodes", "load_runs", "spread", "values_of"]
+__all__ = ["MOST_ROWS", "load_runs", "spread", "values_by", "values_of"]
 
 MOST_ROWS = 640
 """So many rows play at once."""
@@ -38,10 +40,18 @@ def spread(numbers: npt.ArrayLike) -> str:
 def values_of(own: LoadedRun, rows: VecEnv, metric: str, *, greedy: bool, seed: int = 1) -> F64:
     """A metric of the first episode of each row, played by a network. Shape: (R,)."""
     agent = NetworkAgent(own.net, seed=seed, greedy=greedy, precision=own.config.precision)
-    return first_episodes(agent.act_rows, own.game.seen(rows), metric)
+    return _first_episodes(agent.act_rows, own.game.seen(rows), metric)
 
 
-def first_episodes(policy: Callable[[VecObs], Mapping[Any, Any]], rows: VecEnv, metric: str) -> F64:
+def values_by(script: Policy, rows: VecEnv, metric: str) -> F64:
+    """A metric of the first episode of each row, played by a script. Shape: (R,)."""
+    agent = ScriptedAgent(script, rows.obs_space(), rows.action_space())
+    return _first_episodes(agent.act_rows, rows, metric)
+
+
+def _first_episodes(
+    policy: Callable[[VecObs], Mapping[Any, Any]], rows: VecEnv, metric: str
+) -> F64:
     """A metric of the first episode of each row. Shape: (R,)."""
     found = np.full(len(rows), np.nan)
     with rows:

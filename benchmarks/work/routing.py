@@ -11,9 +11,7 @@ import time
 
 import numpy as np
 import numpy.typing as npt
-from ragged_envs.industry.routing_rules import usual_capacity
-from ragged_envs.industry.routing_scripts import savings
-from ragged_envs.industry.vehicle_routing import VehicleRoutingRows
+from ragged_envs.industry.vehicle_routing import VehicleRoutingRows, usual_capacity
 
 from benchmarks.work.play import F64, MOST_ROWS, load_runs, spread, values_of
 from ppo_trainer.runs.load_run import LoadedRun
@@ -51,7 +49,7 @@ def run(given: argparse.Namespace) -> None:
         base = None
         if given.reference:
             base = np.array([_or_tools(*one, capacity, given.reference) for one in each])
-        found = [np.array([savings(*one, capacity) for one in each])]
+        found = [np.array([_savings(*one, capacity) for one in each])]
         begun = time.process_time()
         for own in loaded:
             found += [_costs(own, places, demands, depots, samples) for samples in ways]
@@ -76,6 +74,55 @@ def _costs(own: LoadedRun, places: F64, demands: I64, depots: F64, samples: int)
         costs = values_of(own, rows, "cost", greedy=samples == 1)
         found.append(costs.reshape(-1, samples).min(1))
     return np.concatenate(found)
+
+
+def _savings(depot: F64, places: F64, demand: I64, capacity: int) -> float:
+    """Return the cost of the tours that the parallel savings algorithm finds.
+
+    Every customer begins with a tour of its own; of all pairs of tours' ends, the one that saves
+    the most way is joined first, as long as the demand of both fits.
+
+    Args:
+        depot: Shape: (2,).
+        places: Shape: (customers, 2).
+        demand: Shape: (customers,).
+        capacity: Of a vehicle.
+
+    Returns:
+        The length of all tours.
+
+    Source:
+        Clarke and Wright, "Scheduling of vehicles from a central depot to a number of delivery
+        points", Operations Research 12, 1964.
+    """
+    home = np.hypot(*(places - depot).T)
+    between = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
+    gain = home[:, None] + home[None] - between
+    first, second = np.triu_indices(len(places), 1)
+    tours = {i: [i] for i in range(len(places))}
+    of = list(range(len(places)))
+    load = {i: int(own) for i, own in enumerate(demand)}
+    for pair in np.argsort(-gain[first, second], kind="stable"):
+        i, j = int(first[pair]), int(second[pair])
+        a, b = of[i], of[j]
+        if gain[i, j] <= 0 or a == b or load[a] + load[b] > capacity:
+            continue
+        one, other = tours[a], tours[b]
+        if i not in (one[0], one[-1]) or j not in (other[0], other[-1]):
+            continue
+        if one[-1] != i:
+            one.reverse()
+        if other[0] != j:
+            other.reverse()
+        tours[a], load[a] = one + other, load[a] + load.pop(b)
+        for customer in tours.pop(b):
+            of[customer] = a
+    return float(
+        sum(
+            home[tour[0]] + home[tour[-1]] + between[tour[:-1], tour[1:]].sum()
+            for tour in tours.values()
+        )
+    )
 
 
 def _or_tools(depot: F64, places: F64, demand: I64, capacity: int, seconds: float) -> float:

@@ -14,11 +14,10 @@ import numpy as np
 from ragged_envs.industry.warehouse import WarehouseRows
 from ragged_envs.industry.warehouse_scripts import nearest_task
 
-from benchmarks.work.play import first_episodes, load_runs, spread, values_of
+from benchmarks.work.play import load_runs, spread, values_by, values_of
 from entity_env import SelectEntityAction
 from entity_env.actions import Action
 from entity_env.observation import Observation
-from entity_env.player.scripted_agent import ScriptedAgent
 
 __all__ = ["add_arguments", "hungarian", "run"]
 
@@ -34,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(given: argparse.Namespace) -> None:
     """Print a line for each number of robots."""
+    _assignment()  # a missing package ends this here
     loaded = load_runs(given.runs)
     print(
         "items in an hour | nearest task | Hungarian | "
@@ -47,8 +47,7 @@ def run(given: argparse.Namespace) -> None:
         found = []
         for rule in (nearest_task, hungarian):
             rows = WarehouseRows(given.episodes, seed=99, **settings)
-            agent = ScriptedAgent(rule, rows.obs_space(), rows.action_space())
-            found.append(first_episodes(agent.act_rows, rows, "throughput"))
+            found.append(values_by(rule, rows, "throughput"))
         best = max(np.mean(own) for own in found)
         cells = [spread(own) for own in found]
         for own in loaded:
@@ -65,12 +64,6 @@ def hungarian(observation: Observation) -> dict[str, Action]:
     for the robot that is asked. Without an item it hands over what it carries, else takes the
     nearest task.
     """
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ImportError:
-        raise SystemExit(
-            "the Hungarian method needs SciPy: pip install 'ragged-rl[work]'"
-        ) from None
     seen: Any = observation
     mask: Any = seen.actions["Task"]
     (asked,) = mask.actor_ids
@@ -94,7 +87,7 @@ def hungarian(observation: Observation) -> dict[str, Action]:
             ]
             for ident, robot in robots
         ]
-        chosen = linear_sum_assignment(np.array(cost))
+        chosen = _assignment()(np.array(cost))
         for i, j in zip(*chosen, strict=True):
             if robots[i][0] == asked:
                 return {"Task": SelectEntityAction(actors=[asked], actees=[items[j][0]])}
@@ -105,3 +98,13 @@ def hungarian(observation: Observation) -> dict[str, Action]:
         nearest = min(stations, key=ways.__getitem__)
         return {"Task": SelectEntityAction(actors=[asked], actees=[nearest])}
     return nearest_task(observation)
+
+
+def _assignment() -> Any:
+    try:
+        from scipy.optimize import linear_sum_assignment
+    except ImportError:
+        raise SystemExit(
+            "the Hungarian method needs SciPy: pip install 'ragged-rl[work]'"
+        ) from None
+    return linear_sum_assignment

@@ -20,9 +20,9 @@ from entity_env.rows.single_game import CompiledEnvironment
 from ..errors import EnvConfigError
 from ..given_files import is_kept, keep_files
 from .job_shop_chart import Bar, draw_chart
-from .job_shop_engine import NEVER, problems, reset, resume, step
+from .job_shop_engine import BREAKDOWNS, NEVER, problems, reset, resume, step
 from .job_shop_instances import LONGEST, Instance, find_instances
-from .job_shop_rules import ACTION_SPACE, BREAKDOWNS, check_settings, obs_space_of
+from .job_shop_rules import ACTION_SPACE, check_settings, obs_space_of
 from .job_shop_view import clock_features, job_features, machine_features, ready_jobs
 from .taillard import TAILLARD
 

@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from entity_env.rows.compiled import compiled, random_float, random_int
 
-from .job_shop_rules import BREAKDOWNS, SHORTEST_LONGEST, WEIGHTS
-
 __all__ = [
+    "BREAKDOWNS",
     "NEVER",
     "centre_of",
-    "centre_queue",
     "centre_work",
+    "in_centre",
     "machine_of",
     "problems",
     "reset",
@@ -28,9 +27,12 @@ __all__ = [
     "time_of",
 ]
 
-_SHORTEST, _LONGEST = SHORTEST_LONGEST
-_WEIGHTS = np.array([weight for weight, _ in WEIGHTS])
-_SHARES = np.array([share for _, share in WEIGHTS])
+_SHORTEST, _LONGEST = 1, 99
+"""Durations are drawn from these, both included."""
+BREAKDOWNS = 16
+"""Of each machine so many are drawn; after the last one the first one follows again."""
+_WEIGHTS, _SHARES = np.array([1, 2, 4]), np.array([0.2, 0.6, 0.2])
+"""Of jobs with due dates: the weights, and how likely each is."""
 NEVER = 2_000_000_000
 
 
@@ -225,24 +227,21 @@ def centre_of(g: Any, game: int, machine: int) -> tuple[int, int]:
 
 
 @compiled
-def centre_work(g: Any, game: int, machine: int) -> float:
-    """Return a machine's share of the work that comes to its work centre."""
+def in_centre(g: Any, game: int, own: npt.NDArray[np.int32], machine: int) -> float:
+    """Return the sum of a field over the machines of a machine's work centre."""
     begin, end = centre_of(g, game, machine)
-    work = 0
+    total = 0
     for one in range(begin, end):
-        work += g.machine_work[game, one]
-    share: float = work / (end - begin)
-    return share
+        total += own[game, one]
+    return total
 
 
 @compiled
-def centre_queue(g: Any, game: int, machine: int) -> int:
-    """Return the number of jobs that wait for a machine's work centre."""
+def centre_work(g: Any, game: int, machine: int) -> float:
+    """Return a machine's share of the work that comes to its work centre."""
     begin, end = centre_of(g, game, machine)
-    queue = 0
-    for one in range(begin, end):
-        queue += g.queue[game, one]
-    return queue
+    share: float = in_centre(g, game, g.machine_work, machine) / (end - begin)
+    return share
 
 
 @compiled

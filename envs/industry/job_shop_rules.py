@@ -15,11 +15,8 @@ from .job_shop_instances import MOST_JOBS, MOST_MACHINES, Instance
 
 __all__ = [
     "ACTION_SPACE",
-    "BREAKDOWNS",
     "JOB",
     "LABELS",
-    "SHORTEST_LONGEST",
-    "WEIGHTS",
     "check_settings",
     "obs_space_of",
 ]
@@ -50,13 +47,6 @@ def obs_space_of(labels: bool) -> ObsSpace:
 
 
 ACTION_SPACE: dict[ActionName, ActionSpace] = {"Dispatch": SelectEntityActionSpace()}
-
-SHORTEST_LONGEST = (1, 99)
-"""Durations are drawn from these, both included."""
-BREAKDOWNS = 16
-"""Of each machine so many are drawn; after the last one the first one follows again."""
-WEIGHTS = ((1, 0.2), (2, 0.6), (4, 0.2))
-"""Of jobs with due dates: each weight, and how likely it is."""
 
 
 def check_settings(

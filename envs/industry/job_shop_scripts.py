@@ -1,7 +1,6 @@
 """Dispatching rules for job shops, as scripted players: they see what the network sees.
 
-Each gives every job a number; the ready one with the smallest starts, of equals the first. The
-numbers can be computed for the jobs of many shops at once: ``Rule.priority``.
+Each gives every job a number; the ready one with the smallest starts, of equals the first.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ __all__ = [
     "RULES",
     "Rule",
     "apparent_tardiness_cost",
-    "columns",
     "critical_ratio",
     "earliest_due_date",
     "first_come",
@@ -38,26 +36,36 @@ __all__ = [
 
 F64 = npt.NDArray[np.float64]
 Jobs = Mapping[str, F64]
-"""The features of jobs by name, each of shape (jobs,), and what ``columns`` adds to them."""
+"""The columns of jobs by name, each of shape (jobs,).
+
+They are the features, ``work left`` in mean durations, where there are due dates, and ``mean
+ready``, the mean duration of the next operations that are ready.
+"""
+RULES: dict[str, Rule] = {}
+"""All rules by name."""
 
 
 class Rule:
     """A dispatching rule: called with an observation, it is a scripted player.
 
     Args:
-        priority: From the columns of jobs, of one shop or of many, a number for each job.
+        priority: From the columns of jobs a number for each job; its name is that of the rule.
     """
 
     def __init__(self, priority: Callable[[Jobs], F64]) -> None:
         self.priority = priority
         functools.update_wrapper(self, priority)
+        RULES[priority.__name__] = self
 
     def __call__(self, observation: Observation) -> dict[str, Action]:
         """Start the ready job with the smallest number."""
         seen: Any = observation
         features = np.array(seen.features["Job"], np.float64)
-        machines = np.array([len(seen.features["Machine"])])
-        jobs = columns(features, machines, np.zeros(len(features), np.int64))
+        jobs = dict(zip(JOB, features.T, strict=False))
+        # With due dates ``work`` is in parts of as many mean durations as there are machines.
+        jobs["work left"] = jobs["work"] * len(seen.features["Machine"])
+        mean = (jobs["ready"] * jobs["duration"]).sum() / max(jobs["ready"].sum(), 1)
+        jobs["mean ready"] = np.full(len(features), mean)
         numbers = np.where(jobs["ready"] > 0, self.priority(jobs), np.inf)
         chosen = list(seen.ids["Job"])[int(numbers.argmin())]
         return {"Dispatch": SelectEntityAction(actors=list(seen.ids["Clock"]), actees=[chosen])}
@@ -142,43 +150,6 @@ def apparent_tardiness_cost(jobs: Jobs) -> F64:
     return cost
 
 
-def columns(features: npt.NDArray[Any], machines: npt.NDArray[Any], shop: Any) -> dict[str, F64]:
-    """Return the inputs of rules for the jobs of one shop or of many.
-
-    Args:
-        features: Of all jobs, one shop after the other. Shape: (jobs, F).
-        machines: How many machines each shop has. Shape: (shops,).
-        shop: Of each job, its shop's number. Shape: (jobs,), int64.
-
-    Returns:
-        The columns by name; ``work left`` in mean durations, where there are due dates; ``mean
-        ready``, the mean duration of the next operations that are ready in the same shop.
-    """
-    jobs = dict(zip(JOB, np.asarray(features, np.float64).T, strict=False))
-    # With due dates ``work`` is in parts of as many mean durations as there are machines.
-    jobs["work left"] = jobs["work"] * np.asarray(machines, np.float64)[shop]
-    ready = np.bincount(shop, jobs["ready"], len(machines))
-    sums = np.bincount(shop, jobs["ready"] * jobs["duration"], len(machines))
-    jobs["mean ready"] = (sums / np.maximum(ready, 1))[shop]
-    return jobs
-
-
-RULES: dict[str, Rule] = {
-    rule.priority.__name__: rule
-    for rule in (
-        shortest_processing_time,
-        most_work_remaining,
-        most_operations_remaining,
-        flow_due_date,
-        first_come,
-        earliest_due_date,
-        minimum_slack,
-        slack_per_operation,
-        critical_ratio,
-        weighted_shortest_processing_time,
-        apparent_tardiness_cost,
-    )
-}
 DYNAMIC = (
     "first_come", "shortest_processing_time", "weighted_shortest_processing_time",
     "earliest_due_date", "minimum_slack", "slack_per_operation", "critical_ratio",

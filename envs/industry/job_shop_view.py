@@ -12,8 +12,8 @@ from entity_env.rows.compiled import compiled
 
 from .job_shop_engine import (
     centre_of,
-    centre_queue,
     centre_work,
+    in_centre,
     machine_of,
     setup_of,
     start_of,
@@ -61,7 +61,7 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
         out[10] = g.durations[game, job, op + 1] / unit
         out[11] = centre_work(g, game, following) / first
     out[9] = longer / jobs
-    out[12] = (centre_queue(g, game, machine) - 1) / jobs
+    out[12] = (in_centre(g, game, g.queue, machine) - 1) / jobs
     out[13] = (start + own) / g.left[game]
     out[14] = (g.due[game, job] - now - start - own) / unit if g.dated else 0.0
     out[15] = g.weight[game, job]
@@ -80,7 +80,7 @@ def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float3
     out[0] = wait / g.unit[game]
     work = centre_work(g, game, machine)
     out[1] = work / _first(g, game)
-    out[2] = centre_queue(g, game, machine) / max(g.num_here[game], 1)
+    out[2] = in_centre(g, game, g.queue, machine) / max(g.num_here[game], 1)
     out[3] = (wait + work) / g.left[game]
     if g.labels:
         out[4] = machine

@@ -27,12 +27,12 @@ from ..given_files import (
     table_lines,
     text_lines,
 )
-from .routing_rules import MOST_CUSTOMERS, MOST_VEHICLES
 
-__all__ = ["FAR", "RoutingInstance", "find_instance"]
+__all__ = ["FAR", "MOST_CUSTOMERS", "MOST_VEHICLES", "RoutingInstance", "find_instance"]
 
 F64 = npt.NDArray[np.float64]
 
+MOST_CUSTOMERS, MOST_VEHICLES = 5000, 100
 FAR = 1e6
 """The greatest coordinate, distance and time of an instance, and the greatest demand."""
 _MOST_LISTED = 1000

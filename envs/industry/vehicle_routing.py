@@ -21,28 +21,54 @@ from entity_env.rows.compiled import (
     random_int,
 )
 from entity_env.rows.single_game import CompiledEnvironment
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    Entity,
+    ObsSpace,
+    Position,
+    SelectEntityActionSpace,
+)
 
 from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
 from ..given_files import is_kept, keep_files
 from .routing_drawing import draw_routes
-from .routing_instances import FAR, find_instance
-from .routing_rules import (
-    ACTION_SPACE,
-    MISSED,
-    MOST_CUSTOMERS,
-    MOST_VEHICLES,
-    OBS_SPACE,
-    usual_capacity,
+from .routing_instances import FAR, MOST_CUSTOMERS, MOST_VEHICLES, find_instance
+
+__all__ = ["CUSTOMER", "VehicleRouting", "VehicleRoutingRows", "usual_capacity"]
+
+CUSTOMER = (
+    "x", "y", "demand", "opens", "closes", "depot distance", "distance", "dx", "dy", "fits",
+)  # fmt: skip
+"""The features of a customer, in their order; see ``VehicleRouting``."""
+OBS_SPACE = ObsSpace(
+    entities={
+        "Vehicle": Entity([Position("x", "y"), "load", "busy", "parked", "asked"]),
+        "Depot": Entity([Position("x", "y"), "distance", "dx", "dy"]),
+        "Customer": Entity([Position("x", "y"), *CUSTOMER[2:]]),
+        "Day": Entity(["customers", "tours", "time", "to come"]),
+    }
 )
+ACTION_SPACE: dict[ActionName, ActionSpace] = {"Go": SelectEntityActionSpace()}
 
-__all__ = ["VehicleRouting", "VehicleRoutingRows"]
-
+_MISSED_COST = 2.0
+"""The cost of a customer who is not served within the window."""
 _OPEN, _SERVED, _MISSED = 0, 1, 2
 _NEVER = 1e30
 _LATE = 1e12
 """The latest time, and the longest way, of saved states."""
 _LATER = 1e-6
 """The part of a unit that a vehicle may be late: sums of times are rounded."""
+
+_KOOL = {10: 20, 20: 30, 50: 40, 100: 50}
+"""Kool, van Hoof and Welling, "Attention, learn to solve routing problems!", 2019."""
+
+
+def usual_capacity(customers: int) -> int:
+    """Return the capacity of Kool et al. for so many customers, interpolated."""
+    return round(float(np.interp(customers, list(_KOOL), list(_KOOL.values()))))
+
+
 _CAPACITIES = np.array([usual_capacity(n) for n in range(MOST_CUSTOMERS + 1)])
 
 
@@ -551,7 +577,7 @@ def _cost(g: Any, game: int) -> float:
     for i in range(g.customers[game]):
         missed += g.served[game, i] == _MISSED
     g.missed[game] = missed
-    g.cost[game] = g.driven[game] + MISSED * missed * g.unit
+    g.cost[game] = g.driven[game] + _MISSED_COST * missed * g.unit
     cost: float = g.cost[game]
     return cost
 

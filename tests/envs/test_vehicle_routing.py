@@ -9,9 +9,13 @@ import pytest
 from numpy.testing import assert_allclose
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.industry.routing_instances import find_instance
-from ragged_envs.industry.routing_rules import CUSTOMER, usual_capacity
 from ragged_envs.industry.routing_scripts import nearest_customer
-from ragged_envs.industry.vehicle_routing import VehicleRouting, VehicleRoutingRows
+from ragged_envs.industry.vehicle_routing import (
+    CUSTOMER,
+    VehicleRouting,
+    VehicleRoutingRows,
+    usual_capacity,
+)
 
 from entity_env import SelectEntityAction
 from entity_env.errors import EntityEnvError, MaskedActionError, StateError
