@@ -108,20 +108,16 @@ class CategoricalKind(Kind):
     space: type[Any] = CategoricalActionSpace
     mask: type[Any] = CategoricalActionMask
     action: type[Any] = CategoricalAction
+    answer = "indices"
     vec_mask = VecCategoricalActionMask
     nobody: Any = CategoricalActionMask(actor_types=())
     keys = ("labels",)
 
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """Return the actors and their choices, (A, C)."""
-        actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
-        return self._read(reader, name, mask.mask, actors, len(space))
-
-    @staticmethod
-    def _read(
-        reader: MaskReader, name: str, mask: Any, actors: list[int], choices: int
-    ) -> FrameCategoricalActors | None:
-        allowed = reader.allowed(name, mask, actors, choices, "choices")
+        actors, choices = self.actors(reader, name, mask), len(space)
+        given = self._mask_of_frame(name, mask.mask, choices)
+        allowed = reader.allowed(name, given, actors, choices, "choices")
         if not actors:
             return None
         if allowed is None:
@@ -130,11 +126,18 @@ class CategoricalKind(Kind):
 
     def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
         """Return the masks of all rows."""
-        masks = self.given_masks(given, name)
-        actors, lengths = layout.entities(
-            [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
+        masks, actors, lengths = self.actors_of_rows(given, name, layout)
+        allowed = _choices(self._masks_of_rows(masks), len(actors), lengths, len(space))
+        return VecCategoricalActionMask(
+            actors=RaggedBufferI64.from_flattened(actors[:, None], lengths),
+            mask=RaggedBufferBool.from_flattened(allowed, lengths),
         )
-        return _vec(actors, lengths, [mask.mask for mask in masks], len(space))
+
+    def _mask_of_frame(self, name: str, mask: Any, choices: int) -> Any:
+        return mask
+
+    def _masks_of_rows(self, masks: list[Any]) -> list[Any]:
+        return [mask.mask for mask in masks]
 
     def pack(self, parts: Sequence[FrameCategoricalActors | None], space: Any) -> Any:
         """Return the actors of many frames as one batch."""
@@ -156,26 +159,44 @@ class CategoricalKind(Kind):
         assert mask is not None
         return VecCategoricalActionMask(actors, mask)
 
-    def act(
-        self,
-        frames: Sequence[dict[str, Any]],
-        name: str,
-        space: Any,
-        values: npt.NDArray[Any],
-        asked: Asked,
-    ) -> None:
-        """Add the choices."""
-        names, indices, labels = asked.actors, values[:, 0], space.index_to_label
-        for own, i, k in asked.parts(frames):
-            own[name] = CategoricalAction(names[i:k], indices[i:k], labels)
+    def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
+        """Return the choices, and the labels."""
+        return values[:, 0], space.index_to_label
 
-    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
-        """Check the choices of the actors."""
-        _check_choices(name, space, action.indices, who, frame)
+    def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
+        """Check the choices of the actors, or of the player."""
+        count = 0 if who is None else len(who.actors)
+        try:
+            chosen = np.asarray(given)
+        except ValueError:  # lists of different lengths
+            chosen = np.array(None)
+        if chosen.shape != (count,) or (count and chosen.dtype.kind not in "iu"):
+            raise ActionShapeError(
+                f"action {name!r} has no choice for each actor",
+                expected=f"whole numbers, shape ({count},)",
+                received=shorten(given),
+            )
+        for i, index in enumerate(chosen.tolist()):
+            exists = 0 <= index < len(space)
+            if exists and who.mask[i, index]:
+                continue
+            what = f"action {name!r}: choice {index} of {actor_name(frame, who.actors[i])}"
+            if not exists:
+                raise ActionIndexError(
+                    f"{what} does not exist",
+                    expected=f"a whole number from 0 to {len(space) - 1}",
+                    received=index,
+                )
+            allowed = [f"{j} ({space.index_to_label[j]})" for j in np.flatnonzero(who.mask[i])]
+            raise MaskedActionError(
+                f"{what} is masked",
+                expected="one of " + ", ".join(allowed),
+                received=f"{index} ({space.index_to_label[index]})",
+            )
 
-    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Return True if they have these choices again."""
-        return who is None or bool(who.mask[np.arange(len(who.actors)), action.indices].all())
+    def allows(self, given: Any, who: Any, frame: Frame) -> bool:
+        """Return True if they have these choices."""
+        return bool(who.mask[np.arange(len(who.actors)), given].all())
 
     def task(self, space: Any) -> str:
         """Return the labels."""
@@ -199,68 +220,33 @@ class GlobalCategoricalKind(CategoricalKind):
     space = GlobalCategoricalActionSpace
     mask = GlobalCategoricalActionMask
     action = GlobalCategoricalAction
+    answer = "index"
     nobody = GlobalCategoricalActionMask()
     is_global = True
 
-    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
-        """Return the player and its choices, (1, C)."""
-        given = None if mask.mask is None else _of_one(name, mask.mask, len(space))
-        return self._read(reader, name, given, [len(reader.ids)], len(space))
+    def _mask_of_frame(self, name: str, mask: Any, choices: int) -> Any:
+        """Return the mask (C,) or (1, C) of the player as (1, C)."""
+        if mask is None:
+            return None
+        values = bool_array(f"the mask of action {name!r}", mask, MaskTypeError)
+        if values.shape not in ((choices,), (1, choices)):
+            raise MaskShapeError(
+                f"the mask of action {name!r} has the wrong shape",
+                expected=f"({choices} choices,) or (1, {choices} choices)",
+                received=f"shape {values.shape}",
+            )
+        return values.reshape(1, choices)
 
-    def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
-        """Return the masks of all rows."""
-        masks = self.given_masks(given, name)
-        actors, lengths = layout.players(masks, self.nobody)
-        rows = [
+    def _masks_of_rows(self, masks: list[Any]) -> list[Any]:
+        return [
             () if mask is self.nobody else None if mask.mask is None else (mask.mask,)
             for mask in masks
         ]
-        return _vec(actors, lengths, rows, len(space))
 
-    def act(
-        self,
-        frames: Sequence[dict[str, Any]],
-        name: str,
-        space: Any,
-        values: npt.NDArray[Any],
-        asked: Asked,
-    ) -> None:
-        """Add the choice where there is a player."""
-        indices, labels = values[:, 0].tolist(), space.index_to_label
-        for own, i, k in asked.parts(frames):
-            if k > i:
-                own[name] = GlobalCategoricalAction(indices[i], labels[indices[i]])
-
-    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
-        """Check the choice of the player."""
-        _check_choices(name, space, [action.index], who, frame)
-
-    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Return True if it has this choice again."""
-        return who is not None and bool(who.mask[0, action.index])
-
-
-def _of_one(action: str, mask: object, width: int) -> Bools:
-    """Return the mask (width,) or (1, width) of an action that has a single actor as (1, width)."""
-    values = bool_array(f"the mask of action {action!r}", mask, MaskTypeError)
-    if values.shape not in ((width,), (1, width)):
-        raise MaskShapeError(
-            f"the mask of action {action!r} has the wrong shape",
-            expected=f"({width} choices,) or (1, {width} choices)",
-            received=f"shape {values.shape}",
-        )
-    return values.reshape(1, width)
-
-
-def _vec(
-    actors: Ints, lengths: Ints, masks: Sequence[Any], choices: int
-) -> VecCategoricalActionMask:
-    return VecCategoricalActionMask(
-        actors=RaggedBufferI64.from_flattened(actors[:, None], lengths),
-        mask=RaggedBufferBool.from_flattened(
-            _choices(masks, len(actors), lengths, choices), lengths
-        ),
-    )
+    def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
+        """Return each choice with its label."""
+        labels = space.index_to_label
+        return ([(index, labels[index]) for index in values[:, 0].tolist()],)
 
 
 def _choices(masks: Sequence[Any], actors: int, lengths: Ints, choices: int) -> Bools:
@@ -289,38 +275,6 @@ def _choices(masks: Sequence[Any], actors: int, lengths: Ints, choices: int) -> 
     if not every(np.logical_or.reduce(np.ascontiguousarray(allowed.T))):
         raise UnusualError
     return allowed
-
-
-def _check_choices(name: str, space: Any, indices: Any, who: Any, frame: Frame) -> None:
-    """Check the indices that the actors chose, or the player."""
-    count = 0 if who is None else len(who.actors)
-    try:
-        chosen = np.asarray(indices)
-    except ValueError:  # lists of different lengths
-        chosen = np.array(None)
-    if chosen.shape != (count,) or (count and chosen.dtype.kind not in "iu"):
-        raise ActionShapeError(
-            f"action {name!r} has no choice for each actor",
-            expected=f"whole numbers, shape ({count},)",
-            received=shorten(indices),
-        )
-    for i, index in enumerate(chosen.tolist()):
-        exists = 0 <= index < len(space)
-        if exists and who.mask[i, index]:
-            continue
-        what = f"action {name!r}: choice {index} of {actor_name(frame, who.actors[i])}"
-        if not exists:
-            raise ActionIndexError(
-                f"{what} does not exist",
-                expected=f"a whole number from 0 to {len(space) - 1}",
-                received=index,
-            )
-        allowed = [f"{j} ({space.index_to_label[j]})" for j in np.flatnonzero(who.mask[i])]
-        raise MaskedActionError(
-            f"{what} is masked",
-            expected="one of " + ", ".join(allowed),
-            received=f"{index} ({space.index_to_label[index]})",
-        )
 
 
 _NOBODY = np.zeros(0, np.int64)

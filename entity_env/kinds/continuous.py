@@ -141,6 +141,7 @@ class ContinuousKind(Kind):
     space: type[Any] = ContinuousActionSpace
     mask: type[Any] = ContinuousActionMask
     action: type[Any] = ContinuousAction
+    answer = "values"
     vec_mask = VecContinuousActionMask
     nobody: Any = ContinuousActionMask(actor_types=())
     keys = ("low", "high")
@@ -151,15 +152,12 @@ class ContinuousKind(Kind):
 
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """Return the actors."""
-        actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
+        actors = self.actors(reader, name, mask)
         return FrameActors(np.array(actors, np.int64)) if actors else None
 
     def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
         """Return the masks of all rows."""
-        masks = self.given_masks(given, name)
-        actors, lengths = layout.entities(
-            [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
-        )
+        _, actors, lengths = self.actors_of_rows(given, name, layout)
         return self.build(space, RaggedBufferI64.from_flattened(actors[:, None], lengths))
 
     def pack(self, parts: Sequence[FrameActors | None], space: Any) -> Any:
@@ -176,25 +174,20 @@ class ContinuousKind(Kind):
         """Return a batch of masks from actors; the bounds are those of the space."""
         return VecContinuousActionMask(actors, *bounds_of(space))
 
-    def act(
-        self,
-        frames: Sequence[dict[str, Any]],
-        name: str,
-        space: Any,
-        values: npt.NDArray[Any],
-        asked: Asked,
-    ) -> None:
-        """Add the numbers."""
-        names, numbers = asked.actors, values.astype(np.float32, copy=False)
-        for own, i, k in asked.parts(frames):
-            own[name] = ContinuousAction(names[i:k], numbers[i:k])
+    def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
+        """Return the numbers."""
+        return (values.astype(np.float32, copy=False),)
 
-    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
-        """Check the numbers that the actors set."""
-        _check_numbers(name, space, action.values, who, frame)
+    def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
+        """Check the numbers that the actors set, or the player."""
+        low, high = bounds_of(space)
+        values = as_numbers(name, given, 0 if who is None else len(who.actors), len(space))
+        for i, own in enumerate(values):
+            if not ((own >= low) & (own <= high) & np.isfinite(own)).all():
+                raise numbers_error(name, own, low, high, actor_name(frame, who.actors[i]))
 
-    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Numbers can always be set again."""
+    def allows(self, given: Any, who: Any, frame: Frame) -> bool:
+        """Return True: numbers can always be set again."""
         return True
 
     def task(self, space: Any) -> str:
@@ -225,36 +218,9 @@ class GlobalContinuousKind(ContinuousKind):
     nobody = GlobalContinuousActionMask()
     is_global = True
 
-    def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
-        """Return the player."""
-        return FrameActors(np.array([len(reader.ids)], np.int64))
-
-    def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
-        """Return the masks of all rows."""
-        actors, lengths = layout.players(self.given_masks(given, name), self.nobody)
-        return self.build(space, RaggedBufferI64.from_flattened(actors[:, None], lengths))
-
-    def act(
-        self,
-        frames: Sequence[dict[str, Any]],
-        name: str,
-        space: Any,
-        values: npt.NDArray[Any],
-        asked: Asked,
-    ) -> None:
-        """Add the numbers where there is a player."""
-        numbers = values.astype(np.float32, copy=False)
-        for own, i, k in asked.parts(frames):
-            if k > i:
-                own[name] = GlobalContinuousAction(numbers[i])
-
-    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
-        """Check the numbers that the player sets."""
-        _check_numbers(name, space, [action.values], who, frame)
-
-    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Return True if there is a player to set them again."""
-        return who is not None
+    def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
+        """Return the numbers of each player."""
+        return ([(own,) for own in values.astype(np.float32, copy=False)],)
 
 
 def range_text(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> str:
@@ -272,14 +238,6 @@ def numbers_text(numbers: Sequence[float]) -> str:
     """Return the numbers of a continuous action: ``0.5``, or ``(0.5, -1)``."""
     shown = [f"{number:.3g}" for number in numbers]
     return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
-
-
-def _check_numbers(name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
-    low, high = bounds_of(space)
-    values = as_numbers(name, given, 0 if who is None else len(who.actors), len(space))
-    for i, own in enumerate(values):
-        if not ((own >= low) & (own <= high) & np.isfinite(own)).all():
-            raise numbers_error(name, own, low, high, actor_name(frame, who.actors[i]))
 
 
 _NOBODY = np.zeros(0, np.int64)

@@ -116,6 +116,7 @@ class Kind(ABC):
         space: The class of its spaces.
         mask: The class that an environment says with who may act.
         action: The class that an environment receives.
+        answer: The field of ``action`` that holds the answers, or that of the player.
         vec_mask: The class of its masks in a batch.
         nobody: The mask of a frame that has none.
         is_global: Whether the player as a whole acts.
@@ -127,6 +128,7 @@ class Kind(ABC):
     space: type[Any]
     mask: type[Any]
     action: type[Any]
+    answer: str
     vec_mask: type[VecMask]
     nobody: Any
     is_global: bool = False
@@ -163,7 +165,6 @@ class Kind(ABC):
     ) -> Any:
         """Return a batch of masks from the parts that it has in memory, or in a file."""
 
-    @abstractmethod
     def act(
         self,
         frames: Sequence[dict[str, Any]],
@@ -181,8 +182,23 @@ class Kind(ABC):
             values: What the actors of all frames answer, checked. Shape: (A, width).
             asked: The actors.
         """
+        answers, *rest = self.answers(space, values, asked)
+        actors, action, is_global = asked.actors, self.action, self.is_global
+        for own, i, k in asked.parts(frames):
+            if not is_global:
+                own[name] = action(actors[i:k], answers[i:k], *rest)
+            elif k > i:
+                own[name] = action(*answers[i])
 
     @abstractmethod
+    def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
+        """Return the arguments of the class ``action`` that ``values`` (A, width) stand for.
+
+        Returns:
+            The answers of all actors, and what follows those of each frame. Where the player acts
+            there is nothing to follow, and an answer is a tuple of all arguments.
+        """
+
     def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
         """Check what an environment is given, of the right class and the right actors.
 
@@ -193,10 +209,21 @@ class Kind(ABC):
             who: The actors, as ``read`` has read them; None if there are none.
             frame: Their frame.
         """
+        self.check_given(name, space, self._given(action), who, frame)
 
     @abstractmethod
+    def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
+        """Check the answers of all actors, in the arguments of ``check_action``."""
+
     def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
         """Return True if the same actors may repeat the action in ``frame``."""
+        if who is None:
+            return not self.is_global
+        return self.allows(self._given(action), who, frame)
+
+    @abstractmethod
+    def allows(self, given: Any, who: Any, frame: Frame) -> bool:
+        """Return True if the actors, of whom there are some, may answer ``given`` in ``frame``."""
 
     @abstractmethod
     def task(self, space: Any) -> str:
@@ -216,11 +243,28 @@ class Kind(ABC):
 
     def to_json(self, space: Any) -> dict[str, Any]:
         """Return the parts of a space to save, by ``keys``, as JSON values."""
-        return {}
+        return {key: getattr(space, key) for key in self.keys}
 
-    def given_masks(self, given: Given, name: str) -> list[Any]:
-        """Return the masks of an action in many frames."""
-        return picked(given, name, self.nobody, self.mask)
+    def actors(self, reader: MaskReader, name: str, mask: Any) -> list[int]:
+        """Return the actors that a mask of one frame names; the player after all entities."""
+        if self.is_global:
+            return [len(reader.ids)]
+        return reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
+
+    def actors_of_rows(
+        self, given: Given, name: str, layout: RowLayout
+    ) -> tuple[list[Any], Ints, Ints]:
+        """Return the masks of many frames, their actors (A,), and how many each has, (B,)."""
+        masks = picked(given, name, self.nobody, self.mask)
+        if self.is_global:
+            return masks, *layout.players(masks, self.nobody)
+        ids, types = [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
+        return masks, *layout.entities(ids, types)
+
+    def _given(self, action: Any) -> Any:
+        """Return the answers of all actors that an action holds."""
+        given = getattr(action, self.answer)
+        return [given] if self.is_global else given
 
 
 def joined(parts: Iterable[Ints]) -> RaggedBufferI64:

@@ -110,52 +110,29 @@ class SelectEntitiesKind(SelectEntityKind):
     vec_mask = VecSelectEntitiesActionMask
     keys = ("at_most",)
 
-    def to_json(self, space: Any) -> dict[str, Any]:
-        """Return the greatest size of a set."""
-        return {"at_most": space.at_most}
-
     def form(self, space: Any) -> AnswerForm:
         """Return a form of as many indices as a set can have."""
         return AnswerForm(width=space.at_most)
 
-    def build(
-        self,
-        space: Any,
-        actors: RaggedBufferI64,
-        mask: Any | None = None,
-        actees: RaggedBufferI64 | None = None,
-    ) -> Any:
-        """Return a batch of masks from actors, actees and pairs."""
-        assert actees is not None
-        return VecSelectEntitiesActionMask(actors, actees, mask, space.at_most)
-
-    def act(
-        self,
-        frames: Sequence[dict[str, Any]],
-        name: str,
-        space: Any,
-        values: npt.NDArray[Any],
-        asked: Asked,
-    ) -> None:
-        """Add the sets."""
+    def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
+        """Return the sets."""
         flat = (values + asked.first[:, None]).tolist()
         sets = [
             [asked.ids[one] for one, index in zip(own, row, strict=True) if index != -1]
             for own, row in zip(flat, values.tolist(), strict=True)
         ]
-        for own, i, k in asked.parts(frames):
-            own[name] = SelectEntitiesAction(asked.actors[i:k], sets[i:k])
+        return (sets,)
 
-    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
+    def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
         """Check the sets that the actors select."""
         count = 0 if who is None else len(who.actors)
-        given = as_list(action.actees)
-        sets = None if given is None else [as_list(own) for own in given]
+        listed = as_list(given)
+        sets = None if listed is None else [as_list(own) for own in listed]
         if sets is None or len(sets) != count or None in sets:
             raise ActionShapeError(
                 f"action {name!r} has no list of selected entities for each actor",
                 expected=f"{count} lists of ids",
-                received=shorten(action.actees),
+                received=shorten(given),
             )
         for i, own in enumerate(sets):
             assert own is not None
@@ -170,11 +147,11 @@ class SelectEntitiesKind(SelectEntityKind):
                         received=shorten(own),
                     )
 
-    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Return True if they can select these sets again."""
-        return who is None or all(
+    def allows(self, given: Any, who: Any, frame: Frame) -> bool:
+        """Return True if they can select these sets."""
+        return all(
             actee is not None and has_id(who.options(frame, actor)[1], actee)
-            for actor, own in enumerate(action.actees)
+            for actor, own in enumerate(given)
             for actee in own
         )
 

@@ -158,13 +158,14 @@ class SelectEntityKind(Kind):
     space: type[Any] = SelectEntityActionSpace
     mask = SelectEntityActionMask
     action: type[Any] = SelectEntityAction
+    answer = "actees"
     vec_mask: type[VecSelectEntityActionMask] = VecSelectEntityActionMask
     nobody = SelectEntityActionMask(actor_types=(), actee_types=())
     selects = True
 
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """Return the actors, the actees and the pairs of them that are allowed."""
-        actors = reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
+        actors = self.actors(reader, name, mask)
         actees = reader.entities(name, "actee", mask.actee_ids, mask.actee_types)
         if not actors or not actees:
             return None
@@ -175,10 +176,7 @@ class SelectEntityKind(Kind):
 
     def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
         """Return the masks of all rows."""
-        masks = self.given_masks(given, name)
-        actors, lengths = layout.entities(
-            [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
-        )
+        masks, actors, lengths = self.actors_of_rows(given, name, layout)
         actees, actee_lengths = layout.entities(
             [mask.actee_ids for mask in masks], [mask.actee_types for mask in masks]
         )
@@ -226,39 +224,30 @@ class SelectEntityKind(Kind):
     ) -> Any:
         """Return a batch of masks from actors, actees and pairs."""
         assert actees is not None
-        return self.vec_mask(actors, actees, mask)
+        return self.vec_mask(actors, actees, mask, **self.to_json(space))
 
-    def act(
-        self,
-        frames: Sequence[dict[str, Any]],
-        name: str,
-        space: Any,
-        values: npt.NDArray[Any],
-        asked: Asked,
-    ) -> None:
-        """Add the selected entities."""
-        names, selected = asked.actors, asked.ids_of(values[:, 0])
-        for own, i, k in asked.parts(frames):
-            own[name] = SelectEntityAction(names[i:k], selected[i:k])
+    def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
+        """Return the selected entities."""
+        return (asked.ids_of(values[:, 0]),)
 
-    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
+    def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
         """Check the entities that the actors select."""
         count = 0 if who is None else len(who.actors)
-        selected = as_list(action.actees)
+        selected = as_list(given)
         if selected is None or len(selected) != count:
             raise ActionShapeError(
                 f"action {name!r} has no selected entity for each actor",
                 expected=f"{count} ids",
-                received=shorten(action.actees),
+                received=shorten(given),
             )
         for i, actee in enumerate(selected):
             check_selected(name, i, actee, who, frame)
 
-    def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
-        """Return True if they can select these entities again."""
-        return who is None or all(
+    def allows(self, given: Any, who: Any, frame: Frame) -> bool:
+        """Return True if they can select these entities."""
+        return all(
             actee is not None and has_id(who.options(frame, actor)[1], actee)
-            for actor, actee in enumerate(action.actees)
+            for actor, actee in enumerate(given)
         )
 
     def task(self, space: Any) -> str:
