@@ -14,6 +14,7 @@ from entity_env.errors import shorten
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.settings.build import build, fitted, names_its_settings, plain
 from ppo_trainer.settings.device_names import check_device_name
+from ppo_trainer.settings.ranges import above_0, at_least, check_ranges, fraction, within
 from ppo_trainer.settings.self_play_config import SelfPlayConfig
 from ragged_net import NetConfig
 
@@ -34,6 +35,8 @@ __all__ = [
 ]
 
 Schedule = Literal["constant", "linear", "cosine"]
+
+_MOST_THREADS = 1024  # torch crashes with some thousands
 
 
 @names_its_settings
@@ -57,13 +60,13 @@ class RolloutConfig:
             whole program from saying anything.
     """
 
-    num_envs: int = 128
-    steps: int = 16
-    processes: int = 0
+    num_envs: int = at_least(1, default=128)
+    steps: int = at_least(1, default=16)
+    processes: int = at_least(0, default=0)
     asynchronous: bool = False
-    batch_size: int = 0
+    batch_size: int = at_least(0, default=0)
     replays: str | None = None
-    slow_after: float = 60.0
+    slow_after: float = at_least(0, default=60.0)
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,10 @@ class UpdateConfig:
         max_grad_norm: Longer gradients are scaled down to this norm.
     """
 
-    epochs: int = 3
-    minibatch_size: int = 512
-    microbatch_size: int = 0
-    max_grad_norm: float = 0.5
+    epochs: int = at_least(1, default=3)
+    minibatch_size: int = at_least(1, default=512)
+    microbatch_size: int = at_least(0, default=0)
+    max_grad_norm: float = above_0(default=0.5, most=math.inf)
 
 
 @names_its_settings
@@ -112,20 +115,20 @@ class PPOConfig(UpdateConfig):
         target_kl: Stop an update when the policy has moved further than this; 0 never stops.
     """
 
-    gamma: float = 0.99
-    gae_lambda: float = 0.95
+    gamma: float = fraction(default=0.99)
+    gae_lambda: float = fraction(default=0.95)
     baseline: Literal["value", "group", "group_normalized"] = "value"
-    clip_coef: float = 0.2
+    clip_coef: float = above_0(default=0.2, most=math.inf)
     ratio: Literal["per_actor", "per_frame"] = "per_actor"
     actor_weight: Literal["frame", "actor"] = "frame"
     normalize_advantages: bool = True
-    least_deviation: float = 0.0
-    entropy_coef: float = 0.01
-    entropy_end: float = 0.0
+    least_deviation: float = at_least(0, default=0.0)
+    entropy_coef: float = at_least(0, default=0.01)
+    entropy_end: float = at_least(0, default=0.0)
     entropy_schedule: Schedule = "constant"
-    value_coef: float = 0.5
+    value_coef: float = at_least(0, default=0.5)
     clip_value: bool = False
-    target_kl: float = 0.0
+    target_kl: float = at_least(0, default=0.0)
 
 
 @names_its_settings
@@ -140,10 +143,10 @@ class OptimConfig:
         weight_decay: Decoupled weight decay.
     """
 
-    lr: float = 1e-3
+    lr: float = above_0(default=1e-3)
     schedule: Schedule = "linear"
-    eps: float = 1e-5
-    weight_decay: float = 0.0
+    eps: float = above_0(default=1e-5)
+    weight_decay: float = at_least(0, default=0.0)
 
 
 @names_its_settings
@@ -164,11 +167,11 @@ class EvalConfig:
             is no part of what they are measured by.
     """
 
-    episodes: int = 1000
-    max_steps: int = 10_000
-    seconds: float = 120.0
-    every: int = 0
-    every_episodes: int = 100
+    episodes: int = at_least(0, default=1000)
+    max_steps: int = at_least(0, default=10_000)
+    seconds: float = at_least(0, default=120.0)
+    every: int = at_least(0, default=0)
+    every_episodes: int = at_least(1, default=100)
     scripted: str | None = None
     env: Mapping[str, Any] = field(default_factory=dict)
 
@@ -187,8 +190,8 @@ class CheckpointConfig:
         best_mode: Whether the greatest (``max``) or the least mean (``min``) is the best.
     """
 
-    every: int = 20
-    keep: int = 2
+    every: int = at_least(1, default=20)
+    keep: int = at_least(1, default=2)
     best: str | None = None
     best_mode: Literal["max", "min"] = "max"
 
@@ -236,13 +239,13 @@ class TrainConfig:
     """
 
     env: Mapping[str, Any] = field(default_factory=lambda: {"_target_": "minesweeper"})
-    seed: int = 1
-    total_timesteps: int = 500_000
+    seed: int = at_least(0, default=1)
+    total_timesteps: int = at_least(1, default=500_000)
     stop_at: Mapping[str, float] | None = None
     stop_below: Mapping[str, float] | None = None
     device: str = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
-    threads: int = 1
+    threads: int = within(0, _MOST_THREADS, default=1)
     keep_memory: bool = True
     run_dir: str = "runs"
     run_name: str | None = None
@@ -268,7 +271,7 @@ class TrainConfig:
         for name in ("run_dir", "resume"):
             object.__setattr__(self, name, _without_tilde(getattr(self, name)))
         check_device_name(self.device)
-        _check_ranges(self)
+        check_ranges(self)
         for name in ("stop_at", "stop_below"):
             object.__setattr__(self, name, _goals(getattr(self, name), name) or None)
         _check_evaluated(self)
@@ -427,79 +430,3 @@ def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig
 def _without_tilde(path: str | None) -> str | None:
     """Return the path with the home folder for ``~``, which a shell leaves in run_dir=~/runs."""
     return path if path is None else os.path.expanduser(path)
-
-
-_LARGEST, _SMALLEST = 2.0**127, 2.0**-149  # powers of two within the range of float32
-_MOST_THREADS = 1024  # torch crashes with some thousands
-_AT_LEAST: dict[str, float] = {
-    "seed": 0,
-    "total_timesteps": 1,
-    "rollout.num_envs": 1,
-    "rollout.steps": 1,
-    "rollout.processes": 0,
-    "rollout.batch_size": 0,
-    "rollout.slow_after": 0,
-    "ppo.epochs": 1,
-    "ppo.minibatch_size": 1,
-    "ppo.microbatch_size": 0,
-    "ppo.entropy_end": 0,
-    "ppo.entropy_coef": 0,
-    "ppo.value_coef": 0,
-    "ppo.target_kl": 0,
-    "ppo.least_deviation": 0,
-    "optim.weight_decay": 0,
-    "eval.episodes": 0,
-    "eval.every": 0,
-    "eval.max_steps": 0,
-    "eval.seconds": 0,
-    "eval.every_episodes": 1,
-    "checkpoint.every": 1,
-    "checkpoint.keep": 1,
-    "selfplay.every": 1,
-    "selfplay.keep": 1,
-    "selfplay.rating_games": 2,
-    "selfplay.at_once": 1,
-    "selfplay.size": 2,
-    "selfplay.quality_step": 0,
-    "selfplay.until_steps": 0,
-    "selfplay.until_episodes": 0,
-    "selfplay.minutes_per_step": 0,
-}
-_MORE_THAN_0 = {
-    "optim.lr": _LARGEST,
-    "optim.eps": _LARGEST,
-    "ppo.clip_coef": math.inf,  # as is the next: never
-    "ppo.max_grad_norm": math.inf,
-}
-_FRACTIONS = (
-    "ppo.gamma",
-    "ppo.gae_lambda",
-    "selfplay.past",
-    "selfplay.until_win",
-    "selfplay.team_spirit",
-)
-
-
-def _check_ranges(config: TrainConfig) -> None:
-    _check_range(config, "threads", 0, _MOST_THREADS, f"from 0 to {_MOST_THREADS}")
-    for path, least in _AT_LEAST.items():
-        _check_range(config, path, least, _LARGEST, f">= {least}")
-    for path, most in _MORE_THAN_0.items():
-        _check_range(config, path, _SMALLEST, most, "> 0")
-    fractions = [*_FRACTIONS]
-    if config.selfplay.team_spirit_end is not None:
-        fractions.append("selfplay.team_spirit_end")
-    for path in fractions:
-        _check_range(config, path, 0.0, 1.0, "from 0 to 1")
-
-
-def _check_range(config: TrainConfig, path: str, least: float, most: float, expected: str) -> None:
-    value: Any = config
-    for name in path.split("."):
-        value = getattr(value, name)
-    if not least <= value <= most:  # also refuses NaN
-        beyond = value > most == _LARGEST or 0 < value < least == _SMALLEST
-        finite = ", finite in float32" if beyond else ""
-        raise ConfigError(f"{path} is out of range", expected=expected + finite, received=value)
-    if path.startswith("optim.") and config.value_optim is not None:
-        _check_range(config, f"value_{path}", least, most, expected)

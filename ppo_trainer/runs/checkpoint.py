@@ -38,10 +38,8 @@ from ragged_net import RaggedNet
 __all__ = [
     "TrainState",
     "latest_checkpoint",
-    "load_groups",
-    "load_memory",
     "load_network",
-    "load_pending",
+    "load_rows",
     "load_state",
     "locate_checkpoint",
     "network_of",
@@ -302,13 +300,11 @@ class Restored:
         other_device: It was saved on another kind of device, whose random numbers mean nothing
             here; the generators are as fresh ones.
         players: The state of self-play; None where there was none.
-        baseline: The state of ``TrainState.groups``; None where it is not to be gone on with.
     """
 
     envs: list[Any] | None
     other_device: bool
     players: Any = None
-    baseline: Any = None
 
 
 def load_state(folder: Path, state: TrainState) -> Restored:
@@ -325,62 +321,37 @@ def load_state(folder: Path, state: TrainState) -> Restored:
             average = _network_tensors(saved, state.average, _AVERAGE)
         _check_optimizers(saved, state.optimizers)
         tensors = saved.tensors(_OPTIMIZERS)
-        try:
+        with _damage_named(folder):
             restored = _restore(saved, state, tensors)
-        except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as error:
-            raise CheckpointError(
-                f"checkpoint {folder} is damaged or belongs to other settings: "
-                f"{type(error).__name__}: {error}"
-            ) from error
         state.net.load_state_dict(network)
         if state.average is not None:
             state.average.load_state_dict(average)
     return restored
 
 
-def load_pending(folder: Path, net: RaggedNet, num_rows: int) -> Decisions | None:
-    """Return the decisions of ``num_rows`` rows that wait for their outcome, or None.
+def load_rows(folder: Path, state: TrainState, num_rows: int) -> None:
+    """Fill ``state`` with what rows bring along that go on from the state saved with it.
 
-    They mean something only where the rows go on from the state that was saved with them.
+    These are the decisions that wait for their outcome, what the rows remember, and the returns of
+    their groups.
+
+    Raises:
+        CheckpointError: It is missing or damaged, or belongs to other rows.
     """
     with _way_back(folder):
         saved = SavedFiles.open(folder)
-        if not saved.has(_PENDING):
-            return None
-        return pending_from_tensors(saved.tensors(_PENDING), net, num_rows)
-
-
-def load_groups(folder: Path, saved: Any, groups: GroupReturns) -> None:
-    """Fill ``groups`` with what was saved of them in a checkpoint, if anything was.
-
-    Raises:
-        CheckpointError: It is damaged, or belongs to other rows.
-    """
-    if saved is None:
-        return
-    with _way_back(folder):
-        try:
-            groups.set_state(saved)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"checkpoint {folder} is damaged or belongs to other settings: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-
-
-def load_memory(folder: Path, memory: RowMemory) -> None:
-    """Fill ``memory`` with what the rows remembered when they were saved.
-
-    Raises:
-        CheckpointError: It is missing or damaged, or belongs to another memory.
-    """
-    if memory.states is None:
-        return
-    with _way_back(folder):
-        saved = SavedFiles.open(folder)
-        expected = {"states": TensorForm.of(memory.states)}
-        check_forms(folder / _MEMORY, saved.forms(_MEMORY), expected)
-        memory.states = saved.tensors(_MEMORY)["states"].to(memory.states.device)
+        state.pending = None
+        if saved.has(_PENDING):
+            state.pending = pending_from_tensors(saved.tensors(_PENDING), state.net, num_rows)
+        if state.memory is not None and state.memory.states is not None:
+            states = state.memory.states
+            expected = {"states": TensorForm.of(states)}
+            check_forms(folder / _MEMORY, saved.forms(_MEMORY), expected)
+            state.memory.states = saved.tensors(_MEMORY)["states"].to(states.device)
+        baseline = saved.facts.get("baseline")
+        if state.groups is not None and baseline is not None:
+            with _damage_named(folder):
+                state.groups.set_state(baseline)
 
 
 def _restore(saved: SavedFiles, state: TrainState, tensors: Mapping[str, Tensor]) -> Restored:
@@ -401,7 +372,7 @@ def _restore(saved: SavedFiles, state: TrainState, tensors: Mapping[str, Tensor]
     for name, generator in state.generators.all().items():
         if not (other_device and generator is state.generators.actions):
             generator.set_state(tensors[f"generator/{name}"])
-    return Restored(envs, other_device, facts.get("players"), facts.get("baseline"))
+    return Restored(envs, other_device, facts.get("players"))
 
 
 def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:
@@ -418,6 +389,17 @@ def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:
             for key, form in (("exp_avg", moment), ("exp_avg_sq", moment), ("step", scalar)):
                 expected[f"{owner}/{number}/{key}"] = form
     check_forms(saved.folder / _OPTIMIZERS, forms, expected)
+
+
+@contextmanager
+def _damage_named(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"checkpoint {folder} is damaged or belongs to other settings: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.settings.build import names_its_settings
+from ppo_trainer.settings.ranges import at_least, fraction
 
 __all__ = ["SelfPlayConfig"]
 
@@ -58,24 +59,24 @@ class SelfPlayConfig:
 
     mode: Literal["mirror", "pool", "stages", "fixed", "population"] = "mirror"
     opponents: Sequence[str] = ()
-    past: float = 0.2
+    past: float = fraction(default=0.2)
     choose: Literal["uniform", "recent", "quality"] = "uniform"
-    every: int = 20
-    keep: int = 8
-    at_once: int = 1
-    quality_step: float = 0.01
-    until_win: float = 0.8
-    until_steps: int = 0
-    until_episodes: int = 0
-    size: int = 2
+    every: int = at_least(1, default=20)
+    keep: int = at_least(1, default=8)
+    at_once: int = at_least(1, default=1)
+    quality_step: float = at_least(0, default=0.01)
+    until_win: float = fraction(default=0.8)
+    until_steps: int = at_least(0, default=0)
+    until_episodes: int = at_least(0, default=0)
+    size: int = at_least(2, default=2)
     shared_embeddings: bool = False
     ratings: bool = False
-    rating_games: int = 20
+    rating_games: int = at_least(2, default=20)
     average: bool = False
-    team_spirit: float = 0.0
-    team_spirit_end: float | None = None
+    team_spirit: float = fraction(default=0.0)
+    team_spirit_end: float | None = fraction(default=None)
     zero_sum: bool = False
-    minutes_per_step: float = 0.0
+    minutes_per_step: float = at_least(0, default=0.0)
 
     def __post_init__(self) -> None:
         """Check the values against each other."""

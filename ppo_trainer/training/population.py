@@ -23,8 +23,7 @@ from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.runs.checkpoint import (
     TrainState,
-    load_memory,
-    load_pending,
+    load_rows,
     load_state,
     own_checkpoints,
     save_state,
@@ -157,11 +156,8 @@ def load_others(run: RunFolder, others: Sequence[Learner], steps: int, *, goes_o
             if saved is not None and saved > steps:
                 remove(folder)
         load_state(found[steps], learner.state)
-        memory = learner.state.memory
-        if goes_on and memory is not None:
-            rows = learner.buffer.num_rows
-            learner.state.pending = load_pending(found[steps], learner.state.net, rows)
-            load_memory(found[steps], memory)
+        if goes_on:
+            load_rows(found[steps], learner.state, learner.buffer.num_rows)
 
 
 def forget_outcomes(others: Sequence[Learner]) -> None:

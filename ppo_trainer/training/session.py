@@ -33,9 +33,7 @@ from ppo_trainer.runs.best_network import BestNetwork
 from ppo_trainer.runs.checkpoint import (
     TrainState,
     latest_checkpoint,
-    load_groups,
-    load_memory,
-    load_pending,
+    load_rows,
     load_state,
     network_of,
     remove_old_checkpoints,
@@ -338,12 +336,8 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
         )
     if same_players and envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
         obs = vec_env.set_state(envs)
-        state.pending = load_pending(folder, state.net, len(vec_env))
-        if state.memory is not None:
-            load_memory(folder, state.memory)
+        load_rows(folder, state, len(vec_env))
         load_others(run, session.others, state.steps, goes_on=True)
-        if state.groups is not None:
-            load_groups(folder, restored.baseline, state.groups)
     else:
         obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
         load_others(run, session.others, state.steps, goes_on=False)
