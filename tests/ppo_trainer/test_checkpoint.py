@@ -576,7 +576,7 @@ def test_opening_a_run_never_unpickles(tmp_path, monkeypatch):
             # Protocol 2 and later start with 0x80; torch.save writes a zip archive.
             assert not start.startswith((b"\x80", b"PK")), path
             kinds.add(path.name.partition(".")[2] or path.name)
-    assert {"safetensors", "json", "jsonl", "yaml", "png"} <= kinds
+    assert {"safetensors", "json", "jsonl", "yaml"} <= kinds
 
     def guarded(original):
         def call(*args, **kwargs):
