@@ -18,6 +18,7 @@ from ppo_trainer.config import config_to_dict
 from ppo_trainer.errors import CheckpointError, RunFolderError, TrainerError
 from ppo_trainer.play.agent import load_agent
 from ppo_trainer.play.video import write_video
+from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import read_metrics
 
@@ -212,7 +213,8 @@ LINKS = ["config.yaml", "config.signature", "metrics.jsonl", "curve.png", "evalu
 
 
 @pytest.mark.parametrize("kind", ["symbolic", "hard"])
-def test_a_resume_writes_through_no_link(kind, run, trained, tmp_path):
+def test_a_resume_writes_through_no_link(kind, run, trained, tmp_path, monkeypatch):
+    monkeypatch.setattr("ppo_trainer.training.report.draw_curve", draw_curve)
     targets = {}
     for name in [*LINKS, "config.tmp", "metrics.tmp"]:
         file = run.path / name
