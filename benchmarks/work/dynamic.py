@@ -12,11 +12,18 @@ from typing import Any
 import numpy as np
 import yaml
 from ragged_envs.industry.job_shop import JobShopRows
-from ragged_envs.industry.job_shop_scripts import DYNAMIC, RULES
+from ragged_envs.industry.job_shop_scripts import RULES
 
 from benchmarks.work.play import load_runs, spread, values_by, values_of
 
 __all__ = ["add_arguments", "run"]
+
+DYNAMIC = (
+    "first_come", "shortest_processing_time", "weighted_shortest_processing_time",
+    "earliest_due_date", "minimum_slack", "slack_per_operation", "critical_ratio",
+    "apparent_tardiness_cost",
+)  # fmt: skip
+"""The rules that are meant for jobs that arrive and are due."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,20 +10,26 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.vec_obs import VecObs
-from entity_env.errors import StateError
+from entity_env.errors import StateError, shorten
 from entity_env.observation import Observation
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field
 from entity_env.rows.game_kernel import SHOW
 from entity_env.rows.jit import interpreted
 from entity_env.rows.single_game import CompiledEnvironment
 
-from ..errors import EnvConfigError
+from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
 from ..given_files import is_kept, keep_files
 from .job_shop_chart import Bar, draw_chart
 from .job_shop_engine import BREAKDOWNS, NEVER, problems, reset, resume, step
-from .job_shop_instances import LONGEST, Instance, find_instances
-from .job_shop_rules import ACTION_SPACE, check_settings, obs_space_of
-from .job_shop_view import clock_features, job_features, machine_features, ready_jobs
+from .job_shop_instances import LONGEST, MOST_JOBS, MOST_MACHINES, Instance, find_instances
+from .job_shop_view import (
+    ACTION_SPACE,
+    clock_features,
+    job_features,
+    machine_features,
+    obs_space_of,
+    ready_jobs,
+)
 from .taillard import TAILLARD
 
 __all__ = ["JobShop", "JobShopRows"]
@@ -74,7 +80,7 @@ class JobShopRows(CompiledRows):
         threads: int = 1,
     ) -> None:
         self.instances = () if instance is None else tuple(find_instances(instance))
-        settings = check_settings(
+        settings = _checked(
             self.instances, jobs, machines, arrivals=arrivals, load=load, tightness=tightness,
             breakdowns=breakdowns, repair=repair, setups=setups, families=families,
             flexible=flexible, labels=labels,
@@ -211,6 +217,77 @@ class JobShopRows(CompiledRows):
             fields[name] = np.full_like(self._fields[name][0], -1 if name == "times" else 0)
             fields[name][tuple(map(slice, np.shape(values)))] = values
         return fields
+
+
+def _checked(
+    instances: Sequence[Instance], jobs: Any, machines: Any, **given: Any
+) -> dict[str, float]:
+    """Return the settings of the compiled game, or raise EnvConfigError."""
+    arrivals = check_flag("arrivals", given["arrivals"])
+    if instances and arrivals:
+        raise EnvConfigError(
+            "instance and arrivals do not go together",
+            expected="arrivals=False: a table says itself when jobs can start (release), and "
+            "when they are due",
+        )
+    if len({bool(own.due) for own in instances}) > 1:
+        raise EnvConfigError(
+            "some instances have due dates, and others have none",
+            expected="due dates in all of them, whose tardiness counts, or in none",
+        )
+    flexible = check_whole("flexible", given["flexible"], 1, MOST_MACHINES)
+    has_times = any(own.times is not None for own in instances)
+    if has_times:
+        if flexible != 1:
+            raise EnvConfigError(
+                "flexible does not go together with an instance whose operations have several "
+                "machines",
+                expected="flexible=1",
+                received=flexible,
+            )
+        flexible = MOST_MACHINES  # all that work can come to is one work centre
+    if instances:
+        sizes = [own.size for own in instances]
+        jobs, machines = np.transpose([np.min(sizes, 0), np.max(sizes, 0)]).tolist()
+    jobs = check_span("jobs", jobs, 1, MOST_JOBS)
+    machines = check_span("machines", machines, 1, MOST_MACHINES)
+    setups = check_number("setups", given["setups"], 0.0, 1000.0)
+    breakdowns = check_number("breakdowns", given["breakdowns"], 0.0, 0.9)
+    families = check_whole("families", given["families"], 1, 1000) if setups else 1
+    # Set-ups and breakdowns make operations longer, about so many times.
+    delay = (1 + setups * (1 - 1 / families)) / (1 - breakdowns)
+    tightest, loosest = _ascending("tightness", given["tightness"])
+    return {
+        "given": bool(instances),
+        "arrivals": arrivals,
+        "dated": arrivals or any(own.due for own in instances),
+        "has_times": has_times,
+        "load": check_number("load", given["load"], 1e-3, 1e4) / delay,
+        "breakdowns": breakdowns,
+        "repair": check_number("repair", given["repair"], 1e-3, 1e4),
+        "setups": setups,
+        "families": families,
+        "flexible": flexible,
+        "labels": check_flag("labels", given["labels"]),
+        "loosest": loosest,
+        "tightest": tightest,
+        "least_jobs": jobs[0],
+        "most_jobs": jobs[1],
+        "least_machines": machines[0],
+        "most_machines": machines[1],
+    }
+
+
+def _ascending(name: str, value: Any) -> tuple[float, float]:
+    pair = value if isinstance(value, list | tuple) else (value, value)
+    numbers = [check_number(name, own, 1e-3, 1e4) for own in pair]
+    if len(numbers) != 2 or numbers[0] > numbers[1]:
+        raise EnvConfigError(
+            f"invalid parameter {name}",
+            expected="a number, or two, the smaller one first",
+            received=shorten(value),
+        )
+    return numbers[0], numbers[1]
 
 
 def _bars(own: Mapping[str, Any]) -> list[Bar]:

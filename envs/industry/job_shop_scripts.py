@@ -15,10 +15,9 @@ import numpy.typing as npt
 from entity_env.actions import Action, SelectEntityAction
 from entity_env.observation import Observation
 
-from .job_shop_rules import JOB
+from .job_shop_view import JOB
 
 __all__ = [
-    "DYNAMIC",
     "RULES",
     "Rule",
     "apparent_tardiness_cost",
@@ -148,11 +147,3 @@ def apparent_tardiness_cost(jobs: Jobs) -> F64:
     patience = np.exp(-np.maximum(jobs["slack"], 0.0) / scale)
     cost: F64 = -jobs["weight"] / np.maximum(jobs["duration"], 1e-9) * patience
     return cost
-
-
-DYNAMIC = (
-    "first_come", "shortest_processing_time", "weighted_shortest_processing_time",
-    "earliest_due_date", "minimum_slack", "slack_per_operation", "critical_ratio",
-    "apparent_tardiness_cost",
-)  # fmt: skip
-"""Those that are meant for jobs that arrive and are due."""

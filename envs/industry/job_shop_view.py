@@ -1,4 +1,4 @@
-"""Features of a compiled job shop: jobs, machines, the clock, and which jobs can start."""
+"""Spaces and features of job shops: jobs, machines, the clock, and which jobs can start."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.rows.compiled import compiled
+from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectEntityActionSpace
 
 from .job_shop_engine import (
     centre_of,
@@ -20,7 +21,42 @@ from .job_shop_engine import (
     time_of,
 )
 
-__all__ = ["clock_features", "job_features", "machine_features", "ready_jobs"]
+__all__ = [
+    "ACTION_SPACE",
+    "JOB",
+    "clock_features",
+    "job_features",
+    "machine_features",
+    "obs_space_of",
+    "ready_jobs",
+]
+
+JOB = (
+    "work", "operations", "duration", "ready", "wait", "machine work", "flow", "machine wait",
+    "next machine wait", "rank", "next duration", "next machine work", "rivals", "path", "slack",
+    "weight", "age", "job work", "setup", "urgency", "turn",
+)  # fmt: skip
+"""The features of a job, in their order.
+
+Times are in mean durations of an operation, ``work`` in parts of the first bound; see ``JobShop``.
+"""
+_LABELS = ("machine", "next machine")
+"""With ``labels`` these follow, and the number of a machine."""
+_MACHINE = ("wait", "work", "queue", "path")
+
+
+def obs_space_of(labels: bool) -> ObsSpace:
+    """Return the observation space, with or without the numbers of machines."""
+    return ObsSpace(
+        entities={
+            "Job": Entity([*JOB, *(_LABELS if labels else ())]),
+            "Machine": Entity([*_MACHINE, *(["number"] if labels else [])]),
+            "Clock": Entity(["left", "jobs", "ready", "machines"]),
+        }
+    )
+
+
+ACTION_SPACE: dict[ActionName, ActionSpace] = {"Dispatch": SelectEntityActionSpace()}
 
 
 def ready_jobs(g: Any, game: int, clock: int, allowed: npt.NDArray[np.bool_]) -> None:

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import Instance, find_instance, read_table
-from ragged_envs.industry.job_shop_rules import JOB
 from ragged_envs.industry.job_shop_scripts import (
     RULES,
     apparent_tardiness_cost,
@@ -18,6 +17,7 @@ from ragged_envs.industry.job_shop_scripts import (
     shortest_processing_time,
     slack_per_operation,
 )
+from ragged_envs.industry.job_shop_view import JOB
 
 from entity_env import SelectEntityAction
 from entity_env.errors import MaskedActionError, StateError
