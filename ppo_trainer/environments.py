@@ -107,6 +107,12 @@ class Game:
         return is_rows(self.factory)
 
     @property
+    def is_compiled(self) -> bool:
+        """True if one player plays it, and alone it runs the functions of its compiled rows."""
+        single = getattr(self.factory, "environment", None)
+        return not self.has_seats and getattr(single, "rows", None) is self.factory
+
+    @property
     def has_seats(self) -> bool:
         """True if several players play it: alone, it is one seat among players at random."""
         return seated(self.factory) is not None

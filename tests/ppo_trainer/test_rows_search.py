@@ -9,10 +9,17 @@ from ragged_envs.industry.job_shop import JobShopRows
 from support.tiny_envs import Farm
 from support.trainer_runs import SMALL_NET, small_config
 
-from entity_env import Entity, GlobalCategoricalActionSpace, ListEnv, ObsSpace
+from entity_env import (
+    Entity,
+    GlobalCategoricalAction,
+    GlobalCategoricalActionSpace,
+    ListEnv,
+    ObsSpace,
+)
 from entity_env.agent import Decision
 from entity_env.errors import SettingError
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field
+from entity_env.rows.single_game import CompiledEnvironment
 from ppo_trainer import train
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run
@@ -57,6 +64,22 @@ class LineRows(CompiledRows):
 
     def __init__(self, num_envs, seed=0):
         super().__init__(LINE, num_envs, seed)
+
+
+class Line(CompiledEnvironment):
+    """The line alone."""
+
+    rows = LineRows
+
+    def act(self, actions):
+        raise AssertionError("rows play faster")
+
+
+LineRows.environment = Line
+
+
+def to_the_right(observation):
+    return {"Go": GlobalCategoricalAction(index=1, label="right")}
 
 
 class Evenly:
@@ -163,6 +186,15 @@ def test_a_run_is_evaluated_with_a_search(tmp_path):
         evaluate_run(run, LineRows, episodes=2, against=["random"], search=3)
     with pytest.raises(SettingError, match="number of visits"):
         evaluate_run(run, LineRows, episodes=2, greedy=True, search=-3)
+
+
+def test_a_script_of_a_compiled_game_plays_its_rows(tmp_path):
+    run = train(small_config(run_dir=str(tmp_path), total_timesteps=24), env=LineRows).run
+    _, script = evaluate_run(
+        run, LineRows, episodes=3, greedy=True, scripted=f"{__name__}.to_the_right"
+    )
+    assert script.player == "scripted player"
+    assert script.metrics["episodic_reward"].tolist() == [1.0] * 3
 
 
 def test_what_cannot_be_searched_with_a_run_is_refused(tmp_path):
