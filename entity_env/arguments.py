@@ -6,10 +6,11 @@ For wrong names Python itself raises a TypeError, without the names that are val
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeVar
 
 from entity_env.errors import EntityEnvError, SettingError, nearest, shorten
@@ -20,6 +21,7 @@ __all__ = [
     "fill",
     "named_arguments",
     "unknown_argument",
+    "whole",
     "wrong_arguments",
 ]
 
@@ -84,16 +86,26 @@ def check_whole(
     least: int = 1,
     most: int | None = None,
     error: type[EntityEnvError] = SettingError,
+    hint: str | None = None,
 ) -> int:
     """Return ``value`` as an int if it is a whole number in this range, or raise ``error``."""
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or value < least or (most is not None and value > most):
+    number = whole(value)
+    if number is None or number < least or (most is not None and number > most):
         raise error(
             f"invalid {what}",
             expected=f"a whole number >= {least}" + ("" if most is None else f" and <= {most}"),
             received=shorten(value),
+            hint=hint,
         )
-    return int(value)
+    return number
+
+
+def whole(value: Any) -> int | None:
+    """Return a number of any type of whole numbers as an int, and None for all else."""
+    try:  # by name, as a boolean of NumPy would pass for an index, too
+        return None if type(value).__name__ in ("bool", "bool_") else int(operator.index(value))
+    except Exception:  # whatever an odd object raises
+        return None
 
 
 def check_number(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 import struct
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
+from entity_env.arguments import check_whole, whole
 from entity_env.errors import SpaceError, shorten
 
 __all__ = [
@@ -23,12 +23,11 @@ __all__ = [
     "inner_float32",
     "is_finite_number",
     "plain_number",
-    "whole",
 ]
 
 _MOST_VALUES = 2**24
-"""Observations hold features as float32, which cannot tell all larger whole numbers apart."""
 _MOST_FLAGS = 24
+_WHY_SO_FEW = "observations hold features as float32, which cannot tell all larger numbers apart"
 _SIDES = "height and width, two whole numbers of at least 1"
 
 
@@ -122,50 +121,24 @@ def checked_names(feature: str, n: int, names: object) -> tuple[str, ...]:
 
 def checked_size(feature: str, n: Any) -> int:
     """Return the number of values of a discrete feature as an int."""
-    size = whole(n)
-    if size < 1:
-        raise SpaceError(
-            f"discrete feature {feature!r} needs at least one value",
-            expected="n, a whole number >= 1",
-            received=shorten(n),
-        )
-    if size > _MOST_VALUES:
-        raise SpaceError(
-            f"discrete feature {feature!r} has more values than float32 can tell apart",
-            expected=f"n <= {_MOST_VALUES}: observations hold features as float32",
-            received=shorten(n),
-            hint="make several features of it, or a continuous one",
-        )
-    return size
+    what = f"number of values of the discrete feature {feature!r}"
+    hint = f"{_WHY_SO_FEW}: make several features of it, or a continuous one"
+    return check_whole(what, n, 1, _MOST_VALUES, SpaceError, hint)
 
 
 def checked_flags(feature: str, count: Any) -> int:
-    """Return the number of flags of a set of them, of any type of whole numbers, as an int."""
-    number = whole(count)
-    if not 1 <= number <= _MOST_FLAGS:
-        raise SpaceError(
-            f"the flags {feature!r} are too few or too many for one feature",
-            expected=f"a whole number from 1 to {_MOST_FLAGS}: observations hold features as "
-            "float32",
-            received=shorten(count),
-        )
-    return number
+    """Return the number of flags of a set of them as an int."""
+    return check_whole(
+        f"number of flags of {feature!r}", count, 1, _MOST_FLAGS, SpaceError, _WHY_SO_FEW
+    )
 
 
 def checked_shape(shape: object) -> tuple[int, int]:
     """Height and width of a grid."""
-    sides = [whole(side) for side in in_order("the sides of a Grid", shape, _SIDES)]
+    sides = [whole(side) or 0 for side in in_order("the sides of a Grid", shape, _SIDES)]
     if len(sides) != 2 or min(sides) < 1:
         raise SpaceError("a Grid has no such shape", expected=_SIDES, received=shorten(shape))
     return sides[0], sides[1]
-
-
-def whole(value: Any) -> int:
-    """Return a number of any type of whole numbers as an int, and 0 for all else."""
-    try:  # by name, as a boolean of NumPy would pass for an index, too
-        return 0 if type(value).__name__ in ("bool", "bool_") else int(operator.index(value))
-    except Exception:  # whatever an odd object raises
-        return 0
 
 
 def checked_bounds(low: object, high: object) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args
 
-from entity_env.arguments import named_arguments
+from entity_env.arguments import check_whole, named_arguments
 from entity_env.errors import EntityEnvError, ObservationError, SpaceError, shorten
 from entity_env.space_checks import (
     check_name,
@@ -24,7 +24,6 @@ from entity_env.space_checks import (
     inner_float32,
     is_finite_number,
     plain_number,
-    whole,
 )
 
 __all__ = [
@@ -350,36 +349,31 @@ class ObsSpace:
         return tuple(feature_name(feature) for feature in self.global_features)
 
 
+@dataclass(frozen=True)
+class _Labelled:
+    """A list of choices."""
+
+    index_to_label: Sequence[str]
+
+    def __post_init__(self) -> None:
+        """Check the labels."""
+        object.__setattr__(self, "index_to_label", checked_labels(self.index_to_label))
+
+    def __len__(self) -> int:
+        """Return the number of choices."""
+        return len(self.index_to_label)
+
+
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
-class CategoricalActionSpace:
+class CategoricalActionSpace(_Labelled):
     """Each of several actors picks one of a fixed list of choices."""
 
-    index_to_label: Sequence[str]
-
-    def __post_init__(self) -> None:
-        """Check the labels."""
-        object.__setattr__(self, "index_to_label", checked_labels(self.index_to_label))
-
-    def __len__(self) -> int:
-        """Return the number of choices."""
-        return len(self.index_to_label)
-
 
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
-class GlobalCategoricalActionSpace:
+class GlobalCategoricalActionSpace(_Labelled):
     """The player as a whole picks one of a fixed list of choices."""
-
-    index_to_label: Sequence[str]
-
-    def __post_init__(self) -> None:
-        """Check the labels."""
-        object.__setattr__(self, "index_to_label", checked_labels(self.index_to_label))
-
-    def __len__(self) -> int:
-        """Return the number of choices."""
-        return len(self.index_to_label)
 
 
 @named_arguments(SpaceError)
@@ -401,14 +395,8 @@ class SelectEntitiesActionSpace:
 
     def __post_init__(self) -> None:
         """Check the number."""
-        at_most = whole(self.at_most)
-        if at_most < 1:
-            raise SpaceError(
-                "at_most of a SelectEntitiesActionSpace is no size of a set",
-                expected="a whole number, at least 1",
-                received=shorten(self.at_most),
-            )
-        object.__setattr__(self, "at_most", at_most)
+        what = "at_most of a SelectEntitiesActionSpace"
+        object.__setattr__(self, "at_most", check_whole(what, self.at_most, error=SpaceError))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from entity_env.arguments import check_whole
 from entity_env.batching.features import LARGEST
 from entity_env.errors import SettingError, nearest, shorten
 from entity_env.spaces import (
@@ -239,11 +240,4 @@ def _limits(argument: str, kind: str, room: Any, names: Iterable[str]) -> dict[s
                 expected=f"a whole number >= 0 for each {kind}, or one for all",
                 received=shorten(dict(room)),
             )
-        limit = room[name]
-        if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 0:
-            raise SettingError(
-                f"{argument} of {kind} {name!r} is no room",
-                expected="a whole number >= 0",
-                received=shorten(limit),
-            )
-    return {name: int(room[name]) for name in names}
+    return {name: check_whole(f"{argument} of {kind} {name!r}", room[name], 0) for name in names}

@@ -270,7 +270,7 @@ class NoValues:
 
 
 def test_a_mistake_inside_an_annotation_names_the_dataclass():
-    with pytest.raises(errors.SpaceError, match=r"dataclass NoValues: .* at least one value"):
+    with pytest.raises(errors.SpaceError, match=r"dataclass NoValues: .* number of values"):
         obs_space_from_dataclasses(NoValues)
 
 

@@ -201,7 +201,11 @@ def test_more_than_there_is_room_for(sizes, actors, words):
         ({**SIZES, "Robto": 1}, None, ["'Robto'", "did you mean 'Robot'"]),
         (SIZES, {"Moove": 1, "Fire Orbital Cannon": 1}, ["'Moove'", "did you mean 'Move'"]),
         (SIZES, {"Move": 1}, ["missing for action 'Fire Orbital Cannon'"]),
-        ({**SIZES, "Mine": None}, None, ["'Mine' is no room", "received: None"]),
+        (
+            {**SIZES, "Mine": None},
+            None,
+            ["invalid max_entities of entity type 'Mine'", "received: None"],
+        ),
         (-1, None, ["-1"]),
         (2.5, None, ["2.5"]),
         (True, None, ["True"]),

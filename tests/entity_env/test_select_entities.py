@@ -64,7 +64,7 @@ def answer(rows, lengths):
 
 @pytest.mark.parametrize("at_most", [0, -1, 1.5, True, None])
 def test_a_set_has_a_size(at_most):
-    with pytest.raises(SpaceError, match=r"at_most(.|\n)*a whole number, at least 1"):
+    with pytest.raises(SpaceError, match=r"at_most(.|\n)*a whole number >= 1"):
         SelectEntitiesActionSpace(at_most)
 
 

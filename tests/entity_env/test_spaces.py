@@ -108,7 +108,7 @@ def test_the_number_of_values_may_be_a_whole_number_of_any_type(n):
 
 @pytest.mark.parametrize("n", [np.int64(0), np.float64(4), np.True_, True, "4", None])
 def test_what_is_no_number_of_values_is_refused(n):
-    with pytest.raises(SpaceError, match="n, a whole number >= 1"):
+    with pytest.raises(SpaceError, match="a whole number >= 1"):
         Discrete("kind", n)
 
 
@@ -132,7 +132,9 @@ def test_a_discrete_feature_has_no_more_values_than_float32_tells_apart():
     # All values up to most - 1 differ in float32; from 2**24 on, every second one does not.
     assert np.float32(most - 1) != np.float32(most - 2)
     assert np.float32(most + 1) == np.float32(most)
-    with pytest.raises(SpaceError, match=f"n <= {most}: observations hold features as float32"):
+    with pytest.raises(
+        SpaceError, match=rf"<= {most}\n(.*\n)*.*observations hold features as float32"
+    ):
         Discrete("kind", most + 1)
 
 

@@ -301,7 +301,7 @@ SPACES = [
     Case("one feature twice", E.SpaceError, ("feature 'x' is given twice", "['x', 'y', 'x']"), lambda: Entity(["x", "y", Discrete("x", 2)])),
     Case("a feature without a name", E.SpaceError, ("feature name", "''"), lambda: Entity([""])),
     Case("one global feature twice", E.SpaceError, ("'t'", "twice"), lambda: ObsSpace(global_features=["t", "t"])),
-    Case("a discrete feature without values", E.SpaceError, ("'kind'", "n, a whole number >= 1", "0"), lambda: Discrete("kind", 0)),
+    Case("a discrete feature without values", E.SpaceError, ("'kind'", "a whole number >= 1", "0"), lambda: Discrete("kind", 0)),
     Case("a discrete feature with half a value", E.SpaceError, ("'kind'", "2.5"), lambda: Discrete("kind", 2.5)),  # type: ignore[arg-type]
     Case("a mean without a std", E.SpaceError, ("'hp'", "only one of mean and std", "std=None"), lambda: Continuous("hp", mean=1.0)),
     Case("a negative std", E.SpaceError, ("'hp'", "std > 0", "-1.0"), lambda: Continuous("hp", mean=0.0, std=-1.0)),
@@ -314,7 +314,7 @@ SPACES = [
     Case("labels as one string", E.SpaceError, ("not a list", "'up'"), lambda: GlobalCategoricalActionSpace("up")),
     Case("labels as a set", E.SpaceError, ("not a list", "no order"), lambda: CategoricalActionSpace({"up"})),  # type: ignore[arg-type]
     Case("entity types as global features", E.SpaceError, ("global_features are not a list", "ObsSpace(entities={...})"), lambda: ObsSpace({"Mine": Entity(["x"])})),  # type: ignore[arg-type]
-    Case("a discrete feature with too many values", E.SpaceError, ("'kind'", "n <= 16777216", "float32"), lambda: Discrete("kind", 2**24 + 1)),
+    Case("a discrete feature with too many values", E.SpaceError, ("'kind'", "<= 16777216", "float32"), lambda: Discrete("kind", 2**24 + 1)),
     Case("a label that is a number", E.SpaceError, ("label name", "1"), lambda: GlobalCategoricalActionSpace([1, 2])),  # type: ignore[list-item]
     Case("actions as a list", E.SpaceError, ("action space is not a mapping", "a dict"), lambda: FrameReader(OBS_SPACE, [])),  # type: ignore[arg-type]
     Case("an action without a space", E.SpaceError, ("'Move'", "CategoricalActionSpace", "['up']"), lambda: FrameReader(OBS_SPACE, {"Move": ["up"]})),  # type: ignore[dict-item]
