@@ -129,7 +129,8 @@ def test_a_file_with_ratings_of_a_former_scale_is_rated_anew_from_its_games(tmp_
             "steps": 64,
             "rating": 27.6,
             "deviation": 7.1,
-            "games": {"random": [150, 0, 50], "scripted": [100, 0, 100]},
+            # Odds of 3 to 1 and of 1 to 1; draws in the proportion sqrt(3 * 1) and sqrt(1 * 1).
+            "games": {"random": [150, 87, 50], "scripted": [100, 100, 100]},
         },
     ]
     run = RunFolder(task.run)
@@ -139,7 +140,11 @@ def test_a_file_with_ratings_of_a_former_scale_is_rated_anew_from_its_games(tmp_
     assert rated["random"].rating == 0.0
     assert rated[version].rating == pytest.approx(400 * np.log10(3), rel=0.01)
     assert rated["scripted"].rating == pytest.approx(rated[version].rating, rel=0.01)
-    assert rated[version].games == {"random": (150, 0, 50), "scripted": (100, 0, 100)}
+    # Davidson's information on 287 games with random, less what is shared with that on draws;
+    # without draws it is that of 200 games, 200 * (1/4 - 1/16) = 37.5.
+    information = 50 - 2500 / 287 - (87 * 50 / 287) ** 2 / (87 * 200 / 287 + 100 * 200 / 300)
+    assert rated[version].deviation == pytest.approx(173.7 / np.sqrt(information), rel=0.01)
+    assert rated[version].games == {"random": (150, 87, 50), "scripted": (100, 100, 100)}
     once = run.ratings_file.read_bytes()
     Ratings(task)
     assert run.ratings_file.read_bytes() == once

@@ -272,6 +272,39 @@ def test_each_seat_has_its_own_value_in_any_unit(sign, best, unit, guide):
     assert agent.act(game.reset()["a"])["Go"].indices.tolist() == [best]
 
 
+class Advance(Dilemma):
+    """The first seat is paid 2 after its choice; then the second one is asked, and loses 1."""
+
+    def reset(self):
+        return self.set_state(0)
+
+    def act(self, actions):
+        self.at += 1
+        end = {"a": told(0.0, True), "b": told(-1.0, True)}
+        return ({"a": told(2.0)}, {"b": asked(3)}, end)[self.at - 1]
+
+    def get_state(self):
+        return self.at
+
+    def set_state(self, state):
+        self.at = state
+        return {"b": asked(3)} if state else {"a": asked(5)}
+
+
+def test_the_value_of_a_seat_that_sees_nothing_is_guessed_from_the_other_one():
+    agent = SearchAgent(Advance, guide=Sees())
+    game = agent._table.game
+    # Returns are always 2 and -1: -2 for each unit of the other one, and -1/2.
+    assert agent._relations().tolist() == [[1.0, -2.0], [-0.5, 1.0]]
+    agent._pay = np.array([[1.0, -0.5], [-0.8, 1.0]])
+    root = agent._node(0, agent._read(agent._table.set_state(0, (0, 1))), (0, 1), {})
+    after, rewards = agent._expand(root, {0: 0})
+    assert (game.at, rewards) == (2, {0: 2.0, 1: 0.0})
+    # The guide says 5 before and 3 for the other one now. Of that counts -0.5 * -0.8 = 0.4, and of
+    # what was expected and is not yet paid the rest: 0.4 * -0.5 * 3 + 0.6 * (5 - 2) = 1.2.
+    assert after.value == pytest.approx({0: 1.2, 1: 3.0})
+
+
 def test_visits_follow_the_prior_where_values_are_alike():
     """PUCT divides the prior by 1 + visits: of 100 visits 60 and 40, and none to prior 0."""
     counts, seen = ChoiceCounts(np.arange(3), np.array([0.6, 0.4, 0.0]), 0.0), ValueRange()
