@@ -15,8 +15,7 @@ __all__ = [
     "BREAKDOWNS",
     "NEVER",
     "centre_of",
-    "centre_work",
-    "in_centre",
+    "centre_share",
     "machine_of",
     "problems",
     "reset",
@@ -227,21 +226,14 @@ def centre_of(g: Any, game: int, machine: int) -> tuple[int, int]:
 
 
 @compiled
-def in_centre(g: Any, game: int, own: npt.NDArray[np.int32], machine: int) -> float:
-    """Return the sum of a field over the machines of a machine's work centre."""
+def centre_share(g: Any, game: int, machine: int) -> tuple[float, int]:
+    """Return a machine's share of the work that comes to its work centre, and who waits for it."""
     begin, end = centre_of(g, game, machine)
-    total = 0
+    work, queue = 0, 0
     for one in range(begin, end):
-        total += own[game, one]
-    return total
-
-
-@compiled
-def centre_work(g: Any, game: int, machine: int) -> float:
-    """Return a machine's share of the work that comes to its work centre."""
-    begin, end = centre_of(g, game, machine)
-    share: float = in_centre(g, game, g.machine_work, machine) / (end - begin)
-    return share
+        work += g.machine_work[game, one]
+        queue += g.queue[game, one]
+    return work / (end - begin), queue
 
 
 @compiled

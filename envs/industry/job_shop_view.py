@@ -13,8 +13,7 @@ from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectE
 
 from .job_shop_engine import (
     centre_of,
-    centre_work,
-    in_centre,
+    centre_share,
     machine_of,
     setup_of,
     start_of,
@@ -82,7 +81,8 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     out[2] = (time_of(g, game, job, machine) + setup) / unit
     out[3] = start == 0
     out[4] = start / unit
-    out[5] = centre_work(g, game, machine) / first
+    share, queue = centre_share(g, game, machine)
+    out[5] = share / first
     out[6] = (done + duration) / max(own, 1)
     out[7] = max(0, g.machine_free[game, machine] - now) / unit
     out[8] = out[10] = out[11] = 0.0
@@ -95,9 +95,9 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
             free = min(free, g.machine_free[game, one])
         out[8] = max(0, free - now) / unit
         out[10] = g.durations[game, job, op + 1] / unit
-        out[11] = centre_work(g, game, following) / first
+        out[11] = centre_share(g, game, following)[0] / first
     out[9] = longer / jobs
-    out[12] = (in_centre(g, game, g.queue, machine) - 1) / jobs
+    out[12] = (queue - 1) / jobs
     out[13] = (start + own) / g.left[game]
     out[14] = (g.due[game, job] - now - start - own) / unit if g.dated else 0.0
     out[15] = g.weight[game, job]
@@ -114,9 +114,9 @@ def machine_features(g: Any, game: int, machine: int, out: npt.NDArray[np.float3
     """Write the features of a machine."""
     wait = max(0, g.machine_free[game, machine] - g.now[game])
     out[0] = wait / g.unit[game]
-    work = centre_work(g, game, machine)
+    work, queue = centre_share(g, game, machine)
     out[1] = work / _first(g, game)
-    out[2] = in_centre(g, game, g.queue, machine) / max(g.num_here[game], 1)
+    out[2] = queue / max(g.num_here[game], 1)
     out[3] = (wait + work) / g.left[game]
     if g.labels:
         out[4] = machine
