@@ -31,7 +31,7 @@ def draw_routes(
     """Draw a game.
 
     Args:
-        own: The fields of one game.
+        own: The state of one game, as ``save_game`` returns it.
         instance: Names of the places; None: none.
         size: The width of the map in pixels.
 
@@ -39,7 +39,7 @@ def draw_routes(
         Shape: (H, W, 3), uint8.
     """
     size = check_whole("size", size, 100, 4000)
-    count, fleet = int(own["customers"]), int(own["vehicles"])
+    count, fleet = own["customers"], own["vehicles"]
     places = np.vstack([own["depot"], np.stack([own["x"], own["y"]], 1)[:count]])
     low = places.min(0)
     extent = float((places.max(0) - low).max()) or 1.0
@@ -49,12 +49,10 @@ def draw_routes(
     canvas = Canvas(size, size + head)
     canvas.box(0, 0, size, size + head, BOARD)
     name = f"{instance.name}: " if instance else ""
-    title = (
-        f"{name}{count} customers, driven {float(own['driven']):.6g}, now {float(own['now']):.6g}"
-    )
+    title = f"{name}{count} customers, driven {own['driven']:.6g}, now {own['now']:.6g}"
     canvas.text(8, head / 2, canvas.shortened(title, 13, size - 16), 13, INK)
     at = [0] * fleet
-    for vehicle, node in own["route"][: own["stops"]].tolist():
+    for vehicle, node in own["route"][: own["stops"]]:
         color = PLAYERS[vehicle % len(PLAYERS)]
         canvas.arrow(complex(*spots[at[vehicle]]), complex(*spots[node]), 1.6, color, head=7)
         at[vehicle] = node

@@ -213,10 +213,10 @@ class VehicleRoutingRows(CompiledRows):
         Args:
             row: The number of the row.
         """
-        own = {name: field[row] for name, field in self._fields.items()}
+        own = self.save_game(row)
         names = self.instance.names if self.instance else ()
         tours: list[list[list[str]]] = [[[]] for _ in range(own["vehicles"])]
-        for vehicle, node in own["route"][: own["stops"]].tolist():
+        for vehicle, node in own["route"][: own["stops"]]:
             if node:
                 tours[vehicle][-1].append(names[node] if names else str(node))
             else:
@@ -231,8 +231,7 @@ class VehicleRoutingRows(CompiledRows):
             size: The width of the map in pixels.
         """
         self._check_begun()
-        own = {name: field[row] for name, field in self._fields.items()}
-        return draw_routes(own, self.instance, size)
+        return draw_routes(self.save_game(row), self.instance, size)
 
 
 def _game(
