@@ -26,7 +26,7 @@ from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.sides import sides_of
 from ppo_trainer.reporting.evaluation import Evaluation
-from ppo_trainer.reporting.evaluation_progress import EvaluationProgress
+from ppo_trainer.reporting.progress import EvaluationProgress
 from ragged_net import RaggedNet
 
 __all__ = ["evaluate", "evaluate_against", "evaluate_all"]

@@ -13,7 +13,7 @@ from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.agent import RunAgent
 from ppo_trainer.players.rows_search import RowsSearch
 from ppo_trainer.reporting.evaluation import Evaluation
-from ppo_trainer.reporting.evaluation_progress import EvaluationProgress
+from ppo_trainer.reporting.progress import EvaluationProgress
 from ppo_trainer.runs.load_run import LoadedRun
 
 __all__ = ["evaluate_searched"]

@@ -1,4 +1,7 @@
-"""Progress of a run: a bar in a terminal, plain lines elsewhere."""
+"""Progress of runs and evaluations: a bar in a terminal, plain lines elsewhere.
+
+That of a run goes to stdout. That of an evaluation goes to stderr: stdout is for results.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import IO, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any, Self, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from ppo_trainer.machine.screen import Screen, say
+from ppo_trainer.machine.screen import Screen, complain, say
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics
 
-__all__ = ["RunProgress", "clock"]
+__all__ = ["EvaluationProgress", "RunProgress"]
 
 _SHOWN = (
     ("reward", "episodic_reward"),
@@ -29,9 +32,48 @@ _MOST_OWN = 5
 _LINES = 20
 _RECENT = 100
 """Updates from which the speed is taken."""
+_FIRST_LINE, _NEXT_LINE = 10.0, 30.0
+"""Seconds until an evaluation has a line, where there is no terminal: most end before."""
 
 
-class RunProgress:
+class _Bar:
+    """A bar with a text, which a terminal shows while the block runs.
+
+    Args:
+        stream: What is written to.
+        total: The length of the bar.
+        done: How much of it is done.
+        text: What stands beside it.
+        transient: Whether it is taken away at the end; else its last state stays.
+    """
+
+    def __init__(
+        self, stream: Any, total: float, done: int = 0, text: str = "", *, transient: bool
+    ) -> None:
+        self._bar: Progress | None = None
+        screen = Screen(stream)
+        if screen.isatty():
+            self._bar = Progress(
+                BarColumn(bar_width=24),
+                TextColumn("{task.percentage:>3.0f}%  {task.fields[text]}"),
+                console=Console(file=cast(IO[str], screen), highlight=False),
+                transient=transient,
+            )
+            self._task = self._bar.add_task("", total=total, completed=done, text=text)
+
+    def __enter__(self) -> Self:
+        """Start the bar."""
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+class RunProgress(_Bar):
     """Shows steps, speed, time left and the figures that tell whether a run learns.
 
     Args:
@@ -54,27 +96,8 @@ class RunProgress:
         # Not from the start on: the first update also compiles, and would spoil the speed for long.
         self._updates: deque[tuple[float, int]] = deque(maxlen=_RECENT)
         self._last: dict[str, float] = {}
-        self._bar: Progress | None = None
-        screen = Screen(sys.stdout)
-        if screen.isatty():
-            self._bar = Progress(
-                BarColumn(bar_width=24),
-                TextColumn("{task.percentage:>3.0f}%  {task.fields[text]}"),
-                console=Console(file=cast(IO[str], screen), highlight=False),
-            )
-            text = f"{self._steps(done)}  first update"
-            self._task = self._bar.add_task("", total=total, completed=done, text=text)
-
-    def __enter__(self) -> RunProgress:
-        """Start the bar."""
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave the last state of the bar on the screen."""
-        if self._bar is not None:
-            self._bar.stop()
+        text = f"{self._steps(done)}  first update"
+        super().__init__(sys.stdout, total, done, text, transient=False)
 
     def show(self, steps: int, metrics: Mapping[str, float]) -> None:
         """Show the state after an update."""
@@ -95,7 +118,7 @@ class RunProgress:
         if done > first:
             speed = (done - first) / max(now - before, 1e-9)
             left = max(self._total - done, 0) / speed
-            parts += [f"{speed:,.0f} steps/s", f"{clock(left)} left"]
+            parts += [f"{speed:,.0f} steps/s", f"{_clock(left)} left"]
         parts += [f"{label} {self._last[n]:.3f}" for label, n in _SHOWN if n in self._last]
         return "  ".join(parts)
 
@@ -112,7 +135,53 @@ class RunProgress:
         return f"{done:>9,} / {self._total:,} steps"
 
 
-def clock(seconds: float) -> str:
+class EvaluationProgress(_Bar):
+    """Shows who plays, how many episodes have been played, and the time left.
+
+    Args:
+        players: Everybody who will play, in this order.
+        episodes: Of each.
+        seconds: The time that all of them have together; 0 for no limit.
+        now: The clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        players: Sequence[str],
+        episodes: int,
+        seconds: float = 0.0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._players, self._episodes, self._seconds = list(players), episodes, seconds
+        self._now, self._start = now, now()
+        self._next_line = self._start + _FIRST_LINE
+        super().__init__(sys.stderr, 1.0, transient=True)
+
+    def heard(self, player: str) -> Callable[[int], None]:
+        """Return a function that ``PlayBudget`` calls with the number of episodes."""
+        before = self._players.index(player)
+
+        def hear(played: int) -> None:
+            done = (before + played / self._episodes) / len(self._players)
+            if self._bar is not None:
+                self._bar.update(self._task, completed=done, text=self._text(player, played, done))
+            elif self._now() >= self._next_line:
+                self._next_line = self._now() + _NEXT_LINE
+                complain(self._text(player, played, done))
+
+        return hear
+
+    def _text(self, player: str, played: int, done: float) -> str:
+        spent = self._now() - self._start
+        # Players are taken to need equal times; nothing is known before the first episode ends.
+        guesses = [spent * (1 - done) / done] if done else []
+        if self._seconds:
+            guesses.append(max(self._seconds - spent, 0.0))
+        left = f"  {_clock(min(guesses))} left" if guesses else ""
+        return f"{player}  {played:,} / {self._episodes:,} episodes{left}"
+
+
+def _clock(seconds: float) -> str:
     """Seconds as minutes and seconds, and hours if there are any."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -15,7 +15,7 @@ from ppo_trainer.config import with_changes
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run, main
 from ppo_trainer.reporting.evaluation import Evaluation, left_out
-from ppo_trainer.reporting.evaluation_progress import EvaluationProgress
+from ppo_trainer.reporting.progress import EvaluationProgress
 from ppo_trainer.settings.changes import env_changes
 
 
