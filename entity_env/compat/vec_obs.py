@@ -78,8 +78,40 @@ class Metric:
         return self.sum / self.count if self.count else 0.0
 
 
+class _Actors:
+    """Actors in several frames, with a ``mask`` or None, to which other frames can be added."""
+
+    actors: RaggedBufferI64
+    mask: RaggedBufferBool | None
+
+    def extend(self, other: Any) -> None:
+        """Add the frames of ``other``."""
+        if self.mask is not None or other.mask is not None:
+            like: Any = other.mask if self.mask is None else self.mask
+            self.mask = self._whole_mask(like.size2())
+            self.mask.extend(other._whole_mask(like.size2()))
+        for name, part in vars(self).items():
+            if name != "mask":
+                part.extend(getattr(other, name))
+
+    def clear(self) -> None:
+        """Forget all frames."""
+        for part in vars(self).values():
+            if part is not None:
+                part.clear()
+
+    def _whole_mask(self, width: int) -> RaggedBufferBool:
+        if self.mask is not None:
+            return self.mask
+        counts = self._mask_lengths()
+        return RaggedBufferBool.from_flattened(np.ones((counts.sum(), width), np.bool_), counts)
+
+    def _mask_lengths(self) -> npt.NDArray[np.int64]:
+        return self.actors.size1()
+
+
 @dataclass
-class VecCategoricalActionMask:
+class VecCategoricalActionMask(_Actors):
     """The actors (B, A, 1) of choices, and a ``mask`` (B, A, C) or None."""
 
     actors: RaggedBufferI64
@@ -90,28 +122,9 @@ class VecCategoricalActionMask:
         has_mask = self.mask is not None and self.mask.size0() > 0
         return VecCategoricalActionMask(self.actors[i], self.mask[i] if has_mask else None)  # type: ignore[index]
 
-    def extend(self, other: VecCategoricalActionMask) -> None:
-        """Add the frames of ``other``."""
-        if self.mask is not None or other.mask is not None:
-            choices = (other.mask if self.mask is None else self.mask).size2()  # type: ignore[union-attr]
-            self.mask = self._whole_mask(choices)
-            self.mask.extend(other._whole_mask(choices))
-        self.actors.extend(other.actors)
-
-    def clear(self) -> None:
-        """Forget all frames."""
-        self.actors.clear()
-        if self.mask is not None:
-            self.mask.clear()
-
-    def _whole_mask(self, choices: int) -> RaggedBufferBool:
-        if self.mask is not None:
-            return self.mask
-        return _all_true(self.actors, choices)
-
 
 @dataclass
-class VecSelectEntityActionMask:
+class VecSelectEntityActionMask(_Actors):
     """The ``actors`` (B, A, 1) and ``actees`` (B, E, 1) as entity indices.
 
     ``mask`` has for each frame its pairs, actor by actor, (B, A * E, 1); None allows all.
@@ -128,25 +141,8 @@ class VecSelectEntityActionMask:
         mask = None if self.mask is None else self.mask[i]
         return VecSelectEntityActionMask(self.actors[i], self.actees[i], mask)
 
-    def extend(self, other: VecSelectEntityActionMask) -> None:
-        """Add the frames of ``other``."""
-        if self.mask is not None or other.mask is not None:
-            self.mask = self._whole_mask()
-            self.mask.extend(other._whole_mask())
-        self.actors.extend(other.actors)
-        self.actees.extend(other.actees)
-
-    def clear(self) -> None:
-        """Forget all frames."""
-        for part in (self.actors, self.actees, self.mask):
-            if part is not None:
-                part.clear()
-
-    def _whole_mask(self) -> RaggedBufferBool:
-        if self.mask is not None:
-            return self.mask
-        pairs = self.actors.size1() * self.actees.size1()
-        return RaggedBufferBool.from_flattened(np.ones((pairs.sum(), 1), np.bool_), pairs)
+    def _mask_lengths(self) -> npt.NDArray[np.int64]:
+        return self.actors.size1() * self.actees.size1()
 
 
 VecActionMask: TypeAlias = Union[VecCategoricalActionMask, VecSelectEntityActionMask]
@@ -276,15 +272,11 @@ def _nobody(like: VecActionMask, frames: int) -> VecActionMask:
 
 
 def _mask(mask: batch.VecActionMask) -> VecActionMask:
-    if isinstance(mask, VecSelectEntitiesActionMask):
+    if isinstance(mask, VecSelectEntitiesActionMask | batch.VecContinuousActionMask):
+        sets = isinstance(mask, batch.VecContinuousActionMask)
+        what = "a continuous action" if sets else "an action that selects several entities"
         raise SpaceError(
-            "an action that selects several entities cannot be shown as Entity Gym did, which had "
-            "none",
-            expected="actions with choices, or that select an entity",
-        )
-    if isinstance(mask, batch.VecContinuousActionMask):
-        raise SpaceError(
-            "a continuous action cannot be shown as Entity Gym did, which had none",
+            f"{what} cannot be shown as Entity Gym did, which had none",
             expected="actions with choices, or that select an entity",
         )
     allowed = None if mask.mask is None else mask.mask.clone()

@@ -36,13 +36,7 @@ class EntityAECEnv(PaddedAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):
 
     Args:
         game: The game.
-        max_entities: The most entities of each type, or one number for all types.
-        max_actors: The most actors of each action, or one number for all; None: all entities.
-        strict: Whether a choice that the mask forbids is an error; else the next one is taken.
-        render_mode: ``rgb_array`` makes ``render`` return the game's pictures.
-
-    Raises:
-        SettingError: Bad sizes; no game of several players.
+        max_entities: As of ``EntityParallelEnv``, like all other arguments.
     """
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:

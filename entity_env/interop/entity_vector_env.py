@@ -51,6 +51,9 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
             is allowed.
         render_mode: ``rgb_array`` makes ``render`` return a picture of each row.
 
+    Attributes:
+        padded_spaces: The room for entities and actors, by name, and the spaces that are padded.
+
     Raises:
         SettingError: Bad sizes; no rows.
     """
@@ -80,19 +83,14 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         self.strict = strict
         self.render_mode = check_render_mode(render_mode)
         self.num_envs = len(vec_env)
-        self._spaces = PaddedSpaces(
+        self.padded_spaces = PaddedSpaces(
             vec_env.obs_space(), vec_env.action_space(), max_entities, max_actors
         )
-        self.single_observation_space = self._spaces.observation_space
-        self.single_action_space = self._spaces.action_space
+        self.single_observation_space = self.padded_spaces.observation_space
+        self.single_action_space = self.padded_spaces.action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._padded: PaddedFrames | None = None
-
-    @property
-    def padded_spaces(self) -> PaddedSpaces:
-        """The room for entities and actors, by name, and the spaces that are padded."""
-        return self._spaces
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -133,7 +131,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
 
     def advance(self, actions: npt.NDArray[np.int64]) -> tuple[VecObs, PaddedObs]:
         """Play one step, and tell it as the rows do, beside the padded observations."""
-        chosen = choose(actions, self._frames(), self._spaces, strict=self.strict)
+        chosen = choose(actions, self._frames(), self.padded_spaces, strict=self.strict)
         self._padded = None  # a step that fails can only be followed by a reset
         obs = self.vec_env.act(chosen)
         return obs, self._show(obs)
@@ -142,7 +140,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         """Return the last padded observation of each row that a limit cut off."""
         if obs.final is None:
             return {}
-        arrays = pad(obs.final, self._spaces).arrays
+        arrays = pad(obs.final, self.padded_spaces).arrays
         rows = enumerate(np.flatnonzero(obs.truncated).tolist())
         return {row: {name: array[i] for name, array in arrays.items()} for i, row in rows}
 
@@ -170,20 +168,20 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
 
     def _show(self, obs: VecObs) -> PaddedObs:
         check_all_asked("EntityVectorEnv", obs)
-        self._padded = pad(obs, self._spaces)
+        self._padded = pad(obs, self.padded_spaces)
         return self._padded.arrays
 
     def _masks(self, masks: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> dict[str, Any]:
         """Return action masks as an info of Gymnasium for ``rows``."""
         told = np.full(len(rows), None, dtype=object)
-        for row, mask in enumerate(self._spaces.sample_masks(masks)):
+        for row, mask in enumerate(self.padded_spaces.sample_masks(masks)):
             if rows[row]:
                 told[row] = mask
         return {"action_mask": told, "_action_mask": rows.copy()}
 
     def _final(self, obs: VecObs) -> dict[str, Any]:
         """Return the infos of ended rows, as Gymnasium's vector environments do."""
-        nobody = np.repeat(self._spaces.nobody[None], len(obs), axis=0)
+        nobody = np.repeat(self.padded_spaces.nobody[None], len(obs), axis=0)
         metrics: dict[str, Any] = {}
         for name, column in obs.metrics.items():
             there = ~np.isnan(column)

@@ -188,16 +188,10 @@ def _action_slots(
     action_space: Mapping[ActionName, ActionSpace], max_actors: Room | None, entities: int
 ) -> list[ActionSlots]:
     for name, space in action_space.items():
-        if isinstance(space, CONTINUOUS_ACTIONS):
+        if isinstance(space, (*CONTINUOUS_ACTIONS, SelectEntitiesActionSpace)):
             raise SettingError(
-                f"action {name!r} is continuous, which has no place in a MultiDiscrete space",
-                expected="actions with choices, or that select an entity",
-                received=shorten(space),
-            )
-        if isinstance(space, SelectEntitiesActionSpace):
-            raise SettingError(
-                f"action {name!r} selects several entities, which has no place in a MultiDiscrete "
-                "space",
+                f"action {name!r} has no place in a MultiDiscrete space: it is a "
+                f"{type(space).__name__}",
                 expected="actions with choices, or that select an entity",
                 received=shorten(space),
             )

@@ -288,7 +288,7 @@ def test_what_has_no_place_for_sets_says_so():
     pytest.importorskip("gymnasium")
     from entity_env.interop.padded_spaces import PaddedSpaces
 
-    with pytest.raises(SettingError, match="selects several entities"):
+    with pytest.raises(SettingError, match="is a SelectEntitiesActionSpace"):
         PaddedSpaces(SPACE, PICK, 4, 4)
     with pytest.raises(SpaceError, match="selects several entities"):
         EnvList(Cards, 1).reset(SPACE)
