@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.features import LISTS, every
+from entity_env.batching.features import LISTS, NUMBERS, as_booleans, every, valid_values
 from entity_env.batching.plain_rows import bool_rows, number_rows
 from entity_env.spaces import Discrete, Feature
 
@@ -38,7 +38,6 @@ Ints = npt.NDArray[np.int64]
 ARRAYS = {list, tuple, np.ndarray}
 """The containers of rows, ids and masks."""
 
-_KINDS = frozenset("fiub")
 _EXACT = 2.0**53
 """Whole numbers up to this pass through float64 unchanged; all numbers up to it fit float32."""
 
@@ -97,16 +96,15 @@ def boolean_table(column: Sequence[Any], kinds: Set[type], width: int) -> Bools:
 
 def booleans(array: npt.NDArray[Any]) -> Bools:
     """Return the same as booleans; refuses what is neither boolean nor a whole 0 or 1."""
-    if array.dtype == np.bool_:
-        return array
-    if array.dtype.kind not in "iu" or not every((array == 0) | (array == 1)):
+    truths = as_booleans(array)
+    if truths is None:
         raise UnusualError
-    return array.astype(np.bool_)
+    return truths
 
 
 def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats:
     """Return a float32 table; raise if a value is not finite, too large or not discrete."""
-    if array.dtype.kind not in _KINDS:
+    if array.dtype.kind not in NUMBERS:
         raise UnusualError
     if array.dtype == np.float32:
         if not every(np.isfinite(array)):
@@ -115,10 +113,8 @@ def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats
         raise UnusualError  # NaN, too, compares as False
     rows: Floats = array.astype(np.float32, copy=False)
     for column, feature in enumerate(features):
-        if isinstance(feature, Discrete):
-            values = rows[:, column]
-            if not every((values >= 0) & (values < feature.n) & (values == np.floor(values))):
-                raise UnusualError
+        if isinstance(feature, Discrete) and not every(valid_values(rows[:, column], feature)):
+            raise UnusualError
     return rows
 
 
@@ -127,7 +123,7 @@ def _joined(column: Sequence[Any], width: int) -> npt.NDArray[Any]:
     if set(map(type, column)) == {np.ndarray} and all(part.ndim == 2 for part in column):
         return np.concatenate(column)
     parts = [np.asarray(part) for part in column]
-    if not {part.dtype.kind for part in parts} <= _KINDS:
+    if not {part.dtype.kind for part in parts} <= NUMBERS:
         raise UnusualError
     # Without rows an array may have one dimension, and any dtype.
     parts = [part for part in parts if part.shape != (0,)]

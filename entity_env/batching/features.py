@@ -14,6 +14,8 @@ from entity_env.spaces import Discrete, Feature, feature_name
 __all__ = [
     "LARGEST",
     "LISTS",
+    "NUMBERS",
+    "as_booleans",
     "check_values",
     "every",
     "feature_rows",
@@ -23,11 +25,14 @@ __all__ = [
     "numbers",
     "odd_part",
     "shape_of_numbers",
+    "valid_values",
 ]
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest number that features and rewards may be."""
 LISTS = {list, tuple}
+NUMBERS = frozenset("fiub")
+"""The kinds of dtypes that hold real numbers."""
 
 
 def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[np.float32]:
@@ -55,7 +60,7 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
             received=shorten(values),
             hint="filled() puts a number in their place",
         )
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in NUMBERS:
         raise FeatureTypeError(
             f"the features of {what} are not numbers",
             expected="real numbers; whole ones of 64 bits at most",
@@ -120,7 +125,7 @@ def shape_of_numbers(part: object) -> tuple[int, ...] | None:
         array = np.asarray(part)
     except Exception:
         return None
-    return array.shape if array.dtype.kind in "fiub" else None
+    return array.shape if array.dtype.kind in NUMBERS else None
 
 
 def feature_rows(what: str, values: object, features: Sequence[Feature]) -> npt.NDArray[np.float32]:
@@ -153,14 +158,30 @@ def check_values(what: str, rows: npt.NDArray[np.float32], features: Sequence[Fe
     for column, feature in enumerate(features):
         if isinstance(feature, Discrete):
             values = rows[:, column]
-            bad = (values < 0) | (values >= feature.n) | (values != np.floor(values))
-            if bad.any():
-                row = int(np.argmax(bad))
+            valid = valid_values(values, feature)
+            if not every(valid):
+                row = int(np.argmin(valid))
                 raise FeatureValueError(
                     f"{what}, row {row}: discrete feature {feature.name!r} is out of range",
                     expected=f"a whole number from 0 to {feature.n - 1}",
                     received=values[row],
                 )
+
+
+def valid_values(values: npt.NDArray[np.float32], feature: Discrete) -> npt.NDArray[np.bool_]:
+    """Return a mask of the values (N,) that a discrete feature may have."""
+    valid: npt.NDArray[np.bool_]
+    valid = (values >= 0) & (values < feature.n) & (values == np.floor(values))
+    return valid
+
+
+def as_booleans(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | None:
+    """Return an array of booleans, or of whole numbers 0 and 1, as booleans; None for another."""
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype.kind not in "iu" or not every((array == 0) | (array == 1)):
+        return None
+    return array.astype(np.bool_)
 
 
 def every(truths: npt.NDArray[np.bool_]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.features import every, in_list, is_listed, is_masked, odd_part
+from entity_env.batching.features import as_booleans, every, in_list, is_listed, is_masked, odd_part
 from entity_env.batching.frame import entity_name
 from entity_env.errors import (
     ActionMaskError,
@@ -188,14 +188,14 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
         raise error(
             f"{what} has masked values", expected="True and False", received=shorten(values)
         )
-    numeric = array.dtype.kind in "iu" and bool(((array == 0) | (array == 1)).all())
-    if array.size and array.dtype != np.bool_ and not numeric:
+    truths = as_booleans(array) if array.size else array.astype(np.bool_)
+    if truths is None:
         raise error(
             f"{what} is not boolean",
             expected="True and False",
             received=f"dtype {array.dtype}: {odd_part(values)}",
         )
-    return array.astype(np.bool_, copy=False)
+    return truths
 
 
 def _listed(action: str, role: str, names: Any, ordered: bool = False) -> Sequence[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.batching.features import LARGEST
+from entity_env.batching.features import LARGEST, NUMBERS
 from entity_env.batching.frame import RESERVED_METRICS
 from entity_env.errors import MetricError, ObservationError, RewardError, shorten
 from entity_env.observation import Observation
@@ -32,7 +32,7 @@ def _finite(number: object) -> float | None:
     """Return a Python or NumPy number, also as an array without dimensions; None for all else."""
     number = _array_of_one(number)
     if isinstance(number, np.ndarray | np.generic):
-        real = number.ndim == 0 and number.dtype.kind in "fiub"
+        real = number.ndim == 0 and number.dtype.kind in NUMBERS
     else:
         real = isinstance(number, int | float)
     try:

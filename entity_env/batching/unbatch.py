@@ -198,12 +198,12 @@ def _answers(
             received=shorten(list(actions)),
             hint=nearest(name, list(actions)),
         )
-    if isinstance(space, GLOBAL_ACTIONS):
-        return action.index if hasattr(action, "index") else action.values
-    if hasattr(action, "actees"):
-        values = [_index(actee, indices, name) for actee in action.actees]
-    else:
-        values = action.indices if hasattr(action, "indices") else action.values
+    kind = kind_of(space)
+    values = kind.given(action)
+    if kind.is_global:
+        return values
+    if kind.selects:
+        values = [_index(actee, indices, name) for actee in values]
     given = [_index(actor, indices, name) for actor in action.actors]
     place = {actor: i for i, actor in enumerate(given)}
     wanted = [indices[actor] for actor in mask.actor_ids]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.batching.features import in_list
+from entity_env.batching.features import NUMBERS, in_list
 from entity_env.batching.step_results import read_metrics
 from entity_env.batching.vec_obs import (
     VecActionMask,
@@ -185,7 +185,7 @@ def _parts(obs: Observation) -> list[Any]:
 
 
 def _spoil(part: Any) -> list[Callable[[], None]]:
-    if isinstance(part, np.ndarray) and part.flags.writeable and part.dtype.kind in "fiub":
+    if isinstance(part, np.ndarray) and part.flags.writeable and part.dtype.kind in NUMBERS:
         values = part.copy()
         part[...] = ~part if part.dtype.kind == "b" else part + 1
         return [lambda: np.copyto(part, values)]

@@ -209,7 +209,7 @@ class Kind(ABC):
             who: The actors, as ``read`` has read them; None if there are none.
             frame: Their frame.
         """
-        self.check_given(name, space, self._given(action), who, frame)
+        self.check_given(name, space, self.given(action), who, frame)
 
     @abstractmethod
     def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
@@ -219,7 +219,7 @@ class Kind(ABC):
         """Return True if the same actors may repeat the action in ``frame``."""
         if who is None:
             return not self.is_global
-        return self.allows(self._given(action), who, frame)
+        return self.allows(self.given(action), who, frame)
 
     @abstractmethod
     def allows(self, given: Any, who: Any, frame: Frame) -> bool:
@@ -261,7 +261,7 @@ class Kind(ABC):
         ids, types = [mask.actor_ids for mask in masks], [mask.actor_types for mask in masks]
         return masks, *layout.entities(ids, types)
 
-    def _given(self, action: Any) -> Any:
+    def given(self, action: Any) -> Any:
         """Return the answers of all actors that an action holds."""
         given = getattr(action, self.answer)
         return [given] if self.is_global else given
