@@ -97,7 +97,7 @@ class PettingZooEnv(TranslatedEnv):
                 expected="a function of (agent, observation, action_mask, action_space, rng)",
                 received=shorten(others),
             )
-        self._play = play_of(made)
+        self._play = play_of(made, only=self.agent)
         self._told: Mapping[Any, News] = {}
         observes, acts = made.observation_space(self.agent), made.action_space(self.agent)
         super().__init__(made, SpaceTranslation(observes, acts, ignore, entities))
@@ -125,10 +125,11 @@ class PettingZooEnv(TranslatedEnv):
 
     def _until_turn(self) -> News:
         """Let the others move until it is the seat's turn, or it is out."""
-        while self.agent not in self._told and self.agent in self.env.agents:
+        while self.agent not in self._told:
+            if self.agent not in self._play.inside and self.agent not in self.env.agents:
+                return News(None, terminated=True)  # it was never shown anything
             self._move({})
-        # Without news the seat was never shown anything, and so has no episode.
-        return self._told.get(self.agent, News(None, terminated=True))
+        return self._told[self.agent]
 
     def _move(self, own: dict[Any, Any]) -> None:
         """Step the environment with the action of the seat, if it has one, and of all others."""

@@ -89,7 +89,7 @@ class _Choices(ActionPart):
 
     def __init__(self, space: spaces.Space[Any], name: str, where: str, counted: Any) -> None:
         counts, first = counted
-        self._shape: tuple[int, ...] = counts.shape
+        self._where, self._shape = where, counts.shape
         self._first, self._dtype = first.ravel().tolist(), np.dtype(space.dtype)
         self._is_binary = isinstance(space, spaces.MultiBinary)
         names = names_of(where, self._shape)
@@ -100,10 +100,10 @@ class _Choices(ActionPart):
             yield name, GlobalCategoricalActionSpace([str(start + i) for i in range(count)])
 
     def write(self, chosen: Mapping[ActionName, int]) -> Any:
+        if not self._shape:  # a number, as the samples of ``Discrete`` are
+            return self._dtype.type(self._first[0] + chosen[self._where])
         pairs = zip(self.counts, self._first, strict=True)
         values = [first + chosen[name] for name, first in pairs]
-        if not self._shape:  # a number, as the samples of ``Discrete`` are
-            return self._dtype.type(values[0])
         return np.array(values, self._dtype).reshape(self._shape)
 
     def _structured(self, mask: Any) -> Masks | None:

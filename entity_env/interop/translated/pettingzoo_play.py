@@ -58,13 +58,14 @@ class AgentsPlay(ABC):
 
     Args:
         env: The environment.
+        only: The agent with whose end the game is left as it is; None plays to the end of all.
 
     Attributes:
         inside: The last observation of each agent that is in the game and has had a turn.
     """
 
-    def __init__(self, env: Any) -> None:
-        self.env = env
+    def __init__(self, env: Any, only: Any = None) -> None:
+        self.env, self._only = env, only
         self.inside: dict[Any, Any] = {}
 
     def reset(self, seed: int | None) -> dict[Any, News]:
@@ -131,28 +132,28 @@ class _InTurn(AgentsPlay):
         return self._until_asked()
 
     def _go_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]:
-        ((_, action),) = actions.items()
-        self._step(action)
+        ((agent, action),) = actions.items()
+        self._step(agent, action)
         return self._until_asked()
 
     def _until_asked(self) -> dict[Any, News]:
         """Let those go who are out, and return their news and those of the agent that acts."""
         env, told = self.env, dict[Any, News]()
-        while env.agents:
+        while there := env.agents:  # read seldom, as each wrapper around it looks for it
             agent = env.agent_selection
             observation, reward, terminated, truncated, info = env.last()
             over = bool(terminated), bool(truncated)
             told[agent] = News(observation, info, float(reward), *over)
-            if not any(over):
+            if not any(over) or agent == self._only:
                 break
-            self._step(None)
+            self._step(agent, None)
         for agent in self.inside:
-            if agent not in told and agent not in env.agents:
+            if agent not in told and agent not in there:
                 told[agent] = self._gone(agent, self._left.get(agent, self._unpaid.get(agent, 0.0)))
         return told
 
-    def _step(self, action: Any) -> None:
-        self._unpaid[self.env.agent_selection] = 0.0
+    def _step(self, agent: Any, action: Any) -> None:
+        self._unpaid[agent] = 0.0
         self.env.step(action)
         self._count_rewards()
 
@@ -163,9 +164,9 @@ class _InTurn(AgentsPlay):
         self._unpaid = {agent: float(reward) for agent, reward in sums.items()}
 
 
-def play_of(env: Any) -> AgentsPlay:
+def play_of(env: Any, only: Any = None) -> AgentsPlay:
     """Return the play of an environment, whose agents act at once or in turn."""
-    return _AtOnce(env) if isinstance(env, ParallelEnv) else _InTurn(env)
+    return (_AtOnce if isinstance(env, ParallelEnv) else _InTurn)(env, only)
 
 
 def _by_name(name: str, kwargs: dict[str, Any]) -> Any:
