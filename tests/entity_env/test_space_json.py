@@ -133,10 +133,13 @@ def action(**changes):
         ({"entities": entity(features=[{"kind": "discret", "name": "k", "n": 2}])}, "'discrete'"),
         ({"entities": entity(features=[{"kind": ["discrete"], "name": "k"}])}, "unknown kind"),
         ({"entities": entity(features=[{"kind": "discrete", "name": "k"}])}, "kind, name, n"),
-        ({"entities": entity(features=[{"kind": "discrete", "name": "k", "n": 0}])}, "n, a whole"),
+        (
+            {"entities": entity(features=[{"kind": "discrete", "name": "k", "n": 0}])},
+            "whole number >= 1",
+        ),
         (
             {"entities": entity(features=[{"kind": "discrete", "name": "k", "n": 2.0}])},
-            "n, a whole",
+            "whole number >= 1",
         ),
         (
             {"global_features": [{"kind": "continuous", "name": "k", "mean": 1, "std": None}]},
