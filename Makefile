@@ -1,5 +1,6 @@
 # make train   set up, then train MineSweeper and say how good it is
 # make test    set up, then run all tests
+# make platforms   some tests with other versions of Python, and kernels for other processors
 # make bench   set up, then measure speed, memory and learning against named baselines (10 minutes)
 # make check   ruff and mypy
 # make clean   remove the virtual environments and caches
@@ -11,13 +12,16 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: train test bench check clean
+.PHONY: train test platforms bench check clean
 
 train: $(READY)
 	$(BIN)/python -m ppo_trainer env=minesweeper
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=15
+
+platforms: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m platforms
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""One thread for torch, signals alive, the user's key untouched; the longest tests first."""
+"""One thread for torch, signals alive and the user's key untouched."""
 
 from __future__ import annotations
 
@@ -43,11 +43,3 @@ def _kept_bytecode() -> Iterator[None]:
             kept = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
             patch.setenv("PYTHONPYCACHEPREFIX", str(kept))
         yield
-
-
-LONGEST = "test_other_pythons.py"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first: begun last, they would run while the other worker has nothing."""
-    items.sort(key=lambda item: item.path.name != LONGEST)

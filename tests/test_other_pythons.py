@@ -81,7 +81,7 @@ def venv_python(base, version):
     return python
 
 
-@pytest.mark.slow
+@pytest.mark.platforms
 @pytest.mark.parametrize("version", VERSIONS)
 def test_entity_env_passes_its_tests(version):
     base = find_python(version)

@@ -389,7 +389,7 @@ sys.exit(pytest.main(["-v", "-p", "no:cacheprovider", "-k", *sys.argv[4:]]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.platforms
 def test_the_vectors_of_another_processor(tmp_path):
     """AVX-512's on machines with narrower ones (LLVM splits them), and the other way round."""
     other = (8, 4, 16) if LANES == 16 else (16, 8, 32)
