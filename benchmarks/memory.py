@@ -61,17 +61,9 @@ def _updates(envs: int, steps: int) -> int:
 
 
 def _rollout_bytes(session: Session, obs: Any) -> int:
-    generator = session.state.generators.actions
-    rollout = collect(
-        session.state.net,
-        session.vec_env,
-        obs,
-        session.config,
-        generator,
-        Stopwatch(),
-        session.buffer,
-    ).trajectories
-    sizes = {tensor.data_ptr(): tensor.nbytes for tensor in _tensors(rollout)}
+    collectors = [learner.collector() for learner in session.learners]
+    (collected,) = collect(collectors, session.vec_env, obs, session.config, Stopwatch())
+    sizes = {tensor.data_ptr(): tensor.nbytes for tensor in _tensors(collected.trajectories)}
     return sum(sizes.values())
 
 

@@ -34,9 +34,9 @@ from ppo_trainer.config import (
     TrainConfig,
 )
 from ppo_trainer.environments import Game
-from ppo_trainer.experience.collect import collect
+from ppo_trainer.experience.collect import Collector, collect
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.trajectories import Decisions
+from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.stopwatch import Stopwatch
@@ -127,10 +127,10 @@ class _Updates:
         self._players = players
         self._env = inner if players is None else players.around(inner)
         self._optimizers = make_optimizers(net, config)
-        self._buffer = RolloutBuffer(count, config.rollout.steps)
-        self._generators = torch.Generator().manual_seed(0), torch.Generator().manual_seed(1)
+        buffer, memory = RolloutBuffer(count, config.rollout.steps), RowMemory(net, count)
+        self._generator = torch.Generator().manual_seed(1)
+        self._collector = Collector(net, torch.Generator().manual_seed(0), buffer, memory)
         self._obs = self._env.reset()
-        self._pending: Decisions | None = None
         self._decisions = self._calls = 0
 
     @property
@@ -141,17 +141,9 @@ class _Updates:
         config, clock, algorithm = self._config, Stopwatch(), PPO(self._config.ppo)
         if self._players is not None:
             self._players.before_update(0.0)
-        collected = collect(
-            self._net,
-            self._env,
-            self._obs,
-            config,
-            self._generators[0],
-            clock,
-            self._buffer,
-            self._pending,
-        )
-        self._obs, self._pending = collected.next_obs, collected.pending
+        (collected,) = collect([self._collector], self._env, self._obs, config, clock)
+        self._obs = collected.next_obs
+        self._collector = replace(self._collector, pending=collected.pending)
         rollout = algorithm.estimate(collected.trajectories, self._net)
         update(
             algorithm,
@@ -160,7 +152,7 @@ class _Updates:
             rollout,
             config,
             0.0,
-            self._generators[1],
+            self._generator,
             clock,
         )
         self._decisions += len(rollout)

@@ -27,7 +27,6 @@ from ppo_trainer.environments import (
 )
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.collect import Collected, collect
-from ppo_trainer.experience.collect_population import collect_population
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.learner.average import follow
 from ppo_trainer.learner.step_metrics import of_policies
@@ -39,7 +38,6 @@ from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.rehearsal import rehearse
-from ppo_trainer.players.population_rows import PopulationRows
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import is_per_episode
@@ -208,7 +206,8 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
     algorithm = make_algorithm(config, state.groups)
     if players is not None:
         players.before_update(state.steps / config.total_timesteps)
-    collected = _collect(session, obs, clock)
+    collectors = [learner.collector() for learner in session.learners]
+    collected = collect(collectors, session.vec_env, obs, config, clock)
     measured, rollouts = [], []
     for learner, own in zip(session.learners, collected, strict=True):
         learner.state.pending = own.pending
@@ -227,18 +226,6 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
     if players is not None:
         metrics |= players.after_update(session.run, state.update, state.steps)
     return collected[0].next_obs, metrics
-
-
-def _collect(session: Session, obs: VecObs, clock: Stopwatch) -> list[Collected]:
-    """Return the decisions of each network in a rollout."""
-    config, state, rows = session.config, session.state, session.vec_env
-    if isinstance(rows, PopulationRows):
-        playing = [learner.collecting() for learner in session.learners]
-        return collect_population(playing, rows, obs, config, clock)
-    generator, pending, memory = state.generators.actions, state.pending, state.memory
-    return [
-        collect(state.net, rows, obs, config, generator, clock, session.buffer, pending, memory)
-    ]
 
 
 def _improve(

@@ -1,11 +1,11 @@
-"""Plays the rows of a VecEnv and keeps what they decide, until there is enough for an update."""
+"""Plays the rows of a VecEnv and keeps the decisions, until there are enough for an update."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from entity_env.metrics import merge_columns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import NonFiniteError, TrainerError
 from ppo_trainer.experience.acting import act, value
+from ppo_trainer.experience.frames import answers_in_order, asked_frames
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch, to_value_batch
@@ -25,23 +26,46 @@ from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetOutput, RaggedNet
 
-__all__ = ["Collected", "autocast", "check_output", "collect"]
+__all__ = ["Collected", "Collector", "autocast", "check_output", "collect"]
 
 
 MOST_IDLE_STEPS = 100_000
-"""So many steps in a row may ask nobody; a game that never asks again is an error after that."""
+"""A game that asks no row for so many steps in a row is an error."""
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Collector:
+    """A network that collects experience.
+
+    Args:
+        net: The network.
+        generator: Draws its actions; it is on the device of the network.
+        buffer: Its rollout buffer, for all R rows.
+        memory: The memory of all R rows.
+        pending: The decisions of the last rollout whose outcome was open at its end.
+    """
+
+    net: RaggedNet
+    generator: torch.Generator
+    buffer: RolloutBuffer
+    memory: RowMemory
+    pending: Decisions | None = None
 
 
 @dataclass(frozen=True)
 class Collected:
-    """The complete decisions of a rollout, and the observation that follows.
+    """The complete decisions of a network in a rollout, and the observation that follows.
 
     Args:
-        trajectories: The decisions whose outcome is known.
-        pending: Those whose outcome is still open; the next rollout begins with them.
+        trajectories: The decisions whose outcome is known. They lie in the buffer of the collector
+            until the next rollout.
+        pending: The decisions whose outcome is still open; the next rollout begins with them.
         next_obs: The observation from which it goes on.
-        metrics: Of the episodes that ended meanwhile.
-        truncated: How many of them a limit has cut off.
+        metrics: The metrics of the episodes that ended meanwhile; those of a population are in the
+            first result.
+        truncated: The number of these episodes that a limit has cut off, likewise.
     """
 
     trajectories: Trajectories
@@ -53,84 +77,117 @@ class Collected:
 
 @torch.no_grad()
 def collect(
-    net: RaggedNet,
+    collectors: Sequence[Collector],
     env: VecEnv,
     obs: VecObs,
     config: TrainConfig,
-    generator: torch.Generator,
     clock: Stopwatch,
-    buffer: RolloutBuffer | None = None,
-    pending: Decisions | None = None,
-    memory: RowMemory | None = None,
-) -> Collected:
+) -> list[Collected]:
     """Play from ``obs`` on until ``config.frames_per_update`` decisions have an outcome.
 
-    Where all rows are always asked, these are ``config.rollout.steps`` steps. The trajectories lie
-    in ``buffer``, where one is given, until the next ones are put there. ``pending`` are decisions
-    of the last rollout whose outcome was open at its end. ``memory`` is what the rows remember, and
-    goes on with them.
+    Where all rows are always asked, these are ``config.rollout.steps`` steps. Several networks
+    collect equal parts. A row's rewards belong to the network that decided last in the row: no
+    other network has an open decision there.
+
+    Args:
+        collectors: One network, or those of a population.
+        env: The rows; for a population ``PopulationRows``, which know the owner of each row.
+        obs: The last observation of the rows.
+        config: The settings of the run.
+        clock: Measures the phases.
+
+    Returns:
+        One for each network.
 
     Raises:
-        NonFiniteError: The network has diverged.
-        TrainerError: The rows ask nobody any more.
+        NonFiniteError: A network has diverged.
+        TrainerError: The rows ask nobody any more, or never one of the networks.
     """
-    device, wanted = generator.device, config.rollout.steps * len(env)
-    buffer = RolloutBuffer(len(env), config.rollout.steps) if buffer is None else buffer
-    buffer.begin(pending)
-    memory = RowMemory(net, len(env)) if memory is None else memory
+    wanted = -(-config.rollout.steps * len(env) // len(collectors))
     ended: list[Mapping[str, npt.NDArray[np.float64]]] = []
     idle = 0
-    while len(buffer) < wanted or buffer.num_complete(obs.rows) < wanted:
+    for own in collectors:
+        own.buffer.begin(own.pending)
+    while True:
+        places = _places(obs, env, len(collectors))
+        pairs = list(zip(collectors, places, strict=True))
+        if all(_is_full(own.buffer, obs.rows[mine], wanted) for own, mine in pairs):
+            break
         idle = 0 if obs.num_frames else idle + 1
         if idle > MOST_IDLE_STEPS:
             raise TrainerError(
                 f"no row was asked in {MOST_IDLE_STEPS:,} steps",
                 expected="rows that are asked again (VecObs.rows)",
             )
-        obs = _step(net, env, obs, config, generator, clock, buffer, memory)
+        answers = [_decide(own, _part(obs, mine), config, clock) for own, mine in pairs]
+        actions = answers_in_order(answers, places)
+        with clock("env"):
+            obs = env.act(actions)
+        check_final(obs)
+        for own in collectors:
+            own.buffer.observe(obs, own.memory.of(np.flatnonzero(obs.truncated)))
+            own.memory.cut(obs.done)
         if obs.metrics:
             ended.append(obs.metrics)
-    # All at once: most steps cut off one or two episodes, and a pass of so few is all overhead.
+    results = [_outcome(own, obs, mine, config, clock) for own, mine in pairs]
+    metrics = merge_columns(ended, len(obs))
+    return [
+        replace(results[0], metrics=metrics),
+        *(replace(own, truncated=0) for own in results[1:]),
+    ]
+
+
+def _places(obs: VecObs, env: VecEnv, count: int) -> list[Ints]:
+    """Return the places of each network's frames among all frames."""
+    if count == 1:
+        return [np.arange(obs.num_frames)]
+    owner = env.owner[obs.rows]  # type: ignore[attr-defined]
+    return [np.flatnonzero(owner == number) for number in range(count)]
+
+
+def _part(obs: VecObs, places: Ints) -> VecObs:
+    return obs if len(places) == obs.num_frames else asked_frames(obs, places)
+
+
+def _is_full(buffer: RolloutBuffer, asked: Ints, wanted: int) -> bool:
+    return len(buffer) >= wanted and buffer.num_complete(asked) >= wanted
+
+
+def _decide(
+    own: Collector, obs: VecObs, config: TrainConfig, clock: Stopwatch
+) -> Mapping[str, ActionBuffer]:
+    """Return the answers of a network to the frames of ``obs``, and keep them."""
+    if not obs.num_frames:
+        return {}
+    device = own.generator.device
     with clock("batch"):
-        batch = to_value_batch([*buffer.finals, obs], device)
+        batch = to_batch(obs, device)
     with clock("inference"), autocast(device, config):
-        state = memory.of(obs.rows)
-        states = None if state is None else torch.cat([*buffer.final_states, state])
-        values = value(net, batch, rows=len(env), memory=states).float().cpu().numpy()
-    finals = len(values) - obs.num_frames
+        state = own.memory.of(obs.rows)
+        output = check_output(act(own.net, batch, own.generator, state))
+        actions = to_actions(output)
     with clock("batch"):
-        complete, waiting = buffer.complete(values[:finals], values[finals:], obs.rows)
-    return Collected(complete, waiting, obs, merge_columns(ended, len(obs)), finals)
+        own.buffer.decide(obs.rows, batch, output, state)
+        own.memory.keep(obs.rows, output)
+    return actions
 
 
-def _step(
-    net: RaggedNet,
-    env: VecEnv,
-    obs: VecObs,
-    config: TrainConfig,
-    generator: torch.Generator,
-    clock: Stopwatch,
-    buffer: RolloutBuffer,
-    memory: RowMemory,
-) -> VecObs:
-    """Decide in the rows that are asked, and play until the next observation."""
-    actions: dict[str, ActionBuffer] = {}
-    if obs.num_frames:
-        with clock("batch"):
-            batch = to_batch(obs, generator.device)
-        with clock("inference"), autocast(generator.device, config):
-            state = memory.of(obs.rows)
-            output = check_output(act(net, batch, generator, state))
-            actions = to_actions(output)
-        with clock("batch"):
-            buffer.decide(obs.rows, batch, output, state)
-            memory.keep(obs.rows, output)
-    with clock("env"):
-        following = env.act(actions)
-    check_final(following)
-    buffer.observe(following, memory.of(np.flatnonzero(following.truncated)))
-    memory.cut(following.done)
-    return following
+def _outcome(
+    own: Collector, obs: VecObs, places: Ints, config: TrainConfig, clock: Stopwatch
+) -> Collected:
+    """Return the decisions of a network whose outcome is known at ``obs``, and those that wait."""
+    device, shown = own.generator.device, _part(obs, places)
+    # All values at once: most steps cut off one or two episodes, too few for a pass of their own.
+    with clock("batch"):
+        batch = to_value_batch([*own.buffer.finals, shown], device)
+    with clock("inference"), autocast(device, config):
+        state = own.memory.of(shown.rows)
+        states = None if state is None else torch.cat([*own.buffer.final_states, state])
+        values = value(own.net, batch, rows=len(obs), memory=states).float().cpu().numpy()
+    finals = len(values) - shown.num_frames
+    with clock("batch"):
+        complete, waiting = own.buffer.complete(values[:finals], values[finals:], shown.rows)
+    return Collected(complete, waiting, obs, {}, finals)
 
 
 def autocast(device: torch.device, precision: TrainConfig | str) -> AbstractContextManager[object]:

@@ -50,18 +50,16 @@ def asked_frames(obs: VecObs, places: Ints) -> VecObs:
 
 def answers_in_order(
     answers: Sequence[Mapping[str, ActionBuffer]], places: Sequence[Ints]
-) -> dict[str, ActionBuffer]:
+) -> Mapping[str, ActionBuffer]:
     """Return the answers of several players, in the order of all frames.
 
     Args:
-        answers: Of each player, for its own frames.
-        places: Where these are among all frames. Each place is named once.
+        answers: The answers of each player to its own frames.
+        places: The places of these frames among all frames, ascending.
     """
-    order = np.argsort(np.concatenate([*places]))
     filled = [part for part, own in zip(answers, places, strict=True) if len(own)]
-    return {name: _in_order([part[name] for part in filled], order) for name in filled[0]}
-
-
-def _in_order(parts: list[Any], order: Ints) -> Any:
-    whole = cat(parts) if len(parts) > 1 else parts[0]
-    return whole[order].materialize()
+    if len(filled) < 2:
+        return filled[0] if filled else {}
+    order = np.argsort(np.concatenate(places))
+    parts: dict[str, list[Any]] = {name: [part[name] for part in filled] for name in filled[0]}
+    return {name: cat(own)[order].materialize() for name, own in parts.items()}

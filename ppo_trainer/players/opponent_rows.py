@@ -105,11 +105,6 @@ class OpponentRows(VecWrapper):
         """The players of each game."""
         return list(self._lineups)
 
-    @property
-    def is_learner(self) -> Bools:
-        """True if the learner plays the row. Shape: (R,)."""
-        return self._is_learner.copy()
-
     def _check(
         self, actions: Mapping[str, ActionBuffer], obs: VecObs
     ) -> Mapping[str, ActionBuffer]:

@@ -15,7 +15,7 @@ from entity_env import ActionSpace, ObsSpace
 from entity_env.storage.files import remove
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError, RunFolderError
-from ppo_trainer.experience.collect_population import Collecting
+from ppo_trainer.experience.collect import Collector
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.learner.average import average_of
@@ -56,11 +56,11 @@ class Learner:
     state: TrainState
     buffer: RolloutBuffer
 
-    def collecting(self) -> Collecting:
-        """Itself while it plays."""
+    def collector(self) -> Collector:
+        """Return the part of it that plays."""
         own = self.state
         assert own.memory is not None
-        return Collecting(own.net, own.generators.actions, self.buffer, own.memory, own.pending)
+        return Collector(own.net, own.generators.actions, self.buffer, own.memory, own.pending)
 
 
 def policy_folder(run: RunFolder, number: int) -> RunFolder:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from support.trainer_envs import Truncated
-from support.trainer_runs import network, small_config
+from support.trainer_runs import collect_with, network, small_config
 from torch.testing import assert_close
 
 from entity_env import ListEnv, batch_obs
@@ -15,9 +15,7 @@ from entity_env.errors import ObservationError
 from entity_env.wrappers import VecWrapper
 from ppo_trainer import PPOConfig, RolloutConfig
 from ppo_trainer.algorithms.advantage import estimate, explained_variance, gae
-from ppo_trainer.experience.collect import collect
 from ppo_trainer.experience.tensors import to_batch
-from ppo_trainer.machine.stopwatch import Stopwatch
 
 
 def one_row(rewards, values, ends, last, gamma, gae_lambda):
@@ -145,7 +143,7 @@ def test_a_limit_bootstraps_from_the_final_observation_and_an_end_does_not(trunc
 
     with ListEnv(lambda: Truncated(3, truncated), 2) as vec_env:
         generator = torch.Generator().manual_seed(0)
-        collected = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch())
+        collected = collect_with(net, vec_env, vec_env.reset(), config, generator)
     rollout = estimate(collected.trajectories, config.ppo)
     advantages = rollout.advantages.view(steps, 2)
     for row in range(2):
@@ -167,7 +165,7 @@ def test_only_the_truncated_rows_get_the_value_of_their_final_observation():
     v = [value_of(net, env, step) for step in range(4)]
     with ListEnv(lambda: Truncated(next(limits), next(kinds)), 3) as vec_env:
         generator = torch.Generator().manual_seed(0)
-        collected = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch())
+        collected = collect_with(net, vec_env, vec_env.reset(), config, generator)
     rollout = estimate(collected.trajectories, config.ppo)
     # One-step returns, r + 0.5 * V(next), by step and row:
     expected = [
@@ -191,7 +189,7 @@ def test_rows_without_the_final_observations_of_truncated_ones_are_an_error():
     with WithoutFinal(ListEnv(Truncated, 2)) as vec_env:
         generator = torch.Generator().manual_seed(0)
         with pytest.raises(ObservationError, match="other final observations than those"):
-            collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch())
+            collect_with(net, vec_env, vec_env.reset(), config, generator)
 
 
 def test_collect_counts_episodes_and_keeps_the_order_step_by_step():
@@ -200,7 +198,7 @@ def test_collect_counts_episodes_and_keeps_the_order_step_by_step():
     net = network(env, config)
     with ListEnv(Truncated, 2) as vec_env:
         generator = torch.Generator().manual_seed(0)
-        collected = collect(net, vec_env, vec_env.reset(), config, generator, Stopwatch())
+        collected = collect_with(net, vec_env, vec_env.reset(), config, generator)
     # Steps 0 1 2 | 0 1 2 | 0 of both rows, one step of all rows after the other.
     steps = collected.trajectories.decisions.batch.entities["Robot"].values[:, 0]
     assert steps.tolist() == [s for s in (0, 1, 2, 0, 1, 2, 0) for _ in range(2)]

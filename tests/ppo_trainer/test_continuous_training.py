@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from support.continuous_envs import Aim
+from support.trainer_runs import collect_with
 
 from entity_env import ContinuousAction, GlobalContinuousAction, ListEnv
 from ppo_trainer import (
@@ -21,12 +22,10 @@ from ppo_trainer import (
 )
 from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import CheckpointError
-from ppo_trainer.experience.collect import collect
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.tensors import to_batch, values_of
 from ppo_trainer.experience.trajectories import Decisions
-from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetConfig, RaggedNet
 
 SMALL = NetConfig(dim=32, layers=1, heads=2)
@@ -58,7 +57,7 @@ def test_a_rollout_holds_the_numbers_and_the_first_ratios_are_1(tmp_path):
     net, settings = network(), config(tmp_path)
     with ListEnv(Aim, 8) as rows:
         generator = torch.Generator().manual_seed(0)
-        collected = collect(net, rows, rows.reset(), settings, generator, Stopwatch())
+        collected = collect_with(net, rows, rows.reset(), settings, generator)
     kept = collected.trajectories.decisions
     assert kept.chosen["Angle"].values.shape == (kept.chosen["Angle"].num_rows, 1)
     assert kept.chosen["Wind"].values.shape == (64, 2)

@@ -9,6 +9,7 @@ from support.trainer_envs import SavedForaging
 from support.trainer_runs import (
     assert_same,
     assert_same_checkpoint,
+    collect_with,
     metrics,
     network,
     parameters,
@@ -24,11 +25,9 @@ from entity_env.wrappers import ConcatVecEnv, VecRewardScale, VecValidate
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.advantage import estimate, gae
 from ppo_trainer.errors import CheckpointError
-from ppo_trainer.experience.collect import collect
 from ppo_trainer.experience.ledger import Ledger
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.folder import RunFolder
 
@@ -169,7 +168,7 @@ def played(env, net, decisions, rollouts):
     buffer, obs = RolloutBuffer(len(env), 4), env.reset()
     generator, found, carried, pending = torch.Generator().manual_seed(0), {}, 0, None
     for _ in range(rollouts):
-        result = collect(net, env, obs, config, generator, Stopwatch(), buffer, pending)
+        result = collect_with(net, env, obs, config, generator, buffer, pending)
         rollout, decided = estimate(result.trajectories, config.ppo), result.trajectories.decisions
         assert len(rollout) >= decisions
         seats = rollout.batch.entities["Seat"].values.tolist()
@@ -201,12 +200,12 @@ def test_decisions_in_flight_are_carried_over_with_all_that_is_known_of_them():
     buffer, obs = RolloutBuffer(5, 4), env.reset()
     generator = torch.Generator().manual_seed(0)
     config = replace(config, rollout=RolloutConfig(num_envs=5, steps=6))
-    first = collect(net, env, obs, config, generator, Stopwatch(), buffer)
+    first = collect_with(net, env, obs, config, generator, buffer)
     kept = first.pending
     assert kept is not None
     assert set(kept.rows).isdisjoint(first.next_obs.rows)
     before = kept.batch.entities["Seat"].values.clone(), kept.values.clone(), kept.rewards.copy()
-    second = collect(net, env, first.next_obs, config, generator, Stopwatch(), buffer, kept)
+    second = collect_with(net, env, first.next_obs, config, generator, buffer, kept)
     decided = second.trajectories.decisions
     done = len(kept.rows)
     assert decided.rows[:done].tolist() == kept.rows.tolist()
@@ -215,7 +214,7 @@ def test_decisions_in_flight_are_carried_over_with_all_that_is_known_of_them():
     # The same rows in one long rollout: what was paid before is part of what was paid in all.
     longer = replace(config, rollout=RolloutConfig(num_envs=5, steps=10))
     generator = torch.Generator().manual_seed(0)
-    whole = collect(net, env, env.reset(), longer, generator, Stopwatch()).trajectories.decisions
+    whole = collect_with(net, env, env.reset(), longer, generator).trajectories.decisions
     places = {tuple(seat): k for k, seat in enumerate(whole.batch.entities["Seat"].values.tolist())}
     there = [places[tuple(seat)] for seat in before[0].tolist()]
     assert decided.rewards[:done].tolist() == whole.rewards[there].tolist()
@@ -228,9 +227,8 @@ def test_a_limit_bootstraps_the_last_decision_and_a_row_without_one_needs_none()
     env = TurnRows(3, seed=8)
     net = network(env, config)
     with torch.no_grad():
-        result = collect(
-            net, env, env.reset(), config, torch.Generator().manual_seed(0), Stopwatch()
-        )
+        generator = torch.Generator().manual_seed(0)
+        result = collect_with(net, env, env.reset(), config, generator)
     cut = np.flatnonzero(result.trajectories.final_values)
     assert len(cut) > 3
     assert result.trajectories.ends[cut].all()
@@ -320,7 +318,7 @@ def test_damaged_decisions_are_an_error_and_no_crash(part, damage):
     config = small_config(rollout=RolloutConfig(num_envs=5, steps=6))
     net = network(env, config)
     generator = torch.Generator().manual_seed(0)
-    pending = collect(net, env, env.reset(), config, generator, Stopwatch()).pending
+    pending = collect_with(net, env, env.reset(), config, generator).pending
     tensors = pending_to_tensors(pending)
     assert pending_from_tensors(tensors, net, 5).rewards.tolist() == pending.rewards.tolist()
     if damage is None:

@@ -11,13 +11,11 @@ import pytest
 import torch
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Played, asked, told
-from support.trainer_runs import small_config
+from support.trainer_runs import collect_with, small_config
 
 from entity_env import CategoricalAction, ParallelEnv, RandomAgent, ScriptedAgent, SeatRows, errors
 from entity_env.kinds.answers import INDEX
 from ppo_trainer.config import PPOConfig, RolloutConfig
-from ppo_trainer.experience.collect import collect
-from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows, check_sides
 from ragged_net import NetConfig, RaggedNet
@@ -76,7 +74,7 @@ def rollout(rows, net, decisions):
         ppo=PPOConfig(minibatch_size=4),
     )
     generator = torch.Generator().manual_seed(0)
-    return collect(net, rows, rows.reset(), config, generator, Stopwatch())
+    return collect_with(net, rows, rows.reset(), config, generator)
 
 
 def test_what_arrives_while_opponents_move_belongs_to_the_learners_last_decision():

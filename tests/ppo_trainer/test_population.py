@@ -19,7 +19,7 @@ from ppo_trainer.agent import load_agent
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.experience.collect_population import Collecting, collect_population
+from ppo_trainer.experience.collect import Collector, collect
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.league import play_league
@@ -81,7 +81,7 @@ def test_each_policy_is_given_its_own_decisions_and_nobody_elses(rows):
     torch.manual_seed(0)
     nets = [RaggedNet(env.obs_space(), env.action_space(), settings.net) for _ in range(2)]
     playing = [
-        Collecting(net, torch.Generator().manual_seed(i), RolloutBuffer(8, 12), RowMemory(net, 8))
+        Collector(net, torch.Generator().manual_seed(i), RolloutBuffer(8, 12), RowMemory(net, 8))
         for i, net in enumerate(nets)
     ]
     # What truly happened: the rewards of each policy's rows, whoever learns.
@@ -96,7 +96,7 @@ def test_each_policy_is_given_its_own_decisions_and_nobody_elses(rows):
 
     env.act = noting
     obs = env.reset()
-    results = collect_population(playing, env, obs, settings, Stopwatch())
+    results = collect(playing, env, obs, settings, Stopwatch())
     for policy, (own, net) in enumerate(zip(results, nets, strict=True)):
         decisions = own.trajectories.decisions
         assert len(decisions) >= 8 * 12 / 2

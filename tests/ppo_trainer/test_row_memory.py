@@ -12,6 +12,7 @@ from support.trainer_runs import (
     SMALL_NET,
     assert_same_checkpoint,
     checkpoints,
+    collect_with,
     metrics,
     network,
     resuming,
@@ -30,7 +31,6 @@ from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, ConfigError
-from ppo_trainer.experience.collect import collect
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
@@ -81,10 +81,8 @@ class Player:
         self.buffer = RolloutBuffer(len(rows), 4)
 
     def rollout(self):
-        result = collect(
-            self.net, self.env, self.obs, self.config, self.generator, Stopwatch(), self.buffer,
-            self.pending, self.memory,
-        )  # fmt: skip
+        rows = self.net, self.env, self.obs, self.config, self.generator
+        result = collect_with(*rows, self.buffer, self.pending, self.memory)
         self.obs, self.pending = result.next_obs, result.pending
         return result.trajectories
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from entity_env import Environment, ListEnv
+from entity_env import Environment, ListEnv, VecEnv, VecObs
 from ppo_trainer import (
     CheckpointConfig,
     EvalConfig,
@@ -22,9 +22,12 @@ from ppo_trainer import (
     TrainConfig,
 )
 from ppo_trainer.algorithms.advantage import estimate
-from ppo_trainer.experience.collect import collect
+from ppo_trainer.experience.collect import Collected, Collector, collect
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetConfig, RaggedNet
 
@@ -62,13 +65,31 @@ def network(env: Environment, config: TrainConfig, seed: int = 0) -> RaggedNet:
     return RaggedNet(env.obs_space(), env.action_space(), config.net, config.value_net)
 
 
+def collect_with(
+    net: RaggedNet,
+    env: VecEnv,
+    obs: VecObs,
+    config: TrainConfig,
+    generator: torch.Generator,
+    buffer: RolloutBuffer | None = None,
+    pending: Decisions | None = None,
+    memory: RowMemory | None = None,
+) -> Collected:
+    """What one network collects from ``obs`` on, in a buffer of its own if none is given."""
+    buffer = RolloutBuffer(len(env), config.rollout.steps) if buffer is None else buffer
+    memory = RowMemory(net, len(env)) if memory is None else memory
+    own = Collector(net, generator, buffer, memory, pending)
+    (collected,) = collect([own], env, obs, config, Stopwatch())
+    return collected
+
+
 def rollout_of(create_env: Any, config: TrainConfig, net: RaggedNet, seed: int = 0) -> Rollout:
     """One rollout on ``ListEnv``, from a network that has seen the first observation."""
     with ListEnv(create_env, config.rollout.num_envs, seed=seed) as env:
         obs = env.reset()
         net.update_statistics(to_batch(obs, torch.device("cpu")))
         generator = torch.Generator().manual_seed(seed)
-        collected = collect(net, env, obs, config, generator, Stopwatch())
+        collected = collect_with(net, env, obs, config, generator)
         return estimate(collected.trajectories, config.ppo)
 
 
