@@ -5,14 +5,15 @@ One is made for each environment and step; a frozen dataclass takes four times a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, TypeAlias, Union
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.arguments import unknown_argument
+from entity_env.arguments import quick_arguments
 from entity_env.errors import ActionShapeError
 from entity_env.observation import EntityID
 
@@ -27,10 +28,6 @@ __all__ = [
     "has_id",
     "same_ids",
 ]
-
-
-_MISSING: Any = object()
-"""Stands for an argument that must be given; Python's own check would raise its own error."""
 
 
 def has_id(ids: Iterable[EntityID], wanted: object) -> bool:
@@ -49,8 +46,40 @@ def same_ids(left: Sequence[object], right: Sequence[EntityID]) -> bool:
     return len(left) == len(right) and all(has_id([b], a) for a, b in zip(left, right, strict=True))
 
 
-@dataclass(slots=True)
-class CategoricalAction:
+def _same_sets(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    return len(left) == len(right) and all(
+        len(a) == len(b) and all(has_id(b, one) for one in a)
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+class _Chosen:
+    """Equality of actions by what must be given; probabilities and distributions do not count."""
+
+    __slots__ = ()
+    _same: ClassVar[Mapping[str, Callable[[Any, Any], bool]]] = {
+        "actors": same_ids,
+        "actees": same_ids,
+        "indices": np.array_equal,
+        "values": np.array_equal,
+        "index": operator.eq,
+        "label": operator.eq,
+        "index_to_label": lambda left, right: list(left) == list(right),
+    }
+
+    def __eq__(self, other: object) -> bool:
+        chosen: Any = self
+        names = [part.name for part in fields(chosen) if part.default is MISSING]
+        return isinstance(other, type(self)) and all(
+            self._same[name](getattr(self, name), getattr(other, name)) for name in names
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@quick_arguments(ActionShapeError)
+@dataclass(slots=True, eq=False)
+class CategoricalAction(_Chosen):
     """The choices of several actors.
 
     Args:
@@ -65,40 +94,15 @@ class CategoricalAction:
     index_to_label: Sequence[str]
     probs: npt.NDArray[np.float32] | None = None
 
-    def __init__(
-        self,
-        actors: Sequence[EntityID] = _MISSING,
-        indices: npt.NDArray[np.int64] = _MISSING,
-        index_to_label: Sequence[str] = _MISSING,
-        probs: npt.NDArray[np.float32] | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown or index_to_label is _MISSING or indices is _MISSING or actors is _MISSING:
-            raise _wrong(CategoricalAction, unknown)
-        self.actors = actors
-        self.indices = indices
-        self.index_to_label = index_to_label
-        self.probs = probs
-
     @property
     def labels(self) -> list[str]:
         """The label that each actor chose."""
         return [self.index_to_label[index] for index in self.indices]
 
-    def __eq__(self, other: object) -> bool:
-        """Equal actors, choices and labels; probabilities do not count."""
-        return (
-            isinstance(other, CategoricalAction)
-            and same_ids(self.actors, other.actors)
-            and np.array_equal(self.indices, other.indices)
-            and list(self.index_to_label) == list(other.index_to_label)
-        )
 
-    __hash__ = None  # type: ignore[assignment]
-
-
-@dataclass(slots=True)
-class SelectEntityAction:
+@quick_arguments(ActionShapeError)
+@dataclass(slots=True, eq=False)
+class SelectEntityAction(_Chosen):
     """The entities that several actors selected.
 
     Args:
@@ -112,32 +116,10 @@ class SelectEntityAction:
     actees: Sequence[EntityID]
     probs: npt.NDArray[np.float32] | None = None
 
-    def __init__(
-        self,
-        actors: Sequence[EntityID] = _MISSING,
-        actees: Sequence[EntityID] = _MISSING,
-        probs: npt.NDArray[np.float32] | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown or actees is _MISSING or actors is _MISSING:
-            raise _wrong(SelectEntityAction, unknown)
-        self.actors = actors
-        self.actees = actees
-        self.probs = probs
 
-    def __eq__(self, other: object) -> bool:
-        """Equal actors and actees; probabilities do not count."""
-        return (
-            isinstance(other, SelectEntityAction)
-            and same_ids(self.actors, other.actors)
-            and same_ids(self.actees, other.actees)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-@dataclass(slots=True)
-class SelectEntitiesAction:
+@quick_arguments(ActionShapeError)
+@dataclass(slots=True, eq=False)
+class SelectEntitiesAction(_Chosen):
     """The sets of entities that several actors selected.
 
     Args:
@@ -152,68 +134,22 @@ class SelectEntitiesAction:
     actees: Sequence[Sequence[EntityID]]
     probs: npt.NDArray[np.float32] | None = None
 
-    def __init__(
-        self,
-        actors: Sequence[EntityID] = _MISSING,
-        actees: Sequence[Sequence[EntityID]] = _MISSING,
-        probs: npt.NDArray[np.float32] | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown or actees is _MISSING or actors is _MISSING:
-            raise _wrong(SelectEntitiesAction, unknown)
-        self.actors = actors
-        self.actees = actees
-        self.probs = probs
-
-    def __eq__(self, other: object) -> bool:
-        """Equal actors and sets, whatever their order; probabilities do not count."""
-        return (
-            isinstance(other, SelectEntitiesAction)
-            and same_ids(self.actors, other.actors)
-            and len(self.actees) == len(other.actees)
-            and all(
-                len(own) == len(given) and all(has_id(given, one) for one in own)
-                for own, given in zip(self.actees, other.actees, strict=True)
-            )
-        )
-
-    __hash__ = None  # type: ignore[assignment]
+    _same: ClassVar = {**_Chosen._same, "actees": _same_sets}  # whatever their order
 
 
-@dataclass(slots=True)
-class GlobalCategoricalAction:
+@quick_arguments(ActionShapeError)
+@dataclass(slots=True, eq=False)
+class GlobalCategoricalAction(_Chosen):
     """The choice of the player as a whole: its index, its label and, where known, (C,) probs."""
 
     index: int
     label: str
     probs: npt.NDArray[np.float32] | None = None
 
-    def __init__(
-        self,
-        index: int = _MISSING,
-        label: str = _MISSING,
-        probs: npt.NDArray[np.float32] | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown or label is _MISSING or index is _MISSING:
-            raise _wrong(GlobalCategoricalAction, unknown)
-        self.index = index
-        self.label = label
-        self.probs = probs
 
-    def __eq__(self, other: object) -> bool:
-        """Equal choices; probabilities do not count."""
-        return (
-            isinstance(other, GlobalCategoricalAction)
-            and self.index == other.index
-            and self.label == other.label
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-@dataclass(slots=True)
-class ContinuousAction:
+@quick_arguments(ActionShapeError)
+@dataclass(slots=True, eq=False)
+class ContinuousAction(_Chosen):
     """The numbers that several actors set.
 
     Args:
@@ -229,60 +165,15 @@ class ContinuousAction:
     mean: npt.NDArray[np.float32] | None = None
     std: npt.NDArray[np.float32] | None = None
 
-    def __init__(
-        self,
-        actors: Sequence[EntityID] = _MISSING,
-        values: npt.NDArray[np.float32] = _MISSING,
-        mean: npt.NDArray[np.float32] | None = None,
-        std: npt.NDArray[np.float32] | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown or values is _MISSING or actors is _MISSING:
-            raise _wrong(ContinuousAction, unknown, ("mean", "std"))
-        self.actors = actors
-        self.values = values
-        self.mean = mean
-        self.std = std
 
-    def __eq__(self, other: object) -> bool:
-        """Equal actors and values; distributions do not count."""
-        return (
-            isinstance(other, ContinuousAction)
-            and same_ids(self.actors, other.actors)
-            and np.array_equal(self.values, other.values)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-@dataclass(slots=True)
-class GlobalContinuousAction:
+@quick_arguments(ActionShapeError)
+@dataclass(slots=True, eq=False)
+class GlobalContinuousAction(_Chosen):
     """The numbers (K,) that the player sets, and where known ``mean`` and ``std`` (K,) of them."""
 
     values: npt.NDArray[np.float32]
     mean: npt.NDArray[np.float32] | None = None
     std: npt.NDArray[np.float32] | None = None
-
-    def __init__(
-        self,
-        values: npt.NDArray[np.float32] = _MISSING,
-        mean: npt.NDArray[np.float32] | None = None,
-        std: npt.NDArray[np.float32] | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown or values is _MISSING:
-            raise _wrong(GlobalContinuousAction, unknown, ("mean", "std"))
-        self.values = values
-        self.mean = mean
-        self.std = std
-
-    def __eq__(self, other: object) -> bool:
-        """Equal values; distributions do not count."""
-        return isinstance(other, GlobalContinuousAction) and np.array_equal(
-            self.values, other.values
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 Action: TypeAlias = Union[
@@ -293,14 +184,3 @@ Action: TypeAlias = Union[
     ContinuousAction,
     GlobalContinuousAction,
 ]
-
-
-def _wrong(
-    cls: Any, unknown: dict[str, Any], optional: Sequence[str] = ("probs",)
-) -> ActionShapeError:
-    """Return the error for an action that is made of other arguments than it has."""
-    names = [field.name for field in fields(cls)]
-    if unknown:
-        return unknown_argument(ActionShapeError, cls.__name__, unknown, names)
-    needed = [name for name in names if name not in optional]
-    return ActionShapeError(f"{cls.__name__} is not whole", expected=", ".join(needed))

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.arguments import unknown_argument
-from entity_env.errors import ActionMaskError, EntityEnvError, ObservationError, shorten
+from entity_env.arguments import quick_arguments, unknown_argument
+from entity_env.errors import ActionMaskError, ObservationError, shorten
 from entity_env.spaces import ActionName, EntityName, ObsSpace
 
 __all__ = [
@@ -34,6 +34,7 @@ NO_REWARD = float("0")
 BoolMask: TypeAlias = Union[npt.NDArray[np.bool_], Sequence[Any]]
 
 
+@quick_arguments(ActionMaskError, ("actor_ids", "actor_types"))
 @dataclass(slots=True)
 class CategoricalActionMask:
     """The entities that pick a choice, and the choices of each of them.
@@ -49,22 +50,8 @@ class CategoricalActionMask:
     actor_types: Sequence[EntityName] | None = None
     mask: BoolMask | None = None
 
-    def __init__(
-        self,
-        actor_ids: Sequence[EntityID] | None = None,
-        actor_types: Sequence[EntityName] | None = None,
-        mask: BoolMask | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown:
-            raise _unknown(CategoricalActionMask, unknown, ActionMaskError)
-        if actor_ids is not None and actor_types is not None:
-            raise _named_twice("actor", actor_ids, actor_types)
-        self.actor_ids = actor_ids
-        self.actor_types = actor_types
-        self.mask = mask
 
-
+@quick_arguments(ActionMaskError, ("actor_ids", "actor_types"), ("actee_ids", "actee_types"))
 @dataclass(slots=True)
 class SelectEntityActionMask:
     """The entities that select another one, and those that they can select.
@@ -86,28 +73,8 @@ class SelectEntityActionMask:
     actee_ids: Sequence[EntityID] | None = None
     mask: BoolMask | None = None
 
-    def __init__(
-        self,
-        actor_ids: Sequence[EntityID] | None = None,
-        actor_types: Sequence[EntityName] | None = None,
-        actee_types: Sequence[EntityName] | None = None,
-        actee_ids: Sequence[EntityID] | None = None,
-        mask: BoolMask | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown:
-            raise _unknown(SelectEntityActionMask, unknown, ActionMaskError)
-        if actor_ids is not None and actor_types is not None:
-            raise _named_twice("actor", actor_ids, actor_types)
-        if actee_ids is not None and actee_types is not None:
-            raise _named_twice("actee", actee_ids, actee_types)
-        self.actor_ids = actor_ids
-        self.actor_types = actor_types
-        self.actee_types = actee_types
-        self.actee_ids = actee_ids
-        self.mask = mask
 
-
+@quick_arguments(ActionMaskError)
 @dataclass(slots=True)
 class GlobalCategoricalActionMask:
     """The choices that the player as a whole has.
@@ -118,12 +85,8 @@ class GlobalCategoricalActionMask:
 
     mask: BoolMask | None = None
 
-    def __init__(self, mask: BoolMask | None = None, **unknown: Any) -> None:
-        if unknown:
-            raise _unknown(GlobalCategoricalActionMask, unknown, ActionMaskError)
-        self.mask = mask
 
-
+@quick_arguments(ActionMaskError, ("actor_ids", "actor_types"))
 @dataclass(slots=True)
 class ContinuousActionMask:
     """The entities that set the numbers of a continuous action.
@@ -136,27 +99,11 @@ class ContinuousActionMask:
     actor_ids: Sequence[EntityID] | None = None
     actor_types: Sequence[EntityName] | None = None
 
-    def __init__(
-        self,
-        actor_ids: Sequence[EntityID] | None = None,
-        actor_types: Sequence[EntityName] | None = None,
-        **unknown: Any,
-    ) -> None:
-        if unknown:
-            raise _unknown(ContinuousActionMask, unknown, ActionMaskError)
-        if actor_ids is not None and actor_types is not None:
-            raise _named_twice("actor", actor_ids, actor_types)
-        self.actor_ids = actor_ids
-        self.actor_types = actor_types
 
-
+@quick_arguments(ActionMaskError)
 @dataclass(slots=True)
 class GlobalContinuousActionMask:
     """Says that the player as a whole sets the numbers of a continuous action."""
-
-    def __init__(self, **unknown: Any) -> None:
-        if unknown:
-            raise _unknown(GlobalContinuousActionMask, unknown, ActionMaskError)
 
 
 ActionMask: TypeAlias = Union[
@@ -225,7 +172,8 @@ class Observation:
                 received=shorten(unnamed[0]),
             )
         if unknown:
-            raise _unknown(Observation, unknown, ObservationError, "entities")
+            names = [part.name for part in fields(Observation)]
+            raise unknown_argument(ObservationError, "Observation", unknown, [*names, "entities"])
         if entities is not None:
             features, ids = _from_entities(entities, features, ids)
         self.features = {} if features is None else features
@@ -331,18 +279,3 @@ def _split_entities(
                 received=shorten(value),
             )
     return features, ids
-
-
-def _unknown(
-    cls: Any, given: Mapping[str, Any], error: type[EntityEnvError], *more: str
-) -> EntityEnvError:
-    names = [field.name for field in fields(cls)]
-    return unknown_argument(error, cls.__name__, given, [*names, *more])
-
-
-def _named_twice(role: str, ids: object, types: object) -> ActionMaskError:
-    return ActionMaskError(
-        f"an action mask gives both {role}_ids and {role}_types",
-        expected="one of them, or neither for all entities",
-        received=f"{role}_ids={shorten(ids, 60)}, {role}_types={shorten(types, 60)}",
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, TypeAlias, Union
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.arguments import fill
+from entity_env.arguments import unknown_argument
 from entity_env.batching.features import is_listed
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
@@ -102,6 +102,9 @@ class VecObs:
         over: npt.NDArray[np.bool_] | None = None,
         **unknown: Any,
     ) -> None:
+        if unknown:
+            names = [part.name for part in fields(VecObs)]
+            raise unknown_argument(ObservationError, "VecObs", unknown, names)
         given = {
             "features": features,
             "action_masks": action_masks,
@@ -115,7 +118,7 @@ class VecObs:
             "rows": all_rows(len(reward)) if rows is None else rows,
             "over": over,
         }
-        fill(ObservationError, self, given, unknown)
+        self.__dict__.update(given)
 
     def __len__(self) -> int:
         """Return the number of rows R."""

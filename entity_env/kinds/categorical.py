@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import CategoricalAction, GlobalCategoricalAction
-from entity_env.arguments import fill
+from entity_env.arguments import quick_arguments
 from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.feature_tables import ARRAYS, Bools, UnusualError, boolean_table
 from entity_env.batching.features import every
@@ -46,6 +46,7 @@ class FrameCategoricalActors(FrameActors):
     mask: Bools
 
 
+@quick_arguments(ObservationError)
 @dataclass(frozen=True)
 class VecCategoricalActionMask(VecMask):
     """The actors of a categorical action in each frame, and their choices.
@@ -59,9 +60,6 @@ class VecCategoricalActionMask(VecMask):
     """
 
     mask: RaggedBufferBool
-
-    def __init__(self, actors: RaggedBufferI64, mask: RaggedBufferBool, **unknown: Any) -> None:
-        fill(ObservationError, self, {"actors": actors, "mask": mask}, unknown)
 
     def select(self, frames: Ints) -> VecCategoricalActionMask:
         """Return the mask of some frames, in the order given. Shape of ``frames``: (K,)."""

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import ContinuousAction, GlobalContinuousAction
+from entity_env.arguments import quick_arguments
 from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64
-from entity_env.errors import ActionIndexError, ActionShapeError, shorten
+from entity_env.errors import ActionIndexError, ActionShapeError, ObservationError, shorten
 from entity_env.kinds.answers import AnswerForm
 from entity_env.kinds.kind import Asked, Kind, VecMask, actor_name, joined
 from entity_env.observation import ContinuousActionMask, GlobalContinuousActionMask
@@ -37,6 +38,7 @@ __all__ = [
 Floats = npt.NDArray[np.float32]
 
 
+@quick_arguments(ObservationError)
 @dataclass(frozen=True)
 class VecContinuousActionMask(VecMask):
     """The actors of a continuous action in each frame, and between which bounds they set numbers.

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import SelectEntitiesAction, has_id
-from entity_env.arguments import fill
+from entity_env.arguments import quick_arguments
 from entity_env.batching.features import every
 from entity_env.batching.frame import Frame
-from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
+from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.errors import (
     ActionIndexError,
     ActionShapeError,
@@ -37,6 +37,7 @@ from entity_env.spaces import SelectEntitiesActionSpace
 __all__ = ["SelectEntitiesKind", "VecSelectEntitiesActionMask"]
 
 
+@quick_arguments(ObservationError)
 @dataclass(frozen=True)
 class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
     """The actors of a select-entities action in each frame, and whom they can select.
@@ -49,17 +50,6 @@ class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
     """
 
     at_most: int = 1
-
-    def __init__(
-        self,
-        actors: RaggedBufferI64,
-        actees: RaggedBufferI64,
-        mask: RaggedBufferBool | None = None,
-        at_most: int = 1,
-        **unknown: Any,
-    ) -> None:
-        own = {"actors": actors, "actees": actees, "mask": mask, "at_most": at_most}
-        fill(ObservationError, self, own, unknown)
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
         """Draw a set for each actor: sizes evenly, then sets of the size evenly."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import SelectEntityAction, has_id
-from entity_env.arguments import fill
+from entity_env.arguments import quick_arguments
 from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.feature_tables import Bools, UnusualError, are_given, booleans
 from entity_env.batching.features import every, is_masked
@@ -57,6 +57,7 @@ class FrameSelectActors(FrameActors):
         return ids, [one for j, one in enumerate(ids) if mask is None or mask[actor, j]]
 
 
+@quick_arguments(ObservationError)
 @dataclass(frozen=True)
 class VecSelectEntityActionMask(VecMask):
     """The actors of a select-entity action in each frame, and whom they can select.
@@ -69,17 +70,7 @@ class VecSelectEntityActionMask(VecMask):
     """
 
     actees: RaggedBufferI64
-    mask = None
-
-    def __init__(
-        self,
-        actors: RaggedBufferI64,
-        actees: RaggedBufferI64,
-        mask: RaggedBufferBool | None = None,
-        **unknown: Any,
-    ) -> None:
-        own = {"actors": actors, "actees": actees, "mask": mask}
-        fill(ObservationError, self, own, unknown)
+    mask: RaggedBufferBool | None = None
 
     def select(self, frames: Ints) -> VecSelectEntityActionMask:
         """Return the mask of some frames, in the order given. Shape of ``frames``: (K,)."""
