@@ -33,7 +33,6 @@ from ppo_trainer.config import TrainConfig, config_from_dict
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.train import resume, train, train_once
 from ragged_net import EntityBatch, RaggedNet, RelativePosition, ragged_attention
-from ragged_net.model.attention import choose_backend, varlen_available
 
 __all__ = ["Line", "main"]
 
@@ -142,14 +141,6 @@ def _attend(place: Place, case: str, batch: Batch, dim: int, dtype: torch.dtype)
     def padded() -> object:
         return torch.autograd.grad(padded_attention(batch, qkv, fused=True), qkv, change)
 
-    backend = choose_backend(
-        place.device.type,
-        dtype,
-        head_width=shape[3],
-        hidden=False,
-        has_numba=True,
-        has_varlen=place.is_gpu and varlen_available(place.device),
-    )
     close = 1e-4 if dtype == torch.float32 else 3e-2
     with torch.no_grad():
         expected = padded_attention(batch, qkv, fused=True)
@@ -158,7 +149,7 @@ def _attend(place: Place, case: str, batch: Batch, dim: int, dtype: torch.dtype)
         )
     times = place.medians({"ours": ours, "padded": padded})
     return Line(
-        f"attention, {backend}",
+        "attention",
         f"{case}, B={len(batch.padding)}, D={dim}, {_name(dtype)}, forward + backward",
         f"{times['ours'] * 1e3:.2f} ms (padded {times['padded'] * 1e3:.2f} ms)",
         f"{times['padded'] / times['ours']:.2f}",

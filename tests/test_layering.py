@@ -26,6 +26,7 @@ ALLOWED_IN = {
     "entity_env/rows/": {"numba"},
     "entity_env/interop/": {"gymnasium", "pettingzoo", "stable_baselines3"},
     # Games and networks keep their compiled kernels by the same rules.
+    "ragged_net/gpu/": {"triton"},
     "ragged_net/compiled/kernels/jit.py": {"entity_env.storage.kernel_cache"},
 }
 # Packages that only one file may import, and nothing else in any package.
@@ -43,7 +44,7 @@ LAYERS = {
     "workers wrappers recording agent command_line player checking check play replay runner "
     "interop compat __init__ __main__",
     "ragged_net": "errors transfer precision position_config relation_config ragged actors growing "
-    "packing compiled batch config model heads check network adopt export __init__",
+    "packing compiled gpu batch config model heads check network adopt export __init__",
     "ppo_trainer": "errors settings config machine environments experience algorithms learner "
     "reporting runs players play training train command_line agent evaluate export league record "
     "watch stable_baselines __init__ __main__",

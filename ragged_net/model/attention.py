@@ -1,15 +1,13 @@
 """Attention within frames of different lengths, without padding: one interface, several backends.
 
 To add a backend, write ``backend(qkv, frames) -> (N, H, D)``, put it in ``BACKENDS`` under a name,
-and teach ``choose_backend`` when it is the best choice.
+and teach ``_auto`` when it is the best choice.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -25,7 +23,8 @@ from ragged_net.errors import (
     check_tensor,
     nearest,
 )
-from ragged_net.model.frames import MOST_FRAMES, Frames
+from ragged_net.gpu import attention as gpu
+from ragged_net.model.frames import Frames
 from ragged_net.model.geometry import turn, turn_back
 from ragged_net.ragged import RaggedTensor
 
@@ -35,7 +34,6 @@ __all__ = [
     "Permute",
     "attend",
     "check_backend",
-    "choose_backend",
     "permute",
     "ragged_attention",
 ]
@@ -135,50 +133,9 @@ def check_backend(name: str) -> None:
 def _auto(qkv: Tensor, frames: Frames) -> str:
     if kernels.in_forward_mode():
         return "reference"  # the only one that torch can take derivatives of in that direction
-    return choose_backend(
-        qkv.device.type,
-        qkv.dtype,
-        head_width=qkv.shape[3],
-        hidden=frames.hidden is not None,
-        has_numba=kernels.available(),
-        has_varlen=qkv.device.type == "cuda" and varlen_available(qkv.device),
-    )
-
-
-def choose_backend(
-    device: str,
-    dtype: torch.dtype,
-    *,
-    head_width: int,
-    hidden: bool,
-    has_numba: bool,
-    has_varlen: bool,
-) -> str:
-    """Return the fastest backend for such a batch, by name.
-
-    Args:
-        device: The type of the device, such as ``cpu``.
-        dtype: Of queries, keys and values.
-        head_width: The width of a head.
-        hidden: Whether some rows are hidden from others.
-        has_numba: Whether Numba can be imported.
-        has_varlen: Whether torch has variable-length attention for this GPU.
-    """
-    if device == "cpu" and dtype == torch.float32 and has_numba:
-        return "numba"
-    half = dtype in (torch.float16, torch.bfloat16)
-    # Flash attention, on which it builds, has no masks and wants widths like these.
-    if device == "cuda" and half and has_varlen and not hidden and head_width in range(8, 257, 8):
-        return "varlen"
-    return "grouped"
-
-
-@functools.cache
-def varlen_available(device: torch.device) -> bool:
-    """Return True if torch has ``varlen`` attention and this GPU runs it (Ampere or newer)."""
-    if importlib.util.find_spec("torch.nn.attention.varlen") is None:
-        return False
-    return torch.cuda.get_device_capability(device) >= (8, 0)
+    if qkv.is_cpu:
+        return "numba" if qkv.dtype == torch.float32 and kernels.available() else "grouped"
+    return "triton" if _fits_triton(qkv) else "grouped"
 
 
 def _reference(qkv: Tensor, frames: Frames) -> Tensor:
@@ -218,37 +175,22 @@ def _grouped(qkv: Tensor, frames: Frames) -> Tensor:
     return output
 
 
-def _varlen(qkv: Tensor, frames: Frames) -> Tensor:
-    """Flash attention over offsets: CUDA in half precision, without hidden rows."""
-    if _auto(qkv, frames) != "varlen":  # which it is wherever it can be
+def _triton(qkv: Tensor, frames: Frames) -> Tensor:
+    """Kernels of the GPU: no length is known on the CPU, and nothing is waited for."""
+    if not _fits_triton(qkv):
         raise DeviceError(
-            "attention backend 'varlen' cannot run this batch",
-            expected="a CUDA device (Ampere or newer, torch.nn.attention.varlen), half precision, "
-            "heads whose width is a multiple of 8 up to 256, no hidden rows",
-            received=f"{qkv.device.type}, {qkv.dtype}, heads of width {qkv.shape[3]}"
-            + (", hidden rows" if frames.hidden is not None else ""),
+            "attention backend 'triton' cannot run this batch",
+            expected=f"a GPU that Triton runs on, float32, bfloat16 or float16, heads of at most "
+            f"{gpu.WIDEST} numbers",
+            received=f"{qkv.device}, {qkv.dtype}, heads of {qkv.shape[3]}",
             hint="backend 'auto' takes one that can",
         )
-    return flash(qkv, frames)
+    return gpu.attention(qkv, frames.spans, frames.hidden)
 
 
-def flash(qkv: Tensor, frames: Frames) -> Tensor:
-    """``varlen_attn`` of torch, once for every ``MOST_FRAMES`` frames."""
-    from torch.nn.attention.varlen import varlen_attn
-
-    outputs: list[Tensor] = []
-    starts, first = frames.offsets.to(torch.int32), 0
-    parts = torch.split(frames.lengths, MOST_FRAMES)
-    sizes = [int(lengths.sum()) for lengths in parts]
-    for lengths, rows in zip(parts, torch.split(qkv, sizes), strict=True):
-        end = first + len(lengths)
-        if len(rows):
-            own, longest = starts[first : end + 1] - starts[first], int(lengths.max())
-            query, key, value = rows.unbind(1)  # each (N, H, D)
-            mixed = varlen_attn(query, key, value, own, own, longest, longest)
-            outputs.append(cast(Tensor, mixed))
-        first = end
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+def _fits_triton(qkv: Tensor) -> bool:
+    floats = torch.float32, torch.bfloat16, torch.float16
+    return qkv.dtype in floats and qkv.shape[3] <= gpu.WIDEST and gpu.available(qkv.device)
 
 
 def permute(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
@@ -286,5 +228,6 @@ BACKENDS: dict[str, AttentionBackend] = {
     "reference": _reference,
     "grouped": _grouped,
     "numba": compiled.attention,
-    "varlen": _varlen,
+    "triton": _triton,
+    "varlen": _triton,  # what it has replaced; runs may name it
 }

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ragged_net.compiled.threads import get_threads, shares
 from ragged_net.errors import check_kind, check_tensor
+from ragged_net.gpu.attention import Spans
 from ragged_net.model.layout import Layout
 from ragged_net.ragged import offsets_of, shifted_places
 from ragged_net.transfer import send
@@ -103,6 +104,11 @@ class Frames:
         """(B,) int64 on the CPU: from a GPU they are waited for, unless somebody had them."""
         known = self.offsets if self.known_offsets is None else self.known_offsets
         return known.cpu().diff()
+
+    @cached_property
+    def spans(self) -> Spans:
+        """The frame of each row, for the kernels of a GPU; all layers share it."""
+        return Spans.of(self.offsets, self.num_rows)
 
     @cached_property
     def plan(self) -> Any:

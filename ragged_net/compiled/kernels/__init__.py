@@ -30,6 +30,7 @@ __all__ = [
     "load",
     "need_compiling",
     "plain_torch",
+    "torch_is_wanted",
 ]
 
 _wanting_torch = 0
@@ -46,10 +47,12 @@ _onlookers: Callable[[], int] = getattr(torch._C, "_len_torch_dispatch_stack", l
 
 def available() -> bool:
     """Return True if kernels may run; without them everything runs in plain torch."""
-    return (
-        not (_wanting_torch or in_torch_func() or in_forward_mode() or _is_watched())
-        and _can_compile()
-    )
+    return not torch_is_wanted() and _can_compile()
+
+
+def torch_is_wanted() -> bool:
+    """Return True if somebody asks for plain torch, or looks at its operations."""
+    return bool(_wanting_torch or in_torch_func() or in_forward_mode() or _is_watched())
 
 
 def in_torch_func() -> bool:

@@ -1,0 +1,3 @@
+"""Kernels of a GPU."""
+
+__all__: list[str] = []
