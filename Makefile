@@ -1,6 +1,7 @@
 # make train   set up, then train MineSweeper and say how good it is
 # make test    set up, then run all tests
-# make platforms   some tests with other versions of Python, and kernels for other processors
+# make learning   set up, then train small agents to real thresholds
+# make platforms  some tests with other versions of Python, and kernels for other processors
 # make bench   set up, then measure speed, memory and learning against named baselines (10 minutes)
 # make check   ruff and mypy
 # make clean   remove the virtual environments and caches
@@ -12,7 +13,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: train test platforms bench check clean
+.PHONY: train test learning platforms bench check clean
 
 train: $(READY)
 	$(BIN)/python -m ppo_trainer env=minesweeper
@@ -20,8 +21,8 @@ train: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=15
 
-platforms: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m platforms
+learning platforms: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m $@
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""One thread for torch, signals alive and the user's key untouched."""
+"""One thread for torch, signals alive, the user's key untouched, and no curves."""
 
 from __future__ import annotations
 
@@ -42,4 +42,13 @@ def _kept_bytecode() -> Iterator[None]:
             patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
             kept = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
             patch.setenv("PYTHONPYCACHEPREFIX", str(kept))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_curves() -> Iterator[None]:
+    """Runs draw no curves, which would take most of their time; tests of them set it again."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "ppo_trainer" in sys.modules:
+            patch.setattr("ppo_trainer.training.report.draw_curve", lambda run: None)
         yield

@@ -9,8 +9,9 @@ import re
 import pytest
 from support.notebook import REPOSITORY, printed, run_notebook
 
+pytestmark = pytest.mark.learning
 
-@pytest.mark.slow
+
 def test_the_minesweeper_notebook_trains_and_shows_a_picture(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     notebook = run_notebook(REPOSITORY / "notebooks" / "01_train_minesweeper.ipynb", tmp_path)
@@ -23,7 +24,6 @@ def test_the_minesweeper_notebook_trains_and_shows_a_picture(tmp_path, monkeypat
     assert "the end" in text
 
 
-@pytest.mark.slow
 def test_the_notebook_without_environments_tells_sets_apart(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     notebook = run_notebook(REPOSITORY / "notebooks" / "02_ragged_net_elsewhere.ipynb", tmp_path)
@@ -35,7 +35,6 @@ def test_the_notebook_without_environments_tells_sets_apart(tmp_path, monkeypatc
     assert "image/png" in kinds
 
 
-@pytest.mark.slow
 def test_the_notebook_of_self_play_reaches_a_second_stage(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     source = (REPOSITORY / "notebooks" / "03_self_play.ipynb").read_text()
@@ -56,7 +55,6 @@ def test_the_notebook_of_self_play_reaches_a_second_stage(tmp_path, monkeypatch)
     assert kinds.count("image/png") == 2
 
 
-@pytest.mark.learning
 def test_the_single_file_ppo_learns_and_stays_one_file():
     import torch
     from ragged_envs.minesweeper_native import MineSweeperVec

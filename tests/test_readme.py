@@ -1,22 +1,22 @@
 """The README's Python blocks and commands work as they stand there.
 
 Only the amount of training is cut: ``SHORT`` is appended to commands that train, and the Python
-block that trains runs with fewer steps. Commands run one after the other in this process, as
-``python -m`` would run them, because most of their time would be the import of torch.
+block that trains runs with fewer steps. Commands run one after the other in this process.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import runpy
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.commands import run_here
+
+from ppo_trainer.runs.curve import draw_curve
 
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text()
@@ -30,19 +30,6 @@ SHORT = [
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
-
-
-def run(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run ``python -m MODULE ...``; an exit code other than 0 fails the test."""
-    python, flag, module, *arguments = command
-    assert (python, flag) == ("python", "-m")
-    monkeypatch.setattr(sys, "argv", [module, *arguments])
-    code: object = 0
-    try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as end:
-        code = end.code
-    assert not code, shlex.join(command)
 
 
 def shortened(command: str) -> list[str]:
@@ -80,21 +67,21 @@ def test_every_python_block_runs_in_one_session(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
-def test_every_command_runs(tmp_path, monkeypatch, capsys):
+def test_every_command_runs(tmp_path, monkeypatch):
     (tmp_path / "orchard.py").write_text(blocks("python")[0])
     (tmp_path / "orchard_script.py").write_text(blocks("python")[1])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setattr("ppo_trainer.training.report.draw_curve", draw_curve)
     for module in ("orchard", "orchard_script"):
         monkeypatch.setitem(sys.modules, module, None)  # to be forgotten again
         del sys.modules[module]
     commands = [line for block in blocks("bash") for line in block.splitlines()]
     assert len(commands) >= 7
     for command in commands:
-        run(shortened(command), monkeypatch)
-        assert capsys.readouterr().out.strip(), command
+        python, flag, module, *arguments = shortened(command)
+        assert (python, flag) == ("python", "-m")
+        done = run_here(module, *arguments, cwd=tmp_path)
+        assert not done.returncode, command + done.stderr
+        assert done.stdout.strip(), command
     assert (tmp_path / "runs" / "orchard" / "curve.png").is_file()
 
 

@@ -1,7 +1,8 @@
 """Every mechanism is learned: at least 95% of the best return, where going without gets far less.
 
 What the best return is and what a policy without the mechanism gets is worked out in the docstrings
-of the environments, and measured in ``test_diagnostic_envs.py``.
+of the environments, and measured in ``test_diagnostic_envs.py``. The suite leaves out what else
+this folder trains.
 """
 
 import pytest
@@ -14,7 +15,7 @@ from support.diagnostic_envs import (
     SeveralActors,
 )
 
-pytestmark = pytest.mark.learning
+pytestmark = pytest.mark.slow
 
 
 def assert_learned(env, config):

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 from safetensors.torch import load_file
+from support.commands import run_here
 from support.trainer_runs import metrics
 
 from ppo_trainer.machine.commands import run_main
+from ppo_trainer.runs.curve import draw_curve
 
 ROOT = Path(__file__).parents[2]
 TINY = [
@@ -48,9 +50,9 @@ def environment():
     }
 
 
-def python(*arguments, cwd, **variables):
+def trainer(*arguments, cwd, **variables):
     return subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, "-m", "ppo_trainer", *arguments],
         cwd=cwd,
         env=environment() | variables,
         stdin=subprocess.DEVNULL,
@@ -60,15 +62,14 @@ def python(*arguments, cwd, **variables):
     )
 
 
-def trainer(*arguments, cwd, **variables):
-    return python("-m", "ppo_trainer", *arguments, cwd=cwd, **variables)
-
-
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
     """Two runs, one for each seed, as ``-m seed=1,2`` makes them; and what was printed."""
     folder = tmp_path_factory.mktemp("sweep")
-    done = trainer("-m", *TINY, "seed=1,2", "total_timesteps=144", "eval.episodes=20", cwd=folder)
+    settings = [*TINY, "seed=1,2", "total_timesteps=144", "eval.episodes=20"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ppo_trainer.training.report.draw_curve", draw_curve)
+        done = run_here("ppo_trainer", "-m", *settings, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder, done
 
@@ -151,7 +152,7 @@ def test_what_a_run_prints(sweep):
 
 def test_evaluating_the_run_from_its_folder_alone(sweep, tmp_path):
     run = runs_of(sweep[0])[0]
-    done = python("-m", "ppo_trainer.evaluate", str(run), "--episodes", "20", cwd=tmp_path)
+    done = run_here("ppo_trainer.evaluate", str(run), "--episodes", "20", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     facts = json.loads((run / "evaluation.json").read_text())["players"][0]
     low, high = facts["win"]["interval95"]
@@ -160,7 +161,7 @@ def test_evaluating_the_run_from_its_folder_alone(sweep, tmp_path):
 
 
 def test_help_shows_every_setting_and_how_to_start(tmp_path):
-    done = trainer("--help", cwd=tmp_path)
+    done = run_here("ppo_trainer", "--help", cwd=tmp_path)
     assert done.returncode == 0
     for part in (
         "python -m ppo_trainer env=minesweeper",
@@ -178,7 +179,7 @@ def test_help_shows_every_setting_and_how_to_start(tmp_path):
 
 
 def test_cfg_job_prints_the_settings_and_starts_nothing(tmp_path):
-    done = trainer("--cfg", "job", "seed=7", "env.width=8", cwd=tmp_path)
+    done = run_here("ppo_trainer", "--cfg", "job", "seed=7", "env.width=8", cwd=tmp_path)
     assert done.returncode == 0
     values = yaml.safe_load(done.stdout)
     assert values["seed"] == 7
@@ -197,7 +198,7 @@ def test_cfg_job_prints_the_settings_and_starts_nothing(tmp_path):
 
 
 def test_a_misspelt_setting_exits_with_2_and_without_a_traceback(tmp_path):
-    done = trainer("total_timestep=5", cwd=tmp_path)
+    done = run_here("ppo_trainer", "total_timestep=5", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("ConfigError: unknown setting 'total_timestep'")
     assert "did you mean 'total_timesteps'?" in done.stderr
@@ -206,7 +207,7 @@ def test_a_misspelt_setting_exits_with_2_and_without_a_traceback(tmp_path):
 
 
 def test_an_environment_that_does_not_exist_names_those_that_do(tmp_path):
-    done = trainer("env=minesweper", cwd=tmp_path)
+    done = run_here("ppo_trainer", "env=minesweper", cwd=tmp_path)
     assert done.returncode != 0
     assert "minesweeper" in done.stdout + done.stderr
     assert "Traceback (most" not in done.stderr
