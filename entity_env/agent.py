@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import signature
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
+from entity_env.batching.action_checks import check_actions
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import ActionBuffer
+from entity_env.batching.unbatch import batched_actions, observations_of
 from entity_env.batching.vec_obs import VecObs, batch_frames
-from entity_env.environment import Environment
-from entity_env.errors import EntityEnvError, SpaceError
+from entity_env.errors import EntityEnvError
 from entity_env.kinds.answers import flat_answers
 from entity_env.kinds.table import answer_forms, kind_of, typed_actions
 from entity_env.observation import Observation
-from entity_env.player.episodes import random_policy
 from entity_env.plugins import AGENTS, load_plugins
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.wrappers.feature_filter import FeatureFilter
-from entity_env.wrappers.selection import Selection, check_same_actions
 
 __all__ = [
     "Agent",
     "Decision",
     "LoadedAgent",
+    "ObservationAgent",
+    "Policy",
     "Proposer",
     "RandomAgent",
     "SpacedAgent",
+    "VecPolicy",
     "decided_actions",
-    "fit_environment",
-    "known_part",
     "load_agent",
+    "random_policy",
 ]
+
+
+VecPolicy: TypeAlias = Callable[[VecObs], Mapping[ActionName, ActionBuffer]]
+Policy: TypeAlias = Callable[[Observation], Mapping[ActionName, Action]]
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,29 @@ class SpacedAgent:
         """Nothing is remembered."""
 
 
+class ObservationAgent(SpacedAgent):
+    """An agent that plays one observation at a time; a subclass writes ``act``.
+
+    In rows it is asked for one frame after the other. The ids that it sees there are those of
+    ``observations_of``: the type of an entity, and its place among those of its type.
+    """
+
+    def act(self, observation: Observation) -> Mapping[ActionName, Action]:
+        """Return the actions for one observation."""
+        raise NotImplementedError
+
+    def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
+        """Return the actions for each frame.
+
+        Raises:
+            EntityEnvError: An action is missing, or cannot be taken.
+        """
+        shown = observations_of(obs, self.obs_space, self.action_space)
+        actions = [self.act(observation) for observation in shown]
+        chosen = batched_actions(actions, shown, obs, self.obs_space, self.action_space)
+        return check_actions(chosen, obs, self.action_space)
+
+
 class RandomAgent(SpacedAgent):
     """Picks evenly among the choices that the masks allow.
 
@@ -173,7 +200,7 @@ class RandomAgent(SpacedAgent):
         self._rng = np.random.default_rng(seed)
 
     def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
-        """Evenly among all that is allowed."""
+        """Return choices drawn evenly among all that is allowed."""
         return random_policy(self._rng)(obs)
 
     def get_state(self) -> Any:
@@ -215,34 +242,6 @@ def load_agent(path: str, seed: int, trust: bool = False) -> LoadedAgent:
     )
 
 
-def fit_environment(env: Environment, agent: Proposer) -> Environment:
-    """Return the environment as the agent knows it: what it has never seen is left out.
-
-    Raises:
-        SpaceError: As ``known_part``.
-    """
-    selection = known_part(agent, env.obs_space(), env.action_space())
-    return env if selection.is_whole else FeatureFilter(env, agent.obs_space)
-
-
-def known_part(
-    agent: Proposer, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
-) -> Selection:
-    """Return what an agent knows of an environment with these spaces.
-
-    Raises:
-        SpaceError: The environment lacks something that the agent knows, has it of another kind, or
-            has other actions.
-    """
-    try:
-        selection = Selection.of(obs_space, agent.obs_space)
-        check_same_actions(agent.action_space, action_space)
-    except SpaceError as error:
-        what = f"the agent was trained on another environment: {error.what}"
-        raise SpaceError.from_fields({**error.fields(), "what": what}) from error
-    return selection
-
-
 def decided_actions(
     frame: Frame, decision: Decision, action_space: Mapping[ActionName, ActionSpace]
 ) -> dict[ActionName, Action]:
@@ -265,3 +264,13 @@ def decided_actions(
             own = {part: rows[0] if is_global else rows for part, rows in known.items()}
             actions[name] = replace(action, **own)
     return actions
+
+
+def random_policy(seed: int | np.random.Generator) -> VecPolicy:
+    """Return a policy that picks evenly among what is allowed."""
+    rng = np.random.default_rng(seed)
+
+    def act(obs: VecObs) -> dict[ActionName, ActionBuffer]:
+        return {name: mask.draw(rng) for name, mask in obs.action_masks.items()}
+
+    return act

@@ -7,9 +7,9 @@ code that does adds it on the way up with ``located``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
     "DAMAGES",
@@ -53,8 +53,10 @@ __all__ = [
     "UnknownEnvironmentError",
     "VisibilityError",
     "WorkerDiedError",
+    "check_known",
     "nearest",
     "shorten",
+    "unknown_name",
 ]
 
 
@@ -119,6 +121,9 @@ class EntityEnvError(ValueError):
             if text is not None:
                 lines.append(f"  {label + ':':<10}{text}")
         return "\n".join(lines)
+
+
+E = TypeVar("E", bound=EntityEnvError)
 
 
 class SpaceError(EntityEnvError):
@@ -284,6 +289,32 @@ def nearest(name: object, options: Iterable[object]) -> str | None:
     by_text = {_text(option): option for option in options}
     close = get_close_matches(_text(name), by_text, n=1, cutoff=0.6)
     return f"did you mean {by_text[close[0]]!r}?" if close else None
+
+
+def check_known(
+    error: type[E], what: str, names: Iterable[object], options: Collection[object]
+) -> None:
+    """Raise ``error`` for the first of some names that is not one of the valid options.
+
+    Args:
+        error: The class of the error.
+        what: The mistake, with ``{}`` in the place of the name.
+        names: The names to check.
+        options: The valid ones.
+    """
+    for name in names:
+        try:
+            is_known = name in options
+        except TypeError:  # it cannot be hashed
+            is_known = False
+        if not is_known:
+            raise unknown_name(error, what.replace("{}", shorten(name)), name, options)
+
+
+def unknown_name(error: type[E], what: str, name: object, options: Iterable[object]) -> E:
+    """Return the error for a name that is not one of the valid options, with the nearest one."""
+    options = list(options)
+    return error(what, options=options, hint=nearest(name, options))
 
 
 def shorten(value: object, limit: int = 120) -> str:

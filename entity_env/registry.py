@@ -10,7 +10,14 @@ from types import ModuleType
 from typing import Any, TypeAlias, TypeGuard, cast, get_type_hints
 
 from entity_env.environment import Environment
-from entity_env.errors import FAILURES, SettingError, UnknownEnvironmentError, nearest, shorten
+from entity_env.errors import (
+    FAILURES,
+    SettingError,
+    UnknownEnvironmentError,
+    nearest,
+    shorten,
+    unknown_name,
+)
 from entity_env.nearby import meant_nearby
 from entity_env.plugins import ENVIRONMENTS, load_plugins
 from entity_env.rows.vec_env import VecEnv
@@ -279,10 +286,8 @@ def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     for setting in settings:
         if setting not in parameters and not takes_any:
-            raise SettingError(
-                f"{name} has no setting {setting!r}",
-                options=parameters,
-                hint=nearest(setting, parameters),
+            raise unknown_name(
+                SettingError, f"{name} has no setting {setting!r}", setting, parameters
             )
     named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     for key, parameter in parameters.items():

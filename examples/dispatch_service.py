@@ -29,9 +29,9 @@ from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import HEAVIEST, MOST_MACHINES, Instance
 
 from entity_env import Observation
-from entity_env.agent import fit_environment
 from entity_env.batching.unbatch import observations_of
 from entity_env.errors import EntityEnvError, shorten
+from entity_env.fitting import fit_environment
 from ppo_trainer.agent import load_agent
 
 __all__ = ["Job", "Plan", "make_app"]

@@ -16,7 +16,7 @@ from entity_env.errors import (
     ActionShapeError,
     EntityEnvError,
     UnknownActionError,
-    nearest,
+    check_known,
     shorten,
 )
 from entity_env.kinds.answers import AnswerForm
@@ -65,13 +65,7 @@ def _all_checked(
     action_space: Mapping[ActionName, ActionSpace],
     numbers: _Numbers | None,
 ) -> dict[ActionName, ActionBuffer]:
-    for name in actions:
-        if name not in action_space:
-            raise UnknownActionError(
-                f"unknown action {shorten(name)}",
-                options=action_space,
-                hint=nearest(name, action_space),
-            )
+    check_known(UnknownActionError, "unknown action {}", actions, action_space)
     environments = obs.rows if numbers is None else numbers
     return {
         name: _checked(

@@ -24,8 +24,8 @@ from entity_env.errors import (
     UnknownActionError,
     UnknownEntityTypeError,
     VisibilityError,
-    nearest,
     shorten,
+    unknown_name,
 )
 from entity_env.kinds.table import kind_of
 from entity_env.observation import EntityID, Observation
@@ -188,10 +188,8 @@ class FrameReader:
         actions = {}
         for name, mask in given.items():
             if name not in self.action_space:
-                raise UnknownActionError(
-                    f"unknown action {name!r}",
-                    options=self.action_space,
-                    hint=nearest(name, self.action_space),
+                raise unknown_name(
+                    UnknownActionError, f"unknown action {name!r}", name, self.action_space
                 )
             space = self.action_space[name]
             kind = kind_of(space)
@@ -209,10 +207,11 @@ class FrameReader:
     def _check_types(self, part: str, given: Mapping[Any, Any]) -> None:
         for name in given:
             if name not in self.obs_space.entities:
-                raise UnknownEntityTypeError(
+                raise unknown_name(
+                    UnknownEntityTypeError,
                     f"unknown entity type {name!r} in {part}",
-                    options=self.obs_space.entities,
-                    hint=nearest(name, self.obs_space.entities),
+                    name,
+                    self.obs_space.entities,
                 )
 
 

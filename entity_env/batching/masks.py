@@ -22,8 +22,8 @@ from entity_env.errors import (
     UnhashableIdError,
     UnknownEntityTypeError,
     VisibilityError,
-    nearest,
     shorten,
+    unknown_name,
 )
 from entity_env.observation import EntityID
 from entity_env.spaces import EntityName
@@ -108,10 +108,11 @@ class MaskReader:
         indices: list[int] = []
         for name in types:
             if not isinstance(name, str) or name not in starts:
-                raise UnknownEntityTypeError(
+                raise unknown_name(
+                    UnknownEntityTypeError,
                     f"action {action!r}: unknown entity type {shorten(name)} in {role}_types",
-                    options=self.counts,
-                    hint=nearest(name, self.counts),
+                    name,
+                    self.counts,
                 )
             indices.extend(range(starts[name], starts[name] + self.counts[name]))
         return indices

@@ -85,7 +85,7 @@ def batched_actions(
         for name, form in forms.items():
             if name in masks:
                 answers = _answers(own, name, masks[name], indices, action_space[name])
-                parts[name].append(np.asarray(answers, form.dtype).reshape(-1, form.width))
+                parts[name].append(answers.astype(form.dtype).reshape(-1, form.width))
     return {
         name: form.buffer(
             np.concatenate(parts[name]) if parts[name] else np.zeros((0, form.width)),
@@ -188,7 +188,7 @@ def _answers(
     mask: Any,
     indices: Mapping[Any, int],
     space: ActionSpace,
-) -> Any:
+) -> npt.NDArray[Any]:
     """Return the choices of one action in a frame as numbers, in the order of the mask's actors."""
     action: Any = actions.get(name)
     if action is None:
@@ -201,9 +201,9 @@ def _answers(
     kind = kind_of(space)
     values = kind.given(action)
     if kind.is_global:
-        return values
+        return np.asarray(values)
     if kind.selects:
-        values = [_index(actee, indices, name) for actee in values]
+        values = kind.selected(space, values, lambda actee: _index(actee, indices, name))
     given = [_index(actor, indices, name) for actor in action.actors]
     place = {actor: i for i, actor in enumerate(given)}
     wanted = [indices[actor] for actor in mask.actor_ids]

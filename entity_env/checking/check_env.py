@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from entity_env.agent import random_policy
 from entity_env.batching.vec_obs import VecObs
 from entity_env.checking.check_notes import Seen, notes_of
 from entity_env.checking.check_seats import BetweenSeats, OutOfTurn, notes_of_seats
@@ -39,7 +40,6 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.own_methods import OwnMethodWarning
-from entity_env.player.episodes import random_policy
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv, check_count
 from entity_env.seats.multi_player import MultiPlayerEnvironment

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from entity_env.batching.step_results import is_over
-from entity_env.batching.vec_obs import VecObs, batch_obs
-from entity_env.checking.check_tools import COPIES, check_spaces, damage, difference, pack_obs
-from entity_env.errors import ObservationError, SeatError, shorten
+from entity_env.batching.vec_obs import VecObs
+from entity_env.checking.check_tools import Watch
+from entity_env.errors import SeatError, shorten
 from entity_env.observation import Observation
 from entity_env.seats.multi_player import (
     MultiPlayerEnvironment,
@@ -24,15 +23,13 @@ from entity_env.wrappers.wrapper import SeatWrapper
 __all__ = ["BetweenSeats", "OutOfTurn", "notes_of_seats"]
 
 
-class BetweenSeats(SeatWrapper):
-    """Passes everything on, and looks at what the seats were told around each call.
+class BetweenSeats(Watch, SeatWrapper):
+    """Passes everything on to a game, and looks at what the seats were told.
 
     Args:
         game: The game.
-        is_damaging: Whether to damage what was told before the next call: then a game that goes on
-            with what it has returned plays another one. Without it, a game that changes what it has
-            returned is refused.
-        look: Called with each observation, which is valid.
+        is_damaging: As of ``Watch``.
+        look: As of ``Watch``.
     """
 
     def __init__(
@@ -41,54 +38,20 @@ class BetweenSeats(SeatWrapper):
         is_damaging: bool,
         look: Callable[[Observation], None] | None = None,
     ) -> None:
-        super().__init__(game)
-        self._is_damaging, self._look = is_damaging, look
-        self._last: list[Observation] = []
-        self._repairs: list[Callable[[], None]] = []
-        self._spaces = game.obs_space(), game.action_space()
+        super().__init__(game, is_damaging, look)
         self._seats, self._teams = list(game.seats()), _listed(game.teams())
 
     def reset(self) -> SeatObservations:
         """Reset the game."""
-        return self._around(self.game.reset)
+        told: SeatObservations = self._around(self.game.reset)
+        return told
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Play a step of the game."""
-        return self._around(self.game.act, actions)
-
-    def close(self) -> None:
-        """Repair what was damaged, which may be shared with the whole program, and close."""
-        while self._repairs:
-            self._repairs.pop()()
-        super().close()
-
-    def _around(self, call: Callable[..., SeatObservations], *args: Any) -> SeatObservations:
-        if self._is_damaging:
-            for last in self._last:
-                self._repairs += damage(last)
-            before = []
-        else:
-            before = [self._packed(last) for last in self._last]
-        told = call(*args)
-        for packed, last in zip(before, self._last, strict=False):
-            part = difference("", packed, self._packed(last))
-            if part is not None:
-                raise ObservationError(
-                    f"the game changes {part} of an observation that it has returned", hint=COPIES
-                )
-        self._check(told)
-        # Copies: the framework itself may write into what it was given.
-        self._last = [own for own in told.values() if isinstance(own, Observation)]
-        for own in self._last:
-            if self._look is not None:
-                self._look(own)
+        told: SeatObservations = self._around(self.game.act, actions)
         return told
 
-    def _packed(self, observation: Observation) -> dict[str, Any]:
-        return copy.deepcopy(pack_obs(batch_obs([observation], *self._spaces)))
-
-    def _check(self, told: SeatObservations) -> None:
-        check_spaces(self._spaces, self.game)
+    def _observations(self, told: SeatObservations) -> list[Observation]:
         if list(self.game.seats()) != self._seats:
             raise SeatError(
                 "seats() is not the same at every call",
@@ -111,6 +74,7 @@ class BetweenSeats(SeatWrapper):
                     expected="an object of its own for each seat: what one sees, and is paid, "
                     "is not another's",
                 )
+        return [own for own in told.values() if isinstance(own, Observation)]
 
 
 class OutOfTurn(SeatWrapper):

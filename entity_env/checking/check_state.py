@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from entity_env.agent import random_policy
 from entity_env.batching.vec_obs import VecObs
 from entity_env.checking.check_tools import COPIES, difference, pack_obs
 from entity_env.environment import Environment
 from entity_env.errors import StateError, shorten
 from entity_env.own_methods import OwnMethodWarning
-from entity_env.player.episodes import random_policy
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
 

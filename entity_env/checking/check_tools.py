@@ -17,12 +17,13 @@ from entity_env.batching.vec_obs import (
     VecObs,
     batch_obs,
 )
-from entity_env.environment import Environment, Playable, seed_environment
+from entity_env.environment import Playable
 from entity_env.errors import EntityEnvError, ObservationError, SpaceError, shorten
 from entity_env.observation import Observation
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.spaces import ActionName
+from entity_env.wrappers.wrapper import Wrapper
 
-__all__ = ["COPIES", "Between", "check_spaces", "damage", "difference", "pack_obs"]
+__all__ = ["COPIES", "Between", "Watch", "check_spaces", "difference", "pack_obs"]
 
 COPIES = "return copies: numpy.array(...) or list(...); tuples and read-only arrays may be shared"
 """The hint for all mistakes with shared memory."""
@@ -73,86 +74,89 @@ def check_spaces(before: tuple[Any, Any], env: Playable) -> None:
             )
 
 
-class Between(Environment):
-    """Passes everything on, and looks at the last observation around each call.
+class Watch:
+    """Looks at the last observations around each call; beside the base of wrappers.
 
     Args:
-        env: The environment.
-        damage: Whether to damage each observation before the next call: then an environment that
-            goes on with what it has returned plays another game. Without it, an environment that
-            changes what it has returned is refused.
+        inside: The environment, or the game of several players.
+        is_damaging: Whether to damage each observation before the next call: then an environment
+            that goes on with what it has returned plays another game. Without it, an environment
+            that changes what it has returned is refused.
         look: Called with each observation, which is valid.
     """
 
     def __init__(
-        self, env: Environment, damage: bool, look: Callable[[Observation], None] | None = None
+        self,
+        inside: Any,
+        is_damaging: bool,
+        look: Callable[[Observation], None] | None = None,
     ) -> None:
-        self.env, self.damage, self.look = env, damage, look
-        self.last: Observation | None = None
-        self.repairs: list[Callable[[], None]] = []
-        self.spaces = env.obs_space(), env.action_space()
-
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return self.env.obs_space()
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """Return the action space."""
-        return self.env.action_space()
-
-    def seed(self, seed: int) -> None:
-        """Seed the environment."""
-        seed_environment(self.env, seed)
-
-    def reset(self) -> Observation:
-        """Reset the environment."""
-        return self._around(self.env.reset)
-
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Play a step of the environment."""
-        return self._around(self.env.act, actions)
+        super().__init__(inside)  # type: ignore[call-arg]
+        self._inside, self._is_damaging, self._look = inside, is_damaging, look
+        self._last: list[Observation] = []
+        self._repairs: list[Callable[[], None]] = []
+        self._spaces = inside.obs_space(), inside.action_space()
 
     def close(self) -> None:
         """Repair what was damaged, which may be shared with the whole program, and close."""
-        while self.repairs:
-            self.repairs.pop()()
-        self.env.close()
+        while self._repairs:
+            self._repairs.pop()()
+        self._inside.close()
 
-    def _around(self, call: Callable[..., Observation], *args: Any) -> Observation:
-        last = self.last
-        if last is None:
-            self.last = call(*args)
-        elif self.damage:
-            self.repairs += damage(last)
-            self.last = call(*args)
-        else:
+    def _around(self, call: Callable[..., Any], *args: Any) -> Any:
+        before = []
+        for last in self._last:
+            if self._is_damaging:
+                self._repairs += damage(last)
+                continue
             # The copies of ids may be other ids: of some objects each is only equal to itself.
             # Keys and values of dicts cannot be copied, but lists of them can stand for them.
             views = {id(part): in_list(part) for part in _parts(last) if in_list(part) is not part}
-            before, ids = copy.deepcopy(last, views), _ids(last)
-            self.last = call(*args)
+            before.append((copy.deepcopy(last, views), _ids(last), last))
+        seen = call(*args)
+        for copied, ids, last in before:
             part = (
-                self._change(before, last)
+                self._change(copied, last)
                 or ("ids" if _ids(last) != ids else None)
-                or ("metrics" if _metrics(before) != _metrics(last) else None)
+                or ("metrics" if _metrics(copied) != _metrics(last) else None)
             )
             if part is not None:
                 raise ObservationError(
                     f"the environment changes {part} of an observation that it has returned",
                     hint=COPIES,
                 )
-        check_spaces(self.spaces, self.env)
-        if self.look is not None:
-            self.look(self.last)
-        return self.last
+        check_spaces(self._spaces, self._inside)
+        self._last = self._observations(seen)
+        for own in self._last:
+            if self._look is not None:
+                self._look(own)
+        return seen
+
+    def _observations(self, seen: Any) -> list[Observation]:
+        """Return the observations that a call has returned."""
+        return [seen]
 
     def _change(self, before: Observation, after: Observation) -> str | None:
         """Return the part of an observation that has changed, or None."""
-        packed = pack_obs(batch_obs([before], *self.spaces))
+        packed = pack_obs(batch_obs([before], *self._spaces))
         try:
-            return difference("", packed, pack_obs(batch_obs([after], *self.spaces)))
+            return difference("", packed, pack_obs(batch_obs([after], *self._spaces)))
         except EntityEnvError as error:
             return f"parts ({error.what})"
+
+
+class Between(Watch, Wrapper):
+    """Passes everything on to an environment, and looks at what it has returned."""
+
+    def reset(self) -> Observation:
+        """Reset the environment."""
+        observation: Observation = self._around(self.env.reset)
+        return observation
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play a step of the environment."""
+        observation: Observation = self._around(self.env.act, actions)
+        return observation
 
 
 def _id_lists(obs: Observation) -> list[Any]:

@@ -21,8 +21,8 @@ from entity_env.errors import (
     ActionIndexError,
     ActionShapeError,
     UnknownActionError,
-    nearest,
     shorten,
+    unknown_name,
 )
 from entity_env.kinds.select_entity import FrameSelectActors
 from entity_env.kinds.table import typed_actions
@@ -87,10 +87,8 @@ def action_index_to_actions(
     chosen: dict[ActionName, Any] = {}
     for name, buffer in actions.items():
         if name not in action_spaces:
-            raise UnknownActionError(
-                f"unknown action {shorten(name)}",
-                options=action_spaces,
-                hint=nearest(name, action_spaces),
+            raise unknown_name(
+                UnknownActionError, f"unknown action {shorten(name)}", name, action_spaces
             )
         if not 0 <= index < buffer.size0():
             raise ActionShapeError(

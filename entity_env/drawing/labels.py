@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from entity_env.batching.frame import Frame
 from entity_env.drawing.chosen import fold, name_in_frame
 from entity_env.drawing.table_text import feature_text
-from entity_env.errors import SettingError, nearest, shorten
+from entity_env.errors import SettingError, check_known
 from entity_env.spaces import ObsSpace
 
 __all__ = ["check_labels", "label_lines", "label_texts"]
@@ -21,13 +21,7 @@ def check_labels(obs_space: ObsSpace, labels: str | Sequence[str]) -> tuple[str,
     """
     names = (labels,) if isinstance(labels, str) else tuple(labels)
     options = list(dict.fromkeys(own for e in obs_space.entities.values() for own in e.names))
-    for name in names:
-        if name not in options:
-            raise SettingError(
-                f"no entity has a feature {shorten(name)} that could label it",
-                options=options,
-                hint=nearest(name, options),
-            )
+    check_known(SettingError, "no entity has a feature {} that could label it", names, options)
     return names
 
 

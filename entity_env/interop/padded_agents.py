@@ -17,7 +17,14 @@ from pettingzoo import ParallelEnv
 
 from entity_env.batching.frame import Frame
 from entity_env.environment import check_seed
-from entity_env.errors import EntityEnvError, SeatError, SettingError, nearest, shorten
+from entity_env.errors import (
+    EntityEnvError,
+    SeatError,
+    SettingError,
+    check_known,
+    shorten,
+    unknown_name,
+)
 from entity_env.interop.padded_spaces import Room, check_render_mode
 from entity_env.interop.padding import FramePadding, PaddedFrames, PaddedObs
 from entity_env.observation import Observation
@@ -219,10 +226,8 @@ class PaddedAgents:
 
     def _pad(self, agent: str) -> PaddedFrames:
         if agent not in self._frames:
-            raise SeatError(
-                f"agent {shorten(agent)} takes no part in this game",
-                options=list(self._frames),
-                hint=nearest(agent, list(self._frames)),
+            raise unknown_name(
+                SeatError, f"agent {shorten(agent)} takes no part in this game", agent, self._frames
             )
         if agent not in self._padded:
             try:
@@ -236,13 +241,7 @@ class PaddedAgents:
             raise SeatError(
                 "the actions are no dict", expected="{agent: action}", received=shorten(actions)
             )
-        for agent in actions:
-            if agent not in self._seat_of:
-                raise SeatError(
-                    f"agent {shorten(agent)} does not play",
-                    options=list(self._seat_of),
-                    hint=nearest(agent, list(self._seat_of)),
-                )
+        check_known(SeatError, "agent {} does not play", actions, self._seat_of)
         for agent in self._asked:
             if agent not in actions:
                 raise SeatError(

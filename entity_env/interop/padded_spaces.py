@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from entity_env.arguments import check_whole
 from entity_env.batching.features import LARGEST
-from entity_env.errors import SettingError, nearest, shorten
+from entity_env.errors import SettingError, check_known, shorten
 from entity_env.spaces import (
     CONTINUOUS_ACTIONS,
     ActionName,
@@ -220,13 +220,7 @@ def _limits(argument: str, kind: str, room: Any, names: Iterable[str]) -> dict[s
     names = list(names)
     if not isinstance(room, Mapping):
         room = dict.fromkeys(names, room)
-    for name in room:
-        if name not in names:
-            raise SettingError(
-                f"{argument} names an unknown {kind} {shorten(name)}",
-                options=names,
-                hint=nearest(name, names),
-            )
+    check_known(SettingError, f"{argument} names an unknown {kind} {{}}", room, names)
     for name in names:
         if name not in room:
             raise SettingError(

@@ -22,8 +22,8 @@ from entity_env.errors import (
     MaskShapeError,
     ObservationError,
     SettingError,
-    nearest,
     shorten,
+    unknown_name,
 )
 from entity_env.interop.translated.choices import ChoiceWriter
 from entity_env.interop.translated.pettingzoo_play import News, make_pettingzoo, play_of
@@ -195,9 +195,5 @@ def _checked_seat(seat: Any, agents: list[Any]) -> Any:
     if seat is None:
         return agents[0]
     if seat not in agents:
-        raise SettingError(
-            f"there is no agent {shorten(seat)}",
-            options=agents,
-            hint=nearest(seat, agents),
-        )
+        raise unknown_name(SettingError, f"there is no agent {shorten(seat)}", seat, agents)
     return seat

@@ -241,6 +241,16 @@ class Kind(ABC):
             name_of: What an entity, given by its index, is called.
         """
 
+    def selected(self, space: Any, given: Any, index_of: Callable[[Any], int]) -> list[Any]:
+        """Return the indices of the selected entities: a row of the answers for each actor.
+
+        Args:
+            space: Its space.
+            given: The selected entities of each actor, by id.
+            index_of: Returns the index of an entity, given by its id.
+        """
+        return [index_of(actee) for actee in given]
+
     def to_json(self, space: Any) -> dict[str, Any]:
         """Return the parts of a space to save, by ``keys``, as JSON values."""
         return {key: getattr(space, key) for key in self.keys}

@@ -113,6 +113,21 @@ class SelectEntitiesKind(SelectEntityKind):
         ]
         return (sets,)
 
+    def selected(self, space: Any, given: Any, index_of: Callable[[Any], int]) -> list[Any]:
+        """Return the indices of each set, and -1 behind them.
+
+        Raises:
+            ActionIndexError: A set with too many entities.
+        """
+        if any(len(own) > space.at_most for own in given):
+            raise ActionIndexError(
+                "an actor selects too many entities",
+                expected=f"at most {space.at_most} ids for each actor",
+                received=shorten(given),
+            )
+        rows = [[index_of(actee) for actee in own] for own in given]
+        return [row + [-1] * (space.at_most - len(row)) for row in rows]
+
     def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
         """Check the sets that the actors select."""
         count = 0 if who is None else len(who.actors)

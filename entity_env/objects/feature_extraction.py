@@ -20,6 +20,7 @@ from entity_env.errors import (
     FeatureValueError,
     ObservationError,
     UnknownEntityTypeError,
+    check_known,
     nearest,
     shorten,
 )
@@ -55,13 +56,7 @@ def extract_features(
             expected="a dict from entity type to a list of objects",
             received=shorten(entities),
         )
-    for name in entities:
-        if name not in obs_space.entities:
-            raise UnknownEntityTypeError(
-                f"unknown entity type {shorten(name)}",
-                options=obs_space.entities,
-                hint=nearest(name, obs_space.entities),
-            )
+    check_known(UnknownEntityTypeError, "unknown entity type {}", entities, obs_space.entities)
     return {
         name: _rows(f"entity type {name!r}", objects, obs_space.entities[name].features)
         for name, objects in entities.items()

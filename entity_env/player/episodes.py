@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.actions import Action
+from entity_env.agent import Policy, VecPolicy, random_policy
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.ragged import ActionBuffer
-from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, begin_episode, seed_environment
 from entity_env.errors import SettingError
 from entity_env.metrics import EpisodeTracker, complete_columns, metric_columns
-from entity_env.observation import Observation
 from entity_env.player.play_budget import PlayBudget
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv, check_count
-from entity_env.spaces import ActionName
 from entity_env.wrappers.time_limit import TimeLimit
 
 __all__ = ["Policy", "VecPolicy", "play_episodes", "play_rows", "play_scripted", "random_policy"]
-
-VecPolicy: TypeAlias = Callable[[VecObs], Mapping[ActionName, ActionBuffer]]
-Policy: TypeAlias = Callable[[Observation], Mapping[ActionName, Action]]
 
 
 def play_episodes(
@@ -199,13 +192,3 @@ def play_scripted(
 def _limited(create_env: Callable[[], Environment], max_steps: int) -> Environment:
     """Return an environment whose episodes end after ``max_steps`` steps, if not 0."""
     return TimeLimit(create_env(), max_steps) if max_steps else create_env()
-
-
-def random_policy(seed: int | np.random.Generator) -> VecPolicy:
-    """Return a policy that picks evenly among what is allowed."""
-    rng = np.random.default_rng(seed)
-
-    def act(obs: VecObs) -> dict[ActionName, ActionBuffer]:
-        return {name: mask.draw(rng) for name, mask in obs.action_masks.items()}
-
-    return act

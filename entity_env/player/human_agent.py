@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from entity_env.actions import Action
-from entity_env.agent import RandomAgent
+from entity_env.agent import ObservationAgent, RandomAgent
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.drawing import entity_table
 from entity_env.kinds.table import typed_actions
 from entity_env.observation import Observation
-from entity_env.player.scripted_agent import ObservationAgent
 from entity_env.player.terminal import Asker
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 

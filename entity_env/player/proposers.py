@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from entity_env.agent import Proposer, RandomAgent, load_agent
+from entity_env.agent import Policy, Proposer, RandomAgent, load_agent
 from entity_env.errors import SettingError, shorten
-from entity_env.player.episodes import Policy
 from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from entity_env.agent import Proposer, fit_environment, known_part
+from entity_env.agent import Proposer
 from entity_env.command_line import (
     environment_from_words,
     game_from_words,
@@ -34,6 +34,7 @@ from entity_env.errors import (
     SpaceError,
     shorten,
 )
+from entity_env.fitting import fit_environment, known_part
 from entity_env.player.proposers import NamedAgent, make_proposer
 from entity_env.player.terminal import QuitError
 from entity_env.player.terminal_game import TerminalGame, named_seats

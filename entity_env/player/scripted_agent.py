@@ -10,40 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from entity_env.actions import Action
-from entity_env.agent import SpacedAgent
-from entity_env.batching.action_checks import check_actions
-from entity_env.batching.ragged import ActionBuffer
-from entity_env.batching.unbatch import batched_actions, observations_of
-from entity_env.batching.vec_obs import VecObs
+from entity_env.agent import ObservationAgent, Policy
 from entity_env.errors import FAILURES, EntityEnvError, SettingError, nearest, shorten
 from entity_env.observation import Observation
-from entity_env.player.episodes import Policy
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["ObservationAgent", "ScriptedAgent", "is_script", "load_script"]
-
-
-class ObservationAgent(SpacedAgent):
-    """An agent that plays one observation at a time; a subclass writes ``act``.
-
-    In rows it is asked for one frame after the other. The ids that it sees there are those of
-    ``observations_of``: the type of an entity, and its place among those of its type.
-    """
-
-    def act(self, observation: Observation) -> Mapping[ActionName, Action]:
-        """Return the actions for one observation."""
-        raise NotImplementedError
-
-    def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
-        """Return the actions for each frame.
-
-        Raises:
-            EntityEnvError: An action is missing, or cannot be taken.
-        """
-        shown = observations_of(obs, self.obs_space, self.action_space)
-        actions = [self.act(observation) for observation in shown]
-        chosen = batched_actions(actions, shown, obs, self.obs_space, self.action_space)
-        return check_actions(chosen, obs, self.action_space)
+__all__ = ["ScriptedAgent", "is_script", "load_script"]
 
 
 class ScriptedAgent(ObservationAgent):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.vec_obs import VecObs
-from entity_env.errors import RecordingError, nearest, shorten
+from entity_env.errors import RecordingError, check_known, shorten
 
 __all__ = ["check_noted", "read_notes"]
 
@@ -48,13 +48,7 @@ def _read(what: str, given: object, shapes: Mapping[str, tuple[int, ...]]) -> No
             expected="a dict from action name to array",
             received=shorten(given),
         )
-    for name in given:
-        if name not in shapes:
-            raise RecordingError(
-                f"{what} of an unknown action {shorten(name)}",
-                options=shapes,
-                hint=nearest(name, shapes),
-            )
+    check_known(RecordingError, f"{what} of an unknown action {{}}", given, shapes)
     return [_flat(f"{what} of action {name!r}", given.get(name), s) for name, s in shapes.items()]
 
 

@@ -11,14 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.agent import Agent
+from entity_env.agent import Agent, Policy
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.environment import MOST_RESETS, Environment, never_begins
-from entity_env.errors import ResetNeededError, SeatError, SettingError, nearest, shorten
+from entity_env.errors import (
+    ResetNeededError,
+    SeatError,
+    SettingError,
+    shorten,
+    unknown_name,
+)
 from entity_env.observation import Observation
-from entity_env.player.episodes import Policy
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.seats.seat_player import SeatPlayer
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
@@ -227,11 +232,7 @@ class MaskedEnvironment(Environment):
         if seat is None:
             return 0
         if seat not in seats:
-            raise SeatError(
-                f"there is no seat {shorten(seat)}",
-                options=map(str, seats),
-                hint=nearest(seat, [own for own in seats if isinstance(own, str)]),
-            )
+            raise unknown_name(SeatError, f"there is no seat {shorten(seat)}", seat, seats)
         return seats.index(seat)
 
 

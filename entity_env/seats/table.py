@@ -10,7 +10,7 @@ import numpy as np
 from entity_env.actions import Action
 from entity_env.batching.step_results import is_over
 from entity_env.environment import call_environment
-from entity_env.errors import SeatError, nearest, shorten
+from entity_env.errors import SeatError, nearest, shorten, unknown_name
 from entity_env.observation import Observation
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.spaces import ActionName
@@ -137,10 +137,11 @@ class Table:
         told: Told = {}
         for seat, observation in returned.items():
             if seat not in self._number:
-                raise SeatError(
+                raise unknown_name(
+                    SeatError,
                     f"{what} returned an observation of seat {shorten(seat)}, which does not exist",
-                    options=map(str, self.seats),
-                    hint=nearest(seat, [s for s in self.seats if isinstance(s, str)]),
+                    seat,
+                    self.seats,
                 )
             if not isinstance(observation, Observation):
                 raise SeatError(

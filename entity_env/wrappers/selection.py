@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.features import is_listed
-from entity_env.errors import SpaceError, nearest, shorten
+from entity_env.errors import SpaceError, check_known, shorten, unknown_name
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -59,10 +59,8 @@ class Selection:
         columns = {}
         for name, entity in part.entities.items():
             if name not in whole.entities:
-                raise SpaceError(
-                    f"the environment has no entity type {name!r}",
-                    options=whole.entities,
-                    hint=nearest(name, whole.entities),
+                raise unknown_name(
+                    SpaceError, f"the environment has no entity type {name!r}", name, whole.entities
                 )
             _check_same_grid(name, whole.entities[name], entity)
             owner = f"entity type {name!r}"
@@ -114,17 +112,13 @@ def check_same_actions(
     Raises:
         SpaceError: An action that is missing on either side, or that is another one.
     """
-    for name in [*known, *own]:
-        if name not in own:
-            raise SpaceError(
-                f"the environment has no action {name!r}", options=own, hint=nearest(name, own)
-            )
-        if name not in known:
-            raise SpaceError(f"the agent has no action {name!r}", options=known)
-        if known[name] != own[name]:
+    check_known(SpaceError, "the environment has no action {}", known, own)
+    check_known(SpaceError, "the agent has no action {}", own, known)
+    for name, space in own.items():
+        if known[name] != space:
             raise SpaceError(
                 f"action {name!r} is another one",
-                expected=f"{shorten(own[name])}, as in the environment",
+                expected=f"{shorten(space)}, as in the environment",
                 received=shorten(known[name]),
             )
 
@@ -203,9 +197,7 @@ def _columns(
     for feature in part:
         name = feature_name(feature)
         if name not in names:
-            raise SpaceError(
-                f"{owner} has no {what} {name!r}", options=names, hint=nearest(name, names)
-            )
+            raise unknown_name(SpaceError, f"{owner} has no {what} {name!r}", name, names)
         columns.append(names.index(name))
         if _kind(whole[columns[-1]]) != _kind(feature):
             raise SpaceError(
@@ -233,13 +225,7 @@ def _chosen(argument: str, value: Any, types: Mapping[EntityName, Any]) -> dict[
             expected=f"such as {argument}={{'Mine': ['x', 'y']}}, or a list of entity types",
             received=shorten(value),
         )
-    for name in value:
-        if not isinstance(name, str) or name not in types:
-            raise SpaceError(
-                f"{argument} names an unknown entity type {shorten(name)}",
-                options=types,
-                hint=nearest(name, types),
-            )
+    check_known(SpaceError, f"{argument} names an unknown entity type {{}}", value, types)
     return dict(value) if isinstance(value, Mapping) else dict.fromkeys(value)
 
 
@@ -258,9 +244,5 @@ def _named(owner: str, features: Sequence[Feature], names: Any) -> list[Feature]
             received=shorten(names),
         )
     of = {feature_name(feature): feature for feature in features}
-    for name in names:
-        if not isinstance(name, str) or name not in of:
-            raise SpaceError(
-                f"{owner} has no feature {shorten(name)}", options=of, hint=nearest(name, of)
-            )
+    check_known(SpaceError, f"{owner} has no feature {{}}", names, of)
     return [of[name] for name in names]

@@ -17,7 +17,7 @@ from entity_env.errors import (
     ResetNeededError,
     SettingError,
     UnknownActionError,
-    nearest,
+    check_known,
     shorten,
 )
 from entity_env.kinds.kind import as_list
@@ -88,11 +88,7 @@ class Validate(Wrapper):
                 expected="a dict from action name to action",
                 received=shorten(actions),
             )
-        for name in actions:
-            if name not in spaces:
-                raise UnknownActionError(
-                    f"unknown action {shorten(name)}", options=spaces, hint=nearest(name, spaces)
-                )
+        check_known(UnknownActionError, "unknown action {}", actions, spaces)
         for name, space in spaces.items():
             _check_action(name, space, actions.get(name), frame)
 

@@ -30,11 +30,12 @@ from entity_env import (
     batch_obs,
     errors,
 )
-from entity_env.agent import Decision, RandomAgent, decided_actions, fit_environment, load_agent
+from entity_env.agent import Decision, RandomAgent, decided_actions, load_agent
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.checking.check_env import main as check_main
 from entity_env.command_line import game_words, parse_setting
 from entity_env.drawing.table_text import entity_name, entity_table, id_text
+from entity_env.fitting import fit_environment
 from entity_env.player.choices import Choice, Question, percent, pick, questions, write_choices
 from entity_env.player.runner import main, play_in_terminal
 

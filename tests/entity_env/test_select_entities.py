@@ -38,6 +38,7 @@ from entity_env.errors import (
 from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
 from entity_env.player.runner import play_in_terminal
+from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.recording import RecordEpisodes, Recording
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.wrappers import FeatureFilter, Validate, VecFeatureFilter
@@ -94,6 +95,25 @@ def test_both_readers_read_the_same_masks_and_answer_with_the_same_actions():
     for i, part in enumerate(([[3, 1]], np.zeros((0, 2)), [[-1, -1], [2, -1]])):
         frame = reader.read(OBSERVATIONS[i])
         assert typed_actions(frame, {"Pick": np.array(part, np.int64)}, PICK) == typed[i]
+
+
+def test_a_script_selects_sets_in_rows():
+    def backwards(observation):
+        mask = observation.actions.get("Pick")
+        if mask is None:
+            return {}
+        others = [[] for _ in mask.actor_ids[1:]]
+        return {"Pick": SelectEntitiesAction(mask.actor_ids, [mask.actee_ids[::-1], *others])}
+
+    obs = batch_obs(OBSERVATIONS, SPACE, PICK)
+    taken = ScriptedAgent(backwards, SPACE, PICK).act_rows(obs)["Pick"]
+    # The second card of the first frame cannot be selected; the second hand of the last selects
+    # nothing.
+    assert taken.as_array().tolist() == [[3, 1], [2, -1], [-1, -1]]
+    assert taken.size1().tolist() == [1, 0, 2]
+    obs = batch_obs([shown([1.0, 2.0, 3.0])], SPACE, PICK)
+    with pytest.raises(ActionIndexError, match=r"too many(.|\n)*at most 2 ids"):
+        ScriptedAgent(backwards, SPACE, PICK).act_rows(obs)
 
 
 def test_sets_are_equal_in_any_order():

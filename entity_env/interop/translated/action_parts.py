@@ -11,7 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from entity_env.errors import MaskShapeError, MaskTypeError, SpaceError, nearest, shorten
+from entity_env.errors import (
+    MaskShapeError,
+    MaskTypeError,
+    SpaceError,
+    check_known,
+    shorten,
+)
 from entity_env.interop.translated.space_parts import counts_of, named_parts, names_of
 from entity_env.spaces import (
     ActionName,
@@ -232,13 +238,12 @@ class _Group(ActionPart):
                     expected="a mask for each part, or None where everything is allowed",
                     received=shorten(list(mask)),
                 )
-        for key in mask:
-            if key not in self._parts:
-                raise MaskShapeError(
-                    f"the action mask {self._of}has a part {shorten(key)} that is no action",
-                    options=self._parts,
-                    hint=nearest(key, self._parts),
-                )
+        check_known(
+            MaskShapeError,
+            f"the action mask {self._of}has a part {{}} that is no action",
+            mask,
+            self._parts,
+        )
 
     def _expected(self) -> str:
         keys = f"a dict with the keys {', '.join(map(repr, self._parts))}"

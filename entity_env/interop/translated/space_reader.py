@@ -31,7 +31,14 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from entity_env.errors import ObservationError, SettingError, SpaceError, nearest, shorten
+from entity_env.errors import (
+    ObservationError,
+    SettingError,
+    SpaceError,
+    check_known,
+    nearest,
+    shorten,
+)
 from entity_env.interop.translated.rows import Rows
 from entity_env.interop.translated.space_parts import counts_of, named_parts, names_of
 from entity_env.interop.translated.tables import RowTable, is_table, table_of
@@ -81,13 +88,9 @@ class ObservationReader:
     ) -> None:
         self.space = space
         every = dict(_named(space, "", "obs"))
-        for name in ignore:
-            if name not in every:
-                raise SettingError(
-                    f"ignore names {name!r}, which is no part of the observation",
-                    options=every,
-                    hint=nearest(name, every),
-                )
+        check_known(
+            SettingError, "ignore names {}, which is no part of the observation", ignore, every
+        )
         found = _tables(every, ignore, tables or {}, columns)
         unread = [name for name, part in every.items() if not isinstance(part, KINDS)]
         asked = _Asked("", frozenset(ignore), found, [n for n in unread if not _within(n, ignore)])

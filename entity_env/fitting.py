@@ -1,0 +1,42 @@
+"""Environments that show what an agent knows, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from entity_env.agent import Proposer
+from entity_env.environment import Environment
+from entity_env.errors import SpaceError
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.wrappers.feature_filter import FeatureFilter
+from entity_env.wrappers.selection import Selection, check_same_actions
+
+__all__ = ["fit_environment", "known_part"]
+
+
+def fit_environment(env: Environment, agent: Proposer) -> Environment:
+    """Return the environment as the agent knows it: what it has never seen is left out.
+
+    Raises:
+        SpaceError: As ``known_part``.
+    """
+    selection = known_part(agent, env.obs_space(), env.action_space())
+    return env if selection.is_whole else FeatureFilter(env, agent.obs_space)
+
+
+def known_part(
+    agent: Proposer, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
+) -> Selection:
+    """Return what an agent knows of an environment with these spaces.
+
+    Raises:
+        SpaceError: The environment lacks something that the agent knows, has it of another kind, or
+            has other actions.
+    """
+    try:
+        selection = Selection.of(obs_space, agent.obs_space)
+        check_same_actions(agent.action_space, action_space)
+    except SpaceError as error:
+        what = f"the agent was trained on another environment: {error.what}"
+        raise SpaceError.from_fields({**error.fields(), "what": what}) from error
+    return selection
