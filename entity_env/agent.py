@@ -154,7 +154,7 @@ class SpacedAgent:
         )
 
     def reset(self) -> None:
-        """Nothing is remembered."""
+        """Forget all games; this agent remembers none."""
 
 
 class ObservationAgent(SpacedAgent):

@@ -92,7 +92,7 @@ class Playable(ABC):
             self._rng.seed(seed)
 
     def get_state(self) -> dict[str, Any]:
-        """Everything that ``reset`` and ``act`` change, as JSON values.
+        """Return everything that ``reset`` and ``act`` change, as JSON values.
 
         ``self.rng`` is not part of it: whoever saves an environment saves that itself.
         """

@@ -96,7 +96,7 @@ class EntityEnvError(ValueError):
         return self
 
     def fields(self) -> dict[str, Any]:
-        """Everything the message is made of, as strings, to carry it to another process."""
+        """Return the parts of the message as strings, to carry it to another process."""
         return {
             name: getattr(self, name)
             for name in ("what", "expected", "received", "options", "hint", "where")
@@ -318,7 +318,7 @@ def unknown_name(error: type[E], what: str, name: object, options: Iterable[obje
 
 
 def shorten(value: object, limit: int = 120) -> str:
-    """``repr(value)``, cut to ``limit`` characters; never raises."""
+    """Return ``repr(value)``, cut to ``limit`` characters; never raise."""
     try:
         text = repr(value)
     except Exception as error:
@@ -327,7 +327,7 @@ def shorten(value: object, limit: int = 120) -> str:
 
 
 def _text(value: object) -> str:
-    """``str(value)``, in full; never raises."""
+    """Return ``str(value)``, in full; never raise."""
     try:
         return str(value)
     except Exception:

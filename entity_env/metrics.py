@@ -31,14 +31,14 @@ class Metric:
 
     @classmethod
     def of(cls, values: npt.NDArray[np.float64]) -> Metric:
-        """Summary of an array; NaN entries are left out."""
+        """Return the summary of an array without its NaN entries."""
         values = values[~np.isnan(values)]
         if len(values) == 0:
             return cls()
         return cls(len(values), float(values.sum()), float(values.min()), float(values.max()))
 
     def merge(self, other: Metric) -> Metric:
-        """Summary of both sets of numbers."""
+        """Return the summary of both sets of numbers."""
         return Metric(
             self.count + other.count,
             self.sum + other.sum,
@@ -82,7 +82,7 @@ class EpisodeTracker:
                 known[:] = value, count + 1, total + value, min(least, value), max(greatest, value)
 
     def summary(self) -> dict[str, float]:
-        """``episodic_reward``, ``episodic_length``, and the environment's own metrics.
+        """Return ``episodic_reward``, ``episodic_length`` and the environment's own metrics.
 
         Each of those is there under its name with its last value. Of one that was given more than
         once there are ``<name>.mean``, ``.min``, ``.max``, ``.sum`` and ``.count``, too.
@@ -164,7 +164,7 @@ class EpisodeTrackers:
 def metric_columns(
     summaries: Sequence[Mapping[str, float] | None],
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """One column a metric, NaN in rows without it, for the rows' ended episodes (None: none)."""
+    """Return a column for each metric of ended episodes (None: none), NaN in rows without it."""
     columns: dict[str, npt.NDArray[np.float64]] = {}
     for row, summary in enumerate(summaries):
         if summary:

@@ -38,12 +38,12 @@ def meant_nearby(name: object) -> str | None:
 
 
 def _plain(name: str) -> str:
-    """Letters and digits: ``my_orchard`` and ``MyOrchard`` are one name."""
+    """Return letters and digits only: ``my_orchard`` and ``MyOrchard`` are one name."""
     return re.sub(r"[\W_]", "", name).casefold()
 
 
 def _files() -> Iterator[Path]:
-    """Modules here, and in the folders here."""
+    """Return the modules in the working directory and in its folders."""
     here = Path()
     found = (file for pattern in ("*.py", "*/*.py") for file in here.glob(pattern))
     modules = (f for f in found if all(p.isidentifier() for p in f.with_suffix("").parts))

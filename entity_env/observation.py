@@ -193,7 +193,7 @@ class Observation:
 
     @classmethod
     def empty(cls) -> Observation:
-        """One without entities, in which nobody acts."""
+        """Return an observation without entities, in which nobody acts."""
         return cls()
 
     def num_entities(self, entity: EntityName) -> int:

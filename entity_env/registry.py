@@ -69,7 +69,7 @@ def register(name: str, path: str) -> None:
 
 
 def registered() -> tuple[str, ...]:
-    """All short names, those of installed packages among them."""
+    """Return all short names, those of installed packages among them."""
     load_plugins(ENVIRONMENTS)
     return tuple(sorted(_FACTORIES))
 
@@ -133,7 +133,7 @@ def resolve(name: str) -> Factory:
 
 
 def find(path: str) -> Any:
-    """Whatever can be called at a dotted path, environment or not; imports its module.
+    """Import the module of a dotted path, and return the callable object there.
 
     Raises:
         UnknownEnvironmentError: The module cannot be imported, or has nothing of that name.
@@ -324,7 +324,7 @@ def needing_consent(factory: Factory, settings: Mapping[str, Any]) -> Iterator[t
 
 
 def make(name: str, **settings: Any) -> Environment:
-    """One environment by short name or dotted path; ``settings`` go to its constructor."""
+    """Return an environment by short name or dotted path; ``settings`` go to its constructor."""
     factory = resolve(name)
     check_settings(factory, settings)
     return alone(factory)(**settings)

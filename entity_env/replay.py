@@ -63,7 +63,7 @@ def _text(numbers: dict[str, Any]) -> str:
 
 
 def _line(command: RecordedCommand, space: dict[ActionName, ActionSpace]) -> str:
-    """One decision, by the names of its choices."""
+    """Return one decision as text, by the names of its choices."""
     texts = []
     for name, chosen in command.actions.items():
         labels = getattr(space[name], "index_to_label", None)

@@ -134,7 +134,7 @@ def checked_flags(feature: str, count: Any) -> int:
 
 
 def checked_shape(shape: object) -> tuple[int, int]:
-    """Height and width of a grid."""
+    """Return the height and the width of a grid."""
     sides = [whole(side) or 0 for side in in_order("the sides of a Grid", shape, _SIDES)]
     if len(sides) != 2 or min(sides) < 1:
         raise SpaceError("a Grid has no such shape", expected=_SIDES, received=shorten(shape))

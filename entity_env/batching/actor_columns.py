@@ -141,7 +141,7 @@ def picked(given: Given, name: ActionName, nobody: object, kind: type) -> list[A
 
 
 def _ranges(starts: Ints, counts: Ints) -> tuple[Ints, Ints]:
-    """All numbers of the ranges ``start .. start + count - 1``, row by row: K of them, or one.
+    """Return the numbers of ranges ``start .. start + count - 1``; a row has K ranges, or one.
 
     Args:
         starts: Shape: (B, K) or (B,).

@@ -54,7 +54,7 @@ def all_dicts(parts: Sequence[Any], known: frozenset[str]) -> None:
 
 
 def pick(given: Sequence[Mapping[str, Any]], name: str, absent: Any) -> list[Any]:
-    """``given[i].get(name, absent)`` for all i."""
+    """Return ``given[i].get(name, absent)`` for all i."""
     try:
         return list(map(itemgetter(name), given))  # in half the time
     except KeyError:
@@ -192,7 +192,7 @@ class Outcome:
         return cls(values, *_ends(observations), checked)
 
     def results(self) -> list[tuple[float, Mapping[str, float]]]:
-        """Reward and metrics of each frame."""
+        """Return the reward and the metrics of each frame."""
         return list(zip(self.rewards.tolist(), self.metrics, strict=True))
 
 

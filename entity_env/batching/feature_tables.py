@@ -65,7 +65,7 @@ def table(
     width: int,
     plain: Callable[[list[Any], int], npt.NDArray[Any] | None] = number_rows,
 ) -> npt.NDArray[Any]:
-    """All rows of several lists or arrays of rows, of any type. Shape: (N, width).
+    """Return the rows of several lists or arrays as one array of any type. Shape: (N, width).
 
     Args:
         column: For each frame its rows.

@@ -36,7 +36,7 @@ NUMBERS = frozenset("fiub")
 
 
 def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[np.float32]:
-    """Any nesting of real numbers as float32; text, objects and complex numbers are refused.
+    """Return any nesting of real numbers as float32; refuse text, objects and complex numbers.
 
     ``width`` is the length that rows should have, for messages.
     """
@@ -129,7 +129,7 @@ def shape_of_numbers(part: object) -> tuple[int, ...] | None:
 
 
 def feature_rows(what: str, values: object, features: Sequence[Feature]) -> npt.NDArray[np.float32]:
-    """Rows of the given features, (N, F) float32; None and an empty list have no rows."""
+    """Return rows of features, (N, F) float32; None and an empty list have no rows."""
     width = len(features)
     if values is None:
         return np.zeros((0, width), dtype=np.float32)
@@ -185,5 +185,5 @@ def as_booleans(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | None:
 
 
 def every(truths: npt.NDArray[np.bool_]) -> bool:
-    """``truths.all()``, which takes four to ten times as long up to some 10,000 of them."""
+    """Return ``truths.all()``, in a fourth to a tenth of its time up to some 10,000 values."""
     return 0 not in truths.tobytes()

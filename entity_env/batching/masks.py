@@ -172,7 +172,7 @@ class MaskReader:
 
 
 def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.NDArray[np.bool_]:
-    """Booleans, or whole numbers that are all 0 or 1, as a boolean array of their own."""
+    """Return booleans, or whole numbers that are all 0 or 1, as a new boolean array."""
     values = in_list(values)
     try:
         array = np.array(values)
@@ -200,7 +200,7 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
 
 
 def _listed(action: str, role: str, names: Any, ordered: bool = False) -> Sequence[Any]:
-    """Ids or, ``ordered``, types; those of a set come in another order in each run."""
+    """Return names as a list; an ``ordered`` list is no set, whose order differs between runs."""
     if not is_listed(names) or (ordered and isinstance(names, set | frozenset)):
         raise ActionMaskError(
             f"action {action!r}: the {role}s are not a list",

@@ -33,7 +33,7 @@ class _Run(NamedTuple):
 
 
 def number_rows(rows: list[Any], width: int) -> npt.NDArray[np.float32] | None:
-    """Rows of floats and ints as float32. Shape: (N, width).
+    """Return rows of floats and ints as float32. Shape: (N, width).
 
     None unless all rows are lists, or all are tuples, and each column is all ``float`` or all
     ``int`` of 32 bits. A float that float32 does not hold becomes infinite, with NumPy's warning.
@@ -56,7 +56,7 @@ def number_rows(rows: list[Any], width: int) -> npt.NDArray[np.float32] | None:
 
 
 def bool_rows(rows: list[Any], width: int) -> npt.NDArray[np.bool_] | None:
-    """Rows of True and False as booleans. Shape: (N, width).
+    """Return rows of True and False as booleans. Shape: (N, width).
 
     None unless all rows are lists, or all are tuples, of nothing but ``bool``.
     """

@@ -45,14 +45,14 @@ class RaggedBuffer(Generic[Scalar]):
 
     @classmethod
     def from_array(cls, array: npt.NDArray[Scalar]) -> Self:
-        """Frames of one length. Shape of ``array``: (B, N, D)."""
+        """Return frames of one length. Shape of ``array``: (B, N, D)."""
         _check_array("array", array, cls._dtype, 3)
         frames, rows, width = array.shape
         return cls._of(array.reshape(frames * rows, width).copy(), np.full(frames, rows, np.int64))
 
     @classmethod
     def from_flattened(cls, flattened: npt.NDArray[Scalar], lengths: Ints) -> Self:
-        """All rows, shape (N, D), and the number of rows of each frame, shape (B,)."""
+        """Return frames, given by all rows, (N, D), and the number of rows of each frame, (B,)."""
         _check_array("flattened", flattened, cls._dtype, 2)
         _check_array("lengths", lengths, np.int64, 1)
         total = int(lengths.sum())
@@ -97,7 +97,7 @@ class RaggedBuffer(Generic[Scalar]):
         return self
 
     def as_array(self) -> npt.NDArray[Scalar]:
-        """All rows, a copy. Shape: (N, D)."""
+        """Return a copy of all rows. Shape: (N, D)."""
         return self._read()[0].copy()
 
     def size0(self) -> int:
@@ -153,7 +153,7 @@ class RaggedBuffer(Generic[Scalar]):
 
     @classmethod
     def cat(cls, buffers: Sequence[RaggedBuffer[Scalar]], dim: int = 0) -> Self:
-        """One buffer with the frames of all of them; of ``dim`` there is only 0."""
+        """Return one buffer with the frames of all of them; ``dim`` must be 0."""
         if not buffers:
             raise ValueError("cat requires at least one ragged buffer")
         cls._same_type(buffers)
@@ -169,7 +169,7 @@ class RaggedBuffer(Generic[Scalar]):
         return cls._of(np.concatenate(values), np.concatenate(lengths))
 
     def __repr__(self) -> str:
-        """All rows as text, in the form of the package."""
+        """Return all rows as text, in the form of the package."""
         (values, lengths), text, start = self._read(), "RaggedBuffer([\n", 0
         for length in lengths.tolist():
             rows, start = values[start : start + length], start + length
@@ -183,7 +183,7 @@ class RaggedBuffer(Generic[Scalar]):
         return text + f"], '{len(lengths)} * var * {values.shape[1]} * {self._name})"
 
     def _read(self) -> tuple[npt.NDArray[Any], Ints]:
-        """All rows and lengths, to be copied before they are given away."""
+        """Return all rows and lengths, to be copied before they are given away."""
         if len(self._parts) > 1:
             values, lengths = zip(*self._parts, strict=True)
             self._parts = [(np.concatenate(values), np.concatenate(lengths))]
@@ -223,7 +223,7 @@ class RaggedBufferBool(RaggedBuffer[np.bool_]):
 
 
 def cat(buffers: Sequence[Any], dim: int = 0) -> Any:
-    """One buffer out of several of one type, frame after frame; see ``RaggedBuffer.cat``."""
+    """Return one buffer with the frames of several of one type; see ``RaggedBuffer.cat``."""
     if not buffers:
         raise ValueError("Can't concatenate an empty list of buffers")
     if not isinstance(buffers[0], RaggedBuffer):

@@ -43,7 +43,7 @@ __all__ = ["batched_actions", "observations_of"]
 def observations_of(
     obs: VecObs, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
 ) -> list[Observation]:
-    """One observation for each frame of a batch, with what a batch knows of it.
+    """Return an observation for each frame of a batch, with what the batch knows of it.
 
     The ids that the environment gave its entities end at a batch: here the id of an entity is its
     type and its place among those of its type, such as ``("Mine", 0)``. Masks name actors by id.

@@ -215,7 +215,7 @@ def batch_frames(
 def _ragged(
     kind: Callable[..., Any], parts: list[npt.NDArray[Any]], dtype: type, width: int
 ) -> Any:
-    """One buffer with a frame for each part; a part is (N, width), or (N,) where width is 1."""
+    """Return a buffer with a frame for each part of shape (N, width), or (N,) where width is 1."""
     lengths = np.array([len(part) for part in parts], dtype=np.int64)
     shaped = [part.reshape(len(part), width) for part in parts] or [_no_rows(width)]
     flat = shaped[0] if len(shaped) == 1 else np.concatenate(shaped)

@@ -267,7 +267,7 @@ def _check_picture(picture: Any) -> None:
 
 
 def _check_close(env: Playable) -> None:
-    """Once more: the ``ListEnv`` around it has closed it already."""
+    """Close an environment again, which the rows around it have closed already."""
     _call("a second close", env.close)
 
 

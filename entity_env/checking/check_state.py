@@ -84,7 +84,7 @@ def _restored(env: VecEnv, state: list[Any], where: str) -> VecObs:
 
 
 def _continue(env: VecEnv, obs: VecObs, steps: int, seed: int) -> list[VecObs]:
-    """``obs`` and the observations of so many random steps after it."""
+    """Return ``obs`` and the observations of so many random steps after it."""
     policy = random_policy(seed)
     game = [obs]
     for _ in range(steps):

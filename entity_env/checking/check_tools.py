@@ -30,7 +30,7 @@ COPIES = "return copies: numpy.array(...) or list(...); tuples and read-only arr
 
 
 def pack_obs(obs: VecObs) -> dict[str, Any]:
-    """Everything in ``obs`` as arrays; ragged ones as flat values (N, D) and lengths (B,)."""
+    """Return all parts of ``obs`` as arrays; of ragged ones flat values (N, D) and lengths (B,)."""
     return {
         "features": {name: _pack(buffer) for name, buffer in obs.features.items()},
         "visible": {name: _pack(buffer) for name, buffer in obs.visible.items()},
@@ -160,7 +160,7 @@ class Between(Watch, Wrapper):
 
 
 def _id_lists(obs: Observation) -> list[Any]:
-    """All lists of ids and of entity types; None where one is left out."""
+    """Return all lists of ids and of entity types; None where one is left out."""
     masks = (obs.actions or {}).values()
     names = ("actor_ids", "actor_types", "actee_ids", "actee_types")
     named = [getattr(mask, name, None) for mask in masks for name in names]
@@ -181,7 +181,7 @@ def damage(obs: Observation) -> list[Callable[[], None]]:
 
 
 def _parts(obs: Observation) -> list[Any]:
-    """All that an observation holds: the parts first, then the dicts that they are in."""
+    """Return all that an observation holds: the parts first, then the dicts that hold them."""
     masks = [getattr(mask, "mask", None) for mask in (obs.actions or {}).values()]
     values = [*(obs.features or {}).values(), *(obs.visible or {}).values(), *masks]
     wholes = [obs.features, obs.ids, obs.actions, obs.visible, obs.metrics]

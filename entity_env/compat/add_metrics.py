@@ -70,7 +70,7 @@ class AddMetricsWrapper(VecEnv):
         return self.env.action_space()
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Pictures of all."""
+        """Return the pictures of all environments."""
         return self.env.render(**kwargs)
 
     def __len__(self) -> int:

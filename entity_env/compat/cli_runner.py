@@ -57,7 +57,7 @@ class _Seen(Wrapper):
     last: Observation | None = None
 
     def close(self) -> None:
-        """Whoever made the environment closes it."""
+        """Leave the environment open for the caller of ``CliRunner``, who made it."""
 
     def _show(self, observation: Observation) -> Observation:
         self.last = observation
@@ -94,7 +94,7 @@ class _Proposals:
 def _indices(
     name: ActionName, frame: Frame, actors: list[int], action: Any
 ) -> npt.NDArray[np.int64]:
-    """For each actor, in this order, the index of its choice or of the entity it selects."""
+    """Return for each actor, in this order, the index of its choice or of its selected entity."""
     if isinstance(action, GlobalCategoricalAction):
         return np.array([action.index])
     is_choice = isinstance(action, CategoricalAction)

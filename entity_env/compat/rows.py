@@ -52,7 +52,7 @@ class VecEnv(ABC):
 
     @abstractmethod
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Pictures of all. Shape: (B, H, W, 3)."""
+        """Return the pictures of all environments. Shape: (B, H, W, 3)."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -127,7 +127,7 @@ class _Rows(VecEnv):
         return self._translated(self._shown.act(chosen))
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Pictures of all. Shape: (B, H, W, 3)."""
+        """Return the pictures of all environments. Shape: (B, H, W, 3)."""
         return np.stack(self.rows.render(**kwargs))
 
     def close(self) -> None:

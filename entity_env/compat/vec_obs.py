@@ -240,13 +240,13 @@ def has_global_entity(obs_space: ObsSpace, action_space: Mapping[ActionName, Act
 
 
 def empty_ragged_f32(feats: int, sequences: int) -> RaggedBufferF32:
-    """So many frames without entities that have so many features."""
+    """Return ``sequences`` frames without entities of ``feats`` features."""
     nothing = np.zeros((0, feats), np.float32)
     return RaggedBufferF32.from_flattened(nothing, np.zeros(sequences, np.int64))
 
 
 def empty_ragged_i64(feats: int, sequences: int) -> RaggedBufferI64:
-    """So many frames without numbers, as ``empty_ragged_f32``."""
+    """Return ``sequences`` frames without numbers, as ``empty_ragged_f32``."""
     nothing = np.zeros((0, feats), np.int64)
     return RaggedBufferI64.from_flattened(nothing, np.zeros(sequences, np.int64))
 
@@ -258,7 +258,7 @@ def _all_true(like: RaggedBufferI64 | RaggedBufferF32, width: int) -> RaggedBuff
 
 
 def _shown(obs: VecObs, name: EntityName) -> RaggedBufferBool:
-    """Everything of a type is visible."""
+    """Return a mask in which all entities of a type are visible."""
     features = obs.features.get(name)
     return _all_true(empty_ragged_f32(0, len(obs.reward)) if features is None else features, 1)
 
@@ -286,7 +286,7 @@ def _mask(mask: batch.VecActionMask) -> VecActionMask:
 
 
 def _metrics(columns: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, Metric]:
-    """All numbers that ended episodes have given, by the name of the metric."""
+    """Return the metrics of all ended episodes, by name."""
     whole = complete_columns(columns)
     derived = {
         f"{name}.{part}" for name in whole for part in ("mean", "min", "max", "sum", "count")

@@ -101,7 +101,7 @@ class Canvas:
         anchor: str = "lm",
         halo: float = 0.0,
     ) -> None:
-        """One line of text; the anchor is Pillow's: l, m, r across and t, m, b down.
+        """Draw one line of text; the anchor is Pillow's: l, m, r across and t, m, b down.
 
         A white ``halo`` of so many pixels sets it off from what is behind.
         """

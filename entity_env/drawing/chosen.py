@@ -91,7 +91,7 @@ def chosen_lines(
 def fold(
     head: str, cells: Sequence[str], width: float, measure: Callable[[str], float] = len
 ) -> list[tuple[str, int]]:
-    """Cells behind a head, in as many lines as are needed; each line with its number of cells."""
+    """Return lines with a head and cells behind it, each line with its number of cells."""
     lines, line, count = [], head, 0
     for cell in cells:
         if count and measure(f"{line}, {cell}") > width:

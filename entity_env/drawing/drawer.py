@@ -40,7 +40,7 @@ def draw_observation(
     y_axis: YAxis = "up",
     labels: str | Sequence[str] = (),
 ) -> Picture:
-    """One observation as a picture; see ``Drawer``, which draws several alike."""
+    """Return one observation as a picture; see ``Drawer``, which draws several alike."""
     return Drawer(obs_space, size, bounds, y_axis, labels).draw(observation)
 
 

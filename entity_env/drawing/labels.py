@@ -26,7 +26,7 @@ def check_labels(obs_space: ObsSpace, labels: str | Sequence[str]) -> tuple[str,
 
 
 def label_texts(frame: Frame, obs_space: ObsSpace, labels: Sequence[str]) -> dict[int, str]:
-    """By entity index the values of the features that ``labels`` names, of entities with any."""
+    """Return the values of the features named in ``labels`` as text, by entity index."""
     texts, first = {}, 0
     for name, entity in obs_space.entities.items():
         rows = frame.features[name]
@@ -40,7 +40,7 @@ def label_texts(frame: Frame, obs_space: ObsSpace, labels: Sequence[str]) -> dic
 
 
 def label_lines(frame: Frame, obs_space: ObsSpace, labels: Sequence[str]) -> list[str]:
-    """For each of ``labels`` the values of all entities that have it."""
+    """Return lines with the values that all entities have of each feature in ``labels``."""
     lines = []
     for label in labels:
         texts = label_texts(frame, obs_space, [label])

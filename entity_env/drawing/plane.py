@@ -57,7 +57,7 @@ class Extent:
         )
 
     def rounded(self) -> Extent:
-        """Out to round numbers, so that it does not grow a little at every step."""
+        """Return the extent enlarged to round numbers, so that it seldom grows."""
         step = nice_step(max(self.right - self.left, self.top - self.bottom), 8)
         low, high = math.floor, math.ceil
         return Extent(
@@ -97,7 +97,7 @@ class View:
         return (self.size - 2 * self.inset) / (max(e.right - e.left, e.top - e.bottom) or 1.0)
 
     def pixels(self, points: Floats) -> Floats:
-        """Points (N, 2) in pixels from the upper left corner of the picture."""
+        """Return points (N, 2) in pixels from the upper left corner of the picture."""
         e = self.extent
         middle = np.array([e.left / 2 + e.right / 2, e.bottom / 2 + e.top / 2])
         centre = np.array([self.left, self.top]) + self.size / 2
@@ -106,7 +106,7 @@ class View:
         return pixels
 
     def ticks(self, axis: int) -> list[tuple[float, float]]:
-        """Round numbers along an axis (0 is x), each with its pixel."""
+        """Return round numbers along an axis (0 is x), each with its pixel."""
         e = self.extent
         middle = e.left / 2 + e.right / 2 if axis == 0 else e.bottom / 2 + e.top / 2
         half = self.size / 2 / self.scale
@@ -139,7 +139,7 @@ def find_places(obs_space: ObsSpace) -> dict[EntityName, tuple[int, int]]:
 
 
 def check_bounds(bounds: object) -> Extent:
-    """Bounds (left, right, bottom, top) as an Extent, or SettingError."""
+    """Return bounds (left, right, bottom, top) as an Extent, or raise SettingError."""
     try:
         left, right, bottom, top = map(float, bounds)  # type: ignore[call-overload]
     except (TypeError, ValueError):
@@ -185,7 +185,7 @@ class Spread:
 
     @classmethod
     def of(cls, pixels: Floats, radius: float) -> Spread:
-        """Dots of one place stand in a ring around it."""
+        """Return the dots, with those that share a place in a ring around it."""
         rounded = np.round(pixels).astype(np.int64)
         keys = rounded[:, 0] * (1 << 20) + rounded[:, 1]
         _, first, place, counts = np.unique(

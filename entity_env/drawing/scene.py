@@ -123,7 +123,7 @@ _Box: TypeAlias = tuple[float, float, float, float]
 def _draw_selections(
     canvas: Canvas, unit: float, chosen: Sequence[Chosen], spots: Mapping[int, _Spot]
 ) -> list[_Box]:
-    """Return a line from each actor to the entity that it selected; a ring where one has no place.
+    """Draw a line from each actor to its selected entity, or a ring where an actor has no place.
 
     Returns what the lines cover, in parts.
     """
@@ -146,7 +146,7 @@ def _draw_selections(
 
 
 def _words(chosen: Sequence[Chosen], spots: Mapping[int, _Spot]) -> dict[int, str]:
-    """By actor what it has chosen, as far as no line says so."""
+    """Return the choices of each actor as text, without those that a line shows."""
     words: dict[int, list[str]] = {}
     for own in chosen:
         if own.actee is None:
@@ -231,7 +231,7 @@ class _FreePlace:
 
 
 def _darker(color: Color) -> Color:
-    """For text and lines on light ground."""
+    """Return a darker color, for text and lines on light ground."""
     red, green, blue = (round(0.7 * part) for part in color)
     return red, green, blue
 
@@ -320,7 +320,7 @@ class Panel:
         self._lines.append([_Word(x, name, color), _Word(right, value, _INK, ends=True)])
 
     def _add_table(self, block: TextBlock) -> None:
-        """Ids to the left, features in columns beside them, as many as there is room for."""
+        """Add ids to the left and as many columns of features beside them as fit."""
         names = [_short_label(block.name, *label) for label in block.labels]
         right = self._indent + max(map(self._measure, names))
         columns: list[tuple[float, list[str]]] = []
@@ -344,7 +344,7 @@ class Panel:
             self._lines.append([_Word(self._indent, more, _SOFT)])
 
     def _write(self) -> None:
-        """All lines, in as many columns as fit beside each other."""
+        """Write all lines, in as many columns as fit beside each other."""
         height, top, gap = 19 * self.unit, 12 * self.unit, 28 * self.unit
         most = int((self.canvas.height - 2 * top) / height)
         widest = max([0.0, *(self._end(word) for words in self._lines for word in words)])

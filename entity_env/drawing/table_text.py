@@ -169,7 +169,7 @@ def _column(cells: list[str]) -> list[str]:
 
 
 def _fold(columns: list[list[str]], width: int) -> list[list[list[str]]]:
-    """Columns in groups that fit into ``width``, at least one in each; one group without any."""
+    """Return columns in groups that fit into ``width``; without columns one empty group."""
     groups: list[list[list[str]]] = [[]]
     for column in columns:
         if groups[-1] and sum(len(own[0]) for own in [*groups[-1], column]) > width:

@@ -87,7 +87,7 @@ class EntityAECEnv(PaddedAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):
         raise SeatError(f"the game has asked nobody in {MOST_IDLE_STEPS:,} steps")
 
     def _play_on(self) -> None:
-        """One step of the game."""
+        """Play one step of the game."""
         chosen, self._chosen = self._chosen, {}
         for agent, outcome in self._play(chosen).items():
             if agent not in self.agents:

@@ -123,7 +123,7 @@ class PaddedSpaces:
         self.nobody[self._ends - choices] = True
 
     def sample_masks(self, masks: npt.NDArray[np.bool_]) -> list[tuple[npt.NDArray[np.int8], ...]]:
-        """Masks as ``action_space.sample(mask=...)`` takes them: an array for each number.
+        """Return masks as ``action_space.sample(mask=...)`` takes them: an array for each number.
 
         Args:
             masks: Shape: (R, sum of nvec).
@@ -173,7 +173,7 @@ def check_no_options(options: Any) -> None:
 
 
 def _feature_box(features: Sequence[Feature], rows: tuple[int, ...]) -> spaces.Box:
-    """All that a checked observation can hold: finite numbers, and whole ones of discrete ones."""
+    """Return the box of checked features: finite numbers, and of discrete ones their range."""
     low = [0.0 if isinstance(feature, Discrete) else -LARGEST for feature in features]
     high = [feature.n - 1.0 if isinstance(feature, Discrete) else LARGEST for feature in features]
     shape = (*rows, len(features))

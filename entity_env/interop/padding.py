@@ -211,7 +211,7 @@ def _slots(rows: Ints, entities: Ints, starts: Ints, spaces: PaddedSpaces) -> In
 
 
 def _entities(rows: Ints, slots: Ints, starts: Ints, spaces: PaddedSpaces) -> Ints:
-    """Return the other way round."""
+    """Return the indices within their frames of entities, given by their slots. Shape: (N,)."""
     types = np.searchsorted(spaces.starts, slots, side="right") - 1
     entities: Ints = starts[rows, types] + slots - spaces.starts[types]
     return entities

@@ -168,7 +168,7 @@ def any_allowed(
 def _drawn_of_parts(
     agent: Any, action_mask: Any, action_space: spaces.Space[Any], rng: np.random.Generator
 ) -> Any:
-    """One choice for each part of an action, evenly among those that are allowed."""
+    """Return an action with a choice for each part, drawn evenly among the allowed ones."""
     writer = ChoiceWriter(action_space)
     actions: dict[str, Action] = {}
     for name, mask in writer.masks(action_mask).items():

@@ -99,7 +99,7 @@ class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
         return {name: space for own in each for name, space in own.items()}
 
     def seats(self) -> Sequence[Any]:
-        """All possible agents."""
+        """Return all possible agents."""
         return list(self._agents)
 
     def _begin(self, seed: int | None) -> SeatObservations:

@@ -158,7 +158,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         return [known[attr_name] for _ in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Nothing can be set.
+        """Refuse to set anything.
 
         Raises:
             AttributeError: Always.

@@ -32,7 +32,7 @@ class AnswerForm:
         return np.float32 if self.is_real else np.int64
 
     def buffer(self, values: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> ActionBuffer:
-        """Answers as a ``VecEnv`` takes them.
+        """Return answers as a ``VecEnv`` takes them.
 
         Args:
             values: The numbers of all actors, (A * width,) or (A, width), of any numeric type.

@@ -56,7 +56,7 @@ class VecContinuousActionMask(VecMask):
     high: Floats
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferF32:
-        """Numbers of each actor, (B, A, K); see ``random_numbers``."""
+        """Return random numbers for each actor, (B, A, K); see ``random_numbers``."""
         lengths = self.actors.size1()
         numbers = random_numbers(int(lengths.sum()), self.low, self.high, rng)
         return RaggedBufferF32.from_flattened(numbers, lengths)
@@ -83,7 +83,7 @@ def bounds_of(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> tup
 
 
 def random_numbers(count: int, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
-    """Numbers for ``count`` actors between bounds (K,). Shape: (A, K), float32.
+    """Return random numbers for ``count`` actors between bounds (K,). Shape: (A, K), float32.
 
     Evenly between two bounds, exponentially beyond one, and normally without any, as ``Box.sample``
     of Gymnasium draws them.
@@ -149,7 +149,7 @@ class ContinuousKind(Kind):
     keys = ("low", "high")
 
     def form(self, space: Any) -> AnswerForm:
-        """K real numbers."""
+        """Return a form of K real numbers."""
         return AnswerForm(True, len(space))
 
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
@@ -193,7 +193,7 @@ class ContinuousKind(Kind):
         return True
 
     def task(self, space: Any) -> str:
-        """To set numbers between the bounds."""
+        """Return the bounds of the numbers to set."""
         return f"set {range_text(space)}"
 
     def told(
@@ -226,7 +226,7 @@ class GlobalContinuousKind(ContinuousKind):
 
 
 def range_text(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> str:
-    """Between which bounds the numbers of a continuous action lie: ``a number from -2 to 2``."""
+    """Return the bounds of a continuous action as text: ``a number from -2 to 2``."""
     ends = [
         "of any size" if -low == high == math.inf else f"from {low:g} to {high:g}"
         for low, high in zip(space.low, space.high, strict=True)

@@ -103,7 +103,7 @@ class Asked:
         return list(map(self.ids.__getitem__, (entities + self.first).tolist()))
 
     def parts(self, frames: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int, int]]:
-        """For each frame its part of ``frames``, and where its actors begin and end."""
+        """Return for each frame its part of ``frames``, and where its actors begin and end."""
         ends = self.lengths.cumsum().tolist()
         return zip(frames, [0, *ends], ends, strict=False)
 

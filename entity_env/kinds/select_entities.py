@@ -60,7 +60,7 @@ class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
         return RaggedBufferI64.from_flattened(chosen, self.actors.size1())
 
     def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
-        """Each selected entity must be an actee that is allowed, and selected once."""
+        """Check that each selected entity is an actee that is allowed, and is selected once."""
         stopped = values == -1
         late = (stopped[:, :-1] & ~stopped[:, 1:]).any(axis=1)
         if late.any():
@@ -161,7 +161,7 @@ class SelectEntitiesKind(SelectEntityKind):
         )
 
     def task(self, space: Any) -> str:
-        """To select entities."""
+        """Return the task: to select entities."""
         return f"select at most {space.at_most} entities"
 
     def told(

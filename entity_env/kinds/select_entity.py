@@ -93,7 +93,7 @@ class VecSelectEntityActionMask(VecMask):
         return RaggedBufferI64.from_flattened(chosen[:, None], self.actors.size1())
 
     def options(self) -> Iterable[Ints]:
-        """For each actor of all frames the entities that it can select."""
+        """Yield for each actor of all frames the entities that it can select."""
         actees = self.actees.as_array()[:, 0]
         pairs = None if self.mask is None else self.mask.as_array()[:, 0]
         first_actee = first_pair = 0
@@ -105,7 +105,7 @@ class VecSelectEntityActionMask(VecMask):
             first_actee += count
 
     def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
-        """Each selected entity must be an actee of its frame, and allowed for its actor."""
+        """Check that each selected entity is an actee of its frame, and allowed for its actor."""
         flat, actees = values[:, 0], self.actees.as_array()[:, 0]
         actor, actee, allowed = self.pairs()
         hit = actees[actee] == flat[actor]
@@ -126,7 +126,7 @@ class VecSelectEntityActionMask(VecMask):
             )
 
     def pairs(self) -> tuple[Ints, Ints, Bools | None]:
-        """All pairs, frame by frame and actor by actor: the places of actor and actee, the mask."""
+        """Return the places of actor and actee of all pairs, frame by frame, and their mask."""
         rows = np.repeat(np.arange(self.actors.size0()), self.actors.size1())
         actees = self.actees.size1()
         counts = actees[rows]
@@ -242,7 +242,7 @@ class SelectEntityKind(Kind):
         )
 
     def task(self, space: Any) -> str:
-        """To select an entity."""
+        """Return the task: to select an entity."""
         return "select an entity"
 
     def told(

@@ -70,7 +70,7 @@ def extract_global_features(state: Any, obs_space: ObsSpace) -> Floats:
 
 
 def _rows(what: str, objects: Any, features: Sequence[Feature]) -> Floats:
-    """One row for each object. Shape: (N, F)."""
+    """Return a row of features for each object. Shape: (N, F)."""
     if isinstance(objects, str | Mapping):
         raise _not_a_list(what, objects)
     try:

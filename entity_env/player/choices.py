@@ -217,7 +217,7 @@ def percent(prob: float) -> str:
 
 
 def _labels(space: ActionSpace, mask: npt.NDArray[np.bool_]) -> list[list[Choice]]:
-    """For each actor the labels of a categorical or global action."""
+    """Return for each actor the labels of a categorical or global action."""
     labels: Sequence[str] = getattr(space, "index_to_label", ())
     # A number 3 beside a label "3" that stands somewhere else would be a trap.
     numbered = not any(label.strip().isdecimal() for label in labels)
@@ -233,7 +233,7 @@ def _labels(space: ActionSpace, mask: npt.NDArray[np.bool_]) -> list[list[Choice
 def _actees(
     frame: Frame, obs_space: ObsSpace, actors: FrameSelectActors
 ) -> tuple[list[list[Choice]], list[Choice]]:
-    """For each actor the entities it may be about, and the entities that nobody can select."""
+    """Return the actees as choices of each actor, and the entities that nobody can select."""
     entities = [
         Choice(i, str(i), _called(entity_name(frame, obs_space, i), own), allowed=False)
         for i, own in enumerate(frame.ids)

@@ -40,7 +40,7 @@ _PROBE = 64
 
 
 def pack_arrays(arrays: Sequence[Array]) -> bytes:
-    """One string of bytes with arrays of one dimension: int64, float64, float32, bool or uint8."""
+    """Return the bytes of flat arrays of int64, float64, float32, bool or uint8."""
     stored = [_narrowed(array) for array in arrays]
     index = [
         [array.dtype.str, kind, array.size] for array, (kind, _) in zip(arrays, stored, strict=True)

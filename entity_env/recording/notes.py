@@ -30,7 +30,7 @@ def check_noted(given: tuple[bool, bool], always: tuple[bool, bool] | None) -> N
 
 
 def read_notes(log_probs: object, logits: object, obs: VecObs) -> Notes:
-    """Log-probabilities and then logits of all actions, flat; nothing of what is None."""
+    """Return the log-probabilities, then the logits of all actions, flat; None has none."""
     notes: Notes = []
     if log_probs is not None:
         shapes = {name: (_actors(mask),) for name, mask in obs.action_masks.items()}

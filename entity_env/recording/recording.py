@@ -113,7 +113,7 @@ class Recording:
         )
 
     def steps(self) -> Iterator[RecordedStep]:
-        """All steps of all rows, in the order in which they were played."""
+        """Yield the steps of all rows, in the order in which they were played."""
         for chunk in self._chunks:
             with self._reading(chunk):
                 steps = self._load(chunk)
@@ -126,7 +126,7 @@ class Recording:
                 yield RecordedStep(shown[i], *decision, next_obs=shown[i + 1])
 
     def episodes(self) -> Iterator[RecordedEpisode]:
-        """Each episode of each row, in the order in which they end.
+        """Yield the episodes of all rows, in the order in which they end.
 
         Episodes that did not end come when the rows are reset, or at the end of the recording.
         """
@@ -147,7 +147,7 @@ class Recording:
     def minibatches(
         self, size: int, seed: int, *, epochs: int = 1, window: int = 1 << 28
     ) -> Iterator[RecordedBatch]:
-        """Frames at random, for supervised learning; each frame once in each epoch.
+        """Yield random frames for supervised learning; each frame once in each epoch.
 
         Where the recording fits into ``window``, it is read once and every order is equally likely.
         Else chunks are read in random order, as many at a time as fit, and the frames of these are
@@ -171,7 +171,7 @@ class Recording:
         return shuffled(self._form, self._join, sizes, size, epochs, window, rng)
 
     def _join(self, numbers: list[int]) -> RecordedBatch:
-        """All frames of some chunks."""
+        """Return all frames of some chunks."""
         parts = []
         for number in numbers:
             with self._reading(self._chunks[number]):

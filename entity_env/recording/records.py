@@ -187,7 +187,7 @@ def select_frames(obs: VecObs, frames: npt.NDArray[np.int64]) -> VecObs:
 
 
 def cat_batches(form: ObsFormat, parts: Sequence[RecordedBatch]) -> RecordedBatch:
-    """All frames of several batches of the same spaces, in order."""
+    """Return the frames of several batches of the same spaces, in order."""
     if len(parts) == 1:
         return parts[0]
     return RecordedBatch(

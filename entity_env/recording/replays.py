@@ -208,7 +208,7 @@ class Replay:
         return cls(**known, steps=tuple(steps), state=state, table=table)
 
     def commands(self) -> Iterator[RecordedCommand]:
-        """All decisions, in their order."""
+        """Yield all decisions, in their order."""
         for commands, _ in self.steps:
             yield from commands
 

@@ -22,7 +22,7 @@ def shuffled(
     window: int,
     rng: np.random.Generator,
 ) -> Iterator[RecordedBatch]:
-    """Minibatches of ``size`` frames; the last one of an epoch may have fewer.
+    """Yield minibatches of ``size`` frames; the last one of an epoch may have fewer.
 
     Args:
         form: Of the recording's spaces.

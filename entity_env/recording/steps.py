@@ -112,7 +112,7 @@ class StepFormat(ObsFormat):
         return self.join([(columns, 0)])
 
     def batch(self, parts: Sequence[RecordedSteps], outcomes: Sequence[Outcomes]) -> RecordedBatch:
-        """All frames of several parts, step by step, without metrics and final observations.
+        """Return the frames of several parts, step by step, without metrics and finals.
 
         Args:
             parts: What was recorded.
@@ -146,7 +146,7 @@ class StepFormat(ObsFormat):
     def decided(
         self, obs: VecObs, decisions: Sequence[Columns], kinds: RecordedSteps
     ) -> tuple[dict[str, ActionBuffer], Any, Any]:
-        """Choices, log-probabilities and logits (None where there are none) that answer ``obs``."""
+        """Return the choices, log-probabilities and logits (None: not recorded) for ``obs``."""
         columns = iter([_joined(column) for column in zip(*decisions, strict=True)])
         counts = {name: lengths(mask.actors) for name, mask in obs.action_masks.items()}
         actions = {
@@ -210,7 +210,7 @@ def _joined(column: Sequence[Array | None]) -> npt.NDArray[Any]:
 
 
 def _split(counts: npt.NDArray[np.int64], arrays: Sequence[Array]) -> list[Columns]:
-    """For each step its part of each array."""
+    """Return for each step its part of each array."""
     if counts.size and (counts < -1).any():
         raise ValueError("impossible lengths")
     columns = []

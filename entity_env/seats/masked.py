@@ -212,7 +212,7 @@ class MaskedEnvironment(Environment):
         return self._table.act(actions)
 
     def has_state(self) -> bool:
-        """Not: opponents may have states of their own."""
+        """Return False: opponents may have states of their own."""
         return False
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:

@@ -40,7 +40,7 @@ class MultiPlayerEnvironment(Playable):
 
     @abstractmethod
     def seats(self) -> Sequence[Seat]:
-        """All seats that may ever take part, in order; the same at every call."""
+        """Return all seats that may ever take part, in order; the same at every call."""
 
     @abstractmethod
     def reset(self) -> SeatObservations:

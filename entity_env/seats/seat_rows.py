@@ -294,7 +294,7 @@ class SeatRows(VecEnv):
         return [picture for picture in pictures for _ in self._seats]
 
     def _check_wrappable(self) -> None:
-        """Any wrapper of games fits."""
+        """Accept any wrapper of games."""
 
     def _wrap_each(self, wrapper: Callable[[Any], Any]) -> None:
         """Put a wrapper around each game; all of them, or none after an error."""

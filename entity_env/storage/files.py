@@ -52,7 +52,7 @@ class UnfitFileError(OSError):
 
 
 def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
-    """All bytes of a regular file.
+    """Return the bytes of a regular file.
 
     Raises:
         UnfitFileError: It is something else, or has more than ``most_bytes``.
@@ -130,7 +130,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def new_file_by_path(path: Path) -> Iterator[Path]:
-    """``new_file`` for programs that open files themselves: a name in a new folder of our own.
+    """Yield a name in a new folder, for programs that open files themselves; see ``new_file``.
 
     Raises:
         UnfitFileError: There is something else than a file or a link to replace.

@@ -150,7 +150,7 @@ def _feature(value: Any) -> Feature:
 
 
 def _kind_of(what: str, value: Any, keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, Any]:
-    """``value``, if it has a known ``kind`` and the keys of that kind."""
+    """Return ``value``, if it has a known ``kind`` and the keys of that kind."""
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if kind not in keys if isinstance(kind, str) else True:
         raise SpaceError(
@@ -163,7 +163,7 @@ def _kind_of(what: str, value: Any, keys: Mapping[str, tuple[str, ...]]) -> Mapp
 
 
 def _record(what: str, value: Any, keys: tuple[str, ...]) -> Mapping[str, Any]:
-    """``value``, if it is a mapping with exactly these keys."""
+    """Return ``value``, if it is a mapping with exactly these keys."""
     if not isinstance(value, Mapping) or set(value) != set(keys):
         raise SpaceError(
             f"{what} in saved spaces cannot be read",

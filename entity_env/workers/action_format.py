@@ -22,7 +22,7 @@ Numbers cross as eight bytes each: int64, and float32 as float64."""
 
 
 def split_actions(actions: Actions, counts: Sequence[int]) -> list[bytes]:
-    """Actions of all rows, cut into consecutive parts of ``counts`` rows, for ``read_actions``."""
+    """Return the actions of consecutive parts of ``counts`` rows, for ``read_actions``."""
     parts: list[list[bytes]] = [[] for _ in counts]
     rows = np.cumsum([0, *counts])
     for buffer in actions.values():
@@ -51,7 +51,7 @@ def read_actions(
 def deal_actions(
     actions: Actions, rows: npt.NDArray[np.int64], owners: npt.NDArray[np.int64]
 ) -> dict[int, bytes]:
-    """Actions of some rows, sorted out by who gets them, for ``read_dealt_actions``.
+    """Return the actions of some rows by their receivers, for ``read_dealt_actions``.
 
     Args:
         actions: Those of the M rows, in the order of ``rows``.
@@ -80,7 +80,7 @@ def deal_actions(
 def read_dealt_actions(
     message: bytes, forms: Mapping[ActionName, AnswerForm]
 ) -> list[tuple[int, dict[ActionName, ActionBuffer]]]:
-    """Each row of one owner with its actions: all of one frame."""
+    """Return the rows of one owner, each with its actions of one frame."""
     numbers = memoryview(message).cast("q")
     end_of_rows = 1 + numbers[0]
     rows = numbers[1:end_of_rows].tolist()

@@ -46,16 +46,16 @@ class AskedRows:
         return len(self._places)
 
     def add(self, ready: Ready) -> None:
-        """Its rows wait for actions from now on."""
+        """Note that the rows of ``ready`` wait for actions from now on."""
         self._places.update((row, (ready, i)) for i, row in enumerate(ready.rows.tolist()))
 
     def remove(self, rows: npt.NDArray[np.int64]) -> None:
-        """They have their actions."""
+        """Note that rows have their actions."""
         for row in rows.tolist():
             del self._places[row]
 
     def clear(self) -> None:
-        """No row waits."""
+        """Note that no row waits."""
         self._places.clear()
 
     def games(self, seats: int) -> set[int]:
@@ -63,11 +63,11 @@ class AskedRows:
         return {row // seats for row in self._places}
 
     def text(self) -> str:
-        """Their numbers, for a message."""
+        """Return the numbers of the waiting rows, for a message."""
         return shorten(sorted(self._places)) if self._places else "none"
 
     def numbers(self, rows: Any) -> npt.NDArray[np.int64]:
-        """``rows`` as an array of distinct rows that wait for actions. Shape: (M,), int64.
+        """Return ``rows`` as an array of distinct rows that wait for actions. Shape: (M,), int64.
 
         Raises:
             RowsError: It is something else.

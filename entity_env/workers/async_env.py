@@ -276,7 +276,7 @@ class AsyncEnv(VecEnv):
             raise ResetNeededError(f"{what} was called before async_reset", hint="call it first")
 
     def _receive(self, end: float | None, ascending: bool = False) -> Ready:
-        """``recv`` until the moment ``end``; the rows in order of arrival, or of their numbers."""
+        """Receive until the moment ``end``; the rows in order of arrival, or of their numbers."""
         there = self._num_envs - len(self._asked)
         if self._seats > 1:
             there = self._games_there()

@@ -49,7 +49,7 @@ class Channel:
         return self._messages.popleft()
 
     def take(self) -> list[tuple[bytes, bytes]]:
-        """All messages that have arrived, at least one; waits for it, as ``receive`` does."""
+        """Return all messages that have arrived, and wait for at least one."""
         taken = [self.receive()]
         taken += self._messages
         self._messages.clear()
@@ -100,7 +100,7 @@ class Channel:
 
 
 def _close_copies() -> None:
-    """In a forked process: the other side must not wait for it when the original is gone."""
+    """Close the copies in a forked process: nobody may wait for them when the original ends."""
     for channel in list(_OPEN):
         channel._socket.close()
 

@@ -40,7 +40,7 @@ def start_python(code: str, *arguments: str, **options: Any) -> subprocess.Popen
 
 
 def leave_signals_to_parent() -> None:
-    """Ctrl-C, a scheduler's SIGTERM and a closed terminal reach the whole group of processes.
+    """Ignore Ctrl-C, SIGTERM and SIGHUP, which reach the whole group of processes.
 
     They are for the one that has started this one, and ends it when it is done.
     """
@@ -52,7 +52,7 @@ def leave_signals_to_parent() -> None:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Within, signals wait; so they do in a process that is started, until it lets them through."""
+    """Hold signals within, and in a process that is started until it lets them through."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return

@@ -202,7 +202,7 @@ def _indices(column: Column, lengths: npt.NDArray[np.int64]) -> RaggedBufferI64:
 def _bools(
     column: Column, sizes: Sequence[int], lengths: npt.NDArray[np.int64]
 ) -> RaggedBufferBool:
-    """One value a row of the buffer; a part without the column says True everywhere."""
+    """Return a buffer with one value a row; a part without the column is True everywhere."""
     parts = [
         b"\1" * size if part is None else part for part, size in zip(column, sizes, strict=True)
     ]
@@ -212,7 +212,7 @@ def _bools(
 def _metrics(
     column: Column, names: Column, counts: Sequence[int]
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Return a part without a metric has NaN in its rows."""
+    """Return the metrics of all parts, NaN in the rows of parts without them."""
     joined: dict[str, npt.NDArray[np.float64]] = {}
     ends = np.cumsum(counts).tolist()
     for values, own, end, count in zip(column, names, ends, counts, strict=True):

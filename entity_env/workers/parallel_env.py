@@ -119,7 +119,7 @@ class ParallelEnv(VecEnv):
         return self._joined(self._ask("set_state", [*parts, state[ends[-2] :]]))
 
     def _check_wrappable(self) -> None:
-        """Any wrapper fits."""
+        """Accept any wrapper."""
 
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
         argument = pickled("the wrapper", wrapper)

@@ -13,7 +13,7 @@ __all__ = ["loaded", "pickled"]
 
 
 def pickled(what: str, value: Any) -> bytes:
-    """``value`` for the other process to load, or an EnvironmentFailedError about ``what``."""
+    """Pickle ``value`` for the other process, or raise an EnvironmentFailedError about ``what``."""
     try:
         content: bytes = cloudpickle.dumps(value)
     except Exception as error:  # whatever the objects that it holds raise

@@ -48,16 +48,16 @@ class SharedBlock:
         return self._descriptor
 
     def note(self, row: int, step: int) -> None:
-        """Writer: ``row`` is about to run its ``step``."""
+        """Note, as the writer, that ``row`` is about to run its ``step``."""
         _NOTE.pack_into(self._map, 0, row, step)
 
     def noted(self) -> tuple[int, int]:
-        """Reader: the last row and step that were noted; (0, 0) before that."""
+        """Return, to the reader, the row and step noted last; (0, 0) before that."""
         row, step = _NOTE.unpack_from(self._map, 0)
         return row, step
 
     def write(self, key: int, message: bytes) -> bytes:
-        """Writer: put a message at the place of ``key``; returns what ``read`` wants."""
+        """Put a message, as the writer, at the place of ``key``; return what ``read`` wants."""
         size = len(message)
         start, room = self._places.get(key, (0, 0))
         if size > room:
@@ -73,7 +73,7 @@ class SharedBlock:
         return _PLACE.pack(start, size)
 
     def read(self, place: bytes) -> tuple[mmap.mmap, int]:
-        """Reader: the memory and the first byte in it of the message that ``write`` put there.
+        """Return, to the reader, the memory of a message and its first byte in it.
 
         It lasts until the writer writes again with the same key.
         """

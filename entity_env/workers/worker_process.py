@@ -89,7 +89,7 @@ class WorkerProcess:
         return (self._process.pid, row, step), where
 
     def take(self) -> list[Any]:
-        """All answers that have arrived, at least one."""
+        """Return all answers that have arrived, and wait for at least one."""
         try:
             messages = self.channel.take()
         except (EOFError, ConnectionError):

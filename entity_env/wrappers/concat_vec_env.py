@@ -150,7 +150,7 @@ def _part(i: int) -> str:
 
 @contextlib.contextmanager
 def _located(i: int) -> Iterator[None]:
-    """Return an error says in which part its environment is."""
+    """Add to errors the number of the part that they come from."""
     try:
         yield
     except EntityEnvError as error:

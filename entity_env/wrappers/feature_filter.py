@@ -100,7 +100,7 @@ class ObservationFilter:
         return self._read(observation) if quick is None else quick
 
     def own_actions(self, actions: Mapping[ActionName, Action]) -> dict[ActionName, Action]:
-        """Actions for an observation that was shown, as its environment knows them."""
+        """Return actions for a filtered observation as its environment knows them."""
         if not self._has_new_ids:
             return dict(actions)
         return {name: _with_own_ids(action) for name, action in actions.items()}
@@ -223,7 +223,7 @@ def _with_own_ids(action: Action) -> Action:
 
 
 def _given(ids: Any) -> list[Any]:
-    """Ids, or for each actor a list of them, with None in the place of new ones."""
+    """Return ids, or lists of ids for each actor, with None in the place of new ones."""
     return [
         _given(one) if type(one) is list else None if isinstance(one, _Nameless) else one
         for one in ids

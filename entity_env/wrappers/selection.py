@@ -209,7 +209,7 @@ def _columns(
 
 
 def _kind(feature: Feature) -> Feature:
-    """Return a plain string says the same as ``Continuous`` without a scale."""
+    """Return a plain name as ``Continuous`` without a scale, which is the same feature."""
     return Continuous(feature) if isinstance(feature, str) else feature
 
 
@@ -218,7 +218,7 @@ def _is_all(columns: npt.NDArray[np.int64], features: Sequence[Feature]) -> bool
 
 
 def _chosen(argument: str, value: Any, types: Mapping[EntityName, Any]) -> dict[EntityName, Names]:
-    """``keep`` or ``drop`` as a dict from known types to feature names."""
+    """Return ``keep`` or ``drop`` as a dict from known types to feature names."""
     if not isinstance(value, Mapping) and not is_listed(value):
         raise SpaceError(
             f"{argument} is not a dict from entity type to feature names",

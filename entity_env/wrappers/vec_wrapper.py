@@ -118,7 +118,7 @@ def check_rows(owner: str, env: object) -> VecEnv:
 def act_checked(
     env: VecEnv, chosen: Mapping[ActionName, ActionBuffer], shown: VecObs | None
 ) -> VecObs:
-    """``env.act`` without its check of the actions.
+    """Play a step of the rows without checking the actions again.
 
     Args:
         env: Rows inside a wrapper.

@@ -13,7 +13,7 @@ __all__ = ["counts_of", "named_parts", "names_of"]
 
 
 def names_of(name: str, shape: tuple[int, ...]) -> list[str]:
-    """One name for each number of an array: ``name``, ``name[2]``, ``name[0,2]``."""
+    """Return a name for each number of an array: ``name``, ``name[2]``, ``name[0,2]``."""
     if not shape:
         return [name]
     return [f"{name}[{','.join(map(str, place))}]" for place in np.ndindex(*shape)]

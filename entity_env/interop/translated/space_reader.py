@@ -264,7 +264,7 @@ def _parts(
 def _named(
     space: spaces.Space[Any], name: str, root: str
 ) -> Iterator[tuple[str, spaces.Space[Any]]]:
-    """Every part by its name, those that hold other parts included."""
+    """Yield every part with its name, those that hold other parts included."""
     where = name or root
     yield where, space
     if isinstance(space, spaces.Dict | spaces.Tuple):
