@@ -201,10 +201,12 @@ def test_two_agents_kill_each_other():
     assert first.experience[mmo.MELEE] == second.experience[mmo.MELEE] == 40 * 18
 
 
-def test_progression_off():
-    world, attacker, _ = world_of(FIELD, (1, 1), (1, 2), progression=False)
-    world.step({0: Action(mmo.STAY, mmo.MELEE, 1)})
+def test_systems_off():
+    off = {"progression": False, "pilfering": False, "freezing": False}
+    world, attacker, target = world_of(FIELD, (1, 1), (1, 2), **off)
+    world.step({0: Action(mmo.STAY, mmo.MAGE, 1)})
     assert attacker.experience == [0, 0, 0, 0, 1154, 1154, 1154]
+    assert (vitals(attacker), vitals(target), target.freeze) == ((10, 9, 9), (9, 9, 9), 0)
 
 
 def test_spawning_fails_at_the_cap_and_in_a_full_population():

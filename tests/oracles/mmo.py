@@ -41,6 +41,8 @@ class Rules:
 
     foraging: bool = True
     combat: bool = True
+    pilfering: bool = True
+    freezing: bool = True
     progression: bool = True
     immunity: bool = True
     wilderness: bool = False
@@ -239,11 +241,12 @@ class World:
         least, rise = rules.damage[style]
         damage = least + rise * level // 99
         target.damage += damage
-        for name in ("health", "food", "water"):
-            setattr(target, name, max(getattr(target, name) - damage, 0))
-        attacker.food = min(attacker.food + damage, attacker.level(HUNTING))
-        attacker.water = min(attacker.water + damage, attacker.level(FISHING))
-        if style == MAGE:
+        target.health = max(target.health - damage, 0)
+        if rules.pilfering:
+            target.food, target.water = max(target.food - damage, 0), max(target.water - damage, 0)
+            attacker.food = min(attacker.food + damage, attacker.level(HUNTING))
+            attacker.water = min(attacker.water + damage, attacker.level(FISHING))
+        if style == MAGE and rules.freezing:
             target.freeze = rules.freeze
         for agent, skill in ((attacker, style), (target, DEFENCE)):
             self.learn(agent, skill, rules.style_experience * damage)
@@ -362,9 +365,7 @@ def way(world: World, agent: Agent, is_goal: Callable[[Cell], bool]) -> int | No
 # Maps.
 
 
-def heights(
-    noise: Callable[[float, float], float], seed: float, size: int, scale: int
-) -> np.ndarray:
+def heights(noise: Noise, seed: float, size: int, scale: int) -> np.ndarray:
     """Return ridged noise of eight octaves, at most 1: (size, size)."""
 
     def sharp(x: float, y: float) -> float:
