@@ -13,30 +13,21 @@ from operator import index as whole
 from typing import Any
 
 from entity_env.actions import Action, SelectEntityAction
-from entity_env.environment import Environment
 from entity_env.observation import Observation, SelectEntityActionMask
-from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectEntityActionSpace
+from entity_env.spaces import ActionName, Entity, ObsSpace, SelectEntityActionSpace
 
-from .checks import (
-    as_number,
-    check_running,
-    check_started,
-    read_selection,
-    reading_state,
-    refuse_state,
-)
+from .checks import as_number, read_selection
 from .errors import check_whole
+from .small_game import SmallGame
 
 __all__ = ["MOST_CHERRIES", "CherryPick", "pick_best"]
 
 MOST_CHERRIES = 10_000
 
-_OBS_SPACE = ObsSpace(entities={"Cherry": Entity(["quality"]), "Player": Entity()})
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Pick Cherry": SelectEntityActionSpace()}
 _MASKS = {"Pick Cherry": SelectEntityActionMask(actor_types=("Player",), actee_types=("Cherry",))}
 
 
-class CherryPick(Environment):
+class CherryPick(SmallGame):
     """A player picks half of the cherries, one at a time, and should pick the best.
 
     Entities:
@@ -62,64 +53,31 @@ class CherryPick(Environment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
+    _obs_space = ObsSpace(entities={"Cherry": Entity(["quality"]), "Player": Entity()})
+    _action_space = {"Pick Cherry": SelectEntityActionSpace()}
+    _saved = {"cherries": [(whole, as_number)], "steps": whole}
+
     def __init__(self, num_cherries: int = 32, num_picks: int = 16) -> None:
         self.num_cherries = check_whole("num_cherries", num_cherries, 1, MOST_CHERRIES)
         self.num_picks = check_whole("num_picks", num_picks, 1, self.num_cherries)
         self.cherries: dict[int, float] = {}
-        self.steps = -1  # before the first reset
 
-    def obs_space(self) -> ObsSpace:
-        """Cherries and the player."""
-        return _OBS_SPACE
+    @property
+    def over(self) -> bool:
+        """True after all picks."""
+        return self.steps == self.num_picks
 
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Pick Cherry``."""
-        return _ACTION_SPACE
-
-    def reset(self) -> Observation:
-        """Draw the qualities."""
+    def _begin(self) -> None:
         drawn = self.rng.standard_normal(self.num_cherries).tolist()
         best = sum(sorted(drawn)[-self.num_picks :])
         shift = (1.0 - best) / self.num_picks
         self.cherries = {i: quality + shift for i, quality in enumerate(drawn)}
-        self.steps = 0
-        return self._observe(0.0)
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Pick a cherry."""
-        check_running(self.steps, self.steps == self.num_picks)
+    def _play(self, actions: Mapping[ActionName, Action]) -> float:
         picked: Any = read_selection(actions, "Pick Cherry", "Player", self._ids())
-        self.steps += 1
-        return self._observe(self.cherries.pop(picked[1]))
+        return self.cherries.pop(picked[1])
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the cherries that are left as [i, quality], and the number of picks."""
-        check_started(self.steps)
-        return {"cherries": [list(item) for item in self.cherries.items()], "steps": self.steps}
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("CherryPick", state):
-            cherries = [(whole(i), as_number(quality)) for i, quality in state["cherries"]]
-            steps = whole(state["steps"])
-        problems = {
-            f"a number of picks that is not 0 to {self.num_picks}": not 0
-            <= steps
-            <= self.num_picks,
-            "another number of cherries": len(cherries) != self.num_cherries - steps,
-            "a cherry that is there twice": len({i for i, _ in cherries}) < len(cherries),
-            "an unknown cherry": any(not 0 <= i < self.num_cherries for i, _ in cherries),
-        }
-        refuse_state("CherryPick", state, problems)
-        self.cherries, self.steps = dict(cherries), steps
-        return self._observe(0.0)
-
-    def render_text(self) -> str:
-        """Return the picks so far, and the qualities of what is left, the best first."""
-        left = " ".join(f"{quality:.2f}" for quality in sorted(self.cherries.values())[::-1])
-        return f"{max(self.steps, 0)} of {self.num_picks} picks, left: {left}"
-
-    def _observe(self, reward: float) -> Observation:
+    def _show(self) -> Observation:
         return Observation(
             features={
                 "Cherry": [(quality,) for quality in self.cherries.values()],
@@ -127,9 +85,29 @@ class CherryPick(Environment):
             },
             ids={"Cherry": self._ids(), "Player": ["Player"]},
             actions=dict(_MASKS),
-            reward=reward,
-            done=self.steps == self.num_picks,
         )
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the cherries that are left as [i, quality], and the number of picks."""
+        return {**super().get_state(), "cherries": [list(item) for item in self.cherries.items()]}
+
+    def _problems(self, cherries: list[tuple[int, float]], steps: int) -> dict[str, bool]:
+        return {
+            f"a number of picks that is not 0 to {self.num_picks}": not 0
+            <= steps
+            <= self.num_picks,
+            "another number of cherries": len(cherries) != self.num_cherries - steps,
+            "a cherry that is there twice": len({i for i, _ in cherries}) < len(cherries),
+            "an unknown cherry": any(not 0 <= i < self.num_cherries for i, _ in cherries),
+        }
+
+    def _restore(self, **saved: Any) -> None:
+        self.cherries, self.steps = dict(saved["cherries"]), saved["steps"]
+
+    def render_text(self) -> str:
+        """Return the picks so far, and the qualities of what is left, the best first."""
+        left = " ".join(f"{quality:.2f}" for quality in sorted(self.cherries.values())[::-1])
+        return f"{max(self.steps, 0)} of {self.num_picks} picks, left: {left}"
 
     def _ids(self) -> list[tuple[str, int]]:
         return [("Cherry", i) for i in self.cherries]

@@ -8,7 +8,6 @@ seats = game.act({"first": minimax(seats["first"])})  # minimax = Minimax(4) of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from operator import index as whole
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.observation import Observation, SelectEntityActionMask
-from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
+from entity_env.seats.multi_player import SeatActions, SeatObservations
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -27,7 +26,8 @@ from entity_env.spaces import (
 )
 
 from .board_picture import Space, draw_spaces, player_signs
-from .checks import check_running, check_started, read_selection, reading_state, refuse_state
+from .checks import check_running, check_started, read_selection
+from .small_game import SeatGame, maybe
 
 __all__ = ["ACTION_SPACE", "HEIGHT", "OBS_SPACE", "SEATS", "WIDTH", "ConnectFour"]
 
@@ -52,7 +52,7 @@ ACTION_SPACE: dict[ActionName, ActionSpace] = {"Drop": SelectEntityActionSpace()
 _COLUMNS = tuple(("Column", x) for x in range(WIDTH))
 
 
-class ConnectFour(MultiPlayerEnvironment):
+class ConnectFour(SeatGame):
     """Whoever has four discs in a line wins; a full board is a draw.
 
     Entities:
@@ -75,29 +75,19 @@ class ConnectFour(MultiPlayerEnvironment):
         The game of H. Wexler and N. Strongin, 1974.
     """
 
+    _obs_space = OBS_SPACE
+    _action_space = ACTION_SPACE
+    _seats = SEATS
+    _saved = {"columns": [[whole]], "winner": maybe(whole)}
+
     def __init__(self) -> None:
         self.columns: list[list[int]] = [[] for _ in range(WIDTH)]
         self.turn = 0
         self.winner: int | None = None
-        self.steps = -1  # before the first reset
 
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Drop``."""
-        return ACTION_SPACE
-
-    def seats(self) -> Sequence[str]:
-        """Return the seats; the first one begins."""
-        return SEATS
-
-    def reset(self) -> SeatObservations:
-        """Return an empty board."""
+    def _begin(self) -> None:
         self.columns = [[] for _ in range(WIDTH)]
-        self.turn, self.winner, self.steps = 0, None, 0
-        return {SEATS[0]: self.observe(0)}
+        self.turn, self.winner = 0, None
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Drop a disc, and ask the other."""
@@ -111,9 +101,7 @@ class ConnectFour(MultiPlayerEnvironment):
         self.columns[x].append(mover)
         self.steps += 1
         self.turn = 1 - mover
-        if self.is_decided:
-            return {seat: self.observe(i) for i, seat in enumerate(SEATS)}
-        return {SEATS[self.turn]: self.observe(self.turn)}
+        return self._shown()
 
     @property
     def is_decided(self) -> bool:
@@ -152,28 +140,22 @@ class ConnectFour(MultiPlayerEnvironment):
         metrics = {"win": (reward + 1) / 2}
         return Observation(features=features, ids=ids, reward=reward, done=True, metrics=metrics)
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the discs in each column from below, 0 for those of who began, and who has won."""
-        check_started(self.steps)
-        return {"columns": [list(column) for column in self.columns], "winner": self.winner}
-
-    def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
-        """Go to a state of such a game; else StateError."""
-        with reading_state("ConnectFour", state):
-            columns = [[whole(player) for player in column] for column in state["columns"]]
-            winner = None if state["winner"] is None else whole(state["winner"])
+    def _problems(self, columns: list[list[int]], winner: int | None) -> dict[str, bool]:
         discs = [player for column in columns for player in column]
         first, second = discs.count(0), discs.count(1)
-        problems = {
+        return {
             "another number of columns": len(columns) != WIDTH,
             "a column that is too high": any(len(column) > HEIGHT for column in columns),
             "discs of nobody": first + second != len(discs),
             "a player who has dropped too many discs": not 0 <= first - second <= 1,
             "a winner that is not None, 0 or 1": winner not in (None, 0, 1),
         }
-        refuse_state("ConnectFour", state, problems)
-        self.columns, self.winner, self.steps = columns, winner, len(discs)
-        self.turn = self.steps % 2
+
+    def _restore(self, **saved: Any) -> None:
+        steps = sum(map(len, saved["columns"]))
+        super()._restore(**saved, steps=steps, turn=steps % 2)
+
+    def _shown(self) -> SeatObservations:
         if self.is_decided:
             return {seat: self.observe(i) for i, seat in enumerate(SEATS)}
         return {SEATS[self.turn]: self.observe(self.turn)}

@@ -15,23 +15,21 @@ from typing import Any
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
-from entity_env.environment import Environment
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.spaces import ActionName, ActionSpace, CategoricalActionSpace, Entity, ObsSpace
+from entity_env.spaces import ActionName, CategoricalActionSpace, Entity, ObsSpace
 
-from .checks import check_running, check_started, read_choices, reading_state, refuse_state
+from .checks import read_choices
 from .errors import check_whole
+from .small_game import OneStepGame, maybe
 
 __all__ = ["NUMBERS", "Count", "count_beans"]
 
 NUMBERS = tuple(str(number) for number in range(10))
 
-_OBS_SPACE = ObsSpace(entities={"Bean": Entity(), "Player": Entity()})
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"count": CategoricalActionSpace(NUMBERS)}
 _PLAYER = ("Player",)
 
 
-class Count(Environment):
+class Count(OneStepGame):
     """A player says how many beans there are.
 
     Beans have no features: nothing but their number can be seen. A network that attends to them
@@ -60,75 +58,50 @@ class Count(Environment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
+    _obs_space = ObsSpace(entities={"Bean": Entity(), "Player": Entity()})
+    _action_space = {"count": CategoricalActionSpace(NUMBERS)}
+    _saved = {"beans": whole, "allowed": [whole], "answer": maybe(whole)}
+
     def __init__(self, masked_choices: int = 10) -> None:
         self.masked_choices = check_whole("masked_choices", masked_choices, 1, len(NUMBERS))
         self.beans = 0
-        self.allowed = [True] * len(NUMBERS)
+        self.allowed = [*range(len(NUMBERS))]
         self.answer: int | None = None
-        self.steps = -1  # before the first reset
 
-    def obs_space(self) -> ObsSpace:
-        """Beans and the player."""
-        return _OBS_SPACE
+    @property
+    def won(self) -> bool:
+        """True if the answer is right."""
+        return self.answer == self.beans
 
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``count``, 0 to 9."""
-        return _ACTION_SPACE
-
-    def reset(self) -> Observation:
-        """Draw the number of beans and which choices are allowed."""
+    def _begin(self) -> None:
         self.beans = int(self.rng.integers(len(NUMBERS)))
         if self.masked_choices < len(NUMBERS):
-            self.allowed = [False] * len(NUMBERS)
-            for number in (self.beans, *self._draw_wrong()):
-                self.allowed[number] = True
-        self.answer, self.steps = None, 0
-        return self.observe()
+            self.allowed = sorted([self.beans, *self._draw_wrong()])
+        self.answer = None
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Take the answer, which ends the episode."""
-        check_running(self.steps, self.steps == 1)
-        (self.answer,) = read_choices(actions, "count", _PLAYER, NUMBERS, [self.allowed])
-        self.steps = 1
-        return self.observe()
+    def _play(self, actions: Mapping[ActionName, Action]) -> None:
+        (self.answer,) = read_choices(actions, "count", _PLAYER, NUMBERS, self._mask())
 
-    def observe(self) -> Observation:
-        """Return the observation of the current state."""
-        check_started(self.steps)
-        done, won = self.steps == 1, self.answer == self.beans
-        mask = None if self.masked_choices == len(NUMBERS) else [self.allowed[:]]
+    def _show(self) -> Observation:
         return Observation(
             features={"Bean": [()] * self.beans, "Player": [()]},
             ids={"Player": _PLAYER},
-            actions={"count": CategoricalActionMask(actor_types=["Player"], mask=mask)},
-            reward=float(won),
-            done=done,
-            metrics={"win": float(won)} if done else {},
+            actions={"count": CategoricalActionMask(actor_types=["Player"], mask=self._mask())},
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the number of beans, the numbers that are allowed, and the answer or None."""
-        check_started(self.steps)
-        allowed = [number for number, ok in enumerate(self.allowed) if ok]
-        return {"beans": self.beans, "allowed": allowed, "answer": self.answer}
+    def _mask(self) -> list[list[bool]] | None:
+        if self.masked_choices == len(NUMBERS):
+            return None
+        return [[number in self.allowed for number in range(len(NUMBERS))]]
 
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("Count", state):
-            beans = whole(state["beans"])
-            allowed = [whole(number) for number in state["allowed"]]
-            answer = None if state["answer"] is None else whole(state["answer"])
-        problems = {
+    def _problems(self, beans: int, allowed: list[int], answer: int | None) -> dict[str, bool]:
+        return {
             "an allowed number that is not 0 to 9": not set(allowed) <= set(range(len(NUMBERS))),
             "another number of allowed choices": len(set(allowed)) != self.masked_choices
             or len(allowed) != self.masked_choices,
             "a right answer that is not allowed": beans not in allowed,
             "an answer that is not allowed": answer is not None and answer not in allowed,
         }
-        refuse_state("Count", state, problems)
-        self.beans, self.answer, self.steps = beans, answer, int(answer is not None)
-        self.allowed = [number in allowed for number in range(len(NUMBERS))]
-        return self.observe()
 
     def render_text(self) -> str:
         """Return a sign for each bean, and the answer once it is given."""

@@ -14,19 +14,18 @@ from operator import index as whole
 from typing import Any
 
 from entity_env.actions import Action, SelectEntitiesAction
-from entity_env.environment import Environment
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
 from entity_env.spaces import (
     ActionName,
-    ActionSpace,
     Discrete,
     Entity,
     ObsSpace,
     SelectEntitiesActionSpace,
 )
 
-from .checks import check_running, check_started, read_set, reading_state, refuse_state
+from .checks import read_set
 from .errors import check_whole
+from .small_game import SmallGame
 
 __all__ = ["COLORS", "MOST_ITEMS", "MOST_ORDERED", "FillOrder", "fill_order"]
 
@@ -34,17 +33,8 @@ COLORS = 4
 MOST_ORDERED = 3
 MOST_ITEMS = 1_000
 
-_OBS_SPACE = ObsSpace(
-    entities={
-        "Item": Entity([Discrete("color", COLORS)]),
-        "Order": Entity([Discrete("color", COLORS)]),
-        "Picker": Entity(),
-    }
-)
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Pick": SelectEntitiesActionSpace(MOST_ORDERED)}
 
-
-class FillOrder(Environment):
+class FillOrder(SmallGame):
     """A picker takes one item of each colour that is ordered, all in one step.
 
     Items of one colour look the same, so that who decides on each item by itself takes both or
@@ -74,69 +64,40 @@ class FillOrder(Environment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
+    _obs_space = ObsSpace(
+        entities={
+            "Item": Entity([Discrete("color", COLORS)]),
+            "Order": Entity([Discrete("color", COLORS)]),
+            "Picker": Entity(),
+        }
+    )
+    _action_space = {"Pick": SelectEntitiesActionSpace(MOST_ORDERED)}
+    _saved = {"colors": [whole], "orders": [whole], "steps": whole}
+
     def __init__(self, items: int = 8) -> None:
         self.items = check_whole("items", items, MOST_ORDERED, MOST_ITEMS)
         self.colors: list[int] = []
         self.orders: list[int] = []
-        self.steps = -1  # before the first reset
         self._ids: list[EntityID] = [("Item", i) for i in range(self.items)]
 
-    def obs_space(self) -> ObsSpace:
-        """Items, orders and the picker."""
-        return _OBS_SPACE
+    @property
+    def over(self) -> bool:
+        """True after one step."""
+        return self.steps > 0
 
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Pick``."""
-        return _ACTION_SPACE
-
-    def reset(self) -> Observation:
-        """Draw the orders and the items."""
+    def _begin(self) -> None:
         count = int(self.rng.integers(1, MOST_ORDERED + 1))
         self.orders = self.rng.choice(COLORS, count, replace=False).tolist()
         others = self.rng.integers(COLORS, size=self.items - count).tolist()
         self.colors = self.rng.permutation(self.orders + others).tolist()
-        self.steps = 0
-        return self._observe(0.0)
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Pick the items."""
-        check_running(self.steps, self.steps > 0)
+    def _play(self, actions: Mapping[ActionName, Action]) -> float:
         picked: Any = read_set(actions, "Pick", "Picker", self._ids, MOST_ORDERED)
-        self.steps = 1
         colors = Counter(self.colors[item[1]] for item in picked)
         filled = sum((colors & Counter(self.orders)).values())
-        return self._observe(filled / max(len(self.orders), len(picked)))
+        return filled / max(len(self.orders), len(picked))
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the colours of the items and of the orders, and whether the episode is over."""
-        check_started(self.steps)
-        return {"colors": self.colors[:], "orders": self.orders[:], "steps": self.steps}
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("FillOrder", state):
-            colors = [whole(color) for color in state["colors"]]
-            orders = [whole(color) for color in state["orders"]]
-            steps = whole(state["steps"])
-        problems = {
-            "another number of items": len(colors) != self.items,
-            "an unknown colour": not {*colors, *orders} <= set(range(COLORS)),
-            "another number of orders": not 1 <= len(orders) <= MOST_ORDERED,
-            "a colour that is ordered twice": len(set(orders)) < len(orders),
-            "an order that cannot be filled": not set(orders) <= set(colors),
-            "another number of steps": steps not in (0, 1),
-        }
-        refuse_state("FillOrder", state, problems)
-        self.colors, self.orders, self.steps = colors, orders, steps
-        return self._observe(0.0)
-
-    def render_text(self) -> str:
-        """Return the colours of the orders and of the items."""
-        orders, items = (" ".join(map(str, own)) for own in (self.orders, self.colors))
-        return f"ordered: {orders}, items: {items}"
-
-    def _observe(self, reward: float) -> Observation:
-        done = self.steps > 0
+    def _show(self) -> Observation:
         mask = SelectEntityActionMask(actor_types=["Picker"], actee_types=["Item"])
         return Observation(
             features={
@@ -145,10 +106,23 @@ class FillOrder(Environment):
                 "Picker": [()],
             },
             ids={"Item": self._ids[:], "Picker": ["Picker"]},
-            actions={} if done else {"Pick": mask},
-            reward=reward,
-            done=done,
+            actions={} if self.done else {"Pick": mask},
         )
+
+    def _problems(self, colors: list[int], orders: list[int], steps: int) -> dict[str, bool]:
+        return {
+            "another number of items": len(colors) != self.items,
+            "an unknown colour": not {*colors, *orders} <= set(range(COLORS)),
+            "another number of orders": not 1 <= len(orders) <= MOST_ORDERED,
+            "a colour that is ordered twice": len(set(orders)) < len(orders),
+            "an order that cannot be filled": not set(orders) <= set(colors),
+            "another number of steps": steps not in (0, 1),
+        }
+
+    def render_text(self) -> str:
+        """Return the colours of the orders and of the items."""
+        orders, items = (" ".join(map(str, own)) for own in (self.orders, self.colors))
+        return f"ordered: {orders}, items: {items}"
 
 
 def fill_order(observation: Observation) -> dict[str, Action]:

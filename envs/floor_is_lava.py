@@ -10,30 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import index as whole
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
-from entity_env.environment import Environment
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
-    ActionSpace,
     CategoricalActionSpace,
     Entity,
     ObsSpace,
     Position,
 )
 
-from .checks import (
-    check_running,
-    check_started,
-    read_choices,
-    reading_state,
-    refuse_state,
-)
+from .checks import read_choices
 from .errors import check_span, check_whole
+from .grid import Tile, board_text
+from .small_game import SmallGame
 
 __all__ = ["DIRECTIONS", "STEPS", "FloorIsLava", "to_high_ground"]
 
@@ -41,21 +35,12 @@ DIRECTIONS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
 STEPS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))
 """The way (x, y) of each direction; x grows to the east, y to the north."""
 
-Tile: TypeAlias = tuple[int, int]
-
-_OBS_SPACE = ObsSpace(
-    entities={
-        "Player": Entity([Position("x", "y")]),
-        "HighGround": Entity([Position("x", "y")]),
-        "Lava": Entity([Position("x", "y")]),
-    }
-)
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Move": CategoricalActionSpace(DIRECTIONS)}
+_TILE = Entity([Position("x", "y")])
 _MASKS = {"Move": CategoricalActionMask(actor_types=("Player",))}
 _PLAYER = ("Player",)
 
 
-class FloorIsLava(Environment):
+class FloorIsLava(SmallGame):
     """A player steps from its tile to the one neighbour that is high ground.
 
     What matters is where tiles are beside the player. In a world of 2001 tiles their coordinates
@@ -87,6 +72,15 @@ class FloorIsLava(Environment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
+    _obs_space = ObsSpace(entities={"Player": _TILE, "HighGround": _TILE, "Lava": _TILE})
+    _action_space = {"Move": CategoricalActionSpace(DIRECTIONS)}
+    _saved = {
+        "player": (whole, whole),
+        "high_ground": (whole, whole),
+        "lava": [(whole, whole)],
+        "steps": whole,
+    }
+
     def __init__(
         self,
         world: int = 1000,
@@ -97,23 +91,18 @@ class FloorIsLava(Environment):
         self.player: Tile = (0, 0)
         self.high_ground: Tile = (0, 1)
         self.lava: list[Tile] = []
-        self.steps = -1  # before the first reset
 
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return _OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Move`` in 8 directions."""
-        return _ACTION_SPACE
+    @property
+    def over(self) -> bool:
+        """True after one move."""
+        return self.steps == 1
 
     @property
     def won(self) -> bool:
-        """The player is on the high ground."""
+        """True if the player is on the high ground."""
         return self.player == self.high_ground
 
-    def reset(self) -> Observation:
-        """Put the player somewhere, with high ground and lava around it."""
+    def _begin(self) -> None:
         drawn = self.rng.random(3).tolist()  # several times as fast as three whole numbers
         x, y = (int(share * (2 * self.world + 1)) - self.world for share in drawn[:2])
         least, most = self.tiles
@@ -121,22 +110,13 @@ class FloorIsLava(Environment):
         ways = self.rng.permutation(8)[:count].tolist()
         around = [(x + STEPS[way][0], y + STEPS[way][1]) for way in ways]
         self.player, self.high_ground, self.lava = (x, y), around[0], around[1:]
-        self.steps = 0
-        return self.observe()
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Move the player, which ends the episode."""
-        check_running(self.steps, self.steps == 1)
+    def _play(self, actions: Mapping[ActionName, Action]) -> None:
         (move,) = read_choices(actions, "Move", _PLAYER, DIRECTIONS)
         (x, y), (dx, dy) = self.player, STEPS[move]
         self.player = x + dx, y + dy
-        self.steps = 1
-        return self.observe()
 
-    def observe(self) -> Observation:
-        """Return the observation of the current state."""
-        check_started(self.steps)
-        done, won = self.steps == 1, self.won
+    def _show(self) -> Observation:
         return Observation(
             features={
                 "Player": [self.player],
@@ -145,50 +125,24 @@ class FloorIsLava(Environment):
             },
             ids={"Player": _PLAYER},
             actions=dict(_MASKS),
-            reward=float(won),
-            done=done,
-            metrics={"win": float(won)} if done else {},
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """All positions, and whether the player has moved."""
-        check_started(self.steps)
-        return {
-            "player": list(self.player),
-            "high_ground": list(self.high_ground),
-            "lava": [list(tile) for tile in self.lava],
-            "steps": self.steps,
-        }
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("FloorIsLava", state):
-            player, high_ground, *lava = (
-                (whole(x), whole(y))
-                for x, y in (state["player"], state["high_ground"], *state["lava"])
-            )
-            steps = whole(state["steps"])
+    def _problems(
+        self, player: Tile, high_ground: Tile, lava: list[Tile], steps: int
+    ) -> dict[str, bool]:
         moves = [(x - player[0], y - player[1]) for x, y in (high_ground, *lava)]
-        problems = {
+        return {
             "a step that is not 0 or 1": steps not in (0, 1),
             "two things on one tile": len(set(moves)) < len(moves),
             "a tile that is not around the player": steps == 0 and not set(moves) <= set(STEPS),
             "another number of tiles": not self.tiles[0] <= len(moves) <= self.tiles[1],
         }
-        refuse_state("FloorIsLava", state, problems)
-        self.player, self.high_ground, self.lava = player, high_ground, lava
-        self.steps = steps
-        return self.observe()
 
     def render_text(self) -> str:
         """Return the tiles around the player with north up: P the player, H high ground, L lava."""
         x, y = self.player
         signs = {**dict.fromkeys(self.lava, "L"), self.high_ground: "H", self.player: "P"}
-        rows = [
-            " ".join(signs.get((x + dx, y + dy), ".") for dx in range(-2, 3))
-            for dy in range(2, -3, -1)
-        ]
-        return "\n".join([f"player at {x}, {y}", *rows])
+        return board_text(f"player at {x}, {y}", signs, range(x - 2, x + 3), range(y - 2, y + 3))
 
 
 def to_high_ground(observation: Observation) -> dict[str, Action]:

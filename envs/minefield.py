@@ -14,11 +14,9 @@ from operator import index as whole
 from typing import Any, TypeAlias
 
 from entity_env.actions import Action
-from entity_env.environment import Environment
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
-    ActionSpace,
     CategoricalActionSpace,
     Discrete,
     Entity,
@@ -26,15 +24,9 @@ from entity_env.spaces import (
     Position,
 )
 
-from .checks import (
-    as_number,
-    check_running,
-    check_started,
-    read_choices,
-    reading_state,
-    refuse_state,
-)
+from .checks import as_number, read_choices
 from .errors import check_span, check_whole
+from .small_game import SmallGame
 
 __all__ = ["DIRECTIONS", "FIELD", "MOVES", "RADIUS", "STRIDE", "Minefield"]
 
@@ -52,19 +44,11 @@ Point: TypeAlias = tuple[float, float]
 
 _AHEAD = [(math.cos(d * math.pi / 8), math.sin(d * math.pi / 8)) for d in range(DIRECTIONS)]
 _NEAREST_TARGET, _FARTHEST_TARGET, _MINES_APART = 10.0, 150.0, 15.0
-_OBS_SPACE = ObsSpace(
-    entities={
-        "Vehicle": Entity([Position("x", "y"), Discrete("direction", DIRECTIONS)]),
-        "Target": Entity([Position("x", "y")]),
-        "Mine": Entity([Position("x", "y")]),
-    }
-)
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Drive": CategoricalActionSpace(MOVES)}
 _MASKS = {"Drive": CategoricalActionMask(actor_types=("Vehicle",))}
 _VEHICLE = ("Vehicle",)
 
 
-class Minefield(Environment):
+class Minefield(SmallGame):
     """A vehicle drives to a target and around the mines on its way.
 
     What matters is what lies ahead of the vehicle and beside it: the recipe gives the network
@@ -99,6 +83,22 @@ class Minefield(Environment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
+    _obs_space = ObsSpace(
+        entities={
+            "Vehicle": Entity([Position("x", "y"), Discrete("direction", DIRECTIONS)]),
+            "Target": Entity([Position("x", "y")]),
+            "Mine": Entity([Position("x", "y")]),
+        }
+    )
+    _action_space = {"Drive": CategoricalActionSpace(MOVES)}
+    _saved = {
+        "vehicle": (as_number, as_number),
+        "direction": whole,
+        "target": (as_number, as_number),
+        "mines": [(as_number, as_number)],
+        "steps": whole,
+    }
+
     def __init__(
         self,
         mines: int | tuple[int, int] | list[int] = (0, 10),
@@ -110,51 +110,39 @@ class Minefield(Environment):
         self.direction = 0
         self.target: Point = (FIELD, FIELD)
         self.mines: list[Point] = []
-        self.steps = -1  # before the first reset
-        self.done = False
-
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return _OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Drive``."""
-        return _ACTION_SPACE
 
     @property
     def lost(self) -> bool:
-        """The vehicle is at a mine."""
+        """True if the vehicle is at a mine."""
         return any(_is_near(self.vehicle, mine, RADIUS) for mine in self.mines)
 
-    def reset(self) -> Observation:
-        """Lay out vehicle, target and mines."""
+    @property
+    def over(self) -> bool:
+        """True if the vehicle is at a mine or at the target."""
+        return self.lost or _is_near(self.vehicle, self.target, RADIUS)
+
+    @property
+    def won(self) -> bool:
+        """True if the vehicle is at the target, and at no mine."""
+        return not self.lost and _is_near(self.vehicle, self.target, RADIUS)
+
+    def _begin(self) -> None:
         self.vehicle = self._away_from([], 0.0)
         self.direction = int(self.rng.integers(DIRECTIONS))
         self.target = self._some_way_from(self.vehicle)
         count = int(self.rng.integers(self.mine_span[0], self.mine_span[1] + 1))
         ends = [self.vehicle, self.target]
         self.mines = [self._away_from(ends, _MINES_APART) for _ in range(count)]
-        self.steps = 0
-        return self.observe()
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Turn, or move ahead."""
-        check_running(self.steps, self.done)
+    def _play(self, actions: Mapping[ActionName, Action]) -> None:
         (move,) = read_choices(actions, "Drive", _VEHICLE, MOVES)
         if MOVES[move] == "Move":
             (x, y), (cos, sin) = self.vehicle, _AHEAD[self.direction]
             self.vehicle = x + STRIDE * cos, y + STRIDE * sin
         else:
             self.direction = (self.direction + (1 if move == 0 else -1)) % DIRECTIONS
-        self.steps += 1
-        return self.observe()
 
-    def observe(self) -> Observation:
-        """Return the observation of the current state."""
-        check_started(self.steps)
-        lost = self.lost
-        won = not lost and _is_near(self.vehicle, self.target, RADIUS)
-        self.done = done = lost or won or self.steps >= self.max_steps
+    def _show(self) -> Observation:
         return Observation(
             features={
                 "Vehicle": [(*self.vehicle, self.direction)],
@@ -163,40 +151,16 @@ class Minefield(Environment):
             },
             ids={"Vehicle": _VEHICLE},
             actions=dict(_MASKS),
-            reward=float(won),
-            done=done,
-            truncated=done and not (lost or won),
-            metrics={"win": float(won)} if done else {},
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """All positions, the direction and the step."""
-        check_started(self.steps)
+    def _problems(
+        self, direction: int, mines: list[Point], steps: int, **others: Any
+    ) -> dict[str, bool]:
         return {
-            "vehicle": list(self.vehicle),
-            "direction": self.direction,
-            "target": list(self.target),
-            "mines": [list(mine) for mine in self.mines],
-            "steps": self.steps,
-        }
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("Minefield", state):
-            vehicle, target, *mines = (
-                (as_number(x), as_number(y))
-                for x, y in (state["vehicle"], state["target"], *state["mines"])
-            )
-            direction, steps = whole(state["direction"]), whole(state["steps"])
-        problems = {
             "a direction out of range": not 0 <= direction < DIRECTIONS,
             "another number of mines": not self.mine_span[0] <= len(mines) <= self.mine_span[1],
             "a negative step": steps < 0,
         }
-        refuse_state("Minefield", state, problems)
-        self.vehicle, self.direction, self.target = vehicle, direction, target
-        self.mines, self.steps = mines, steps
-        return self.observe()
 
     def render_text(self) -> str:
         """Return the field in tiles of 10 x 5 with y up: V the vehicle, T the target, o mines."""

@@ -16,25 +16,17 @@ from typing import Any
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
-from entity_env.environment import Environment
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
-    ActionSpace,
     CategoricalActionSpace,
     Entity,
     ObsSpace,
 )
 
-from .checks import (
-    as_number,
-    check_running,
-    check_started,
-    read_choices,
-    reading_state,
-    refuse_state,
-)
+from .checks import as_number, read_choices
 from .errors import check_whole
+from .small_game import SmallGame
 
 __all__ = ["ACCELERATIONS", "THRUSTERS", "MoveToOrigin", "fly_and_brake"]
 
@@ -46,15 +38,12 @@ THRUSTERS: dict[ActionName, tuple[str, ...]] = {
 }
 """The labels of each thruster's settings, x first, in the order of ``ACCELERATIONS``."""
 
-_OBS_SPACE = ObsSpace(entities={"Spaceship": Entity(["x", "y", "x_velocity", "y_velocity"])})
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {
-    name: CategoricalActionSpace(labels) for name, labels in THRUSTERS.items()
-}
+_ACTION_SPACE = {name: CategoricalActionSpace(labels) for name, labels in THRUSTERS.items()}
 _MASKS = {name: CategoricalActionMask(actor_types=("Spaceship",)) for name in THRUSTERS}
 _SHIP = ("Spaceship",)
 
 
-class MoveToOrigin(Environment):
+class MoveToOrigin(SmallGame):
     """A spaceship with two thrusters flies to (0, 0) and stays there.
 
     Entities:
@@ -80,35 +69,29 @@ class MoveToOrigin(Environment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
+    _obs_space = ObsSpace(entities={"Spaceship": Entity(["x", "y", "x_velocity", "y_velocity"])})
+    _action_space = _ACTION_SPACE
+    _saved = {
+        "position": (as_number, as_number),
+        "velocity": (as_number, as_number),
+        "steps": whole,
+    }
+
     def __init__(self, max_steps: int = 32) -> None:
         self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000_000)
         self.position = (1.0, 0.0)
         self.velocity = (0.0, 0.0)
-        self.steps = -1  # before the first reset
-
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return _OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """One action for each thruster."""
-        return _ACTION_SPACE
 
     @property
     def distance(self) -> float:
         """The distance of the ship from (0, 0)."""
         return math.hypot(*self.position)
 
-    def reset(self) -> Observation:
-        """Put the ship on the unit circle."""
+    def _begin(self) -> None:
         angle = self.rng.uniform(0.0, 2.0 * math.pi)
         self.position, self.velocity = (math.cos(angle), math.sin(angle)), (0.0, 0.0)
-        self.steps = 0
-        return self.observe()
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Thrust, and fly on for one step."""
-        check_running(self.steps, self.steps >= self.max_steps)
+    def _play(self, actions: Mapping[ActionName, Action]) -> float:
         thrust = [
             ACCELERATIONS[read_choices(actions, name, _SHIP, labels)[0]]
             for name, labels in THRUSTERS.items()
@@ -117,40 +100,17 @@ class MoveToOrigin(Environment):
         (x, y), (x_velocity, y_velocity) = self.position, self.velocity
         x_velocity, y_velocity = x_velocity + thrust[0], y_velocity + thrust[1]
         self.position, self.velocity = (x + x_velocity, y + y_velocity), (x_velocity, y_velocity)
-        self.steps += 1
-        return self.observe(before - self.distance)
+        return before - self.distance
 
-    def observe(self, reward: float = 0.0) -> Observation:
-        """Return the observation of the current state, after a step that paid ``reward``."""
-        check_started(self.steps)
-        done = self.steps >= self.max_steps
+    def _show(self) -> Observation:
         return Observation(
             features={"Spaceship": [self.position + self.velocity]},
             ids={"Spaceship": _SHIP},
             actions=dict(_MASKS),
-            reward=reward,
-            done=done,
-            truncated=done,
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """Position, velocity and step."""
-        check_started(self.steps)
-        return {
-            "position": list(self.position),
-            "velocity": list(self.velocity),
-            "steps": self.steps,
-        }
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("MoveToOrigin", state):
-            x, y = map(as_number, state["position"])
-            x_velocity, y_velocity = map(as_number, state["velocity"])
-            steps = whole(state["steps"])
-        refuse_state("MoveToOrigin", state, {"a negative step": steps < 0})
-        self.position, self.velocity, self.steps = (x, y), (x_velocity, y_velocity), steps
-        return self.observe()
+    def _problems(self, steps: int, **others: Any) -> dict[str, bool]:
+        return {"a negative step": steps < 0}
 
     def render_text(self) -> str:
         """Position, velocity and distance."""

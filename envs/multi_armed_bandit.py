@@ -10,32 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import index as whole
-from typing import Any
 
 from entity_env.actions import Action, GlobalCategoricalAction
-from entity_env.environment import Environment
 from entity_env.observation import GlobalCategoricalActionMask, Observation
-from entity_env.spaces import ActionName, ActionSpace, GlobalCategoricalActionSpace, ObsSpace
+from entity_env.spaces import ActionName, GlobalCategoricalActionSpace, ObsSpace
 
-from .checks import (
-    check_running,
-    check_started,
-    read_global_choice,
-    reading_state,
-    refuse_state,
-)
+from .checks import read_global_choice
+from .small_game import SmallGame
 
 __all__ = ["ARMS", "PULLS", "MultiArmedBandit", "pull_a"]
 
 ARMS = ("A", "B", "C", "D", "E")
 PULLS = 32
 
-_OBS_SPACE = ObsSpace(global_features=["step"])
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"pull": GlobalCategoricalActionSpace(ARMS)}
 _MASKS = {"pull": GlobalCategoricalActionMask()}
 
 
-class MultiArmedBandit(Environment):
+class MultiArmedBandit(SmallGame):
     """Of five arms one pays, always the same.
 
     There are no entities: the network has nothing to go by but the step.
@@ -54,54 +45,30 @@ class MultiArmedBandit(Environment):
         After an Entity Gym example (github.com/entity-neural-network/entity-gym).
     """
 
-    def __init__(self) -> None:
-        self.steps = -1  # before the first reset
+    _obs_space = ObsSpace(global_features=["step"])
+    _action_space = {"pull": GlobalCategoricalActionSpace(ARMS)}
+    _saved = {"steps": whole}
 
-    def obs_space(self) -> ObsSpace:
-        """``step``."""
-        return _OBS_SPACE
+    @property
+    def over(self) -> bool:
+        """True after all pulls."""
+        return self.steps == PULLS
 
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``pull``, A to E."""
-        return _ACTION_SPACE
+    def _begin(self) -> None:
+        pass
 
-    def reset(self) -> Observation:
-        """Start counting."""
-        self.steps = 0
-        return self._observe(0.0)
+    def _play(self, actions: Mapping[ActionName, Action]) -> float:
+        return (read_global_choice(actions, "pull", ARMS) == ARMS.index("A")) / PULLS
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Pull an arm."""
-        check_running(self.steps, self.steps == PULLS)
-        pays = read_global_choice(actions, "pull", ARMS) == ARMS.index("A")
-        self.steps += 1
-        return self._observe(pays / PULLS)
+    def _show(self) -> Observation:
+        return Observation(global_features=[self.steps], actions=dict(_MASKS))
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the number of pulls."""
-        check_started(self.steps)
-        return {"steps": self.steps}
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("MultiArmedBandit", state):
-            steps = whole(state["steps"])
-        problem = f"a number of pulls that is not 0 to {PULLS}"
-        refuse_state("MultiArmedBandit", state, {problem: not 0 <= steps <= PULLS})
-        self.steps = steps
-        return self._observe(0.0)
+    def _problems(self, steps: int) -> dict[str, bool]:
+        return {f"a number of pulls that is not 0 to {PULLS}": not 0 <= steps <= PULLS}
 
     def render_text(self) -> str:
         """Return the number of pulls."""
         return f"{max(self.steps, 0)} of {PULLS} pulls"
-
-    def _observe(self, reward: float) -> Observation:
-        return Observation(
-            global_features=[self.steps],
-            actions=dict(_MASKS),
-            reward=reward,
-            done=self.steps == PULLS,
-        )
 
 
 def pull_a(observation: Observation) -> dict[str, Action]:

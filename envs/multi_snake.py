@@ -9,42 +9,28 @@ observation = env.act(crawl_to_food(observation))  # from ragged_envs.multi_snak
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import index as whole
 from typing import Any, TypeAlias
 
 from entity_env.actions import Action
-from entity_env.environment import Environment
 from entity_env.errors import shorten
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.spaces import (
-    ActionName,
-    ActionSpace,
-    CategoricalActionSpace,
-    ObsSpace,
-)
+from entity_env.spaces import ActionName, CategoricalActionSpace, ObsSpace
 
-from .checks import (
-    check_running,
-    check_started,
-    read_choices,
-    reading_state,
-    refuse_state,
-)
+from .checks import read_choices
 from .errors import EnvConfigError, check_flag, check_whole
-from .multi_snake_views import Tile, show_board, show_views, snake_entities
+from .grid import MOVES, STEPS, Tile, board_text, is_on, next_tile
+from .multi_snake_views import show_board, show_views, snake_entities
+from .small_game import SmallGame, as_it_is, maybe
 
-__all__ = ["MOVES", "STEPS", "MultiSnake"]
-
-MOVES = ("Right", "Left", "Up", "Down")
-STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
-"""The way (x, y) of each move."""
+__all__ = ["MOVES", "STEPS", "MultiSnake", "Snake", "in_pieces"]
 
 Snake: TypeAlias = list[Tile]
 """The tiles of a snake, head first."""
 
 
-class MultiSnake(Environment):
+class MultiSnake(SmallGame):
     """Snakes of different colours share a board, and each eats food of its own colour.
 
     Entities:
@@ -89,6 +75,14 @@ class MultiSnake(Environment):
             of full length and their food.
     """
 
+    _action_space = {"Move": CategoricalActionSpace(MOVES)}
+    _saved = {
+        "snakes": [[(whole, whole)]],
+        "food": [maybe((whole, whole))],
+        "crashed": as_it_is,
+        "steps": whole,
+    }
+
     def __init__(
         self,
         num_snakes: int = 2,
@@ -112,46 +106,34 @@ class MultiSnake(Environment):
         self.snakes: list[Snake] = []
         self.food: list[Tile | None] = []
         self.crashed = False
-        self.steps = -1  # before the first reset
-        self.done = False
         self._mask: list[tuple[bool, ...]] = []
         self._obs_space = ObsSpace(entities=snake_entities(self.num_snakes, self.relative))
-        self._action_space = {"Move": CategoricalActionSpace(MOVES)}
         self._ids = [("SnakeHead", i) for i in range(self.num_snakes)]
         self._growth = 1.0 / (self.num_snakes * (self.max_length - 1))
 
-    def obs_space(self) -> ObsSpace:
-        """Heads, bodies and food."""
-        return self._obs_space
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Move``."""
-        return self._action_space
+    @property
+    def over(self) -> bool:
+        """True after a collision, or if all snakes are full-grown."""
+        return self.crashed or self.won
 
     @property
     def won(self) -> bool:
-        """All snakes live and are full-grown."""
+        """True if all snakes live and are full-grown."""
         return not self.crashed and all(len(snake) == self.max_length for snake in self.snakes)
 
-    def reset(self) -> Observation:
-        """Lay out heads and food."""
+    def _begin(self) -> None:
         size, count = self.board_size, self.num_snakes
         drawn = self.rng.choice(size * size, 2 * count, replace=False).tolist()
         tiles = [(tile % size, tile // size) for tile in drawn]
         self.snakes = [[tile] for tile in tiles[:count]]
         self.food = list(tiles[count:])
         self.crashed = False
-        self.steps = 0
-        return self.observe()
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Move all snakes."""
-        check_running(self.steps, self.done)
+    def _play(self, actions: Mapping[ActionName, Action]) -> float:
         moves = read_choices(actions, "Move", self._ids, MOVES, self._mask)
-        self.steps += 1
         eaten = []
         for i, (snake, move) in enumerate(zip(self.snakes, moves, strict=True)):
-            head = snake[0][0] + STEPS[move][0], snake[0][1] + STEPS[move][1]
+            head = next_tile(snake[0], move)
             if head == self.food[i]:
                 eaten.append(i)
                 self.snakes[i] = [head, *snake]
@@ -163,69 +145,35 @@ class MultiSnake(Environment):
         for i in eaten:
             if len(self.snakes[i]) < self.max_length:
                 self.food[i] = self._free_tile()
-        return self.observe(len(eaten) * self._growth)
+        return len(eaten) * self._growth
 
-    def observe(self, reward: float = 0.0) -> Observation:
-        """Return the observation of the current state, after a step that paid ``reward``."""
-        check_started(self.steps)
+    def _show(self) -> Observation:
         show = show_views if self.relative else show_board
-        won = self.won
-        self.done = done = self.crashed or won or self.steps >= self.max_steps
         self._mask = [_ways(snake) for snake in self.snakes]
         mask = CategoricalActionMask(actor_types=["SnakeHead"], mask=self._mask[:])
         return Observation(
             features=show(self.snakes, self.food),
             ids={"SnakeHead": self._ids[:]},
             actions={"Move": mask},
-            reward=reward,
-            done=done,
-            truncated=done and not won and not self.crashed,
-            metrics={"win": float(won)} if done else {},
         )
-
-    def get_state(self) -> dict[str, Any]:
-        """Return the tiles of the snakes, head first, the food (None: there is none), the step."""
-        check_started(self.steps)
-        return {
-            "snakes": [[list(tile) for tile in snake] for snake in self.snakes],
-            "food": [None if tile is None else list(tile) for tile in self.food],
-            "crashed": self.crashed,
-            "steps": self.steps,
-        }
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("MultiSnake", state):
-            snakes = [[(whole(x), whole(y)) for x, y in snake] for snake in state["snakes"]]
-            food = [None if tile is None else _tile(tile) for tile in state["food"]]
-            crashed, steps = state["crashed"], whole(state["steps"])
-        refuse_state("MultiSnake", state, self._problems(snakes, food, crashed, steps))
-        self.snakes, self.food = snakes, food
-        self.crashed, self.steps = crashed, steps
-        return self.observe()
 
     def render_text(self) -> str:
         """Return the board with y up: A is the head of snake 0, a its body, 0 its food."""
-        size = self.board_size
         signs: dict[Tile | None, str] = {tile: str(i) for i, tile in enumerate(self.food)}
         for i, snake in enumerate(self.snakes):
             signs.update(dict.fromkeys(snake[1:], "abcdefghij"[i]))
         signs.update({snake[0]: "ABCDEFGHIJ"[i] for i, snake in enumerate(self.snakes)})
-        rows = [
-            " ".join(signs.get((x, y), ".") for x in range(size)) for y in reversed(range(size))
-        ]
         lengths = ", ".join(str(len(snake)) for snake in self.snakes)
-        return "\n".join(
-            [f"step {max(self.steps, 0)} of {self.max_steps}, lengths {lengths}", *rows]
-        )
+        head = f"step {max(self.steps, 0)} of {self.max_steps}, lengths {lengths}"
+        return board_text(head, signs, range(self.board_size), range(self.board_size))
 
     def _crashes(self) -> bool:
         """Return True if a head is where none may be, after all have moved."""
         size = self.board_size
         bodies = {tile for snake in self.snakes for tile in snake[1:]}
         for i, snake in enumerate(self.snakes):
-            head = x, y = snake[0]
-            if not (0 <= x < size and 0 <= y < size) or head in bodies:
+            head = snake[0]
+            if not is_on(head, size) or head in bodies:
                 return True
             if self.num_snakes > 1:
                 bodies.add(head)
@@ -244,7 +192,6 @@ class MultiSnake(Environment):
     def _problems(
         self, snakes: list[Snake], food: list[Tile | None], crashed: Any, steps: int
     ) -> dict[str, bool]:
-        """Return the mistakes of a state."""
         size = self.board_size
         tiles = [tile for snake in snakes for tile in snake]
         places = tiles + [tile for tile in food if tile is not None]
@@ -253,19 +200,24 @@ class MultiSnake(Environment):
             f"crashed = {shorten(crashed)}": not isinstance(crashed, bool),
             "another number of snakes": not len(snakes) == len(food) == self.num_snakes,
             "a snake of another length": any(not 0 < len(s) <= self.max_length for s in snakes),
-            "a snake in pieces": any(
-                abs(a[0] - b[0]) + abs(a[1] - b[1]) != 1
-                for snake in snakes
-                for a, b in itertools.pairwise(snake)
-            ),
+            "a snake in pieces": in_pieces(snakes),
             "food for a full-grown snake, or none for another": any(
                 is_grown == (tile is not None) for is_grown, tile in zip(grown, food, strict=False)
             ),
             "two things on one tile": not crashed and len(set(places)) < len(places),
             "something off the board": not crashed
-            and any(not (0 <= x < size and 0 <= y < size) for x, y in places),
+            and not all(is_on(tile, size) for tile in places),
             "a negative step": steps < 0,
         }
+
+
+def in_pieces(snakes: Sequence[Snake]) -> bool:
+    """Return True if tiles that follow each other in a snake are not neighbours."""
+    return any(
+        abs(a[0] - b[0]) + abs(a[1] - b[1]) != 1
+        for snake in snakes
+        for a, b in itertools.pairwise(snake)
+    )
 
 
 def _ways(snake: Snake) -> tuple[bool, ...]:
@@ -274,8 +226,3 @@ def _ways(snake: Snake) -> tuple[bool, ...]:
         return True, True, True, True
     (x, y), (neck_x, neck_y) = snake[:2]
     return neck_x <= x, neck_x >= x, neck_y <= y, neck_y >= y
-
-
-def _tile(tile: Any) -> Tile:
-    x, y = tile
-    return whole(x), whole(y)

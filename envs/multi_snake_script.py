@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import numpy as np
 from entity_env.actions import Action, CategoricalAction
 from entity_env.observation import Observation
 
-from .multi_snake import MOVES, STEPS
-from .multi_snake_views import Tile
+from .grid import MOVES, Tile, distances, is_on, next_tile
 
 __all__ = ["crawl_to_food"]
 
@@ -35,7 +33,7 @@ def crawl_to_food(observation: Observation, board_size: int = 10) -> dict[str, A
         allowed = [move for move in range(len(MOVES)) if mask.mask[i][move]]
         move = _best_move(head, food.get(i), allowed, walls, board_size)
         moves.append(move)
-        taken.add(_next_tile(head, move))
+        taken.add(next_tile(head, move))
     return {"Move": CategoricalAction(ids["SnakeHead"], np.array(moves), MOVES)}
 
 
@@ -43,12 +41,12 @@ def _best_move(
     head: Tile, goal: Tile | None, allowed: list[int], walls: set[Tile], size: int
 ) -> int:
     """Return the move with the shortest way to the goal, or else with the most room."""
-    tiles = {move: _next_tile(head, move) for move in allowed}
-    found = {
-        move: _distances(tile, walls, size)
-        for move, tile in tiles.items()
-        if _is_free(tile, walls, size)
-    }
+
+    def is_free(tile: Tile) -> bool:
+        return is_on(tile, size) and tile not in walls
+
+    tiles = {move: next_tile(head, move) for move in allowed}
+    found = {move: distances(tile, is_free) for move, tile in tiles.items() if is_free(tile)}
     if not found:
         return allowed[0]
     ways = {} if goal is None else {m: reach[goal] for m, reach in found.items() if goal in reach}
@@ -57,29 +55,7 @@ def _best_move(
     return max(found, key=lambda move: len(found[move]))
 
 
-def _distances(start: Tile, walls: set[Tile], size: int) -> dict[Tile, int]:
-    """Return the number of steps from ``start`` to each tile that can be reached."""
-    reached = {start: 0}
-    waiting = deque([start])
-    while waiting:
-        tile = waiting.popleft()
-        for move in range(len(MOVES)):
-            near = _next_tile(tile, move)
-            if near not in reached and _is_free(near, walls, size):
-                reached[near] = reached[tile] + 1
-                waiting.append(near)
-    return reached
-
-
 def _tile(row: Any, heads: list[Tile]) -> Tile:
     """Return the tile of a body or food from its offset to a snake's head."""
     x, y = heads[int(row[2])]
     return x + int(row[0]), y + int(row[1])
-
-
-def _is_free(tile: Tile, walls: set[Tile], size: int) -> bool:
-    return 0 <= tile[0] < size and 0 <= tile[1] < size and tile not in walls
-
-
-def _next_tile(tile: Tile, move: int) -> Tile:
-    return tile[0] + STEPS[move][0], tile[1] + STEPS[move][1]

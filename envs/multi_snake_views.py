@@ -7,11 +7,15 @@ from typing import TypeAlias
 
 from entity_env.spaces import Continuous, Discrete, Entity, Feature
 
-__all__ = ["Rows", "Tile", "show_board", "show_views", "snake_entities"]
+from .grid import Tile
 
-Tile: TypeAlias = tuple[int, int]
+__all__ = ["WAY", "Rows", "show_board", "show_views", "snake_entities"]
+
 Rows: TypeAlias = dict[str, list[tuple[int, ...]]]
 """The features of each entity type, a tuple for each entity."""
+# Next to a head a tile more or less is everything, and on the other side of the board nothing.
+WAY: list[Feature] = [Continuous("x", mean=0.0, std=2.0), Continuous("y", mean=0.0, std=2.0)]
+"""The features of a way (x, y), scaled for those who stand next to its end."""
 
 
 def snake_entities(num_snakes: int, relative: bool) -> dict[str, Entity]:
@@ -19,12 +23,7 @@ def snake_entities(num_snakes: int, relative: bool) -> dict[str, Entity]:
     tile = Entity(["x", "y", Discrete("snake", num_snakes)])
     if not relative:
         return {"SnakeHead": tile, "SnakeBody": tile, "Food": tile}
-    # Next to a head a tile more or less is everything, and on the other side of the board nothing.
-    seen: list[Feature] = [
-        Continuous("x", mean=0.0, std=2.0),
-        Continuous("y", mean=0.0, std=2.0),
-        Discrete("viewer", num_snakes),
-    ]
+    seen = [*WAY, Discrete("viewer", num_snakes)]
     thing = Entity([*seen, Discrete("own", 2, names=("no", "yes"))])
     return {"SnakeHead": tile, "SnakeBody": thing, "Food": thing, "OtherHead": Entity(seen)}
 

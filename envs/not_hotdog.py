@@ -14,18 +14,17 @@ from typing import Any
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
-from entity_env.environment import Environment
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
-    ActionSpace,
     CategoricalActionSpace,
     Discrete,
     Entity,
     ObsSpace,
 )
 
-from .checks import check_running, check_started, read_choices, reading_state, refuse_state
+from .checks import read_choices
+from .small_game import OneStepGame, as_it_is
 
 __all__ = ["ANSWERS", "THINGS", "NotHotdog", "spot_hotdog"]
 
@@ -33,17 +32,6 @@ ANSWERS = ("hotdog", "not_hotdog")
 THINGS = ("object", "hotdog object", "hotdog")
 """Kinds of the other entity: an ``Object`` that is none, one that is a hotdog, a ``Hotdog``."""
 
-_OBS_SPACE = ObsSpace(
-    entities={
-        "Player": Entity(),
-        "Object": Entity([Discrete("is_hotdog", 2)]),
-        "Hotdog": Entity(),
-    }
-)
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {
-    "classify": CategoricalActionSpace(ANSWERS),
-    "unused_action": CategoricalActionSpace(("0", "1")),
-}
 _MASKS = {
     "classify": CategoricalActionMask(actor_types=("Player",)),
     "unused_action": CategoricalActionMask(actor_types=()),
@@ -51,7 +39,7 @@ _MASKS = {
 _PLAYER = ("Player",)
 
 
-class NotHotdog(Environment):
+class NotHotdog(OneStepGame):
     """A player says whether the other entity is a hotdog.
 
     Entity types come and go from frame to frame, and so do their features; an action is declared
@@ -73,41 +61,35 @@ class NotHotdog(Environment):
         After an Entity Gym example (github.com/entity-neural-network/entity-gym).
     """
 
+    _obs_space = ObsSpace(
+        entities={
+            "Player": Entity(),
+            "Object": Entity([Discrete("is_hotdog", 2)]),
+            "Hotdog": Entity(),
+        }
+    )
+    _action_space = {
+        "classify": CategoricalActionSpace(ANSWERS),
+        "unused_action": CategoricalActionSpace(("0", "1")),
+    }
+    _saved = {"thing": as_it_is, "answer": as_it_is}
+
     def __init__(self) -> None:
         self.thing = THINGS[0]
         self.answer: str | None = None
-        self.steps = -1  # before the first reset
-
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return _OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``classify``, and ``unused_action``."""
-        return _ACTION_SPACE
 
     @property
     def won(self) -> bool:
-        """The answer is given and right."""
-        return self.answer is not None and (self.answer == ANSWERS[0]) == (self.thing != THINGS[0])
+        """True if the answer is right."""
+        return (self.answer == ANSWERS[0]) == (self.thing != THINGS[0])
 
-    def reset(self) -> Observation:
-        """Draw what the player sees."""
-        self.thing = THINGS[max(0, int(self.rng.integers(4)) - 1)]
-        self.answer, self.steps = None, 0
-        return self.observe()
+    def _begin(self) -> None:
+        self.thing, self.answer = THINGS[max(0, int(self.rng.integers(4)) - 1)], None
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Take the answer, which ends the episode."""
-        check_running(self.steps, self.steps == 1)
-        (index,) = read_choices(actions, "classify", _PLAYER, ANSWERS)
-        self.answer, self.steps = ANSWERS[index], 1
-        return self.observe()
+    def _play(self, actions: Mapping[ActionName, Action]) -> None:
+        self.answer = ANSWERS[read_choices(actions, "classify", _PLAYER, ANSWERS)[0]]
 
-    def observe(self) -> Observation:
-        """Return the observation of the current state."""
-        check_started(self.steps)
-        done, won = self.steps == 1, self.won
+    def _show(self) -> Observation:
         is_object = self.thing != "hotdog"
         return Observation(
             features={
@@ -117,27 +99,13 @@ class NotHotdog(Environment):
             },
             ids={"Player": _PLAYER},
             actions=dict(_MASKS),
-            reward=float(won),
-            done=done,
-            metrics={"win": float(won)} if done else {},
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """One of THINGS, and one of ANSWERS or None."""
-        check_started(self.steps)
-        return {"thing": self.thing, "answer": self.answer}
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("NotHotdog", state):
-            thing, answer = state["thing"], state["answer"]
-        problems = {
+    def _problems(self, thing: Any, answer: Any) -> dict[str, bool]:
+        return {
             f"a thing that is none of {THINGS}": thing not in THINGS,
             f"an answer that is none of {ANSWERS}": answer not in (None, *ANSWERS),
         }
-        refuse_state("NotHotdog", state, problems)
-        self.thing, self.answer, self.steps = thing, answer, int(answer is not None)
-        return self.observe()
 
     def render_text(self) -> str:
         """Return the objects, and the answer once it is given."""

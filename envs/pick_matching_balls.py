@@ -15,35 +15,26 @@ from typing import Any
 import numpy as np
 
 from entity_env.actions import Action, SelectEntityAction
-from entity_env.environment import Environment
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
 from entity_env.spaces import (
     ActionName,
-    ActionSpace,
     Discrete,
     Entity,
     ObsSpace,
     SelectEntityActionSpace,
 )
 
-from .checks import check_running, check_started, read_selection, reading_state, refuse_state
+from .checks import read_selection
 from .errors import check_whole
+from .small_game import SmallGame
 
 __all__ = ["COLORS", "MOST_BALLS", "PickMatchingBalls", "pick_matching"]
 
 COLORS = 6
 MOST_BALLS = 10_000
 
-_OBS_SPACE = ObsSpace(
-    entities={
-        "Ball": Entity([Discrete("color", COLORS), Discrete("selected", 2)]),
-        "Player": Entity(),
-    }
-)
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Pick Ball": SelectEntityActionSpace()}
 
-
-class PickMatchingBalls(Environment):
+class PickMatchingBalls(SmallGame):
     """A player picks balls of one colour, of which there should be many.
 
     The first pick decides what the episode can pay: it should be of the colour of most balls.
@@ -73,66 +64,52 @@ class PickMatchingBalls(Environment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
+    _obs_space = ObsSpace(
+        entities={
+            "Ball": Entity([Discrete("color", COLORS), Discrete("selected", 2)]),
+            "Player": Entity(),
+        }
+    )
+    _action_space = {"Pick Ball": SelectEntityActionSpace()}
+    _saved = {"colors": [whole], "picked": [whole]}
+
     def __init__(self, num_balls: int = 32) -> None:
         self.num_balls = check_whole("num_balls", num_balls, 1, MOST_BALLS)
         self.colors: list[int] = []
         self.picked: list[int] = []
-        self.steps = -1  # before the first reset
         self._ids: list[EntityID] = [("Ball", i) for i in range(self.num_balls)]
         self._rows: list[tuple[int, int]] = []  # of features
         self._left: list[EntityID] = []
         self._allowed = np.ones((1, self.num_balls), np.bool_)
         self._most = 1
 
-    def obs_space(self) -> ObsSpace:
-        """Balls and the player."""
-        return _OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Pick Ball``."""
-        return _ACTION_SPACE
-
     @property
-    def done(self) -> bool:
-        """Another colour has been picked, or all balls."""
-        if self.steps < 1:
-            return False
-        return self.steps == self.num_balls or not self._matches()
+    def over(self) -> bool:
+        """True if a ball of another colour has been picked, or all balls."""
+        return len(self.picked) == self.num_balls or not self._matches()
 
-    def reset(self) -> Observation:
-        """Draw the colours."""
+    def _begin(self) -> None:
         self._place(self.rng.integers(COLORS, size=self.num_balls).tolist(), [])
-        return self._observe(0.0)
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Pick a ball."""
-        check_running(self.steps, self.done)
+    def _play(self, actions: Mapping[ActionName, Action]) -> float:
         selected: Any = read_selection(actions, "Pick Ball", "Player", self._left)
         self._pick(selected[1])
-        return self._observe(1.0 / self._most if self._matches() else 0.0)
+        return 1.0 / self._most if self._matches() else 0.0
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the colour of each ball, and the places of those that are picked, in order."""
-        check_started(self.steps)
-        return {"colors": list(self.colors), "picked": list(self.picked)}
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("PickMatchingBalls", state):
-            colors = [whole(color) for color in state["colors"]]
-            picked = [whole(ball) for ball in state["picked"]]
-        problems = {
+    def _problems(self, colors: list[int], picked: list[int]) -> dict[str, bool]:
+        known = range(len(colors))
+        before_last = {colors[ball] for ball in picked[:-1] if ball in known}
+        return {
             "another number of balls": len(colors) != self.num_balls,
             "an unknown colour": not set(colors) <= set(range(COLORS)),
-            "an unknown ball": not set(picked) <= set(range(len(colors))),
+            "an unknown ball": not set(picked) <= set(known),
             "a ball that is picked twice": len(set(picked)) < len(picked),
+            "a pick after one of another colour": len(before_last) > 1,
         }
-        refuse_state("PickMatchingBalls", state, problems)
-        before_last = {colors[ball] for ball in picked[:-1]}
-        went_on = {"a pick after one of another colour": len(before_last) > 1}
-        refuse_state("PickMatchingBalls", state, went_on)
-        self._place(colors, picked)
-        return self._observe(0.0)
+
+    def _restore(self, **saved: Any) -> None:
+        self._place(**saved)
+        self.steps = len(self.picked)
 
     def render_text(self) -> str:
         """Return the colours of the balls that are picked, in order, and of those that are left."""
@@ -141,7 +118,7 @@ class PickMatchingBalls(Environment):
         return f"picked: {_text(picked)}, left: {_text(sorted(left))}"
 
     def _place(self, colors: list[int], picked: list[int]) -> None:
-        self.colors, self.picked, self.steps = colors, [], 0
+        self.colors, self.picked = colors, []
         self._most = max(map(colors.count, range(COLORS)))
         self._rows = [(color, 0) for color in colors]
         self._left = self._ids[:]
@@ -151,17 +128,15 @@ class PickMatchingBalls(Environment):
 
     def _pick(self, ball: int) -> None:
         self.picked.append(ball)
-        self.steps += 1
         self._rows[ball] = (self.colors[ball], 1)
         self._left.remove(self._ids[ball])
         self._allowed[0, ball] = False
 
     def _matches(self) -> bool:
-        """Return the last ball has the colour of the first."""
-        return self.colors[self.picked[-1]] == self.colors[self.picked[0]]
+        """Return True if the last ball has the colour of the first."""
+        return not self.picked or self.colors[self.picked[-1]] == self.colors[self.picked[0]]
 
-    def _observe(self, reward: float) -> Observation:
-        done = self.done
+    def _show(self) -> Observation:
         mask = SelectEntityActionMask(
             actor_types=["Player"], actee_types=["Ball"], mask=self._allowed.copy()
         )
@@ -169,9 +144,7 @@ class PickMatchingBalls(Environment):
             features={"Ball": self._rows[:], "Player": [()]},
             ids={"Ball": self._ids[:], "Player": ["Player"]},
             # In the end there may be no ball that can be picked.
-            actions={} if done else {"Pick Ball": mask},
-            reward=reward,
-            done=done,
+            actions={} if self.done else {"Pick Ball": mask},
         )
 
 

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from operator import index as whole
 from typing import Any
 
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
-from entity_env.spaces import (
-    ActionName,
-    ActionSpace,
-    CategoricalActionSpace,
-    Discrete,
-    Entity,
-    ObsSpace,
-)
+from entity_env.seats.multi_player import SeatActions, SeatObservations
+from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 
-from .checks import check_running, check_started, read_choices, reading_state, refuse_state
+from .checks import check_running, check_started, read_choices
 from .poker_rules import ACTIONS, InfoState, PokerRules
+from .small_game import SeatGame
 
 __all__ = ["SEATS", "PokerGame", "bets_seen"]
 
 SEATS = ("first", "second")
 
 
-class PokerGame(MultiPlayerEnvironment):
+class PokerGame(SeatGame):
     """A hand of poker for two; subclasses say by which rules, and describe what is seen.
 
     Args:
         rules: Of the game.
         names: The ranks' letters, from the lowest.
     """
+
+    _action_space = {"Bet": CategoricalActionSpace(ACTIONS)}
+    _seats = SEATS
+    _saved = {"cards": [whole], "bets": [[whole]]}
 
     def __init__(self, rules: PokerRules, names: str) -> None:
         self.rules, self.names = rules, names
@@ -46,36 +43,22 @@ class PokerGame(MultiPlayerEnvironment):
                 ),
             }
         )
-        self._action_space = {"Bet": CategoricalActionSpace(ACTIONS)}
 
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return self._obs_space
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Bet``."""
-        return self._action_space
-
-    def seats(self) -> Sequence[str]:
-        """Return the seats; the first one begins each round."""
-        return SEATS
-
-    def reset(self) -> SeatObservations:
-        """Deal the cards of both players, and one for the table where there are two rounds."""
+    def _begin(self) -> None:
         rules = self.rules
         drawn = self.rng.permutation(rules.ranks * rules.suits)[: 1 + len(rules.bets)]
         self.cards = [int(card) // rules.suits for card in drawn]
         self.bets = ((),)
-        return {SEATS[0]: self.observe(0)}
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Do what the player whose turn it is does."""
-        check_running(self._steps, self._is_over)
+        check_running(self.steps, self._is_over)
         mover = self.rules.player(self.bets)
         mask = [self.rules.legal(self.bets)]
         own = actions.get(SEATS[mover], {})
         (chosen,) = read_choices(own, "Bet", ["me"], ACTIONS, mask)
         self.bets = self.rules.after(self.bets, chosen)
+        self.steps += 1
         return self._shown()
 
     def observe_state(self, state: InfoState) -> Observation:
@@ -86,13 +69,13 @@ class PokerGame(MultiPlayerEnvironment):
         left = next(rank for rank in range(self.rules.ranks) if held.count(rank) < self.rules.suits)
         cards = [left, left]
         cards[player] = state.card
-        self.cards = [*cards, *([state.public or 0] if len(self.rules.bets) > 1 else [])]
-        self.bets = state.bets
+        cards += [state.public or 0] if len(self.rules.bets) > 1 else []
+        self._restore(cards=cards, bets=state.bets)
         return self.observe(player)
 
     def observe(self, player: int) -> Observation:
         """Return the observation of a player, without the other's card."""
-        check_started(self._steps)
+        check_started(self.steps)
         put = self.rules.chips(self.bets)
         cards = [[0, self.cards[player]]]
         if self._public is not None:
@@ -118,26 +101,18 @@ class PokerGame(MultiPlayerEnvironment):
             seen.actions = {"Bet": CategoricalActionMask(actor_types=["Player"], mask=mask)}
         return seen
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the ranks of the cards, the table's last, and the bets of each round."""
-        check_started(self._steps)
-        return {"cards": list(self.cards), "bets": [list(done) for done in self.bets]}
-
-    def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
-        """Go to a state of such a hand; else StateError."""
-        rules, name = self.rules, type(self).__name__
-        with reading_state(name, state):
-            cards = [whole(card) for card in state["cards"]]
-            given = tuple(tuple(whole(action) for action in done) for done in state["bets"])
+    def _problems(self, cards: list[int], bets: list[list[int]]) -> dict[str, bool]:
+        rules = self.rules
         counts = [cards.count(rank) for rank in range(rules.ranks)]
-        problems = {
+        return {
             "another number of cards": len(cards) != 1 + len(rules.bets),
             "cards that there are not": sum(counts) != len(cards) or max(counts) > rules.suits,
-            "bets that the rules do not allow": not self._is_possible(given),
+            "bets that the rules do not allow": not self._is_possible(bets),
         }
-        refuse_state(name, state, problems)
-        self.cards, self.bets = cards, given
-        return self._shown()
+
+    def _restore(self, **saved: Any) -> None:
+        bets = tuple(map(tuple, saved["bets"]))
+        super()._restore(cards=saved["cards"], bets=bets, steps=sum(map(len, bets)))
 
     def render_text(self) -> str:
         """Both cards, the one on the table, and the bets of each round."""
@@ -154,10 +129,6 @@ class PokerGame(MultiPlayerEnvironment):
         return "\n".join(lines)
 
     @property
-    def _steps(self) -> int:
-        return sum(map(len, self.bets)) if self.cards else -1
-
-    @property
     def _is_over(self) -> bool:
         return self.rules.is_over(self.bets)
 
@@ -171,7 +142,7 @@ class PokerGame(MultiPlayerEnvironment):
         mover = self.rules.player(self.bets)
         return {SEATS[mover]: self.observe(mover)}
 
-    def _is_possible(self, given: tuple[tuple[int, ...], ...]) -> bool:
+    def _is_possible(self, given: list[list[int]]) -> bool:
         """Return True if these bets follow from the rules, one after the other."""
         bets: tuple[tuple[int, ...], ...] = ((),)
         for action in (action for done in given for action in done):
@@ -180,7 +151,7 @@ class PokerGame(MultiPlayerEnvironment):
             if not self.rules.legal(bets)[action]:
                 return False
             bets = self.rules.after(bets, action)
-        return bets == given
+        return bets == tuple(map(tuple, given))
 
 
 def bets_seen(observation: Observation) -> InfoState:

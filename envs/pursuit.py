@@ -8,30 +8,19 @@ seats = game.act({seat: chase_or_flee(seen) for seat, seen in seats.items()})  #
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from operator import index as whole
 from typing import Any
 
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.seats.multi_player import (
-    MultiPlayerEnvironment,
-    Seat,
-    SeatActions,
-    SeatObservations,
-)
-from entity_env.spaces import (
-    ActionName,
-    ActionSpace,
-    CategoricalActionSpace,
-    Continuous,
-    Discrete,
-    Entity,
-    ObsSpace,
-)
+from entity_env.seats.multi_player import Seat, SeatActions, SeatObservations
+from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 
-from .checks import check_running, check_started, read_choices, reading_state, refuse_state
+from .checks import check_running, check_started, read_choices
 from .errors import EnvConfigError, check_whole
-from .multi_snake_views import Tile
+from .grid import Tile, board_text, distances, is_on
+from .multi_snake_views import WAY
+from .small_game import SeatGame, maybe
 
 __all__ = ["MOVES", "OBS_SPACE", "STEPS", "Pursuit"]
 
@@ -39,21 +28,18 @@ MOVES = ("Stay", "Right", "Left", "Up", "Down")
 STEPS = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
 """The way (x, y) of each move."""
 
-# Next to a player a tile more or less is everything.
-_WAY = Entity([Continuous("x", mean=0.0, std=2.0), Continuous("y", mean=0.0, std=2.0)])
 OBS_SPACE = ObsSpace(
     entities={
         "Me": Entity(["x", "y", Discrete("hunts", 2, names=("no", "yes")), "steps_left"]),
-        "Hunter": _WAY,
-        "Runner": _WAY,
-        "Wall": _WAY,
+        "Hunter": Entity(WAY),
+        "Runner": Entity(WAY),
+        "Wall": Entity(WAY),
     }
 )
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Move": CategoricalActionSpace(MOVES)}
 _MOST_LAYOUTS = 1000
 
 
-class Pursuit(MultiPlayerEnvironment):
+class Pursuit(SeatGame):
     """A team of hunters catches a team of runners; who is caught comes back somewhere else.
 
     Entities:
@@ -91,6 +77,16 @@ class Pursuit(MultiPlayerEnvironment):
             board free.
     """
 
+    _obs_space = OBS_SPACE
+    _action_space = {"Move": CategoricalActionSpace(MOVES)}
+    _saved = {
+        "walls": [(whole, whole)],
+        "places": [maybe((whole, whole))],
+        "back_at": [whole],
+        "catches": [float],
+        "steps": whole,
+    }
+
     def __init__(
         self,
         hunters: int = 3,
@@ -120,26 +116,12 @@ class Pursuit(MultiPlayerEnvironment):
         self.places: list[Tile | None] = []  # of hunters, then of runners; None: is out
         self.back_at = [0] * runners  # the step in which a runner that is out comes back
         self.catches = [0.0] * hunters
-        self.steps = -1  # before the first reset
-
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Move``."""
-        return _ACTION_SPACE
-
-    def seats(self) -> Sequence[str]:
-        """Return the hunters, then the runners."""
-        return self._seats
 
     def teams(self) -> Mapping[str, Collection[str]]:
         """Hunters and runners."""
         return {"hunters": self._seats[: self.hunters], "runners": self._seats[self.hunters :]}
 
-    def reset(self) -> SeatObservations:
-        """Lay out walls and players, all on tiles of their own."""
+    def _begin(self) -> None:
         for _ in range(_MOST_LAYOUTS):
             drawn = self.rng.permutation(self.board_size**2).tolist()
             tiles = [(tile % self.board_size, tile // self.board_size) for tile in drawn]
@@ -151,8 +133,6 @@ class Pursuit(MultiPlayerEnvironment):
         self.places = list(tiles[self.count_walls :][: len(self._seats)])
         self.back_at = [0] * self.runners
         self.catches = [0.0] * self.hunters
-        self.steps = 0
-        return self._shown({})
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Move all who are in the game."""
@@ -199,7 +179,7 @@ class Pursuit(MultiPlayerEnvironment):
             told |= {i: self._end(i, rewards[i]) for i in left}
             self.places = [None] * len(self._seats)
             return {self._seats[i]: told[i] for i in sorted(told)}
-        return self._shown(rewards) | {self._seats[i]: told[i] for i in told}
+        return self._seen(rewards) | {self._seats[i]: told[i] for i in told}
 
     @property
     def is_done(self) -> bool:
@@ -237,35 +217,23 @@ class Pursuit(MultiPlayerEnvironment):
             reward=reward,
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """Walls, places (None: is out), when runners come back, catches, the step."""
-        check_started(self.steps)
-        return {
-            "walls": [list(tile) for tile in sorted(self.walls)],
-            "places": [None if place is None else list(place) for place in self.places],
-            "back_at": list(self.back_at),
-            "catches": list(self.catches),
-            "steps": self.steps,
-        }
-
-    def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
-        """Go to a state of such a game; else StateError."""
-        with reading_state("Pursuit", state):
-            walls = [(whole(x), whole(y)) for x, y in state["walls"]]
-            places = [
-                None if place is None else (whole(place[0]), whole(place[1]))
-                for place in state["places"]
-            ]
-            back_at = [whole(step) for step in state["back_at"]]
-            catches = [float(own) for own in state["catches"]]
-            steps = whole(state["steps"])
+    def _problems(
+        self,
+        walls: list[Tile],
+        places: list[Tile | None],
+        back_at: list[int],
+        catches: list[float],
+        steps: int,
+    ) -> dict[str, bool]:
         there = [place for place in places if place is not None]
         over = steps >= self.max_steps
-        problems = {
+        return {
             "another number of players": len(places) != len(self._seats)
             or len(back_at) != self.runners
             or len(catches) != self.hunters,
-            "something off the board": not all(map(self._is_on, (*walls, *there))),
+            "something off the board": not all(
+                is_on(tile, self.board_size) for tile in (*walls, *there)
+            ),
             "somebody in a wall": not set(walls).isdisjoint(there),
             "a hunter who is out": not over and None in places[: self.hunters],
             "somebody in a game that is over": over and bool(there),
@@ -274,10 +242,9 @@ class Pursuit(MultiPlayerEnvironment):
             ),
             "a step that there is not": not 0 <= steps <= self.max_steps,
         }
-        refuse_state("Pursuit", state, problems)
-        self.walls, self.places, self.back_at = set(walls), list(places), back_at
-        self.catches, self.steps = catches, steps
-        return self._shown({})
+
+    def _restore(self, **saved: Any) -> None:
+        super()._restore(**{**saved, "walls": set(saved["walls"])})
 
     def render_text(self) -> str:
         """Return the board with y up: H for hunters, r for runners, # for walls."""
@@ -285,12 +252,14 @@ class Pursuit(MultiPlayerEnvironment):
         for i, place in enumerate(self.places):
             if place is not None:
                 signs[place] = "H" if i < self.hunters else "r"
-        size = range(self.board_size)
-        rows = [" ".join(signs.get((x, y), ".") for x in size) for y in reversed(size)]
         caught = f"caught {sum(self.catches):.0f}"
-        return "\n".join([f"step {max(self.steps, 0)} of {self.max_steps}, {caught}", *rows])
+        head = f"step {max(self.steps, 0)} of {self.max_steps}, {caught}"
+        return board_text(head, signs, range(self.board_size), range(self.board_size))
 
-    def _shown(self, rewards: Mapping[int, float]) -> dict[Seat, Observation]:
+    def _shown(self) -> SeatObservations:
+        return self._seen({})
+
+    def _seen(self, rewards: Mapping[int, float]) -> dict[Seat, Observation]:
         return {
             self._seats[i]: self.observe(i, rewards.get(i, 0.0))
             for i, place in enumerate(self.places)
@@ -308,21 +277,15 @@ class Pursuit(MultiPlayerEnvironment):
     def _ways(self, place: Tile) -> tuple[bool, ...]:
         x, y = place
         tiles = [(x + dx, y + dy) for dx, dy in STEPS]
-        return tuple(self._is_on(tile) and tile not in self.walls for tile in tiles)
+        return tuple(map(self._is_free, tiles))
 
-    def _is_on(self, tile: Tile) -> bool:
-        return 0 <= tile[0] < self.board_size and 0 <= tile[1] < self.board_size
+    def _is_free(self, tile: Tile) -> bool:
+        x, y = tile
+        size = self.board_size
+        return 0 <= x < size and 0 <= y < size and tile not in self.walls
 
     def _is_connected(self, free: list[Tile]) -> bool:
-        reached, waiting = {free[0]}, [free[0]]
-        while waiting:
-            x, y = waiting.pop()
-            for dx, dy in STEPS:
-                near = x + dx, y + dy
-                if near not in reached and self._is_on(near) and near not in self.walls:
-                    reached.add(near)
-                    waiting.append(near)
-        return len(reached) == len(free)
+        return len(distances(free[0], self._is_free)) == len(free)
 
     def _hidden_tile(self) -> Tile:
         """Return a tile that no hunter sees, if there is one, else any that no hunter stands on."""

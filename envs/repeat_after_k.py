@@ -11,22 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import index as whole
-from typing import Any
 
 from entity_env.actions import Action
-from entity_env.environment import Environment
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
-    ActionSpace,
     CategoricalActionSpace,
     Discrete,
     Entity,
     ObsSpace,
 )
 
-from .checks import check_running, check_started, read_choices, reading_state, refuse_state
+from .checks import read_choices
 from .errors import check_whole
+from .small_game import SmallGame, maybe
 
 __all__ = ["RepeatAfterK"]
 
@@ -35,7 +33,7 @@ _ASKED = CategoricalActionMask(actor_types=_PLAYER)
 _WAITING = CategoricalActionMask(actor_types=())
 
 
-class RepeatAfterK(Environment):
+class RepeatAfterK(SmallGame):
     """A player sees a symbol, and is asked for it k steps later.
 
     Nothing that is there when the question comes says which one it was: without a memory all
@@ -66,41 +64,37 @@ class RepeatAfterK(Environment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
+    _saved = {"symbol": whole, "steps": whole, "answer": maybe(whole)}
+
     def __init__(self, k: int = 3, symbols: int = 4) -> None:
         self.k = check_whole("k", k, 1, 10_000)
         self.symbols = check_whole("symbols", symbols, 2, 1000)
         self.labels = tuple(str(symbol) for symbol in range(self.symbols))
         self.symbol = 0
         self.answer: int | None = None
-        self.steps = -1  # before the first reset
-
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
         symbol = Entity([Discrete("symbol", self.symbols)])
-        return ObsSpace(entities={"Symbol": symbol, "Question": Entity(), "Player": Entity()})
+        entities = {"Symbol": symbol, "Question": Entity(), "Player": Entity()}
+        self._obs_space = ObsSpace(entities=entities)
+        self._action_space = {"say": CategoricalActionSpace(self.labels)}
 
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``say``, one of the symbols."""
-        return {"say": CategoricalActionSpace(self.labels)}
+    @property
+    def over(self) -> bool:
+        """True after the answer."""
+        return self.steps > self.k
 
-    def reset(self) -> Observation:
-        """Draw and show a symbol."""
-        self.symbol = int(self.rng.integers(self.symbols))
-        self.answer, self.steps = None, 0
-        return self.observe()
+    @property
+    def won(self) -> bool:
+        """True if the answer is right."""
+        return self.answer == self.symbol
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Wait, or take the answer, which ends the episode."""
-        check_running(self.steps, self.steps > self.k)
+    def _begin(self) -> None:
+        self.symbol, self.answer = int(self.rng.integers(self.symbols)), None
+
+    def _play(self, actions: Mapping[ActionName, Action]) -> None:
         if self.steps == self.k:
             (self.answer,) = read_choices(actions, "say", _PLAYER, self.labels)
-        self.steps += 1
-        return self.observe()
 
-    def observe(self) -> Observation:
-        """Return the observation of the current state."""
-        check_started(self.steps)
-        done, won = self.steps > self.k, self.answer == self.symbol
+    def _show(self) -> Observation:
         return Observation(
             features={
                 "Symbol": [[self.symbol]] if self.steps == 0 else [],
@@ -109,31 +103,16 @@ class RepeatAfterK(Environment):
             },
             ids={"Player": _PLAYER},
             actions={"say": _ASKED if self.steps == self.k else _WAITING},
-            reward=float(won),
-            done=done,
-            metrics={"win": float(won)} if done else {},
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the symbol, the steps so far, and the answer or None."""
-        check_started(self.steps)
-        return {"symbol": self.symbol, "steps": self.steps, "answer": self.answer}
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("RepeatAfterK", state):
-            symbol, steps = whole(state["symbol"]), whole(state["steps"])
-            answer = None if state["answer"] is None else whole(state["answer"])
+    def _problems(self, symbol: int, steps: int, answer: int | None) -> dict[str, bool]:
         every = range(self.symbols)
-        problems = {
+        return {
             "a symbol that there is not": symbol not in every,
             "a step beyond the last one": not 0 <= steps <= self.k + 1,
             "an answer that there is not": answer is not None and answer not in every,
             "an answer before its time, or none": (answer is None) != (steps <= self.k),
         }
-        refuse_state("RepeatAfterK", state, problems)
-        self.symbol, self.steps, self.answer = symbol, steps, answer
-        return self.observe()
 
     def render_text(self) -> str:
         """Return a line for all steps: the symbol, waiting, the question, and the answer."""

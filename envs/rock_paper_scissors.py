@@ -15,25 +15,18 @@ from typing import Any
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
-from entity_env.environment import Environment
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
-    ActionSpace,
     CategoricalActionSpace,
     Discrete,
     Entity,
     ObsSpace,
 )
 
-from .checks import (
-    check_running,
-    check_started,
-    read_choices,
-    reading_state,
-    refuse_state,
-)
+from .checks import read_choices
 from .errors import check_flag
+from .small_game import OneStepGame, maybe
 
 __all__ = ["THROWS", "RockPaperScissors", "throw_best"]
 
@@ -42,15 +35,11 @@ THROWS = ("rock", "paper", "scissors")
 _ENDS = (0.5, 0.8)
 """The opponent throws rock for numbers up to the first, and paper for those up to the second."""
 
-_OBS_SPACE = ObsSpace(
-    entities={"Opponent": Entity([Discrete("throw", 3, names=THROWS)]), "Player": Entity()}
-)
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"throw": CategoricalActionSpace(THROWS)}
 _MASKS = {"throw": CategoricalActionMask(actor_types=("Player",))}
 _PLAYER = ("Player",)
 
 
-class RockPaperScissors(Environment):
+class RockPaperScissors(OneStepGame):
     """A throw against an opponent whom only the value function sees.
 
     Blind, the best player throws paper, which wins half of the games. The value function knows
@@ -79,71 +68,46 @@ class RockPaperScissors(Environment):
         EnvConfigError: A parameter of the wrong type.
     """
 
+    _obs_space = ObsSpace(
+        entities={"Opponent": Entity([Discrete("throw", 3, names=THROWS)]), "Player": Entity()}
+    )
+    _action_space = {"throw": CategoricalActionSpace(THROWS)}
+    _saved = {"opponent": whole, "throw": maybe(whole)}
+    _answer = "throw"
+    _prize = 2.0
+
     def __init__(self, cheat: bool = False) -> None:
         self.cheat = check_flag("cheat", cheat)
         self.opponent = 0
         self.throw: int | None = None
-        self.steps = -1  # before the first reset
-
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return _OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``throw``."""
-        return _ACTION_SPACE
 
     @property
     def won(self) -> bool:
-        """The player has thrown what beats the opponent's throw."""
-        return self.throw is not None and self.throw == (self.opponent + 1) % 3
+        """True if the player's throw beats the opponent's."""
+        return self.throw == (self.opponent + 1) % 3
 
-    def reset(self) -> Observation:
-        """Draw the opponent's throw."""
+    def _begin(self) -> None:
         drawn = self.rng.random()
         self.opponent = int(drawn >= _ENDS[0]) + int(drawn >= _ENDS[1])
-        self.throw, self.steps = None, 0
-        return self.observe()
+        self.throw = None
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Compare the throws, which ends the episode."""
-        check_running(self.steps, self.steps == 1)
+    def _play(self, actions: Mapping[ActionName, Action]) -> None:
         (self.throw,) = read_choices(actions, "throw", _PLAYER, THROWS)
-        self.steps = 1
-        return self.observe()
 
-    def observe(self) -> Observation:
-        """Return the observation of the current state."""
-        check_started(self.steps)
-        done, won = self.steps == 1, self.won
+    def _show(self) -> Observation:
         return Observation(
             features={"Opponent": [[self.opponent]], "Player": [()]},
             ids={"Player": _PLAYER},
             actions=dict(_MASKS),
             visible={} if self.cheat else {"Opponent": [False]},
-            reward=2.0 * won,
-            done=done,
-            metrics={"win": float(won)} if done else {},
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the opponent's throw, and the player's or None."""
-        check_started(self.steps)
-        return {"opponent": self.opponent, "throw": self.throw}
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("RockPaperScissors", state):
-            opponent = whole(state["opponent"])
-            throw = None if state["throw"] is None else whole(state["throw"])
+    def _problems(self, opponent: int, throw: int | None) -> dict[str, bool]:
         known = range(len(THROWS))
-        problems = {
+        return {
             "an opponent's throw that is not 0, 1 or 2": opponent not in known,
             "a throw that is not 0, 1 or 2": throw is not None and throw not in known,
         }
-        refuse_state("RockPaperScissors", state, problems)
-        self.opponent, self.throw, self.steps = opponent, throw, int(throw is not None)
-        return self.observe()
 
     def render_text(self) -> str:
         """Return the player's throw, once it is there, and the opponent's."""

@@ -9,45 +9,34 @@ seats = game.act({seat: crawl_safely(seen) for seat, seen in seats.items()})  # 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
 from operator import index as whole
-from typing import Any
 
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
-from entity_env.spaces import (
-    ActionName,
-    ActionSpace,
-    CategoricalActionSpace,
-    Continuous,
-    Discrete,
-    Entity,
-    ObsSpace,
-)
+from entity_env.seats.multi_player import SeatActions, SeatObservations
+from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 
-from .checks import check_running, check_started, read_choices, reading_state, refuse_state
+from .checks import check_running, check_started, read_choices
 from .errors import check_whole
-from .multi_snake import MOVES, STEPS, Snake
-from .multi_snake_views import Tile
+from .grid import MOVES, STEPS, Tile, board_text, next_tile
+from .multi_snake import Snake, in_pieces
+from .multi_snake_views import WAY
+from .small_game import SeatGame
 
 __all__ = ["OBS_SPACE", "SnakeArena"]
 
-# Next to a head a tile more or less is everything, and on the other side of the board nothing.
-_WAY = (Continuous("x", mean=0.0, std=2.0), Continuous("y", mean=0.0, std=2.0))
 OBS_SPACE = ObsSpace(
     entities={
         "Head": Entity(
             ["x", "y", "length", "steps_left", "others", *(f"free_{m.lower()}" for m in MOVES)]
         ),
-        "OtherHead": Entity([*_WAY, "longer"]),
-        "Body": Entity([*_WAY, Discrete("own", 2, names=("no", "yes")), "stays"]),
-        "Food": Entity([*_WAY]),
+        "OtherHead": Entity([*WAY, "longer"]),
+        "Body": Entity([*WAY, Discrete("own", 2, names=("no", "yes")), "stays"]),
+        "Food": Entity(WAY),
     }
 )
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Move": CategoricalActionSpace(MOVES)}
 
 
-class SnakeArena(MultiPlayerEnvironment):
+class SnakeArena(SeatGame):
     """Snakes share a board and its food; whoever bites dies, and the last one alive wins.
 
     Entities:
@@ -87,29 +76,20 @@ class SnakeArena(MultiPlayerEnvironment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
+    _obs_space = OBS_SPACE
+    _action_space = {"Move": CategoricalActionSpace(MOVES)}
+    _saved = {"snakes": [[(whole, whole)]], "food": [(whole, whole)], "steps": whole}
+
     def __init__(self, players: int = 2, board_size: int = 8, max_steps: int = 150) -> None:
         self.players = check_whole("players", players, 2, 4)
         self.board_size = check_whole("board_size", board_size, 6, 100)
         self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000)
         self.snakes: list[Snake] = []  # of the dead: nothing
         self.food: list[Tile] = []
-        self.steps = -1  # before the first reset
         self._seats = [f"snake {i}" for i in range(self.players)]
 
-    def obs_space(self) -> ObsSpace:
-        """Heads, bodies and food."""
-        return OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Move``."""
-        return _ACTION_SPACE
-
-    def seats(self) -> Sequence[str]:
-        """Return a snake each."""
-        return self._seats
-
-    def reset(self) -> SeatObservations:
-        """Put a snake near each corner, and food anywhere."""
+    def _begin(self) -> None:
+        # A snake near each corner, and food anywhere.
         far = self.board_size - 2
         corners = [[(1, 1), (0, 1)], [(far, far), (far + 1, far)]]
         corners += [[(1, far), (0, far)], [(far, 1), (far + 1, 1)]]
@@ -118,8 +98,6 @@ class SnakeArena(MultiPlayerEnvironment):
         self.food = []
         for _ in range(self.players):
             self._lay_food()
-        self.steps = 0
-        return {self._seats[i]: self.observe(i) for i in range(self.players)}
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Move all snakes."""
@@ -135,7 +113,7 @@ class SnakeArena(MultiPlayerEnvironment):
         eaten = set()
         for i, move in moves.items():
             snake = self.snakes[i]
-            head = snake[0][0] + STEPS[move][0], snake[0][1] + STEPS[move][1]
+            head = next_tile(snake[0], move)
             if head in self.food:
                 eaten.add(head)
                 self.snakes[i] = [head, *snake]
@@ -176,11 +154,8 @@ class SnakeArena(MultiPlayerEnvironment):
         own = len(self.snakes[player])
         others = [i for i in self.alive if i != player]
         stays = self._lying()
-        free = [self._is_on((from_x + dx, from_y + dy)) for dx, dy in STEPS]
-        free = [
-            on and stays.get((from_x + dx, from_y + dy), 0) < 1
-            for on, (dx, dy) in zip(free, STEPS, strict=True)
-        ]
+        around = [(from_x + dx, from_y + dy) for dx, dy in STEPS]
+        free = [self._is_on(tile) and stays.get(tile, 0) < 1 for tile in around]
         heads = [(*self.snakes[i][0], len(self.snakes[i]) - own) for i in others]
         return Observation(
             features={
@@ -200,53 +175,30 @@ class SnakeArena(MultiPlayerEnvironment):
             actions={"Move": CategoricalActionMask(actor_ids=["head"], mask=[self._ways(player)])},
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the tiles of the snakes, head first, none of the dead; the food; the step."""
-        check_started(self.steps)
-        return {
-            "snakes": [[list(tile) for tile in snake] for snake in self.snakes],
-            "food": [list(tile) for tile in self.food],
-            "steps": self.steps,
-        }
+    def _shown(self) -> SeatObservations:
+        return {self._seats[i]: self.observe(i) for i in self.alive}
 
-    def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
-        """Go to a state of such a game; else StateError."""
-        with reading_state("SnakeArena", state):
-            snakes = [[(whole(x), whole(y)) for x, y in snake] for snake in state["snakes"]]
-            food = [(whole(x), whole(y)) for x, y in state["food"]]
-            steps = whole(state["steps"])
+    def _problems(self, snakes: list[Snake], food: list[Tile], steps: int) -> dict[str, bool]:
         tiles = [tile for snake in snakes for tile in snake] + food
-        problems = {
+        return {
             "another number of snakes": len(snakes) != self.players,
             "a snake of one tile": any(len(snake) == 1 for snake in snakes),
-            "a snake in pieces": any(
-                abs(a[0] - b[0]) + abs(a[1] - b[1]) != 1
-                for snake in snakes
-                for a, b in itertools.pairwise(snake)
-            ),
+            "a snake in pieces": in_pieces(snakes),
             "two things on one tile": len(set(tiles)) < len(tiles),
             "something off the board": not all(map(self._is_on, tiles)),
             "too much food": len(food) > self.players,
             "a step that there is not": not 0 <= steps <= self.max_steps,
         }
-        refuse_state("SnakeArena", state, problems)
-        self.snakes, self.food, self.steps = snakes, food, steps
-        return {self._seats[i]: self.observe(i) for i in self.alive}
 
     def render_text(self) -> str:
         """Return the board with y up: A is the head of snake 0, a its body, * food."""
-        size = self.board_size
         signs = dict.fromkeys(self.food, "*")
         for i, snake in enumerate(self.snakes):
             signs.update(dict.fromkeys(snake[1:], "abcd"[i]))
         signs.update({snake[0]: "ABCD"[i] for i, snake in enumerate(self.snakes) if snake})
-        rows = [
-            " ".join(signs.get((x, y), ".") for x in range(size)) for y in reversed(range(size))
-        ]
         lengths = ", ".join(str(len(snake)) if snake else "dead" for snake in self.snakes)
-        return "\n".join(
-            [f"step {max(self.steps, 0)} of {self.max_steps}, lengths {lengths}", *rows]
-        )
+        head = f"step {max(self.steps, 0)} of {self.max_steps}, lengths {lengths}"
+        return board_text(head, signs, range(self.board_size), range(self.board_size))
 
     def _end(self, player: int, place: int, equals: int, length: int) -> Observation:
         """Return the last observation of a player that is out."""

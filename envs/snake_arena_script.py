@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import numpy as np
 from entity_env.actions import Action, CategoricalAction
 from entity_env.observation import Observation
 
-from .multi_snake import MOVES, STEPS
-from .multi_snake_views import Tile
+from .grid import MOVES, Tile, distances, is_on, next_tile
 
 __all__ = ["crawl_safely"]
 
@@ -38,14 +36,17 @@ def crawl_safely(observation: Observation, board_size: int = 8) -> dict[str, Act
     others = [(place(row), row[2] >= 0) for row in features["OtherHead"]]
     walls = {place(row) for row in features["Body"] if row[3] > 0} | {tile for tile, _ in others}
     food = [place(row) for row in features["Food"]]
-    risky = {_next(tile, move) for tile, is_strong in others if is_strong for move in range(4)}
+    risky = {next_tile(tile, move) for tile, is_strong in others if is_strong for move in range(4)}
     allowed = [move for move in range(4) if np.asarray(masks["Move"].mask)[0][move]]
 
+    def is_free(tile: Tile) -> bool:
+        return is_on(tile, board_size) and tile not in walls
+
     def worth(move: int) -> tuple[bool, bool, bool, int]:
-        tile = _next((x, y), move)
-        if not _is_free(tile, walls, board_size):
+        tile = next_tile((x, y), move)
+        if not is_free(tile):
             return False, False, False, 0
-        reached = _distances(tile, walls, board_size)
+        reached = distances(tile, is_free)
         near = min((reached[one] for one in food if one in reached), default=None)
         has_room = len(reached) >= length
         if near is None or not has_room:
@@ -54,25 +55,3 @@ def crawl_safely(observation: Observation, board_size: int = 8) -> dict[str, Act
 
     best = max(allowed, key=worth)
     return {"Move": CategoricalAction(list(masks["Move"].actor_ids), np.array([best]), MOVES)}
-
-
-def _distances(start: Tile, walls: set[Tile], size: int) -> dict[Tile, int]:
-    """Return the number of steps from ``start`` to each tile that can be reached."""
-    reached = {start: 0}
-    waiting = deque([start])
-    while waiting:
-        tile = waiting.popleft()
-        for move in range(len(MOVES)):
-            near = _next(tile, move)
-            if near not in reached and _is_free(near, walls, size):
-                reached[near] = reached[tile] + 1
-                waiting.append(near)
-    return reached
-
-
-def _is_free(tile: Tile, walls: set[Tile], size: int) -> bool:
-    return 0 <= tile[0] < size and 0 <= tile[1] < size and tile not in walls
-
-
-def _next(tile: Tile, move: int) -> Tile:
-    return tile[0] + STEPS[move][0], tile[1] + STEPS[move][1]

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from operator import index as whole
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.actions import Action
 from entity_env.observation import Observation, SelectEntityActionMask
-from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
-from entity_env.spaces import (
-    ActionName,
-    ActionSpace,
-    Discrete,
-    Entity,
-    ObsSpace,
-    SelectEntityActionSpace,
-)
+from entity_env.seats.multi_player import SeatActions, SeatObservations
+from entity_env.spaces import Discrete, Entity, ObsSpace, SelectEntityActionSpace
 
 from .board_picture import Space, draw_spaces, player_signs
+from .checks import check_running, read_selection
+from .small_game import SeatGame
 
 __all__ = ["LINES", "TicTacToe"]
 
@@ -29,7 +23,7 @@ LINES = (
 )  # fmt: skip
 
 
-class TicTacToe(MultiPlayerEnvironment):
+class TicTacToe(SeatGame):
     """Whoever has three in a row wins 1, the other loses 1; a full board is a draw.
 
     Entities:
@@ -42,52 +36,52 @@ class TicTacToe(MultiPlayerEnvironment):
     """
 
     y_axis = "down"
+    _obs_space = ObsSpace(
+        entities={
+            "Player": Entity([]),
+            "Cell": Entity(["x", "y", Discrete("mark", 3, names=("empty", "own", "other"))]),
+        }
+    )
+    _action_space = {"Mark": SelectEntityActionSpace()}
+    _seats = ("X", "O")
+    _saved = {"board": [whole], "turn": whole}
 
     def __init__(self) -> None:
-        self.board = [0] * 9
-        self.turn = 0
+        self._begin()
 
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return ObsSpace(
-            entities={
-                "Player": Entity([]),
-                "Cell": Entity(["x", "y", Discrete("mark", 3, names=("empty", "own", "other"))]),
-            }
-        )
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """Mark."""
-        return {"Mark": SelectEntityActionSpace()}
-
-    def seats(self) -> Sequence[str]:
-        """X, who begins, and O."""
-        return ["X", "O"]
-
-    def reset(self) -> SeatObservations:
-        """Return an empty board."""
+    def _begin(self) -> None:
         self.board, self.turn = [0] * 9, 0
-        return {"X": self._shown(0)}
+        self.winner: int | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        """True if somebody has won or the board is full."""
+        return self.winner is not None or all(self.board)
 
     def act(self, actions: SeatActions) -> SeatObservations:
         """Put the mark, and ask the other."""
+        check_running(self.steps, self.is_decided)
         mover = self.turn
-        self.board[_marked(actions[self.seats()[mover]])] = mover + 1
+        own = actions.get(self._seats[mover], {})
+        cell: Any = read_selection(own, "Mark", "me", self._empty())
+        self.board[cell[1]] = mover + 1
         if self._has_won(mover):
-            return self._ended({mover: 1.0, 1 - mover: -1.0})
-        if all(self.board):
-            return self._ended({0: 0.0, 1: 0.0})
+            self.winner = mover
+        self.steps += 1
         self.turn = 1 - mover
-        return {self.seats()[self.turn]: self._shown(self.turn)}
+        return self._shown()
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the board and whose turn it is."""
-        return {"board": list(self.board), "turn": self.turn}
+    def _problems(self, board: list[int], turn: int) -> dict[str, bool]:
+        first, second = board.count(1), board.count(2)
+        return {
+            "another number of cells": len(board) != 9,
+            "marks of nobody": not set(board) <= {0, 1, 2},
+            "the wrong player's turn": turn != first - second,
+        }
 
-    def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
-        """Go on from there."""
-        self.board, self.turn = list(state["board"]), int(state["turn"])
-        return {self.seats()[self.turn]: self._shown(self.turn)}
+    def _restore(self, **saved: Any) -> None:
+        super()._restore(**saved, steps=9 - saved["board"].count(0))
+        self.winner = next((player for player in (0, 1) if self._has_won(player)), None)
 
     def render_text(self) -> str:
         """Return the board."""
@@ -105,30 +99,27 @@ class TicTacToe(MultiPlayerEnvironment):
     def _has_won(self, player: int) -> bool:
         return any(all(self.board[cell] == player + 1 for cell in line) for line in LINES)
 
-    def _shown(self, player: int, **end: Any) -> Observation:
+    def _empty(self) -> list[tuple[str, int]]:
+        return [("Cell", i) for i, mark in enumerate(self.board) if not mark]
+
+    def _shown(self) -> SeatObservations:
+        if self.is_decided:
+            return {seat: self._seen(player) for player, seat in enumerate(self._seats)}
+        return {self._seats[self.turn]: self._seen(self.turn)}
+
+    def _seen(self, player: int) -> Observation:
         own = {0: 0, player + 1: 1, 2 - player: 2}
-        cells = [[i % 3, i // 3, own[mark]] for i, mark in enumerate(self.board)]
-        actions = {}
-        if not end:
-            empty = [("Cell", i) for i, mark in enumerate(self.board) if not mark]
-            actions["Mark"] = SelectEntityActionMask(actor_types=["Player"], actee_ids=empty)
-        return Observation(
-            features={"Player": [[]], "Cell": cells},
+        seen = Observation(
+            features={
+                "Player": [[]],
+                "Cell": [[i % 3, i // 3, own[mark]] for i, mark in enumerate(self.board)],
+            },
             ids={"Player": ["me"], "Cell": [("Cell", i) for i in range(9)]},
-            actions=actions,
-            **{"reward": 0.0, "done": False, **end},
         )
-
-    def _ended(self, rewards: Mapping[int, float]) -> SeatObservations:
-        return {
-            seat: self._shown(
-                i, reward=rewards[i], done=True, metrics={"win": (rewards[i] + 1) / 2}
-            )
-            for i, seat in enumerate(self.seats())
-        }
-
-
-def _marked(actions: Mapping[ActionName, Action]) -> int:
-    mark: Any = actions["Mark"]
-    cell: int = mark.actees[0][1]
-    return cell
+        if self.is_decided:
+            seen.reward = 0.0 if self.winner is None else 1.0 if self.winner == player else -1.0
+            seen.done, seen.metrics = True, {"win": (seen.reward + 1) / 2}
+        else:
+            mask = SelectEntityActionMask(actor_types=["Player"], actee_ids=self._empty())
+            seen.actions = {"Mark": mask}
+        return seen

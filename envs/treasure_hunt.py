@@ -10,48 +10,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import index as whole
-from typing import Any, TypeAlias
 
 from entity_env.actions import Action
-from entity_env.environment import Environment
 from entity_env.observation import GlobalCategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
-    ActionSpace,
     Continuous,
     Entity,
     GlobalCategoricalActionSpace,
     ObsSpace,
 )
 
-from .checks import (
-    check_running,
-    check_started,
-    read_global_choice,
-    reading_state,
-    refuse_state,
-)
+from .checks import read_global_choice
 from .errors import check_flag, check_whole
+from .grid import MOVES, STEPS, Tile, board_text, next_tile
+from .small_game import SmallGame
 
 __all__ = ["EDGE", "MOVES", "STEPS", "TreasureHunt"]
 
 EDGE = 10
 """x and y go from -EDGE to EDGE."""
-MOVES = ("Right", "Left", "Up", "Down")
-STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
-"""The way (x, y) of each move."""
-
-Tile: TypeAlias = tuple[int, int]
 
 _SIZE = 2 * EDGE + 1
 # Next to the hunter a tile more or less is everything, and 20 tiles away it is nothing.
 _NEAR = Entity([Continuous("x", mean=0.0, std=2.0), Continuous("y", mean=0.0, std=2.0)])
 _ANYWHERE = Entity(["x", "y"])
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"Move": GlobalCategoricalActionSpace(MOVES)}
 _TREASURE, _TRAP = 1.0, -0.5
 
 
-class TreasureHunt(Environment):
+class TreasureHunt(SmallGame):
     """A hunter collects treasures, which appear anew elsewhere, and avoids traps.
 
     Entities:
@@ -84,6 +71,15 @@ class TreasureHunt(Environment):
         EnvConfigError: A parameter of the wrong type or range.
     """
 
+    _action_space = {"Move": GlobalCategoricalActionSpace(MOVES)}
+    _saved = {
+        "hunter": (whole, whole),
+        "traps": [(whole, whole)],
+        "treasures": [(whole, whole)],
+        "found": {"treasures": whole, "traps": whole},
+        "steps": whole,
+    }
+
     def __init__(
         self,
         traps: int = 5,
@@ -104,57 +100,34 @@ class TreasureHunt(Environment):
         self.traps: list[Tile] = []
         self.treasures: list[Tile] = []
         self.found = {"treasures": 0, "traps": 0}
-        self.steps = -1  # before the first reset
-
-    def obs_space(self) -> ObsSpace:
-        """Traps, treasures, and the place of the hunter."""
-        return self._obs_space
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Move``, a global action."""
-        return _ACTION_SPACE
 
     @property
-    def trapped(self) -> bool:
-        """A trap has ended the episode."""
+    def over(self) -> bool:
+        """True if a trap has ended the episode."""
         return self.trap_ends and self.found["traps"] > 0
 
-    @property
-    def done(self) -> bool:
-        """A trap has ended the episode, or it has taken ``max_steps`` steps."""
-        return self.steps >= self.max_steps or self.trapped
-
-    def reset(self) -> Observation:
-        """Lay out hunter, traps and treasures."""
+    def _begin(self) -> None:
         count = 1 + self.num_traps + self.num_treasures
         drawn = self.rng.choice(_SIZE * _SIZE, count, replace=False).tolist()
         tiles = [_tile(number) for number in drawn]
         self.hunter = tiles[0]
         self.traps, self.treasures = tiles[1 : 1 + self.num_traps], tiles[1 + self.num_traps :]
         self.found = {"treasures": 0, "traps": 0}
-        self.steps = 0
-        return self.observe()
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Go one tile."""
-        check_running(self.steps, self.done)
-        move = read_global_choice(actions, "Move", MOVES, self._mask())
-        self.hunter = self.hunter[0] + STEPS[move][0], self.hunter[1] + STEPS[move][1]
-        self.steps += 1
-        reward = 0.0
+    def _play(self, actions: Mapping[ActionName, Action]) -> float:
+        self.hunter = next_tile(
+            self.hunter, read_global_choice(actions, "Move", MOVES, self._mask())
+        )
         if self.hunter in self.treasures:
-            reward = _TREASURE
             self.found["treasures"] += 1
             self.treasures[self.treasures.index(self.hunter)] = self._free_tile()
-        elif self.hunter in self.traps:
-            reward = _TRAP
+            return _TREASURE
+        if self.hunter in self.traps:
             self.found["traps"] += 1
-        return self.observe(reward)
+            return _TRAP
+        return 0.0
 
-    def observe(self, reward: float = 0.0) -> Observation:
-        """Return the observation of the current state, after a step that paid ``reward``."""
-        check_started(self.steps)
-        done = self.done
+    def _show(self) -> Observation:
         x, y = self.hunter if self.relative else (0, 0)
         return Observation(
             features={
@@ -162,35 +135,20 @@ class TreasureHunt(Environment):
                 "Treasure": [(there_x - x, there_y - y) for there_x, there_y in self.treasures],
             },
             actions={"Move": GlobalCategoricalActionMask(self._mask())},
-            reward=reward,
-            done=done,
-            truncated=done and not self.trapped,
             global_features=self.hunter,
-            metrics=dict(self.found) if done else {},
+            metrics=dict(self.found) if self.done else {},
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """All positions, what was found, and the step."""
-        check_started(self.steps)
+    def _problems(
+        self,
+        hunter: Tile,
+        traps: list[Tile],
+        treasures: list[Tile],
+        found: dict[str, int],
+        steps: int,
+    ) -> dict[str, bool]:
+        others = traps + treasures
         return {
-            "hunter": list(self.hunter),
-            "traps": [list(tile) for tile in self.traps],
-            "treasures": [list(tile) for tile in self.treasures],
-            "found": dict(self.found),
-            "steps": self.steps,
-        }
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("TreasureHunt", state):
-            hunter, *others = (
-                (whole(x), whole(y))
-                for x, y in (state["hunter"], *state["traps"], *state["treasures"])
-            )
-            traps, treasures = others[: len(state["traps"])], others[len(state["traps"]) :]
-            found = {name: whole(state["found"][name]) for name in ("treasures", "traps")}
-            steps = whole(state["steps"])
-        problems = {
             "another number of traps": len(traps) != self.num_traps,
             "another number of treasures": len(treasures) != self.num_treasures,
             "two things on one tile": len(set(others)) < len(others),
@@ -200,19 +158,15 @@ class TreasureHunt(Environment):
             ),
             "a negative number": min(steps, *found.values()) < 0,
         }
-        refuse_state("TreasureHunt", state, problems)
-        self.hunter, self.traps, self.treasures = hunter, traps, treasures
-        self.found, self.steps = found, steps
-        return self.observe()
 
     def render_text(self) -> str:
         """Return the world with y up: H the hunter, $ treasures, ^ traps."""
         signs = {**dict.fromkeys(self.traps, "^"), **dict.fromkeys(self.treasures, "$")}
         signs[self.hunter] = "H"
         axis = range(-EDGE, EDGE + 1)
-        rows = [" ".join(signs.get((x, y), ".") for x in axis) for y in reversed(axis)]
         found = f"{self.found['treasures']} treasures and {self.found['traps']} traps so far"
-        return "\n".join([f"step {max(self.steps, 0)} of {self.max_steps}, {found}", *rows])
+        head = f"step {max(self.steps, 0)} of {self.max_steps}, {found}"
+        return board_text(head, signs, axis, axis)
 
     def _mask(self) -> tuple[bool, ...]:
         """Return a mask of the hunter's moves."""

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from entity_env.actions import Action, GlobalCategoricalAction
 from entity_env.observation import Observation
 
-from .treasure_hunt import MOVES, STEPS, Tile
+from .grid import MOVES, STEPS, Tile
 
 __all__ = ["go_straight", "go_to_nearest"]
 

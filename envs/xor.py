@@ -15,30 +15,27 @@ from typing import Any
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
-from entity_env.environment import Environment
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
-    ActionSpace,
     CategoricalActionSpace,
     Discrete,
     Entity,
     ObsSpace,
 )
 
-from .checks import check_running, check_started, read_choices, reading_state, refuse_state
+from .checks import read_choices
+from .small_game import OneStepGame, maybe
 
 __all__ = ["OUTPUTS", "Xor", "output_xor"]
 
 OUTPUTS = ("0", "1")
 
-_OBS_SPACE = ObsSpace(entities={"Bit": Entity([Discrete("is_set", 2)]), "Player": Entity()})
-_ACTION_SPACE: dict[ActionName, ActionSpace] = {"output": CategoricalActionSpace(OUTPUTS)}
 _MASKS = {"output": CategoricalActionMask(actor_types=("Player",))}
 _PLAYER = ("Player",)
 
 
-class Xor(Environment):
+class Xor(OneStepGame):
     """A player looks at two bits and says whether exactly one of them is set.
 
     Neither bit says anything alone: whoever does not put both together is right half of the time.
@@ -59,63 +56,39 @@ class Xor(Environment):
         action is global.
     """
 
+    _obs_space = ObsSpace(entities={"Bit": Entity([Discrete("is_set", 2)]), "Player": Entity()})
+    _action_space = {"output": CategoricalActionSpace(OUTPUTS)}
+    _saved = {"bits": [whole], "output": maybe(whole)}
+    _answer = "output"
+
     def __init__(self) -> None:
         self.bits = [0, 0]
         self.output: int | None = None
-        self.steps = -1  # before the first reset
 
-    def obs_space(self) -> ObsSpace:
-        """Bits and the player."""
-        return _OBS_SPACE
+    @property
+    def won(self) -> bool:
+        """True if the output is right."""
+        return self.output == self.bits[0] ^ self.bits[1]
 
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``output``, 0 or 1."""
-        return _ACTION_SPACE
+    def _begin(self) -> None:
+        self.bits, self.output = list(divmod(int(self.rng.integers(4)), 2)), None
 
-    def reset(self) -> Observation:
-        """Draw the bits."""
-        self.bits = list(divmod(int(self.rng.integers(4)), 2))
-        self.output, self.steps = None, 0
-        return self.observe()
-
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Take the output, which ends the episode."""
-        check_running(self.steps, self.steps == 1)
+    def _play(self, actions: Mapping[ActionName, Action]) -> None:
         (self.output,) = read_choices(actions, "output", _PLAYER, OUTPUTS)
-        self.steps = 1
-        return self.observe()
 
-    def observe(self) -> Observation:
-        """Return the observation of the current state."""
-        check_started(self.steps)
-        done, won = self.steps == 1, self.output == self.bits[0] ^ self.bits[1]
+    def _show(self) -> Observation:
         return Observation(
             features={"Bit": [[bit] for bit in self.bits], "Player": [()]},
             ids={"Player": _PLAYER},
             actions=dict(_MASKS),
-            reward=float(won),
-            done=done,
-            metrics={"win": float(won)} if done else {},
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """Return the bits, and the output or None."""
-        check_started(self.steps)
-        return {"bits": list(self.bits), "output": self.output}
-
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        with reading_state("Xor", state):
-            bits = [whole(bit) for bit in state["bits"]]
-            output = None if state["output"] is None else whole(state["output"])
-        problems = {
+    def _problems(self, bits: list[int], output: int | None) -> dict[str, bool]:
+        return {
             "another number of bits": len(bits) != 2,
             "a bit that is not 0 or 1": not set(bits) <= {0, 1},
             "an output that is not 0 or 1": output not in (None, 0, 1),
         }
-        refuse_state("Xor", state, problems)
-        self.bits, self.output, self.steps = bits, output, int(output is not None)
-        return self.observe()
 
     def render_text(self) -> str:
         """Return the bits, and the output once it is given."""
