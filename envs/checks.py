@@ -33,8 +33,11 @@ from entity_env.spaces import ActionName
 
 __all__ = [
     "as_number",
+    "check_index",
     "check_running",
     "check_started",
+    "indices_of",
+    "of_kind",
     "read_choices",
     "read_global_choice",
     "read_selection",
@@ -76,18 +79,12 @@ def read_choices(
     Raises:
         EntityEnvError: The subclass for what is wrong with the action.
     """
-    action = _of_kind(actions, name, CategoricalAction)
-    given, indices = list(action.actors), np.asarray(action.indices).tolist()
-    if not isinstance(indices, list) or len(given) != len(indices):
-        raise ActionIndexError(
-            f"action {name!r} does not give one choice for each actor",
-            expected=f"{len(given)} indices",
-            received=shorten(indices),
-        )
+    action = of_kind(actions, name, CategoricalAction)
+    given, indices = list(action.actors), indices_of(name, action)
     if given != list(actors):
         indices = _in_order(name, given, indices, actors)
     for i, index in enumerate(indices):
-        _check_index(f"actor {actors[i]!r}", name, index, labels, mask[i] if mask else None)
+        check_index(f"actor {actors[i]!r}", name, index, labels, mask[i] if mask else None)
     return indices
 
 
@@ -98,10 +95,10 @@ def read_global_choice(
     mask: Sequence[bool] | None = None,
 ) -> int:
     """Return the index of a global choice; the arguments are those of ``read_choices``."""
-    index: Any = _of_kind(actions, name, GlobalCategoricalAction).index
+    index: Any = of_kind(actions, name, GlobalCategoricalAction).index
     if isinstance(index, np.integer):
         index = int(index)
-    _check_index("the player", name, index, labels, mask)
+    check_index("the player", name, index, labels, mask)
     return int(index)
 
 
@@ -112,7 +109,7 @@ def read_selection(
     actees: Collection[EntityID],
 ) -> EntityID:
     """Return the one of ``actees`` that the only actor selected; otherwise as ``read_choices``."""
-    action = _of_kind(actions, name, SelectEntityAction)
+    action = of_kind(actions, name, SelectEntityAction)
     given = list(action.actors)
     selected: list[EntityID] = list(action.actees)
     if given != [actor]:
@@ -144,7 +141,7 @@ def read_set(
     at_most: int,
 ) -> list[EntityID]:
     """Return the set of ``actees`` that the only actor selected; otherwise as ``read_choices``."""
-    action = _of_kind(actions, name, SelectEntitiesAction)
+    action = of_kind(actions, name, SelectEntitiesAction)
     if list(action.actors) != [actor] or len(action.actees) != 1:
         raise ActorError(
             f"action {name!r} is not taken by its actor",
@@ -198,7 +195,20 @@ def as_number(value: Any) -> float:
     return float(value)
 
 
-def _of_kind(actions: Mapping[ActionName, Action], name: ActionName, kind: type) -> Any:
+def indices_of(name: ActionName, action: CategoricalAction) -> list[Any]:
+    """Return the indices of the choices, one for each actor, else ActionIndexError."""
+    indices = np.asarray(action.indices).tolist()
+    if not isinstance(indices, list) or len(action.actors) != len(indices):
+        raise ActionIndexError(
+            f"action {name!r} does not give one choice for each actor",
+            expected=f"{len(action.actors)} indices",
+            received=shorten(indices),
+        )
+    return indices
+
+
+def of_kind(actions: Mapping[ActionName, Action], name: ActionName, kind: type) -> Any:
+    """Return the action of that name, which must be of the class ``kind``."""
     if name not in actions:
         raise UnknownActionError(
             f"action {name!r} is left out",
@@ -229,9 +239,10 @@ def _in_order(
     return [indices[given.index(actor)] for actor in actors]
 
 
-def _check_index(
+def check_index(
     who: str, name: ActionName, index: Any, labels: Sequence[str], allowed: Sequence[bool] | None
 ) -> None:
+    """Raise an error unless ``index`` is that of a label, and allowed."""
     if type(index) is not int or not 0 <= index < len(labels):
         raise ActionIndexError(
             f"{who} made a choice in {name!r} that does not exist",

@@ -9,23 +9,23 @@ observation = env.act(walk_and_defuse(observation))  # from ragged_envs.mineswee
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index as whole
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.actions import Action
-from entity_env.environment import Environment
-from entity_env.errors import ResetNeededError
+from entity_env.actions import Action, CategoricalAction, SelectEntityAction
+from entity_env.errors import ActionIndexError, ActorError, MaskedActionError, shorten
 from entity_env.observation import (
     CategoricalActionMask,
     EntityID,
     Observation,
     SelectEntityActionMask,
 )
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.spaces import ActionName
 
-from .minesweeper_actions import read_moves, read_shots
+from .checks import check_index, indices_of, of_kind
 from .minesweeper_drawing import draw_board, write_board
 from .minesweeper_rules import (
     ACTION_SPACE,
@@ -37,16 +37,17 @@ from .minesweeper_rules import (
     Spanned,
     Tile,
 )
-from .minesweeper_state import check_state
+from .small_game import SmallGame
 
 __all__ = ["DEFUSE", "MOVES", "STEPS", "MineSweeper"]
 
+_MOVE, _FIRE = "Move", "Fire Orbital Cannon"
 _TARGETS = ("Mine", "Robot")
 _NOBODY_FIRES = SelectEntityActionMask(actor_types=(), actee_types=_TARGETS)
 _ALL_FIRE = SelectEntityActionMask(actor_types=("Orbital Cannon",), actee_types=_TARGETS)
 
 
-class MineSweeper(Environment):
+class MineSweeper(SmallGame):
     """Robots walk a board and defuse every mine; an orbital cannon may help.
 
     Entities:
@@ -97,6 +98,8 @@ class MineSweeper(Environment):
             the least mines and the most robots.
     """
 
+    _obs_space, _action_space = OBS_SPACE, ACTION_SPACE
+
     def __init__(
         self,
         width: Spanned = 6,
@@ -119,7 +122,14 @@ class MineSweeper(Environment):
         self.mines: list[Tile] = []
         self.robots: list[Tile] = []
         self.cooldowns: list[int] = []
-        self.steps = -1  # before the first reset
+        self._saved = {
+            "mines": [(whole, whole)],
+            "robots": [(whole, whole)],
+            "cooldowns": [whole],
+            "steps": whole,
+            **({"size": (whole, whole)} if settings.size_varies else {}),
+        }
+        self._moves: list[tuple[bool, ...]] = []  # the mask of the current state
         self._mine_ids = _ids("Mine", self.nmines)
         self._robot_ids = _ids("Robot", self.nrobots)
         self._cannon_ids = _ids("Orbital Cannon", self.ncannons)
@@ -143,27 +153,22 @@ class MineSweeper(Environment):
         env.set_state({"mines": mines, "robots": robots, "cooldowns": cooldowns, "steps": steps})
         return env
 
-    def obs_space(self) -> ObsSpace:
-        """Mines, robots and cannons."""
-        return OBS_SPACE
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """``Move`` and ``Fire Orbital Cannon``, with or without cannons."""
-        return ACTION_SPACE
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return self.width, self.height
 
     @property
     def won(self) -> bool:
-        """No mine is left."""
+        """True if no mine is left."""
         return self.steps >= 0 and not self.mines
 
     @property
-    def done(self) -> bool:
-        """The game is won or lost, or has taken ``max_steps`` steps."""
-        over = not self.mines or not self.robots or self.steps >= self.max_steps
-        return over and self.steps >= 0
+    def over(self) -> bool:
+        """True if the game is won or lost."""
+        return not self.mines or not self.robots
 
-    def reset(self) -> Observation:
-        """Lay out mines and robots on different tiles."""
+    def _begin(self) -> None:
         settings = self.settings
         self.width, self.height = self._draw(*settings.width), self._draw(*settings.height)
         self.nrobots = self._draw(*settings.nrobots)
@@ -173,21 +178,10 @@ class MineSweeper(Environment):
         tiles = [(tile % self.width, tile // self.width) for tile in drawn.tolist()]
         self.mines, self.robots = tiles[: self.nmines], tiles[self.nmines :]
         self.cooldowns = [self.cooldown_period] * self.ncannons
-        self.steps = 0
-        return self.observe()
 
-    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Play one step. A robot or cannon that ``actions`` leaves out does nothing."""
-        if self.steps < 0 or self.done:
-            raise ResetNeededError(
-                "the episode is over" if self.done else "no episode has been started",
-                hint="call reset() first",
-            )
-        moves = read_moves(actions.get("Move"), self.robots, self.width, self.height)
-        shots = read_shots(
-            actions.get("Fire Orbital Cannon"), self.cooldowns, len(self.mines), len(self.robots)
-        )
-        self.steps += 1
+    def _play(self, actions: Mapping[ActionName, Action]) -> None:
+        # A robot or cannon that ``actions`` leaves out does nothing.
+        moves, shots = self._read_moves(actions), self._read_shots(actions)
         gone = set(shots.values())
         if self.cooldowns:
             self.cooldowns = [
@@ -210,12 +204,8 @@ class MineSweeper(Environment):
             self.mines = [tile for tile in self.mines if tile not in cleared]
         mined = set(self.mines)
         self.robots = [tile for tile in robots if tile not in mined]
-        return self.observe()
 
-    def observe(self) -> Observation:
-        """Return the observation of the current state."""
-        if self.steps < 0:
-            raise ResetNeededError("no episode has been started", hint="call reset() first")
+    def _show(self) -> Observation:
         mines, robots, cooldowns = self.mines, self.robots, self.cooldowns
         right, top = self.width - 1, self.height - 1
         features: dict[str, Sequence[Sequence[int]]] = {"Mine": mines[:], "Robot": robots[:]}
@@ -223,57 +213,95 @@ class MineSweeper(Environment):
         if cooldowns:
             features["Orbital Cannon"] = [(cooldown,) for cooldown in cooldowns]
             ids["Orbital Cannon"] = self._cannon_ids[:]
-        mask = [(x < right, x > 0, y < top, y > 0, True) for x, y in robots]
-        won, done = self.won, self.done
+        self._moves = [(x < right, x > 0, y < top, y > 0, True) for x, y in robots]
         return Observation(
             features=features,
             ids=ids,
             actions={
-                "Move": CategoricalActionMask(actor_types=["Robot"], mask=mask),
-                "Fire Orbital Cannon": self._cannon_mask() if cooldowns else _NOBODY_FIRES,
+                _MOVE: CategoricalActionMask(actor_types=["Robot"], mask=self._moves[:]),
+                _FIRE: self._cannon_mask() if cooldowns else _NOBODY_FIRES,
             },
-            reward=float(won),
-            done=done,
-            truncated=done and bool(mines) and bool(robots),
-            metrics={"win": float(won)} if done else {},
         )
 
-    def get_state(self) -> dict[str, Any]:
-        """Positions, cooldowns, the step, and the size where it varies: all else follows."""
-        if self.steps < 0:
-            raise ResetNeededError("no episode has been started", hint="call reset() first")
-        state = {
-            "mines": [list(tile) for tile in self.mines],
-            "robots": [list(tile) for tile in self.robots],
-            "cooldowns": list(self.cooldowns),
-            "steps": self.steps,
+    def _problems(
+        self,
+        mines: list[Tile],
+        robots: list[Tile],
+        cooldowns: list[int],
+        steps: int,
+        size: tuple[int, int] | None = None,
+    ) -> dict[str, bool]:
+        settings, (width, height) = self.settings, size or self.size
+        limits = ((width, settings.width), (height, settings.height))
+        return {
+            "another size of board": not all(low <= own <= high for own, (low, high) in limits),
+            "more mines than the game starts with": len(mines) > settings.nmines[1],
+            "more robots than the game starts with": len(robots) > settings.nrobots[1],
+            "another number of cannons": len(cooldowns) != self.ncannons,
+            "two mines on one tile": len(set(mines)) < len(mines),
+            "a robot on a mine": not set(mines).isdisjoint(robots),
+            "a cooldown out of range": any(not 0 <= c <= self.cooldown_period for c in cooldowns),
+            "a negative step": steps < 0,
+            "an entity off the board": any(
+                not (0 <= x < width and 0 <= y < height) for x, y in mines + robots
+            ),
         }
-        return {**state, "size": [self.width, self.height]} if self.settings.size_varies else state
 
-    def set_state(self, state: Mapping[str, Any]) -> Observation:
-        """Go to a state of such a game and return its observation; else StateError."""
-        position = check_state(state, self.settings)
-        self.width, self.height = position.size
-        self.mines, self.robots = list(position.mines), list(position.robots)
-        self.cooldowns, self.steps = list(position.cooldowns), position.steps
-        return self.observe()
+    def _restore(self, **saved: Any) -> None:
+        self.width, self.height = saved.pop("size", self.size)
+        super()._restore(**saved)
 
     def render(self, tile: int = 24, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """Return the board with y up, and a status bar over it if there are cannons.
 
         Shape: (height * tile, width * tile, 3), one more ``tile`` high with the status bar.
         """
-        size, period = (self.width, self.height), self.cooldown_period
-        return draw_board(size, self.mines, self.robots, self.cooldowns, period, tile, **kwargs)
+        state = self.mines, self.robots, self.cooldowns, self.cooldown_period
+        return draw_board(self.size, *state, tile, **kwargs)
 
     def render_text(self) -> str:
         """Return the board with y up; M0 is the mine ("Mine", 0), R1 the robot ("Robot", 1)."""
-        board = write_board((self.width, self.height), self.mines, self.robots, self.cooldowns)
+        board = write_board(self.size, self.mines, self.robots, self.cooldowns)
         return f"step {max(self.steps, 0)} of {self.max_steps}, {board}"
 
     def _draw(self, least: int, most: int) -> int:
         """Return a number from ``least`` to ``most``; draws nothing where there is only one."""
         return int(self.rng.integers(least, most + 1)) if least < most else least
+
+    def _read_moves(self, actions: Mapping[ActionName, Action]) -> list[int | None]:
+        """Return the choice of each robot, None for a robot that has none."""
+        moves: list[int | None] = [None] * len(self.robots)
+        if actions.get(_MOVE) is not None:
+            action = of_kind(actions, _MOVE, CategoricalAction)
+            for actor, index in zip(action.actors, indices_of(_MOVE, action), strict=True):
+                robot = _place(_MOVE, actor, "Robot", len(self.robots))
+                check_index(f"robot {actor!r}", _MOVE, index, MOVES, self._moves[robot])
+                moves[robot] = index
+        return moves
+
+    def _read_shots(self, actions: Mapping[ActionName, Action]) -> dict[int, EntityID]:
+        """Return the target of each cannon that fires."""
+        if actions.get(_FIRE) is None:
+            return {}
+        action = of_kind(actions, _FIRE, SelectEntityAction)
+        if len(action.actors) != len(action.actees):
+            raise ActionIndexError(
+                f"action {_FIRE!r} does not give one target for each actor",
+                expected=f"{len(action.actors)} actees",
+                received=shorten(action.actees),
+            )
+        shots: dict[int, EntityID] = {}
+        for actor, actee in zip(action.actors, action.actees, strict=True):
+            cannon = _place(_FIRE, actor, "Orbital Cannon", self.ncannons)
+            if self.cooldowns[cannon] > 0:
+                raise MaskedActionError(
+                    f"cannon {actor!r} is not ready", received=f"cooldown {self.cooldowns[cannon]}"
+                )
+            is_robot = isinstance(actee, tuple) and actee[:1] == ("Robot",)
+            kind, tiles = ("Robot", self.robots) if is_robot else ("Mine", self.mines)
+            _place(_FIRE, actee, kind, len(tiles))
+            shots[cannon] = actee
+        return shots
 
     def _cannon_mask(self) -> SelectEntityActionMask:
         ready = [i for i, cooldown in enumerate(self.cooldowns) if cooldown == 0]
@@ -288,3 +316,21 @@ class MineSweeper(Environment):
 
 def _ids(kind: str, count: int) -> list[EntityID]:
     return [(kind, i) for i in range(count)]
+
+
+def _place(action: ActionName, entity: Any, kind: str, count: int) -> int:
+    """Return the place of an entity in the list of its type."""
+    if (
+        isinstance(entity, tuple)
+        and len(entity) == 2
+        and entity[0] == kind
+        and entity[1] in range(count)
+    ):
+        return int(entity[1])
+    raise ActorError(
+        f"action {action!r} names an entity that is not in the frame",
+        expected=f"({kind!r}, 0) to ({kind!r}, {count - 1})"
+        if count
+        else f"no {kind}: none is left",
+        received=shorten(entity),
+    )

@@ -63,9 +63,8 @@ class MineSweeperDark(MineSweeper):
         super().__init__(width, height, nmines, nrobots, orbital_cannon, cooldown_period, max_steps)
         self.sight = check_whole("sight", sight, 1, 2 * MOST_TILES)
 
-    def observe(self) -> Observation:
-        """Return the observation of the current state."""
-        whole, sight = super().observe(), self.sight
+    def _show(self) -> Observation:
+        whole, sight = super()._show(), self.sight
         seen = [
             i
             for i, (x, y) in enumerate(self.mines)

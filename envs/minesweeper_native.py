@@ -28,7 +28,6 @@ from entity_env.rows.compiled import (
 
 from .minesweeper import MineSweeper
 from .minesweeper_rules import ACTION_SPACE, DEFUSE, OBS_SPACE, STEPS, MineSweeperSettings
-from .minesweeper_state import check_state
 
 __all__ = ["MineSweeperVec"]
 
@@ -80,22 +79,21 @@ class MineSweeperVec(CompiledRows):
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a result of ``save_game``."""
-        position, most = check_state(saved, self._settings), self._settings
-        mines, robots = position.mines, position.robots
-        if not mines or not robots or position.steps >= most.max_steps:
+        game, most = self._alone, self._settings
+        if game.set_state(saved).done:
             raise ObservationError(
                 "set_state led to an observation that is done",
                 expected="done=False: a new episode has at least one step",
             )
         return {
-            "width": position.size[0],
-            "height": position.size[1],
-            "mines": np.pad(mines, ((0, most.nmines[1] - len(mines)), (0, 0))),
-            "robots": np.pad(robots, ((0, most.nrobots[1] - len(robots)), (0, 0))),
-            "nmines": len(mines),
-            "nrobots": len(robots),
-            "cooldowns": position.cooldowns,
-            "steps": position.steps,
+            "width": game.width,
+            "height": game.height,
+            "mines": np.pad(game.mines, ((0, most.nmines[1] - len(game.mines)), (0, 0))),
+            "robots": np.pad(game.robots, ((0, most.nrobots[1] - len(game.robots)), (0, 0))),
+            "nmines": len(game.mines),
+            "nrobots": len(game.robots),
+            "cooldowns": game.cooldowns,
+            "steps": game.steps,
         }
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:

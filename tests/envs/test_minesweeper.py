@@ -421,7 +421,7 @@ def fire(cannon, targets):
 @pytest.mark.parametrize(
     ("actions", "error", "text"),
     [
-        (move_all([("Robot", 0)], [LEFT]), MaskedActionError, "leave the board"),
+        (move_all([("Robot", 0)], [LEFT]), MaskedActionError, "not allowed"),
         (move_all([("Robot", 0)], [DOWN]), MaskedActionError, "Down"),
         (move_all([("Robot", 0)], [5]), ActionIndexError, "0 to 4"),
         (move_all([("Robot", 0)], [-1]), ActionIndexError, "0 to 4"),
