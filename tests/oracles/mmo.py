@@ -317,16 +317,17 @@ def random_attack(world: World, agent: Agent) -> tuple[int, int | None]:
     return style, reach[world.chance.below(len(reach))] if reach else None
 
 
-def neighbours(world: World, row: int, col: int) -> Iterator[tuple[int, Cell]]:
-    """Yield the moves from a cell that neither fail nor kill, and where they lead, at random."""
-    for move in world.chance.shuffled(range(4)):
-        cell = row + MOVES[move][0], col + MOVES[move][1]
-        if world.kind(*cell) not in (LAVA, *BLOCKED):
-            yield move, cell
+def neighbours(world: World, cell: Cell, moves: Sequence[int]) -> Iterator[tuple[int, Cell]]:
+    """Yield those of the moves from a cell that neither fail nor kill, and where they lead."""
+    for move in moves:
+        beside = cell[0] + MOVES[move][0], cell[1] + MOVES[move][1]
+        if world.kind(*beside) not in (LAVA, *BLOCKED):
+            yield move, beside
 
 
 def safe_move(world: World, agent: Agent) -> int:
-    return next((move for move, _ in neighbours(world, agent.row, agent.col)), STAY)
+    moves = world.chance.shuffled(range(4))
+    return next((move for move, _ in neighbours(world, (agent.row, agent.col), moves)), STAY)
 
 
 def forage(world: World, agent: Agent) -> int:
@@ -334,28 +335,25 @@ def forage(world: World, agent: Agent) -> int:
 
     def at_water(cell: Cell) -> bool:
         beside = ((cell[0] + dr, cell[1] + dc) for dr, dc in MOVES[:4])
-        return any(agent.distance(*c) <= SIGHT and world.kind(*c) == WATER for c in beside)
+        return any(world.kind(*c) == WATER and agent.distance(*c) <= SIGHT for c in beside)
 
     def at_forest(cell: Cell) -> bool:
         return world.kind(*cell) == FOREST and cell != (agent.row, agent.col)
 
     goals = (at_water, at_forest) if agent.water <= agent.food else (at_forest, at_water)
-    for is_goal in goals:
-        move = way(world, agent, is_goal)
-        if move is not None:
-            return move
-    return safe_move(world, agent)
+    ways = (way(world, agent, is_goal) for is_goal in goals)
+    return next((move for move in ways if move is not None), safe_move(world, agent))
 
 
 def way(world: World, agent: Agent, is_goal: Callable[[Cell], bool]) -> int | None:
     """Return the first move to the nearest goal in sight, or None if there is no way to any."""
-    start = (agent.row, agent.col)
+    start, moves = (agent.row, agent.col), world.chance.shuffled(range(4))
     first, cells = {start: STAY}, deque([start])
     while cells:
         cell = cells.popleft()
         if is_goal(cell):
             return first[cell]
-        for move, beside in neighbours(world, *cell):
+        for move, beside in neighbours(world, cell, moves):
             if beside not in first and agent.distance(*beside) <= SIGHT:
                 first[beside] = move if cell == start else first[cell]
                 cells.append(beside)
