@@ -1,4 +1,4 @@
-"""Agents: whoever plays, one observation at a time or the rows of a ``VecEnv``."""
+"""Agents, which play one observation at a time or the rows of a ``VecEnv``."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Decision:
 
 
 class Agent(Protocol):
-    """Whoever can play: at random, by a script, by a network, by searching, by typing.
+    """A player: random numbers, a script, a network, a search, or a person at the terminal.
 
     An agent may also have ``seed(seed)``, which restarts what it draws, and ``get_state()`` and
     ``set_state(state)``, JSON values with which what it draws and remembers goes on.
@@ -94,7 +94,7 @@ class Agent(Protocol):
 
 
 class Proposer(Protocol):
-    """An agent that says what it would do and how sure it is, for whoever plays beside it."""
+    """An agent that proposes actions, with their probabilities, to a person who plays."""
 
     @property
     def obs_space(self) -> ObsSpace:
@@ -109,7 +109,7 @@ class Proposer(Protocol):
 
 
 class LoadedAgent(Agent, Proposer, Protocol):
-    """The agent of ``load_agent``: it plays alone or beside somebody, and can be seeded anew."""
+    """An agent of ``load_agent``: it plays or proposes, and can be seeded again."""
 
     def seed(self, seed: int) -> None:
         """Restart what it draws."""

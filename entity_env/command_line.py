@@ -1,35 +1,66 @@
-"""Parts of this package's programs: environments and their settings as words."""
+"""Parts that the programs of this package share."""
 
 from __future__ import annotations
 
+import argparse
 import ast
 import functools
 import importlib.metadata
 import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from entity_env.environment import Environment
-from entity_env.errors import SettingError
+from entity_env.errors import EntityEnvError, SettingError
 from entity_env.registry import alone, check_settings, resolve, seated
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 
 __all__ = [
     "environment_from_words",
+    "environment_parser",
     "game_from_words",
     "game_words",
     "parse_setting",
+    "run_program",
     "version_text",
 ]
+
+
+def environment_parser(program: str, description: str) -> argparse.ArgumentParser:
+    """Return a parser of a program that takes an environment and its settings."""
+    parser = argparse.ArgumentParser(prog=f"python -m {program}", description=description)
+    parser.add_argument("env", help="a name such as minesweeper, or my_pkg.my_env.MyEnv")
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        default=[],  # else argparse calls them required
+        metavar="name=value",
+        help="arguments of its constructor",
+    )
+    parser.add_argument("--version", action="version", version=version_text())
+    return parser
+
+
+def run_program(program: Callable[[], None]) -> int:
+    """Run a program and return its exit status; print errors of this package."""
+    try:
+        program()
+    except EntityEnvError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+        sys.stderr.close()
+    return 0
 
 
 def version_text() -> str:
     """Return the text of ``--version``: this library and the packages that it runs on."""
     try:
         own = importlib.metadata.version("ragged-rl")
-    except importlib.metadata.PackageNotFoundError:  # a checkout that nobody installed
+    except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
         own = "(not installed)"
     return f"ragged-rl {own}, Python {platform.python_version()}, NumPy {np.__version__}"
 

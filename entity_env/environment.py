@@ -94,7 +94,7 @@ class Playable(ABC):
     def get_state(self) -> dict[str, Any]:
         """Return everything that ``reset`` and ``act`` change, as JSON values.
 
-        ``self.rng`` is not part of it: whoever saves an environment saves that itself.
+        ``self.rng`` is not part of it: the rows save the random numbers themselves.
         """
         raise StateError(f"{type(self).__name__} does not save its state", hint=_STATE_HINT)
 

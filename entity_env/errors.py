@@ -231,7 +231,7 @@ class SettingError(EntityEnvError):
 
 
 class RecordingError(EntityEnvError):
-    """A file that is no recording, or is damaged, or a step that does not fit one."""
+    """A file that is not a recording or is damaged, or a step that does not fit one."""
 
 
 class ResetNeededError(EntityEnvError):
@@ -239,7 +239,7 @@ class ResetNeededError(EntityEnvError):
 
 
 class RowsError(EntityEnvError):
-    """Actions for rows that wait for none, or a wait for rows that nobody has given any."""
+    """Actions for rows that are not asked, or a wait for rows that have no actions."""
 
 
 class NotReadyError(EntityEnvError):
@@ -335,4 +335,4 @@ def _text(value: object) -> str:
 
 
 def _option(value: object) -> str:
-    return shorten(value, 200)  # long enough for a path, which is there to be copied
+    return shorten(value, 200)  # long enough for a path to copy

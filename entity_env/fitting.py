@@ -1,4 +1,4 @@
-"""Environments that show what an agent knows, and nothing else."""
+"""Environments that show an agent only the entities and features that it knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["fit_environment", "known_part"]
 
 
 def fit_environment(env: Environment, agent: Proposer) -> Environment:
-    """Return the environment as the agent knows it: what it has never seen is left out.
+    """Return the environment without the types and features that the agent does not know.
 
     Raises:
         SpaceError: As ``known_part``.

@@ -1,4 +1,4 @@
-"""Keeps Python's garbage collector away from what is about to be freed."""
+"""Postpones Python's garbage collection to the time between steps."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _MADE = re.compile(r"(Env|Environment)$")  # of ours, Gymnasium's and most peopl
 
 
 def meant_nearby(name: object) -> str | None:
-    """Return the dotted path of the environment in a file here that somebody calls ``name``.
+    """Return the dotted path of an environment in a file near here that ``name`` may mean.
 
     Args:
         name: Anything like ``Orchard``, ``orchard``, ``orchard.py``, ``games/orchard.py`` or

@@ -31,7 +31,7 @@ def load_plugins(group: str) -> list[Any]:
 def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
-    except Exception as error:  # somebody else's package may raise anything
+    except Exception as error:  # a package of others may raise anything
         warnings.warn(
             f"plug-in {point.name!r} of {point.group} cannot be loaded from {point.value!r}: "
             f"{type(error).__name__}: {error}",

@@ -94,7 +94,7 @@ def path_of(name: str) -> str:
         UnknownEnvironmentError: A short name that is not registered, or no path.
     """
     if isinstance(name, str):
-        name = str.__str__(name)  # of a class of somebody's own, the plain string
+        name = str.__str__(name)  # the plain string of a subclass of str
     if isinstance(name, str) and name not in _FACTORIES and not {".", ":"} & set(name):
         load_plugins(ENVIRONMENTS)
     path = _dotted(_FACTORIES.get(name, name)) if isinstance(name, str) else ""
@@ -280,7 +280,7 @@ def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
         parameters = dict(inspect.signature(factory).parameters)
     except (TypeError, ValueError):  # some callables have no signature
         return
-    if is_rows(factory):  # whoever makes the rows says how many, and with which seed
+    if is_rows(factory):  # arguments that the maker of the rows gives
         parameters = {k: p for k, p in parameters.items() if k not in ("num_envs", "seed")}
     name = getattr(factory, "__name__", "the environment")
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())

@@ -9,8 +9,8 @@ import argparse
 import sys
 from typing import Any
 
-from entity_env.command_line import version_text
-from entity_env.errors import EntityEnvError, SettingError
+from entity_env.command_line import run_program, version_text
+from entity_env.errors import SettingError
 from entity_env.recording.replays import RecordedCommand, Replay
 from entity_env.spaces import ActionName, ActionSpace
 
@@ -86,14 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--damaged", action="store_true", help="play what stands before a damaged line"
     )
     given = parser.parse_args(arguments)
-    try:
-        show(**vars(given))
-    except EntityEnvError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # the reader of our output, such as head, has had enough
-        sys.stderr.close()
-    return 0
+    return run_program(lambda: show(**vars(given)))
 
 
 if __name__ == "__main__":

@@ -216,7 +216,7 @@ class Entity:
     features: Sequence[Feature] = ()
     position: Position | None = None
 
-    if TYPE_CHECKING:  # what may be given is more than what is there to be read
+    if TYPE_CHECKING:  # more types may be given than are stored
 
         def __init__(
             self, features: Sequence[Feature | Position] = (), position: Position | None = None
@@ -529,7 +529,7 @@ def check_same_spaces(spaces: Sequence[Mapping[str, Any]], where: Callable[[int]
 
 
 def _order(space: Any) -> list[Any] | None:
-    """Return the names of entity types or actions; None of what is neither space."""
+    """Return the names of entity types or actions; None for other objects."""
     names = space.entities if isinstance(space, ObsSpace) else space
     return list(names) if isinstance(names, Mapping) else None
 

@@ -1,4 +1,4 @@
-"""Reads who acts in many frames at once: entities by index.
+"""Reads the actors of many frames at once, as entity indices.
 
 The rules are those of ``feature_columns.py``: common shapes only, and whatever is raised leaves the
 answer to ``FrameReader``.
@@ -91,7 +91,7 @@ class RowLayout:
             return _ranges(starts, counts)
         keys = [None if names is None else tuple(names) for names in types]
         distinct = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        # A line for each type, and one more for a type of which there is nothing.
+        # A line for each type, and one for an absent type.
         line = {name: number for number, name in enumerate(self._counts)}
         nothing = np.zeros_like(self.totals)
         starts = np.array([*self._starts.values(), nothing])

@@ -197,7 +197,7 @@ class Outcome:
 
 
 def _ends(observations: Sequence[Observation]) -> tuple[Bools, Bools]:
-    """Return masks of the frames that are done and of those that are truncated."""
+    """Return masks of the done and of the truncated frames."""
     done, truncated = np.zeros((2, len(observations)), np.bool_)
     for frame, observation in enumerate(observations):
         if observation.done is not False or observation.truncated is not False:
@@ -210,7 +210,7 @@ def _ends(observations: Sequence[Observation]) -> tuple[Bools, Bools]:
 
 
 def _frame_by_frame(columns: Sequence[list[list[EntityID]]], frames: int) -> list[list[EntityID]]:
-    """Return the ids of each frame, new lists, from those of each type."""
+    """Return new lists with the ids of each frame, given the ids of each type."""
     if len(columns) < 2:
         return list(map(list, columns[0])) if columns else [[] for _ in range(frames)]
     joined = columns[0]

@@ -47,7 +47,7 @@ class UnusualError(Exception):
 
 
 def are_given(column: Sequence[Any]) -> bool:
-    """Return True if any is given, not None; refuses what else is no list or array."""
+    """Return True if any part is not None; refuse parts that are no lists or arrays."""
     kinds = set(map(type, column))
     if not kinds <= ARRAYS | {NoneType}:
         raise UnusualError

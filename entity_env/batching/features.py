@@ -87,7 +87,7 @@ def is_masked(values: object) -> bool:
 
 
 def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = "") -> str:
-    """Return the first part of nested lists that is no number, for messages.
+    """Return the first part of nested lists that is not a number, for messages.
 
     Where all are numbers, the first without the ``expected`` shape, or that of the part before it.
     """

@@ -1,4 +1,4 @@
-"""A checked observation: arrays of known types, entities by index. What batches are made of.
+"""A checked observation: arrays of known types, entities by index. Batches consist of these.
 
 Entities of a frame are indexed in the order of ``ObsSpace.entities``; types that are absent are
 skipped. The index after the last entity stands for the player as a whole: it is the actor of

@@ -56,15 +56,24 @@ class FrameReader:
         self.grids = obs_space.grids
         self.action_space = check_action_space(action_space)
 
-    def read(self, observation: Observation) -> Frame:
-        """Return the checked frame; raises an ``EntityEnvError`` subclass for whatever is wrong.
+    def read(self, observation: Observation, where: str | None = None) -> Frame:
+        """Return the checked frame.
 
         Actions of a finished episode (``done``) are not read: nobody can take them.
+
+        Args:
+            observation: The observation.
+            where: The place for errors.
+
+        Raises:
+            EntityEnvError: The subclass that names the mistake.
         """
         try:
             return self._read(observation)
-        except EntityEnvError:
-            raise
+        except EntityEnvError as error:
+            if where is None:
+                raise
+            raise error.located(where) from error.__cause__
         except Exception as error:  # an object that misbehaves when it is looked at
             raise ObservationError(
                 f"the observation cannot be read: {shorten(error)}",

@@ -94,7 +94,7 @@ def add_cells(
     lengths: Mapping[EntityName, Ints],
     grids: Mapping[EntityName, Grid],
 ) -> list[Mapping[EntityName, Any]]:
-    """Return the ids of each frame, with those of the cells that take part in actions."""
+    """Return the ids of each frame and of its cells that take part in actions."""
     if any(own.get(name) is not None for name in grids for own in ids):
         raise UnusualError  # refused by ``with_ids``
     for name, grid in grids.items():
@@ -121,7 +121,7 @@ def with_silent_cells(
 ) -> Mapping[EntityName, npt.NDArray[np.bool_]]:
     """Return visibility masks that leave out cells which take no part in actions.
 
-    As nobody can name what is hidden, nobody can name them either.
+    Masks cannot name hidden entities, and so cannot name these cells either.
 
     Args:
         visible: The masks that there are.

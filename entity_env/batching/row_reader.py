@@ -131,7 +131,7 @@ class RowReader:
         layout = RowLayout(parts.lengths, shown, parts.ids)
         outcome = parts.outcome
         given: list[Any] = [observation.actions for observation in observations]
-        if outcome.done.any():  # nobody can take actions of a finished episode
+        if outcome.done.any():  # a finished episode has no actions
             given = [{} if done else own for own, done in zip(given, outcome.done, strict=True)]
         all_dicts(given, self._actions)
         obs = VecObs(
@@ -180,7 +180,7 @@ class RowReader:
 
 
 def ended_rows(observations: Sequence[Any]) -> tuple[list[int], list[int]]:
-    """Return the rows that are done and those that are truncated, unchecked."""
+    """Return the done and the truncated rows, unchecked."""
     over: list[int] = []
     cut_off: list[int] = []
     for row, observation in enumerate(observations):

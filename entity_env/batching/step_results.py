@@ -60,7 +60,7 @@ def is_over(observation: object) -> bool:
 
 
 def is_true(given: object) -> bool:
-    """Return True if ``done`` or ``truncated`` is set; False of what is neither true nor false."""
+    """Return True if ``done`` or ``truncated`` is set; False for values that are no booleans."""
     return given is True or (given is not False and _finite(given) == 1.0)
 
 

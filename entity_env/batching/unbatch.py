@@ -1,4 +1,4 @@
-"""The frames of a batch as single observations again, for those who play one at a time."""
+"""The frames of a batch as single observations, for agents that play one at a time."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def batched_actions(
         action_space: The action space of the frames.
 
     Raises:
-        UnknownActionError: An action that somebody can take is missing.
+        UnknownActionError: An action with actors is missing.
         ActorError: An actor or an actee is not in the frame, or the actors are not those that act.
     """
     forms = answer_forms(action_space)
@@ -161,7 +161,7 @@ class _Frames:
             return CategoricalActionMask(actor_ids=actors, mask=allowed)
         actees = [ids[i] for i in self.actees[name].of(number)[:, 0].tolist()]
         if allowed is not None:
-            # Whoever reads ``actee_ids`` alone is right, too: what nobody can select is left out.
+            # Actees that no actor can select are left out, so that ``actee_ids`` alone are valid.
             allowed = allowed.reshape(len(actors), len(actees))
             wanted = allowed.any(0)
             actees = list(compress(actees, wanted))

@@ -16,7 +16,7 @@ from entity_env.batching.features import is_listed
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32
-from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
+from entity_env.errors import ObservationError, SettingError, shorten
 from entity_env.kinds.categorical import VecCategoricalActionMask
 from entity_env.kinds.continuous import VecContinuousActionMask
 from entity_env.kinds.select_entity import VecSelectEntityActionMask
@@ -132,14 +132,14 @@ class VecObs:
 
 @lru_cache(maxsize=64)
 def all_rows(count: int) -> npt.NDArray[np.int64]:
-    """Return the numbers 0 to ``count`` - 1, always the same array, which nobody can write to."""
+    """Return the numbers 0 to ``count`` - 1, always the same read-only array."""
     rows = np.arange(count)
     rows.flags.writeable = False
     return rows
 
 
 def check_all_asked(owner: str, obs: VecObs) -> None:
-    """Raise SettingError unless ``obs`` asks all rows, for who has no place for rows that wait."""
+    """Raise SettingError unless all rows must act, which ``owner`` requires."""
     if obs.num_frames != len(obs):
         raise SettingError(
             f"{owner} takes rows that act together",
@@ -172,12 +172,7 @@ def batch_obs(
             expected="a list of observations",
             received=shorten(observations),
         )
-    frames = []
-    for row, observation in enumerate(observations):
-        try:
-            frames.append(reader.read(observation))
-        except EntityEnvError as error:
-            raise error.located(f"observation {row}") from error.__cause__
+    frames = [reader.read(own, f"observation {row}") for row, own in enumerate(observations)]
     return batch_frames(frames, obs_space, reader.action_space)
 
 

@@ -10,7 +10,6 @@ python -m entity_env.check minesweeper width=8
 
 from __future__ import annotations
 
-import argparse
 import copy
 import sys
 import warnings
@@ -26,7 +25,7 @@ from entity_env.checking.check_notes import Seen, notes_of
 from entity_env.checking.check_seats import BetweenSeats, OutOfTurn, notes_of_seats
 from entity_env.checking.check_state import check_state
 from entity_env.checking.check_tools import COPIES, Between, check_spaces, difference, pack_obs
-from entity_env.command_line import game_from_words, version_text
+from entity_env.command_line import environment_parser, game_from_words, run_program
 from entity_env.environment import Environment, Playable
 from entity_env.errors import (
     FAILURES,
@@ -282,34 +281,23 @@ def _call(what: str, function: Callable[[], Any]) -> Any:
 
 def main(arguments: list[str] | None = None) -> int:
     """Check the environment named on the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m entity_env.check", description="Check an environment for mistakes."
-    )
-    parser.add_argument("env", help="a name such as minesweeper, or my_pkg.my_env.MyEnv")
-    parser.add_argument(
-        "settings",
-        nargs="*",
-        default=[],  # else argparse calls them required
-        metavar="name=value",
-        help="arguments of its constructor",
-    )
+    parser = environment_parser("entity_env.check", "Check an environment for mistakes.")
     parser.add_argument("--episodes", type=int, default=3, help="at least so many in each game")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--version", action="version", version=version_text())
     given = parser.parse_args(arguments)
-    try:
+
+    def check() -> None:
         create_env = game_from_words(given.env, given.settings)
         checked = check_env(create_env, given.episodes, given.seed)
-    except EntityEnvError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+        print(
+            f"{given.env}: no mistakes found in games of {checked.episodes:,} episodes "
+            f"and {checked.steps:,} steps"
+        )
+        for note in checked.notes:
+            print(f"note: {note}")
+
+    try:
+        return run_program(check)
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
-    print(
-        f"{given.env}: no mistakes found in games of {checked.episodes:,} episodes "
-        f"and {checked.steps:,} steps"
-    )
-    for note in checked.notes:
-        print(f"note: {note}")
-    return 0

@@ -78,7 +78,7 @@ class BetweenSeats(Watch, SeatWrapper):
 
 
 class OutOfTurn(SeatWrapper):
-    """Lets all who have acted in a game do the same again whenever they are not asked."""
+    """Repeats the last actions of all seats whenever they are not asked."""
 
     def __init__(self, game: MultiPlayerEnvironment) -> None:
         super().__init__(game)
@@ -102,7 +102,7 @@ class OutOfTurn(SeatWrapper):
 
 
 def notes_of_seats(game: list[VecObs], seats: Sequence[Seat]) -> list[str]:
-    """Return the notes on who was asked in one game of random play."""
+    """Return the notes on the asked seats in one game of random play."""
     asked = np.zeros(len(seats), np.int64)
     for obs in game:
         asked[obs.rows] += 1

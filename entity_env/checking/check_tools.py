@@ -63,7 +63,7 @@ def difference(where: str, left: Any, right: Any) -> str | None:
 
 
 def check_spaces(before: tuple[Any, Any], env: Playable) -> None:
-    """Refuse an environment whose spaces are no longer those of ``before``."""
+    """Refuse an environment whose spaces differ from ``before``."""
     after = env.obs_space(), env.action_space()
     for name, old, new in zip(("obs_space", "action_space"), before, after, strict=True):
         if old != new:

@@ -33,7 +33,7 @@ class Agent(ABC):
 
 
 class CliRunner:
-    """Plays an environment with whoever types.
+    """Plays an environment in the terminal.
 
     Args:
         env: The environment; it stays open.
@@ -45,7 +45,7 @@ class CliRunner:
         self.agent = agent
 
     def run(self, restart: bool = False) -> None:
-        """Play one episode, or with ``restart`` as many as somebody likes."""
+        """Play one episode, or with ``restart`` ask for another one after each."""
         env = _Seen(self.env)
         agent: Any = "random" if self.agent is None else _Proposals(env, self.agent)
         play_in_terminal(lambda: env, agent, episodes=None if restart else 1)

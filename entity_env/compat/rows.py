@@ -1,4 +1,4 @@
-"""Many environments at once, with the methods that those of Entity Gym had."""
+"""Many environments at once, with the methods of Entity Gym's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["EnvList", "ParallelEnvList", "VecEnv"]
 
 
 class VecEnv(ABC):
-    """Environments that act together; those that are done begin anew in the same step."""
+    """Environments that act together, and begin the next episode in the step that ends one."""
 
     @abstractmethod
     def obs_space(self) -> ObsSpace:

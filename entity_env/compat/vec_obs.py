@@ -1,4 +1,4 @@
-"""Many observations as one, in the form that Entity Gym gave them; they can be extended."""
+"""Batches of observations in the form of Entity Gym, which can be extended."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def _shown(obs: VecObs, name: EntityName) -> RaggedBufferBool:
 
 
 def _nobody(like: VecActionMask, frames: int) -> VecActionMask:
-    """Return a mask of so many frames in which nobody acts."""
+    """Return a mask of frames without actors."""
     actors = empty_ragged_i64(1, frames)
     if isinstance(like, VecSelectEntityActionMask):
         return VecSelectEntityActionMask(actors, empty_ragged_i64(1, frames))

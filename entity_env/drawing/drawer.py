@@ -85,7 +85,7 @@ class Drawer:
             )
         self._y_axis = y_axis
         self._bounds = None if bounds is None else check_bounds(bounds)
-        # The reader wants an action; observations are read without theirs.
+        # The reader needs an action space; actions of observations are not read.
         self._reader = FrameReader(obs_space, {"none": GlobalCategoricalActionSpace(["none"])})
         self._places = find_places(obs_space)
         self._owners = find_owners(obs_space, self._places)

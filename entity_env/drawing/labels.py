@@ -1,4 +1,4 @@
-"""Features that somebody wants to read beside each entity."""
+"""Features whose values are written beside each entity."""
 
 from __future__ import annotations
 

@@ -190,8 +190,8 @@ class _FreePlace:
     """Finds a side of a dot where a text covers neither dots nor other texts.
 
     Args:
-        edges: Left, top, right and bottom of what can be written on.
-        taken: The same of what is there.
+        edges: Left, top, right and bottom of the area for texts.
+        taken: Left, top, right and bottom of each part of it that is covered already.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class _Word:
 
 
 class Panel:
-    """Lists of what there is, one line under the other.
+    """Lists of entity types, entities and global features, one line under the other.
 
     Args:
         canvas: Where to.
@@ -420,7 +420,7 @@ class _Dots:
 
 
 def find_owners(obs_space: ObsSpace, placed: Iterable[EntityName]) -> dict[EntityName, int]:
-    """Return the column of the owner, for those ``placed`` entity types that say whose they are.
+    """Return the column of the owner for the ``placed`` entity types that have one.
 
     It is a feature called ``owner``, ``own``, ``player``, ``team`` or ``seat``, with few values.
     """

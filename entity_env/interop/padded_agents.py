@@ -150,10 +150,10 @@ class PaddedAgents:
         self._is_over = False
 
     def _play(self, actions: Mapping[str, Any]) -> dict[str, AgentOutcome]:
-        """Let the agents that are asked act; returns what that led to for all who are concerned.
+        """Let the asked agents act, and return the outcome of each agent that it concerns.
 
         Args:
-            actions: The numbers of each of them; those of agents that wait do not count.
+            actions: The numbers of each of them; numbers of waiting agents are ignored.
 
         Raises:
             SeatError: An agent that is asked does not act, or one acts that is not there.
@@ -167,7 +167,7 @@ class PaddedAgents:
                 )
             except EntityEnvError as error:
                 raise error.located(f"agent {agent!r}") from error.__cause__
-        for agent in self._asked:  # who waits has nothing to choose
+        for agent in self._asked:  # a waiting agent has nothing to choose
             self._show(agent, replace(self._frames[agent], actions={}))
         self._asked = []
         outcomes = self._told(self._table.act(taken))
@@ -195,13 +195,10 @@ class PaddedAgents:
         return self._spaces[agent]
 
     def _told(self, told: Told) -> dict[str, AgentOutcome]:
-        """Remember what seats see, and who is asked."""
+        """Remember the observations of seats, and the agents that are asked."""
         outcomes, asked = {}, set(self._asked)
         for seat, observation in told.items():
-            try:
-                frame = self._padding.read(observation)
-            except EntityEnvError as error:
-                raise error.located(f"seat {self._table.seats[seat]!r}") from error.__cause__
+            frame = self._padding.read(observation, f"seat {self._table.seats[seat]!r}")
             agent = self._agent_of.get(seat) or self._next_life(seat)
             self._show(agent, frame)
             asked.discard(agent)

@@ -103,7 +103,7 @@ class PettingZooEnv(TranslatedEnv):
         super().__init__(made, SpaceTranslation(observes, acts, ignore, entities))
 
     def _begin(self, seed: int | None) -> Observation:
-        for _ in range(MOST_RESETS):  # a game that the others end before the first turn is none
+        for _ in range(MOST_RESETS):  # a game that ends before the seat's first turn does not count
             self._told = self._play.reset(seed)
             if self.agent not in self.env.agents:
                 raise ObservationError(

@@ -177,7 +177,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         return [method(*method_args, **method_kwargs) for method in methods]
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """Return False, but for ``Monitor``, whose infos the rows have."""
+        """Return True for ``Monitor``, whose infos the rows give, and False for other wrappers."""
         return [wrapper_class is Monitor for _ in self._get_indices(indices)]
 
     def _episode(self, row: int) -> dict[str, float]:
@@ -189,7 +189,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         }
 
     def _nothing(self) -> PaddedObs:
-        """Return the observation of a frame where nobody is."""
+        """Return the observation of a frame without entities."""
         boxes: Any = self.observation_space
         return {
             name: np.full(box.shape, -1 if name.endswith("/actors") else 0, box.dtype)

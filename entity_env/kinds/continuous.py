@@ -1,4 +1,4 @@
-"""Continuous actions: who sets numbers, read, batched, drawn at random, checked and answered."""
+"""Continuous actions: each of several actors, or the player as a whole, sets numbers."""
 
 from __future__ import annotations
 

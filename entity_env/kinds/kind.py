@@ -61,7 +61,7 @@ class VecMask(ABC):
     @property
     @abstractmethod
     def logits_shape(self) -> tuple[int, ...]:
-        """The shape of the logits of all choices that there are, as they are recorded."""
+        """The shape of the logits of all choices, as they are recorded."""
 
 
 @dataclass(slots=True)
@@ -112,13 +112,13 @@ class Kind(ABC):
     """One kind of action.
 
     Attributes:
-        name: What it is called in files.
+        name: The name of the kind in files.
         space: The class of its spaces.
-        mask: The class that an environment says with who may act.
-        action: The class that an environment receives.
+        mask: The class of its masks in an observation.
+        action: The class of the actions that an environment receives.
         answer: The field of ``action`` that holds the answers, or that of the player.
         vec_mask: The class of its masks in a batch.
-        nobody: The mask of a frame that has none.
+        nobody: The mask that stands for a frame without one.
         is_global: Whether the player as a whole acts.
         selects: Whether entities are selected.
         keys: What ``to_json`` gives, in the order of the arguments of a space.

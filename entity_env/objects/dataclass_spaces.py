@@ -1,4 +1,4 @@
-"""Observation spaces from dataclasses: the objects of a game as they are.
+"""Observation spaces made from the dataclasses of a game's objects.
 
 @dataclass
 class Robot:

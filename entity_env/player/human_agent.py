@@ -1,4 +1,4 @@
-"""Whoever sits at the terminal, as an agent."""
+"""A person at the terminal as an agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time that some episodes may take, and who hears how far they are."""
+"""A time limit for a number of episodes, and a report of their progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that propose to whoever types, or play for them."""
+"""Agents that propose actions to a person at the terminal, or play in their place."""
 
 from __future__ import annotations
 

@@ -11,23 +11,21 @@ python -m entity_env.runner tic_tac_toe --seats X --agent my_pkg.my_script.my_pl
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import secrets
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from entity_env.agent import Proposer
 from entity_env.command_line import (
     environment_from_words,
+    environment_parser,
     game_from_words,
     parse_setting,
-    version_text,
+    run_program,
 )
 from entity_env.environment import Environment, call_environment, check_seed
 from entity_env.errors import (
-    EntityEnvError,
     ObservationError,
     SeatError,
     SettingError,
@@ -58,7 +56,7 @@ def play_in_terminal(
     trust: bool = False,
     replay: tuple[str, str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Play episodes with whoever types, until they have had enough.
+    """Play episodes with a person at the terminal, until the person quits.
 
     Args:
         create_env: Makes the environment, or the game of several players.
@@ -135,17 +133,7 @@ def _at_each_seat(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m entity_env.runner", description="Play an environment in the terminal."
-    )
-    parser.add_argument("env", help="a name such as minesweeper, or my_pkg.my_env.MyEnv")
-    parser.add_argument(
-        "settings",
-        nargs="*",
-        default=[],  # else argparse calls them required
-        metavar="name=value",
-        help="arguments of its constructor",
-    )
+    parser = environment_parser("entity_env.runner", "Play an environment in the terminal.")
     parser.add_argument(
         "--agent",
         default="random",
@@ -167,9 +155,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--trust", action="store_true", help="import code that an old run names, whoever made it"
     )
-    parser.add_argument("--version", action="version", version=version_text())
     given = parser.parse_intermixed_args(arguments)
-    try:
+
+    def play() -> None:
         how: dict[str, Any] = {
             name: getattr(given, name) for name in ("seed", "episodes", "auto", "trust")
         }
@@ -183,9 +171,5 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             create_env, how["seats"] = game_from_words(given.env, given.settings), given.seats
         play_in_terminal(create_env, given.agent, **how)
-    except EntityEnvError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:  # the reader of our output, such as head, has had enough
-        sys.stderr.close()
-    return 0
+
+    return run_program(play)

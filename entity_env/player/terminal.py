@@ -1,11 +1,12 @@
-"""Asks whoever sits at the terminal what the actors of a frame shall do."""
+"""Asks a person at the terminal for the choices of the actors of a frame."""
 
 from __future__ import annotations
 
+import functools
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,8 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["Asker", "QuitError", "ask"]
 
+T = TypeVar("T")
+
 _HELP = """
   a number or a name   that choice; the beginning of a name will do if no other begins like that
   Enter                what is proposed in brackets; without an agent, a random allowed choice
@@ -39,7 +42,7 @@ _HELP = """
 
 
 class QuitError(Exception):
-    """Whoever sits at the terminal has had enough."""
+    """The person at the terminal quits."""
 
 
 def ask(prompt: str) -> str:
@@ -93,15 +96,16 @@ class Asker:
             own = None if probs is None else probs[question.row]
             print(f"\n{question.action}, {question.actor}:")
             if question.numbers is not None:
-                asks = self._set_numbers(question, indices, decision, asks)
+                asks = self._set_numbers(question, indices[question.row], decision, asks)
                 continue
             if asks or own is not None:
                 print(write_choices(question, own))
             row = indices[question.row : question.row + 1].ravel()  # of a set, several
-            proposed = [_choice(question, index) for index in row.tolist() if index != -1]
-            answer = _answer(question, proposed, own is not None) if asks else None
-            asks = answer is not None
-            choices = proposed if answer is None else answer
+            choices = [_choice(question, index) for index in row.tolist() if index != -1]
+            if asks:
+                prompt = f"[{_names(choices) if own is not None else 'random'}]"
+                typed, asks = _typed(prompt, functools.partial(_picked, question))
+                choices = choices if typed is None else typed
             row[:] = [choice.index for choice in choices] + [-1] * (len(row) - len(choices))
             print(f"  -> {_names(choices)}")
         return chosen
@@ -110,26 +114,17 @@ class Asker:
     def _set_numbers(
         question: Question, values: npt.NDArray[np.float32], decision: Decision, asks: bool
     ) -> bool:
-        """Write what an actor sets into ``values`` (A, K); returns whether to go on asking."""
+        """Write what an actor sets into ``values`` (K,); return True to go on asking."""
         known = decision.normal.get(question.action)
         if known is not None:
             mean, std = (part[question.row] for part in known)
             print(f"  drawn around {numbers_text(mean)}, deviation {numbers_text(std)}")
-        while asks:
-            proposed = numbers_text(values[question.row]) if known is not None else "random"
-            text = ask(f"  {range_text(question.numbers)} [{proposed}] > ")  # type: ignore[arg-type]
-            if text == "?":
-                print(_HELP)
-                continue
-            if text == ".":
-                asks = False
-            try:
-                if text not in ("", "."):
-                    values[question.row] = read_numbers(text, question)
-                break
-            except EntityEnvError as error:
-                print(textwrap.indent(str(error), "  "))
-        print(f"  -> {numbers_text(values[question.row])}")
+        if asks:
+            proposed = numbers_text(values) if known is not None else "random"
+            prompt = f"{range_text(question.numbers)} [{proposed}]"  # type: ignore[arg-type]
+            typed, asks = _typed(prompt, lambda text: read_numbers(text, question))
+            values[:] = values if typed is None else typed
+        print(f"  -> {numbers_text(values)}")
         return asks
 
 
@@ -137,21 +132,27 @@ def _names(choices: Sequence[Choice]) -> str:
     return ", ".join(choice.names[0] for choice in choices) or "-"
 
 
-def _answer(question: Question, proposed: list[Choice], is_known: bool) -> list[Choice] | None:
-    """Return the choices; None leaves the remaining ones to the proposals."""
+def _typed(prompt: str, read: Callable[[str], T]) -> tuple[T | None, bool]:
+    """Ask until the answer can be read.
+
+    Returns:
+        The answer, None for what is proposed; and True to go on asking.
+    """
     while True:
-        text = ask(f"  [{_names(proposed) if is_known else 'random'}] > ")
-        if text == ".":
-            return None
-        if not text:
-            return proposed
+        text = ask(f"  {prompt} > ")
+        if text in ("", "."):
+            return None, text == ""
         if text == "?":
             print(_HELP)
             continue
         try:
-            return pick_several(text, question) if question.at_most else [pick(text, question)]
+            return read(text), True
         except EntityEnvError as error:
             print(textwrap.indent(str(error), "  "))
+
+
+def _picked(question: Question, text: str) -> list[Choice]:
+    return pick_several(text, question) if question.at_most else [pick(text, question)]
 
 
 def _choice(question: Question, index: int) -> Choice:

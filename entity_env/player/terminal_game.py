@@ -28,7 +28,7 @@ __all__ = ["TerminalGame", "named_seats"]
 
 
 class TerminalGame:
-    """A game, who sits where, and what is shown of it.
+    """A game in the terminal, with its players.
 
     Args:
         table: The game.
@@ -53,7 +53,7 @@ class TerminalGame:
         self.returns: list[list[float]] = []
 
     def introduce(self, seed: int, who: str) -> None:
-        """Print what the game is about, who plays it, and how."""
+        """Print the game, its players, its actions and how to type."""
         game = self.table.game
         print(f"{type(getattr(game, 'unwrapped', game)).__name__}, seed {seed}")
         if not self.table.is_alone:
@@ -65,7 +65,7 @@ class TerminalGame:
             print("? for help, q to quit")
 
     def play(self, episodes: int | None) -> None:
-        """Play so many games, or as many as somebody likes."""
+        """Play a number of games; None asks for another one after each."""
         while True:
             self._play_one(len(self.returns) + 1)
             if len(self.returns) == episodes:
@@ -117,12 +117,12 @@ class TerminalGame:
                 print(f"  {self.table.names[seat]}: {', '.join(notes)}")
 
     def _choose(self, seat: int, frame: Frame) -> Mapping[ActionName, npt.NDArray[Any]]:
-        """Return what somebody types, or what the agent of the seat decides; as in ``Decision``."""
+        """Return the typed choices, or those of the seat's agent, as in ``Decision``."""
         decision = self._agents[seat].decide(batch_frames([frame], *self._spaces))
         name = self.table.names[seat]
         if not self.table.is_alone:
             if name not in self._people:
-                # What others choose is not shown: who sits here may have to guess it.
+                # The choices of others stay hidden: a player may have to guess them.
                 return decision.chosen
             print(f"\nseat {name} sees\n{self._entities(frame)}")
         return self._asker.choose(frame, decision)
@@ -156,7 +156,7 @@ class TerminalGame:
 
 
 def named_seats(names: Sequence[str], text: str) -> list[str]:
-    """Return the seats that somebody means by ``all``, or by their names with commas in between.
+    """Return the seats given by ``all``, or by their names with commas in between.
 
     Raises:
         SeatError: One of them does not exist.

@@ -91,7 +91,7 @@ class EpisodeCutter:
     def _episode(
         self, row: int, metrics: Mapping[str, float], next_obs: VecObs | None
     ) -> RecordedEpisode:
-        """Return the episode of a row with all that has been noted of it."""
+        """Return the episode of a row with all of its noted parts."""
         parts = self._parts[row]
         # A seat that was out before it was asked has no frames.
         none = [] if parts else [self._batch.select(np.zeros(0, np.int64))]

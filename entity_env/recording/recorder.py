@@ -1,4 +1,4 @@
-"""``RecordEpisodes``: rows that write down what happens in them."""
+"""``RecordEpisodes``: rows that write their steps into a file."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class RecordEpisodes(VecWrapper):
         self._writer = ChunkWriter(path, *spaces, append=append, overwrite=overwrite)
         self._form = StepFormat(*spaces)
         self._noted = self._writer.noted
-        self._given = False, False  # whether the step that is played has log_probs, and logits
-        self._notes: Notes = []  # those of it
-        self._flag = 0  # how the steps begin that are not written yet
+        self._given = False, False  # whether the current step has log_probs, and logits
+        self._notes: Notes = []  # of the current step
+        self._flag = 0  # how the unwritten steps begin
         self._first = b""  # the observation that they begin with
         self._steps: list[tuple[Columns, bytes]] = []  # decisions, and the observations after them
         self._size = 0  # of all these observations in bytes

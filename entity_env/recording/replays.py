@@ -399,7 +399,7 @@ def _line(values: Mapping[str, Any]) -> str:
 
 
 def _sum_of(obs: VecObs) -> int:
-    """Return a sum (CRC-32) over who is asked, what is seen, and what everybody got."""
+    """Return a sum (CRC-32) over the asked rows, their features, all rewards and ends."""
     total = 0
     parts: list[Any] = [obs.rows, obs.reward, obs.done]
     for name in sorted(obs.features):

@@ -1,4 +1,4 @@
-"""Frames of a recording in random order, with no more of it in memory than asked for."""
+"""Frames of a recording in random order, with a limited part of it in memory."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ class ChunkWriter:
         """Append a chunk: when this returns, it is on the disk.
 
         Args:
-            arrays: What it is made of.
-            flags: What ``Chunk`` says of it.
+            arrays: The arrays of the chunk.
+            flags: As of ``Chunk``.
             steps: T.
             rows: R.
 
@@ -121,7 +121,7 @@ class ChunkWriter:
         self._file.close()
 
     def _begin(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
-        """Write the header, or go to the end of what is there and fits."""
+        """Write the header, or go to the end of a recording in the same spaces."""
         try:
             lock(self._file.fileno())
         except BlockingIOError:

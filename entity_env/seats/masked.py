@@ -105,7 +105,7 @@ class MaskedEnvironment(Environment):
 
     @property
     def unwrapped(self) -> MultiPlayerEnvironment:
-        """The game, with all that the learner does not see."""
+        """The game itself, of which the learner sees a part."""
         return self._game
 
     @property
@@ -191,7 +191,7 @@ class MaskedEnvironment(Environment):
         )
 
     def _note(self, told: Told) -> bool:
-        """Remember who is asked what; whether the learner is among them."""
+        """Remember the asked seats; return True if the learner is among them."""
         for seat, observation in told.items():
             frame = self._reader.read(observation)
             self._asked.pop(seat, None)
@@ -202,7 +202,7 @@ class MaskedEnvironment(Environment):
         return self._asked.pop(self._learner, None) is not None
 
     def _next(self, actions: dict[int, Mapping[ActionName, Action]]) -> Told:
-        """Let all who are asked act, the learner by ``actions``."""
+        """Let all asked seats act, the learner with ``actions``."""
         asked: dict[SeatPlayer, dict[int, tuple[Observation, Frame]]] = {}
         for seat, player in self._players.items():
             if seat in self._asked:

@@ -44,7 +44,7 @@ class MultiPlayerEnvironment(Playable):
 
     @abstractmethod
     def reset(self) -> SeatObservations:
-        """Start a game; returns what those see who take part from its beginning."""
+        """Start a game, and return the observations of the seats that take part from its start."""
 
     @abstractmethod
     def act(self, actions: SeatActions) -> SeatObservations:

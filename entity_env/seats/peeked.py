@@ -43,7 +43,7 @@ class Peeked:
 
     def __call__(self) -> Any:
         """Return the next one."""
-        if not callable(self._create_env):  # which whoever wants an environment will tell
+        if not callable(self._create_env):  # ``ListEnv`` raises the error
             return self._create_env
         return self._first.pop()() if self._first else self._create_env()
 

@@ -137,7 +137,7 @@ class SeatPlayer:
             if self._seed is not None or len(self._copies) > 1:
                 draws = np.random.default_rng((self._seed or 0, seat))
                 call_if_there(own, "seed", int(draws.integers(2**32)))
-            # An agent that looks ahead in the game itself must know its seat, and who has left.
+            # An agent that searches in the game itself must know its seat, and the seats inside.
             call_if_there(own, "attach", self._game, self._inside, self._seats[seat])
         return self._copies[seat]
 

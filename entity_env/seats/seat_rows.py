@@ -86,7 +86,7 @@ class SeatRows(VecEnv):
             raise
 
     _seats: tuple[Seat, ...] = ()
-    _game: int | None = None  # whose own code runs
+    _game: int | None = None  # the game whose own code runs
 
     def _sit_down(
         self, create_env: Callable[[], MultiPlayerEnvironment], num_envs: int, first_row: int

@@ -1,4 +1,4 @@
-"""One game and its seats: who is in it, and whether what it says about them can be true."""
+"""One game and its seats: tracks the seats inside, and checks what the game returns."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Table:
 
 
 class _Asked(dict[Any, Any]):
-    """The actions of the seats that were asked; a game that wants those of others is wrong."""
+    """The actions of the asked seats, which raises an error for any other seat."""
 
     def __missing__(self, seat: Any) -> Any:
         raise SeatError(
@@ -168,11 +168,11 @@ class _Asked(dict[Any, Any]):
 
 
 def check_turns(seats: Sequence[Seat], asked: Collection[int], actions: Any) -> None:
-    """Refuse actions of others than those who are asked.
+    """Refuse actions of seats that are not asked.
 
     Args:
         seats: All seats of the game.
-        asked: The numbers of those whose turn it is.
+        asked: The numbers of the seats whose turn it is.
         actions: ``{seat: actions}``.
 
     Raises:
@@ -205,7 +205,7 @@ def check_turns(seats: Sequence[Seat], asked: Collection[int], actions: Any) -> 
 
 
 def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
-    """Return the seats of a game; those that are NumPy's numbers become Python's.
+    """Return the seats of a game; NumPy's numbers become Python's.
 
     Raises:
         SeatError: It has none, or names one twice, or a team has seats that there are not, or
@@ -265,7 +265,7 @@ def _plain(seat: Any) -> Seat:
 
 
 def _listed(given: Any) -> tuple[Seat, ...] | None:
-    """Return the seats of a list in their order; None of what is no list, such as text."""
+    """Return the seats of a list in their order; None if ``given`` is not a list."""
     if isinstance(given, str | bytes):
         return None
     try:

@@ -1,4 +1,4 @@
-"""One game as rows, step by step, for those who look on: the terminal and replays of it."""
+"""One game as rows, step by step, for the terminal and its replays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs, batch_frames
 from entity_env.environment import Environment, begin_episode, call_environment, seed_environment
-from entity_env.errors import EntityEnvError, ResetNeededError, StateError
+from entity_env.errors import ResetNeededError, StateError
 from entity_env.kinds.answers import answers_of_frames
 from entity_env.kinds.table import answer_forms, typed_actions
 from entity_env.rows.vec_env import VecEnv
@@ -119,11 +119,8 @@ class TableRows(VecEnv):
     def _see(self, what: str, told: Told) -> VecObs:
         self.told, self.asked = {}, {}
         for seat, observation in told.items():
-            try:
-                frame = self.told[seat] = self._reader.read(observation)
-            except EntityEnvError as error:
-                where = what if self._table is None else f"seat {self.names[seat]!r}"
-                raise error.located(where) from error.__cause__
+            where = what if self._table is None else f"seat {self.names[seat]!r}"
+            frame = self.told[seat] = self._reader.read(observation, where)
             if frame.asks or (self._table is None and not frame.done):
                 self.asked[seat] = frame
         self.is_over = self.told[0].done if self._table is None else self._table.is_over

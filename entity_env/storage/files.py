@@ -149,7 +149,7 @@ def new_file_by_path(path: Path) -> Iterator[Path]:
 
 
 def fresh_name(path: Path) -> Path:
-    """Return a hidden name beside ``path`` that nobody can have foreseen; see ``is_leftover``."""
+    """Return a hidden random name beside ``path``; see ``is_leftover``."""
     return path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.tmp")
 
 
@@ -159,7 +159,7 @@ def is_leftover(name: str) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed writers left in ``folder``, which nobody may be writing to."""
+    """Remove the files that killed writers left in ``folder``, which must have no writers."""
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(folder)):
             if is_leftover(entry.name):
@@ -167,7 +167,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link, or a folder with all that is in it, as far as that is possible."""
+    """Remove a file, a link, or a folder with its content, as far as possible."""
     with contextlib.suppress(OSError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

@@ -57,7 +57,7 @@ def announce_compiling(dispatcher: Any, what: str, duration: str, *, kept: bool)
     def announce(before: int) -> None:
         if misses() > before and _compiled_for.get(what) != math.inf:
             _compiled_for[what] = math.inf
-            with contextlib.suppress(Exception):  # a screen that fails stops nobody
+            with contextlib.suppress(Exception):  # a failing screen stops no program
                 print(f"compiling {what}: {duration}, {again}", file=sys.stderr, flush=True)
 
     @functools.wraps(compile_now)

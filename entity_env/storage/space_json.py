@@ -1,4 +1,4 @@
-"""Spaces as JSON values, to be saved beside whatever was recorded or trained in them."""
+"""Spaces as JSON values, which recordings and runs save."""
 
 from __future__ import annotations
 

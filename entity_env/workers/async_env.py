@@ -49,7 +49,7 @@ __all__ = ["AsyncEnv", "Ready"]
 _LONGEST_WAIT = 3600.0
 """Seconds that one system call waits: what it can take ends at some weeks."""
 _FOR_EVER = 1e12
-"""Seconds after which nobody asks."""
+"""Seconds that count as no limit."""
 
 
 @named_arguments(SettingError)
@@ -65,7 +65,7 @@ class AsyncEnv(VecEnv):
             while ...:
                 obs = env.act(policy(obs))  # of the rows obs.rows
 
-    Who has something else to do meanwhile sends and receives apart::
+    Sending and receiving can also be separate calls::
 
             env.async_reset()
             while ...:
@@ -259,7 +259,7 @@ class AsyncEnv(VecEnv):
         for i in busy:
             reports.register(self._workers[i].channel.fileno(), select.POLLIN)
         reported = {descriptor for descriptor, _ in reports.poll(0)}
-        # A worker whose report nobody has read yet, such as during an update, does not hang.
+        # A worker whose report has not been read yet, such as during an update, does not hang.
         workers = [self._workers[i] for i in sorted(busy)]
         return [own.running() for own in workers if own.channel.fileno() not in reported]
 
@@ -362,7 +362,7 @@ class AsyncEnv(VecEnv):
 
 
 def _end_of(timeout: float | None) -> float | None:
-    """Return the moment at which a call that begins now has to be over."""
+    """Return the time at which a call that begins now must end."""
     if timeout is None:
         return None
     is_number = isinstance(timeout, int | float | np.integer | np.floating)

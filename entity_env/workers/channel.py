@@ -56,7 +56,7 @@ class Channel:
         return taken
 
     def close(self) -> None:
-        """Close this end; the other side notices at once, whoever else still holds a copy of it."""
+        """Close this end; the other side notices at once, even if copies of it exist."""
         with contextlib.suppress(OSError):  # it is closed, or the other side was quicker
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -100,7 +100,7 @@ class Channel:
 
 
 def _close_copies() -> None:
-    """Close the copies in a forked process: nobody may wait for them when the original ends."""
+    """Close the copies in a forked process, so that the other side notices the original's end."""
     for channel in list(_OPEN):
         channel._socket.close()
 

@@ -59,7 +59,7 @@ class ObsFormat:
         self._counts = struct.Struct(f"{len(letters)}q")
 
     def pack(self, obs: VecObs) -> bytes:
-        """Return the message that says all that ``obs`` says."""
+        """Return ``obs`` as a message."""
         ints: list[Any] = [obs.features[name].size1() for name in self._widths]
         bools: list[Any] = [_flat(obs.visible.get(name)) for name in self._widths]
         for name, kind in self._kinds_of.items():
@@ -168,7 +168,7 @@ class ObsFormat:
 
 
 def _rows(column: Column, counts: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Return the rows of the frames of all parts, each of which has so many rows."""
+    """Return the rows of the frames of all parts, given the number of rows of each part."""
     if all(part is None for part in column):
         return all_rows(sum(counts))
     starts = np.cumsum([0, *counts])

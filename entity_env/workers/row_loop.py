@@ -94,7 +94,7 @@ class _Games:
                     answers.clear()
 
     def reset(self, game: int) -> VecObs:
-        """Begin as often as was asked for: what comes next must not depend on who was quicker."""
+        """Reset as often as asked for, so that the episodes do not depend on timing."""
         *earlier, last = self._seeds[game]
         self._seeds[game] = []
         for seed in earlier:

@@ -58,7 +58,7 @@ def share_of(create_env: Callable[[], Any], start: Mapping[str, Any]) -> RowShar
     Whether ``create_env`` makes games, and of how many seats, is known when one is made.
     """
     peeked = Peeked(create_env)
-    # What cannot be called is passed on as it is: ``ListEnv`` says what is wrong with it.
+    # Objects that cannot be called are passed on: ``ListEnv`` raises the error.
     create: Callable[[], Any] = peeked if callable(create_env) else create_env
     return RowShare(create, peeked.seats, peeked.is_game, start)
 

@@ -84,11 +84,11 @@ class SharedBlock:
 
     def close(self) -> None:
         """Let go of memory and file."""
-        # Arrays that still point into it, such as those of a traceback, keep it until they go.
+        # Arrays that still point into it, such as in a traceback, keep it alive.
         with contextlib.suppress(BufferError):
             self._map.close()
         os.close(self._descriptor)
 
     def _remap(self) -> None:
-        # The old map stays for those that read it, and goes with the last of them.
+        # The old map stays until its last reader is gone.
         self._map = mmap.mmap(self._descriptor, 0)

@@ -97,7 +97,7 @@ class WorkerProcess:
         return [self._understood(*message) for message in messages]
 
     def end(self, seconds: float) -> None:
-        """Wait for the process, whose channel is closed, then insist."""
+        """Wait for the process, whose channel is closed, then kill it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=seconds)
         self._process.kill()

@@ -1,4 +1,4 @@
-"""Games that a script begins: the learner takes over later at first, and sooner and sooner."""
+"""Episodes that a script begins, for fewer and fewer steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Index arithmetic on the entities of many rows, some of which are left out."""
+"""Entity indices of many rows, with and without the entity types that are left out."""
 
 from __future__ import annotations
 

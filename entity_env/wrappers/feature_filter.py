@@ -1,4 +1,4 @@
-"""An environment that shows less than it knows."""
+"""A wrapper that shows a part of the entity types and features."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class _Part:
         self._stays = np.array([name in kept for name in self._types], np.bool_)
 
     def mask(self, given: Any, read: Any) -> ActionMask | None:
-        """Return the mask without the entities that have left; None where nobody can act.
+        """Return the mask without the entities that are left out; None without actors.
 
         Args:
             given: As it is in the observation.

@@ -22,9 +22,9 @@ __all__ = ["QuickFilter"]
 
 
 class QuickFilter:
-    """Filters an observation whose masks name nobody that is left out.
+    """Filters an observation whose masks name no entity that is left out.
 
-    Nothing is checked that is not needed: whoever reads what is left finds mistakes there.
+    It checks only what it needs: the reader of the filtered observation finds mistakes.
 
     Args:
         selection: What is to be seen.

@@ -1,4 +1,4 @@
-"""Checks what games of several players show, and who acts in them, for games played by hand."""
+"""Checks of the observations and turns of games of several players that are played by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.errors import DAMAGES, EntityEnvError, ResetNeededError, SettingError
+from entity_env.errors import DAMAGES, ResetNeededError, SettingError
 from entity_env.rows.vec_env import damaged_state
 from entity_env.seats.multi_player import (
     MultiPlayerEnvironment,
@@ -23,7 +23,7 @@ __all__ = ["SeatValidate"]
 
 @named_arguments(SettingError)
 class SeatValidate(SeatWrapper):
-    """Checks each observation of each seat, who is in the game, and whose turn it is.
+    """Checks each observation of each seat, the seats in the game, and their turns.
 
     ``SeatRows`` checks observations, too; this is for games that are played by hand.
 
@@ -74,10 +74,7 @@ class SeatValidate(SeatWrapper):
         shown = {}
         for i, observation in told.items():
             seat = self._table.seats[i]
-            try:
-                frame = self._reader.read(observation)
-            except EntityEnvError as error:
-                raise error.located(f"seat {seat!r}, {what}") from error.__cause__
+            frame = self._reader.read(observation, f"seat {seat!r}, {what}")
             self._asked.discard(i)
             if frame.asks:
                 self._asked.add(i)
@@ -94,5 +91,5 @@ class SeatValidate(SeatWrapper):
         return self._checked("set_state", self._table.set_state, own, inside)
 
     def get_state(self) -> dict[str, Any]:
-        """Return the state of the game, and who is in it."""
+        """Return the state of the game, and the seats in it."""
         return {"game": self.game.get_state(), "inside": sorted(self._table.inside)}

@@ -107,7 +107,7 @@ class Selection:
 def check_same_actions(
     known: Mapping[ActionName, ActionSpace], own: Mapping[ActionName, ActionSpace]
 ) -> None:
-    """Refuse an environment whose ``own`` actions are not those that a network or agent knows.
+    """Refuse an environment whose ``own`` actions differ from those of a network or agent.
 
     Raises:
         SpaceError: An action that is missing on either side, or that is another one.

@@ -94,7 +94,7 @@ class SeatTimeLimit(SeatWrapper):
         super().__init__(game)
         self.max_steps = check_count("max_steps of SeatTimeLimit", max_steps, error=SettingError)
         self._steps = 0
-        self._last: dict[Seat, _Shown] = {}  # of those who are in the game
+        self._last: dict[Seat, _Shown] = {}  # of the seats in the game
         self._out: set[Seat] = set()
 
     def reset(self) -> SeatObservations:
@@ -110,7 +110,9 @@ class SeatTimeLimit(SeatWrapper):
         told = self._noted(self.game.act(actions))
         if self._steps < self.max_steps or not isinstance(told, Mapping):
             return told
-        back = out & self._last.keys()  # a life that ends in the step it begins in is none
+        back = (
+            out & self._last.keys()
+        )  # an episode that ends in the step that begins it does not count
         told = {seat: own for seat, own in told.items() if seat not in back}
         cut_off = {
             seat: replace(

@@ -1,4 +1,4 @@
-"""Says what is wrong, for people who drive an environment by hand."""
+"""Checks of observations and actions of an environment that is played by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that show less than they know, filtered all at once."""
+"""Rows that show a part of their entity types and features, filtered all at once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class VecFeatureFilter(VecWrapper):
         return VecEnv._check(self, actions, obs)
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
-        # Without answers nobody has left, and indices are what they were.
+        # Without answers all actors are there, and indices are the same.
         answers = {name: answer.of(chosen[name]) for name, answer in self._answers.items()}
         return super()._act(answers or chosen)
 
@@ -101,7 +101,7 @@ class VecFeatureFilter(VecWrapper):
 
 @dataclass(frozen=True)
 class _Answer:
-    """One action: what is left of its mask, and how to answer all of it.
+    """The filtered mask of one action, and how to answer the whole mask.
 
     Args:
         mask: The mask that is shown.
@@ -141,7 +141,7 @@ def _answer(mask: VecActionMask, order: EntityOrder) -> _Answer:
     counts = _counts(rows[acts], len(lengths))
     left = RaggedBufferI64.from_flattened(actors[acts][:, None], counts)
     if isinstance(mask, VecContinuousActionMask):
-        # Who is left out does as little as its bounds allow.
+        # An actor that is left out sets the numbers nearest to 0 that its bounds allow.
         least = np.clip(np.zeros((len(rows), len(mask.low)), np.float32), mask.low, mask.high)
         form = AnswerForm(True, len(mask.low))
         return _Answer(replace(mask, actors=left), acts, least, lengths, form, None)
@@ -159,7 +159,7 @@ def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answ
     actee_rows, entities = rows_of(mask.actees), mask.actees.as_array()[:, 0]
     acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
     selectable, actees = order.renumbered(entities, actee_rows)
-    # Who could only select what has gone has nothing to do.
+    # An actor that could only select entities that are left out has nothing to do.
     usable = allowed & selectable[actee]
     acts &= _counts(actor[usable], len(acts)) > 0
     counts = _counts(rows[acts], len(lengths))

@@ -20,7 +20,6 @@ from entity_env.batching.vec_obs import (
 from entity_env.errors import (
     ActionMaskError,
     ActorError,
-    EntityEnvError,
     MaskShapeError,
     ObservationError,
     VisibilityError,
@@ -61,10 +60,7 @@ def check_frames(obs: VecObs, reader: FrameReader, rows: Ints) -> None:
         is_global = kind_of(spaces[1][name]).is_global
         _check_form(name, obs.action_masks[name], wanted, None if is_global else sizes, rows)
     for i, observation in enumerate(observations_of(obs, *spaces)):
-        try:
-            frame = reader.read(observation)
-        except EntityEnvError as error:
-            raise error.located(f"environment {rows[i]}") from error.__cause__
+        frame = reader.read(observation, f"environment {rows[i]}")
         for name, mask in obs.action_masks.items():
             who, given = frame.actions.get(name), mask.actors[i].as_array().ravel().tolist()
             can_act = [] if who is None else who.actors.tolist()

@@ -1,4 +1,4 @@
-"""Checks that rows keep the contract of ``VecObs``, for people who write their own ``VecEnv``."""
+"""Checks that rows keep the contract of ``VecObs``, for authors of a ``VecEnv``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base of everything that stands between rows and whoever plays them."""
+"""The base of wrappers around rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bases of what stands between a game, of one player or several, and whoever plays it."""
+"""The bases of wrappers around environments and around games of several players."""
 
 from __future__ import annotations
 
@@ -61,21 +61,21 @@ class _PlayableWrapper(Playable):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The random numbers of what is inside."""
+        """The random numbers of the wrapped environment."""
         rng: np.random.Generator = self._inner.rng
         return rng
 
     @rng.setter
     def rng(self, rng: Any) -> None:
-        """Give what is inside other random numbers."""
+        """Give the wrapped environment other random numbers."""
         self._inner.rng = rng
 
     def seed(self, seed: int) -> None:
-        """Seed what is inside."""
+        """Seed the wrapped environment."""
         seed_environment(self._inner, check_seed(seed))
 
     def get_state(self) -> dict[str, Any]:
-        """Return the state of what is inside and, where there is one, that of the wrapper."""
+        """Return the state of the wrapped environment and, if it has one, of the wrapper."""
         inner, own = self._inner.get_state(), self._own_state()
         return inner if own is None else {self._attribute: inner, type(self).__name__: own}
 
@@ -105,21 +105,21 @@ class _PlayableWrapper(Playable):
         return self._shown(seen)
 
     def has_state(self) -> bool:
-        """Return True if what is inside saves and restores its state."""
+        """Return True if the wrapped environment saves and restores its state."""
         return bool(self._inner.has_state())
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return the picture of what is inside. Shape: (H, W, 3), uint8."""
+        """Return the picture of the wrapped environment. Shape: (H, W, 3), uint8."""
         picture: npt.NDArray[np.uint8] = self._inner.render(**kwargs)
         return picture
 
     def render_text(self) -> str:
-        """Return the text of what is inside."""
+        """Return the text of the wrapped environment."""
         text: str = self._inner.render_text()
         return text
 
     def close(self) -> None:
-        """Close what is inside, once."""
+        """Close the wrapped environment, once."""
         if not self._closed:
             self._closed = True
             self._inner.close()
@@ -129,10 +129,10 @@ class _PlayableWrapper(Playable):
         return None
 
     def _set_own_state(self, own: Mapping[str, Any]) -> None:
-        """Go back to what ``_own_state`` returned; whatever is wrong with it may raise."""
+        """Go back to what ``_own_state`` returned; a damaged state may raise any of ``DAMAGES``."""
 
     def _shown(self, seen: Any) -> Any:
-        """Return what to show in place of what the wrapped environment shows."""
+        """Return the observation to show in place of the wrapped environment's."""
         return seen
 
 
@@ -177,7 +177,7 @@ class Wrapper(_PlayableWrapper, Environment):
         return observation
 
     def _shown(self, observation: Observation) -> Observation:
-        # What is no observation is left to the reader, whose error says so.
+        # Other objects go on to the reader, which raises the error.
         return self._show(observation) if isinstance(observation, Observation) else observation
 
 

@@ -142,7 +142,7 @@ class _Choices(ActionPart):
 class _Numbers(ActionPart):
     """A ``Box``: one continuous action of the player as a whole.
 
-    A number between two bounds is what it is. One without a bound on a side, or with one beyond
+    A number between two bounds stays as it is. One without a bound on a side, or with one beyond
     1e30, is not limited there, and a warning says so: an agent draws it around 0, or around a place
     1 inside of its only bound, with a deviation that it learns, beginning at 0.5. ``RescaleAction``
     of Gymnasium is no help where there is no bound; ``TransformAction`` gives such numbers bounds.
@@ -304,7 +304,7 @@ def _shape(mask: Any) -> tuple[int, ...] | None:
 
 
 def _array(mask: Any) -> Array:
-    """Return a copy as an array; without any number where it is none."""
+    """Return a copy as an array, which is empty where ``mask`` cannot be one."""
     try:
         return np.array(mask)
     except ValueError:  # rows of different lengths

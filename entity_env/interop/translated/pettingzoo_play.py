@@ -54,7 +54,7 @@ class News(NamedTuple):
 
 
 class AgentsPlay(ABC):
-    """The agents of an environment, and what each has seen last.
+    """The agents of an environment, and the last observation of each.
 
     Args:
         env: The environment.
@@ -137,7 +137,7 @@ class _InTurn(AgentsPlay):
         return self._until_asked()
 
     def _until_asked(self) -> dict[Any, News]:
-        """Let those go who are out, and return their news and those of the agent that acts."""
+        """Step the agents that are out, and return their news and those of the acting agent."""
         env, told = self.env, dict[Any, News]()
         while there := env.agents:  # read seldom, as each wrapper around it looks for it
             agent = env.agent_selection

@@ -17,7 +17,7 @@ __all__ = ["alike_or_refused", "roles_of", "translations_of_roles"]
 
 
 class _RoleTranslation(SpaceTranslation):
-    """Speaks for the agents of one role.
+    """The translation of the agents of one role.
 
     What is a global feature of one agent becomes the features of one entity, whose type is the
     role. Every other name begins with the role: ``adversary/action``.

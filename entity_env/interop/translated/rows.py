@@ -1,4 +1,4 @@
-"""Tables in an observation whose rows are entities: which part, which rows, which columns.
+"""Settings for tables in an observation whose rows become entities.
 
 GymnasiumEnv("highway-v0", entities={"Vehicle": Rows("presence")})
 

@@ -34,7 +34,7 @@ class TranslatedPlay(Playable):
         self._playing = False
         self._closed = False
         if getattr(env, "render_mode", None) == "rgb_array":
-            # Only now: whoever looks at the class sees that not every environment draws itself.
+            # On the object, as the class itself must look like one that does not draw itself.
             self.render = self._draw  # type: ignore[method-assign]
 
     def seed(self, seed: int) -> None:

@@ -22,7 +22,7 @@ MASK = "action_mask"
 
 
 class SpaceTranslation:
-    """Speaks for one player whose spaces are Gymnasium's.
+    """The translation of one player's spaces, observations and actions.
 
     Args:
         observation_space: Its observations. A ``Dict`` with the key ``action_mask`` gives the mask
