@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from entity_env.agent import Decision
@@ -111,9 +110,7 @@ class Asker:
         return chosen
 
     @staticmethod
-    def _set_numbers(
-        question: Question, values: npt.NDArray[np.float32], decision: Decision, asks: bool
-    ) -> bool:
+    def _set_numbers(question: Question, values: Any, decision: Decision, asks: bool) -> bool:
         """Write what an actor sets into ``values`` (K,); return True to go on asking."""
         known = decision.normal.get(question.action)
         if known is not None:
