@@ -7,25 +7,21 @@ import json
 import numpy as np
 import pytest
 
-from entity_env import CategoricalAction, GlobalCategoricalAction, SelectEntityAction
-from entity_env.errors import (
-    ActionIndexError,
-    ActionMaskError,
-    ActorError,
-    ResetNeededError,
-    StateError,
-    UnknownActionError,
-)
+from entity_env import CategoricalAction, SelectEntityAction
+from entity_env.errors import StateError
 
 __all__ = [
-    "assert_bad_choices_are_refused",
-    "assert_bad_global_choices_are_refused",
     "assert_bad_states_are_refused",
-    "assert_needs_reset",
     "assert_same_observation",
     "choose",
     "plain",
+    "select",
 ]
+
+
+def select(name, actee):
+    """Actions of a player that selects ``actee``."""
+    return {name: SelectEntityAction(["Player"], [actee])}
 
 
 def choose(name, actors, indices, labels):
@@ -51,48 +47,6 @@ def assert_same_observation(left, right):
     assert plain(left) == plain(right)
 
 
-def assert_bad_choices_are_refused(env, good, name):
-    """``good`` are actions of one actor that ``env`` would accept; all that is near is refused."""
-    actors, labels = list(good[name].actors), good[name].index_to_label
-    others = {key: action for key, action in good.items() if key != name}
-    before = env.get_state()
-    for bad, error in (
-        ({}, UnknownActionError),
-        ({name: SelectEntityAction(actors, actors)}, ActionMaskError),
-        ({name: None}, ActionMaskError),
-        (choose(name, actors, [0, 0], labels), ActionIndexError),
-        (choose(name, actors, [], labels), ActionIndexError),
-        (choose(name, actors, [len(labels)], labels), ActionIndexError),
-        (choose(name, actors, [-1], labels), ActionIndexError),
-        ({name: CategoricalAction(actors, np.array([0.5]), labels)}, ActionIndexError),
-        ({name: CategoricalAction(actors, 0, labels)}, ActionIndexError),
-        (choose(name, ["nobody"], [0], labels), ActorError),
-        (choose(name, [None], [0], labels), ActorError),
-        (choose(name, [], [], labels), ActorError),
-        (choose(name, actors * 2, [0, 0], labels), ActorError),
-    ):
-        with pytest.raises(error) as caught:
-            env.act({**others, **bad})
-        assert name in str(caught.value)
-        assert env.get_state() == before
-
-
-def assert_bad_global_choices_are_refused(env, name, labels):
-    before = env.get_state()
-    for bad, error in (
-        ({}, UnknownActionError),
-        ({name: CategoricalAction([], np.zeros(0, np.int64), labels)}, ActionMaskError),
-        ({name: GlobalCategoricalAction(len(labels), "")}, ActionIndexError),
-        ({name: GlobalCategoricalAction(-1, "")}, ActionIndexError),
-        ({name: GlobalCategoricalAction(True, "")}, ActionIndexError),
-        ({name: GlobalCategoricalAction(None, "")}, ActionIndexError),
-    ):
-        with pytest.raises(error) as caught:
-            env.act(bad)
-        assert name in str(caught.value)
-        assert env.get_state() == before
-
-
 def assert_bad_states_are_refused(env, changes):
     """Each of ``changes`` spoils a good state, and the one that ``env`` is in then stays.
 
@@ -110,23 +64,3 @@ def assert_bad_states_are_refused(env, changes):
         assert json.loads(json.dumps(env.get_state())) == good
     with pytest.raises(StateError, match=shape):
         env.set_state(None)
-
-
-def assert_needs_reset(create_env, actions, end):
-    """No step before the first reset, and none after the last one.
-
-    Args:
-        create_env: Makes the environment.
-        actions: What would be fine.
-        end: Brings an environment to its end.
-    """
-    env = create_env()
-    for call in (lambda: env.act(actions), env.observe, env.get_state):
-        with pytest.raises(ResetNeededError, match="no episode"):
-            call()
-    env = create_env()
-    env.reset()
-    end(env)
-    with pytest.raises(ResetNeededError, match="over"):
-        env.act(actions)
-    assert not env.reset().done

@@ -1,14 +1,9 @@
-import json
-
 import numpy as np
 import pytest
-from game_support import assert_bad_states_are_refused, plain
+from game_support import assert_bad_states_are_refused, plain, select
 from ragged_envs.cherry_pick import CherryPick, pick_best
 from ragged_envs.errors import EnvConfigError
-from select_support import assert_bad_selections_are_refused, select
 
-from entity_env import check_env, make
-from entity_env.errors import ResetNeededError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 
@@ -20,12 +15,6 @@ def game(*qualities, picks=2):
     env = CherryPick(len(qualities), picks)
     env.set_state({"cherries": [[i, q] for i, q in enumerate(qualities)], "steps": 0})
     return env
-
-
-def test_the_environment_is_sound():
-    check_env(lambda: CherryPick(3, 3))
-    env = make("cherry_pick")
-    assert (env.num_cherries, env.num_picks) == (32, 16)
 
 
 def test_a_game():
@@ -65,38 +54,6 @@ def test_qualities_are_normal_and_shifted():
     env.seed(0)
     drawn = np.array([env.reset().features["Cherry"] for _ in range(500)])[:, :, 0]
     assert drawn.std(axis=1, ddof=1).mean() == pytest.approx(1.0, abs=0.03)
-
-
-def test_actions_that_do_not_fit_are_refused_and_change_nothing():
-    env = game(0.25, -1.0, 0.75, 0.5)
-    env.act(pick(2))
-    others = [("Cherry", 2), ("Cherry", 4), "Player"]
-    assert_bad_selections_are_refused(env, pick(0), "Pick Cherry", others)
-
-
-def test_only_a_running_episode_is_played():
-    env = CherryPick()
-    for call in (lambda: env.act(pick(0)), env.get_state):
-        with pytest.raises(ResetNeededError, match="started"):
-            call()
-    env = game(0.5, 0.5, picks=1)
-    env.act(pick(0))
-    with pytest.raises(ResetNeededError, match="over"):
-        env.act(pick(1))
-    assert not env.reset().done
-
-
-def test_a_saved_game_comes_back():
-    env = game(0.25, -1.0, 0.75, 0.5)
-    observation = env.act(pick(1))
-    state = json.loads(json.dumps(env.get_state()))
-    assert state == {"cherries": [[0, 0.25], [2, 0.75], [3, 0.5]], "steps": 1}
-    other = CherryPick(4, 2)
-    back = other.set_state(state)
-    assert (back.features, back.ids) == (observation.features, observation.ids)
-    assert (back.reward, back.done) == (0.0, False)
-    last = other.act(pick(3))
-    assert (last.reward, last.done) == (0.5, True)
 
 
 def test_states_that_do_not_fit_are_refused_and_change_nothing():

@@ -1,16 +1,12 @@
 import numpy as np
 import pytest
 from game_support import (
-    assert_bad_choices_are_refused,
     assert_bad_states_are_refused,
-    assert_needs_reset,
     choose,
-    plain,
 )
 from ragged_envs.count import NUMBERS, Count, count_beans
 from ragged_envs.errors import EnvConfigError
 
-from entity_env import check_env, make
 from entity_env.errors import MaskedActionError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
@@ -23,12 +19,6 @@ def at(beans, allowed=tuple(range(10))):
     env = Count(masked_choices=len(allowed))
     env.set_state({"beans": beans, "allowed": list(allowed), "answer": None})
     return env
-
-
-@pytest.mark.parametrize("masked_choices", [9, 10])
-def test_the_environment_is_sound(masked_choices):
-    check_env(lambda: Count(masked_choices))
-    assert make("count", masked_choices=masked_choices).masked_choices == masked_choices
 
 
 def test_what_is_seen():
@@ -79,23 +69,11 @@ def test_all_numbers_are_as_likely_right_and_wrong():
     assert np.abs(wrong - 1800).max() < 165
 
 
-def test_actions_that_do_not_fit_are_refused_and_change_nothing():
+def test_a_number_that_is_masked_is_refused():
     env = at(3, (3, 4))
-    assert_bad_choices_are_refused(env, say(3), "count")
     with pytest.raises(MaskedActionError, match="count"):
         env.act(say(5))
     assert env.act(say(3)).reward == 1.0
-
-
-def test_only_a_running_episode_is_played():
-    assert_needs_reset(Count, say(0), end=lambda env: env.act(say(0)))
-
-
-def test_a_saved_game_comes_back():
-    env = at(4, (4, 7))
-    assert env.get_state() == {"beans": 4, "allowed": [4, 7], "answer": None}
-    last = env.act(say(4))
-    assert plain(Count(2).set_state(env.get_state())) == plain(last)
 
 
 def test_states_that_do_not_fit_are_refused_and_change_nothing():

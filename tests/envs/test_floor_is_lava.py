@@ -1,18 +1,14 @@
-import functools
-
 import numpy as np
 import pytest
 from game_support import (
-    assert_bad_choices_are_refused,
     assert_bad_states_are_refused,
-    assert_needs_reset,
     choose,
     plain,
 )
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.floor_is_lava import DIRECTIONS, FloorIsLava, to_high_ground
 
-from entity_env import Position, check_env, make
+from entity_env import Position
 from entity_env.player.episodes import play_scripted
 
 N, NE, E, SE, S, SW, W, NW = range(8)
@@ -109,12 +105,6 @@ def test_whoever_does_not_look_wins_once_in_eight():
     assert north.mean() == pytest.approx(1 / 8, abs=0.02)  # deviation (7/64 / 4000)**0.5 = 0.005
 
 
-def test_it_passes_the_check_and_has_a_name():
-    assert isinstance(make("floor_is_lava", world=5), FloorIsLava)
-    check_env(FloorIsLava)
-    check_env(functools.partial(FloorIsLava, tiles=1))
-
-
 def test_the_text_shows_the_tiles_around_the_player():
     env, _ = game((7, 8), (8, 9), [(6, 8)])
     assert env.render_text().splitlines() == [
@@ -147,12 +137,6 @@ def test_bad_settings_are_refused(settings):
 def test_settings_may_come_from_numpy():
     env = FloorIsLava(np.int64(3), np.array([2, 2]))
     assert (env.world, env.tiles) == (3, (2, 2))
-
-
-def test_bad_actions_are_refused():
-    env, _ = game((0, 0), (0, 1))
-    assert_bad_choices_are_refused(env, go(N), "Move")
-    assert_needs_reset(FloorIsLava, go(N), lambda env: env.act(go(N)))
 
 
 def test_bad_states_are_refused():

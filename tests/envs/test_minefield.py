@@ -1,11 +1,8 @@
-import functools
 import math
 
 import pytest
 from game_support import (
-    assert_bad_choices_are_refused,
     assert_bad_states_are_refused,
-    assert_needs_reset,
     choose,
     plain,
 )
@@ -13,7 +10,7 @@ from ragged_envs.errors import EnvConfigError
 from ragged_envs.minefield import MOVES, Minefield
 from ragged_envs.minefield_script import drive_around
 
-from entity_env import Discrete, Position, check_env, make
+from entity_env import Discrete, Position
 from entity_env.player.episodes import play_scripted
 
 LEFT, MOVE, RIGHT = range(3)
@@ -174,12 +171,6 @@ def test_straight_ahead_hits_that_mine():
     assert (observation.reward, env.steps, env.vehicle) == (0.0, 15, (45.0, 100.0))
 
 
-def test_it_passes_the_check_and_has_a_name():
-    assert isinstance(make("minefield", mines=3), Minefield)
-    check_env(functools.partial(Minefield, max_steps=40))
-    check_env(functools.partial(Minefield, mines=0, max_steps=5))
-
-
 def test_the_text_shows_the_field():
     env, _ = game((1.0, 1.0), 4, (199.0, 199.0), [(15.0, 1.0)], steps=2)
     lines = env.render_text().splitlines()
@@ -203,19 +194,6 @@ def test_the_text_shows_the_field():
 def test_bad_settings_are_refused(settings):
     with pytest.raises(EnvConfigError, match=next(iter(settings))):
         Minefield(**settings)
-
-
-def test_bad_actions_are_refused():
-    env, _ = game()
-    assert_bad_choices_are_refused(env, drive(MOVE), "Drive")
-
-
-def test_a_game_needs_a_reset():
-    def end(env):
-        while not env.observe().done:
-            env.act(drive(LEFT))
-
-    assert_needs_reset(functools.partial(Minefield, max_steps=3), drive(LEFT), end)
 
 
 def test_bad_states_are_refused():

@@ -3,14 +3,9 @@ from ragged_envs.errors import EnvConfigError
 from ragged_envs.minesweeper import MOVES, MineSweeper
 from ragged_envs.minesweeper_dark import MineSweeperDark
 
-from entity_env import CategoricalAction, check_env, make
+from entity_env import CategoricalAction, make
 from entity_env.errors import SettingError
 from entity_env.player.episodes import play_episodes, random_policy
-
-
-def test_the_environment_is_sound():
-    check_env(lambda: MineSweeperDark(orbital_cannon=True))
-    assert make("minesweeper_dark", sight=3).sight == 3
 
 
 def test_only_mines_near_a_robot_are_seen_and_keep_their_ids():

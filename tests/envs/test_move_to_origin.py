@@ -1,17 +1,13 @@
-import json
 import math
 
 import pytest
 from game_support import (
-    assert_bad_choices_are_refused,
     assert_bad_states_are_refused,
-    assert_needs_reset,
     choose,
 )
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.move_to_origin import THRUSTERS, MoveToOrigin, fly_and_brake
 
-from entity_env import check_env, make
 from entity_env.player.episodes import play_scripted
 
 FULL, TENTH, OFF, TENTH_BACK, FULL_BACK = range(5)
@@ -96,23 +92,6 @@ def test_the_scripted_player_stays_at_the_origin():
     assert returns.min() > 0.98
 
 
-def test_it_passes_the_check_and_has_a_name():
-    assert isinstance(make("move_to_origin", max_steps=5), MoveToOrigin)
-    check_env(MoveToOrigin)
-
-
-def test_a_saved_state_goes_on_as_it_was():
-    env = MoveToOrigin()
-    env.seed(2)
-    env.reset()
-    env.act(thrust(FULL, TENTH))
-    copy = MoveToOrigin()
-    copy.set_state(json.loads(json.dumps(env.get_state())))
-    left, right = env.act(thrust(OFF, FULL)), copy.act(thrust(OFF, FULL))
-    assert left.features == right.features
-    assert left.reward == right.reward
-
-
 def test_the_text_says_where_the_ship_is():
     env = ship((0.6, -0.8), (0.0, 0.01), steps=4)
     assert env.render_text() == (
@@ -124,19 +103,6 @@ def test_the_text_says_where_the_ship_is():
 def test_bad_settings_are_refused(max_steps):
     with pytest.raises(EnvConfigError, match="max_steps"):
         MoveToOrigin(max_steps=max_steps)
-
-
-@pytest.mark.parametrize("name", THRUSTERS)
-def test_bad_actions_are_refused(name):
-    assert_bad_choices_are_refused(ship((1.0, 0.0)), thrust(OFF, OFF), name)
-
-
-def test_a_game_needs_a_reset():
-    def end(env):
-        for _ in range(32):
-            env.act(thrust(OFF, OFF))
-
-    assert_needs_reset(MoveToOrigin, thrust(OFF, OFF), end)
 
 
 def test_bad_states_are_refused():

@@ -1,20 +1,13 @@
 import pytest
-from game_support import assert_bad_global_choices_are_refused, assert_bad_states_are_refused
+from game_support import assert_bad_states_are_refused
 from ragged_envs.multi_armed_bandit import ARMS, MultiArmedBandit, pull_a
 
-from entity_env import GlobalCategoricalAction, check_env, make
-from entity_env.errors import ResetNeededError
+from entity_env import GlobalCategoricalAction
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 
 def pull(index):
     return {"pull": GlobalCategoricalAction(index, ARMS[index])}
-
-
-def test_the_environment_is_sound():
-    check_env(MultiArmedBandit)
-    assert isinstance(make("multi_armed_bandit"), MultiArmedBandit)
-    assert ARMS == ("A", "B", "C", "D", "E")
 
 
 def test_an_episode_of_32_pulls():
@@ -32,25 +25,6 @@ def test_an_episode_of_32_pulls():
     # A is pulled in steps 0, 5, ..., 30: 7 times
     assert rewards == [1 / 32 if step % 5 == 0 else 0.0 for step in range(32)]
     assert sum(rewards) == 7 / 32
-
-
-def test_actions_that_do_not_fit_are_refused_and_change_nothing():
-    env = MultiArmedBandit()
-    env.reset()
-    assert_bad_global_choices_are_refused(env, "pull", ARMS)
-
-
-def test_only_a_running_episode_is_played():
-    env = MultiArmedBandit()
-    with pytest.raises(ResetNeededError, match="started"):
-        env.act(pull(0))
-    with pytest.raises(ResetNeededError, match="started"):
-        env.get_state()
-    assert env.set_state({"steps": 31}).global_features == [31]
-    assert env.act(pull(0)).done
-    with pytest.raises(ResetNeededError, match="over"):
-        env.act(pull(0))
-    assert env.reset().global_features == [0]
 
 
 def test_states_that_do_not_fit_are_refused_and_change_nothing():

@@ -1,12 +1,8 @@
 import functools
-import json
 
-import numpy as np
 import pytest
 from game_support import (
-    assert_bad_choices_are_refused,
     assert_bad_states_are_refused,
-    assert_needs_reset,
     choose,
     plain,
 )
@@ -14,7 +10,7 @@ from ragged_envs.errors import EnvConfigError
 from ragged_envs.multi_snake import MOVES, MultiSnake
 from ragged_envs.multi_snake_script import crawl_to_food
 
-from entity_env import Discrete, check_env, make
+from entity_env import Discrete
 from entity_env.errors import ActorError, MaskedActionError
 from entity_env.player.episodes import play_scripted
 
@@ -292,21 +288,6 @@ def test_the_scripted_player_takes_an_allowed_move_where_none_is_good():
     assert observation.actions["Move"].mask[0][move]
 
 
-def test_it_passes_the_check_and_has_a_name():
-    assert isinstance(make("multi_snake", num_snakes=1), MultiSnake)
-    check_env(MultiSnake)
-    check_env(functools.partial(MultiSnake, num_snakes=1, max_steps=8, relative=False))
-
-
-def test_a_state_is_json_and_goes_on():
-    env, _ = game([LONG, [(8, 8)]], [(5, 4), (9, 8)])
-    copy = MultiSnake()
-    copy.set_state(json.loads(json.dumps(env.get_state())))
-    copy.rng = np.random.default_rng(5)
-    env.rng = np.random.default_rng(5)
-    assert plain(env.act(go(RIGHT, RIGHT))) == plain(copy.act(go(RIGHT, RIGHT)))
-
-
 def test_the_text_shows_the_board():
     env, _ = game([[(0, 0), (0, 1)], [(2, 2)]], [(1, 0), (2, 0)], board_size=4, max_length=3)
     assert env.render_text().splitlines() == [
@@ -339,9 +320,7 @@ def test_bad_settings_are_refused(settings, said):
         MultiSnake(**settings)
 
 
-def test_bad_actions_are_refused():
-    env, _ = game([[(3, 3)]], [(9, 9)])
-    assert_bad_choices_are_refused(env, go(RIGHT), "Move")
+def test_each_snake_must_move():
     env, _ = game([[(3, 3)], [(6, 6)]], [(9, 9), (0, 0)])
     with pytest.raises(ActorError, match="SnakeHead"):
         env.act(go(RIGHT))
@@ -351,11 +330,6 @@ def test_actors_may_come_in_another_order():
     env, _ = game([[(3, 3)], [(6, 6)]], [(9, 9), (0, 0)])
     env.act(choose("Move", [("SnakeHead", 1), ("SnakeHead", 0)], [UP, LEFT], MOVES))
     assert env.snakes == [[(2, 3)], [(6, 7)]]
-
-
-def test_a_game_needs_a_reset():
-    create = functools.partial(MultiSnake, num_snakes=1, max_steps=1)
-    assert_needs_reset(create, go(RIGHT), lambda env: env.act(go(RIGHT)))
 
 
 def test_bad_states_are_refused():

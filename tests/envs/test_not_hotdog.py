@@ -1,14 +1,10 @@
 import pytest
 from game_support import (
-    assert_bad_choices_are_refused,
     assert_bad_states_are_refused,
-    assert_needs_reset,
     choose,
-    plain,
 )
 from ragged_envs.not_hotdog import ANSWERS, THINGS, NotHotdog, spot_hotdog
 
-from entity_env import check_env, make
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 HOTDOG, NOT_HOTDOG = 0, 1
@@ -22,11 +18,6 @@ def at(thing):
     env = NotHotdog()
     env.set_state({"thing": thing, "answer": None})
     return env
-
-
-def test_the_environment_is_sound():
-    check_env(NotHotdog)
-    assert isinstance(make("not_hotdog"), NotHotdog)
 
 
 @pytest.mark.parametrize(
@@ -59,23 +50,6 @@ def test_half_of_the_things_are_hotdogs_of_both_kinds():
         env.reset()
         drawn.append(env.thing)
     assert [drawn.count(thing) for thing in THINGS] == pytest.approx([2000, 1000, 1000], abs=130)
-
-
-def test_actions_that_do_not_fit_are_refused_and_change_nothing():
-    env = at("hotdog")
-    assert_bad_choices_are_refused(env, classify(HOTDOG), "classify")
-    assert env.act(classify(HOTDOG)).reward == 1.0
-
-
-def test_only_a_running_episode_is_played():
-    assert_needs_reset(NotHotdog, classify(0), end=lambda env: env.act(classify(0)))
-
-
-def test_a_saved_game_comes_back():
-    env = at("hotdog object")
-    last = env.act(classify(HOTDOG))
-    assert env.get_state() == {"thing": "hotdog object", "answer": "hotdog"}
-    assert plain(NotHotdog().set_state(env.get_state())) == plain(last)
 
 
 def test_states_that_do_not_fit_are_refused_and_change_nothing():

@@ -1,14 +1,9 @@
-import json
-
 import numpy as np
 import pytest
-from game_support import assert_bad_states_are_refused, plain
+from game_support import assert_bad_states_are_refused, plain, select
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.pick_matching_balls import PickMatchingBalls, pick_matching
-from select_support import assert_bad_selections_are_refused, select
 
-from entity_env import check_env, make
-from entity_env.errors import ResetNeededError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 RED, GREEN, BLUE = 0, 1, 2
@@ -22,11 +17,6 @@ def game(*colors):
     env = PickMatchingBalls(len(colors))
     env.set_state({"colors": list(colors), "picked": []})
     return env
-
-
-def test_the_environment_is_sound():
-    check_env(lambda: PickMatchingBalls(4))
-    assert make("pick_matching_balls").num_balls == 32
 
 
 def test_what_is_seen():
@@ -79,41 +69,6 @@ def test_all_colours_are_as_likely():
     drawn = np.array([env.reset().features["Ball"] for _ in range(300)])
     assert drawn[:, :, 1].sum() == 0
     assert np.abs(np.bincount(drawn[:, :, 0].ravel()) - 1600).max() < 160
-
-
-def test_actions_that_do_not_fit_are_refused_and_change_nothing():
-    env = game(RED, RED, GREEN)
-    env.act(pick(1))
-    others = [("Ball", 1), ("Ball", 3), "Player"]
-    assert_bad_selections_are_refused(env, pick(0), "Pick Ball", others)
-
-
-def test_only_a_running_episode_is_played():
-    env = PickMatchingBalls()
-    for call in (lambda: env.act(pick(0)), env.get_state):
-        with pytest.raises(ResetNeededError, match="started"):
-            call()
-    env = game(RED, GREEN, RED)
-    env.act(pick(0))
-    env.act(pick(1))
-    with pytest.raises(ResetNeededError, match="over"):
-        env.act(pick(2))
-    observation = env.reset()
-    assert not observation.done
-    assert np.all(observation.actions["Pick Ball"].mask)
-
-
-def test_a_saved_game_comes_back():
-    env = game(RED, GREEN, RED, BLUE)
-    observation = env.act(pick(2))
-    state = json.loads(json.dumps(env.get_state()))
-    assert state == {"colors": [0, 1, 0, 2], "picked": [2]}
-    other = PickMatchingBalls(4)
-    assert plain(other.set_state(state)) == {**plain(observation), "reward": 0.0}
-    assert other.act(pick(0)).reward == 0.5
-    last = other.act(pick(3))
-    assert last.done
-    assert plain(env.set_state(other.get_state())) == plain(last)
 
 
 def test_states_that_do_not_fit_are_refused_and_change_nothing():

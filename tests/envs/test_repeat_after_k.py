@@ -1,15 +1,13 @@
 import pytest
 from game_support import (
-    assert_bad_choices_are_refused,
     assert_bad_states_are_refused,
-    assert_needs_reset,
     choose,
     plain,
 )
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.repeat_after_k import RepeatAfterK
 
-from entity_env import check_env, make
+from entity_env import make
 from entity_env.errors import SettingError
 from entity_env.player.episodes import play_episodes, random_policy
 
@@ -22,11 +20,6 @@ def at(symbol, steps, k=3):
     env = RepeatAfterK(k)
     env.set_state({"symbol": symbol, "steps": steps, "answer": None})
     return env
-
-
-def test_the_environment_is_sound():
-    check_env(RepeatAfterK)
-    assert make("repeat_after_k", k=10).k == 10
 
 
 def test_a_symbol_is_shown_and_asked_for_k_steps_later():
@@ -59,28 +52,6 @@ def test_all_symbols_are_as_likely():
     env.seed(0)
     drawn = [env.reset().features["Symbol"][0][0] for _ in range(4000)]
     assert [drawn.count(symbol) for symbol in range(4)] == pytest.approx([1000] * 4, abs=120)
-
-
-def test_actions_that_do_not_fit_are_refused_and_change_nothing():
-    env = at(1, 3)
-    assert_bad_choices_are_refused(env, say(1), "say")
-    assert env.act(say(1)).reward == 1.0
-
-
-def test_only_a_running_episode_is_played():
-    def end(env):
-        for _ in range(3):
-            env.act({})
-        env.act(say(0))
-
-    assert_needs_reset(RepeatAfterK, say(0), end=end)
-
-
-def test_a_saved_game_comes_back():
-    env = at(1, 3)
-    assert env.get_state() == {"symbol": 1, "steps": 3, "answer": None}
-    last = env.act(say(0))
-    assert plain(RepeatAfterK().set_state(env.get_state())) == plain(last)
 
 
 def test_states_that_do_not_fit_are_refused_and_change_nothing():

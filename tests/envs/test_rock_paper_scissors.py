@@ -1,15 +1,11 @@
 import pytest
 from game_support import (
-    assert_bad_choices_are_refused,
     assert_bad_states_are_refused,
-    assert_needs_reset,
     choose,
-    plain,
 )
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.rock_paper_scissors import THROWS, RockPaperScissors, throw_best
 
-from entity_env import check_env, make
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 ROCK, PAPER, SCISSORS = 0, 1, 2
@@ -23,12 +19,6 @@ def against(opponent, cheat=False):
     env = RockPaperScissors(cheat)
     env.set_state({"opponent": opponent, "throw": None})
     return env
-
-
-@pytest.mark.parametrize("cheat", [False, True])
-def test_the_environment_is_sound(cheat):
-    check_env(lambda: RockPaperScissors(cheat))
-    assert make("rock_paper_scissors", cheat=cheat).cheat is cheat
 
 
 def test_only_a_cheat_sees_the_opponent():
@@ -67,23 +57,6 @@ def test_how_often_the_opponent_throws_what():
     env.seed(0)
     drawn = [env.reset().features["Opponent"][0][0] for _ in range(4000)]
     assert [drawn.count(i) for i in range(3)] == pytest.approx([2000, 1200, 800], abs=130)
-
-
-def test_actions_that_do_not_fit_are_refused_and_change_nothing():
-    env = against(ROCK)
-    assert_bad_choices_are_refused(env, throw(PAPER), "throw")
-    assert env.act(throw(PAPER)).reward == 2.0
-
-
-def test_only_a_running_episode_is_played():
-    assert_needs_reset(RockPaperScissors, throw(0), end=lambda env: env.act(throw(0)))
-
-
-def test_a_saved_game_comes_back():
-    env = against(PAPER)
-    last = env.act(throw(SCISSORS))
-    assert env.get_state() == {"opponent": 1, "throw": 2}
-    assert plain(RockPaperScissors().set_state(env.get_state())) == plain(last)
 
 
 def test_states_that_do_not_fit_are_refused_and_change_nothing():

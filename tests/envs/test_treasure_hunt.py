@@ -1,17 +1,13 @@
-import functools
-
 import pytest
 from game_support import (
-    assert_bad_global_choices_are_refused,
     assert_bad_states_are_refused,
-    assert_needs_reset,
     plain,
 )
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.treasure_hunt import MOVES, TreasureHunt
 from ragged_envs.treasure_hunt_script import go_straight, go_to_nearest
 
-from entity_env import GlobalCategoricalAction, check_env, make
+from entity_env import GlobalCategoricalAction
 from entity_env.errors import MaskedActionError
 from entity_env.player.episodes import play_scripted
 
@@ -175,12 +171,6 @@ def test_the_scripted_player_takes_a_trap_where_there_is_no_other_way():
     assert go_to_nearest(observation)["Move"].label in ("Left", "Down")
 
 
-def test_it_passes_the_check_and_has_a_name():
-    assert isinstance(make("treasure_hunt", traps=2), TreasureHunt)
-    check_env(functools.partial(TreasureHunt, max_steps=50))
-    check_env(functools.partial(TreasureHunt, trap_ends=True, relative=False, max_steps=20))
-
-
 def test_the_text_shows_the_world():
     env, _ = game((-10, 10), [(10, 10)], [(-9, 10)], steps=3, found=(2, 1))
     lines = env.render_text().splitlines()
@@ -204,19 +194,6 @@ def test_the_text_shows_the_world():
 def test_bad_settings_are_refused(settings):
     with pytest.raises(EnvConfigError, match=next(iter(settings))):
         TreasureHunt(**settings)
-
-
-def test_bad_actions_are_refused():
-    env, _ = game((0, 0), [(0, 1)], [(2, 0)])
-    assert_bad_global_choices_are_refused(env, "Move", MOVES)
-
-
-def test_a_game_needs_a_reset():
-    def end(env):
-        while not env.observe().done:
-            env.act({"Move": go_to_nearest(env.observe())["Move"]})
-
-    assert_needs_reset(functools.partial(TreasureHunt, max_steps=4), go(UP), end)
 
 
 def test_bad_states_are_refused():

@@ -1,14 +1,12 @@
 import pytest
 from game_support import (
-    assert_bad_choices_are_refused,
     assert_bad_states_are_refused,
-    assert_needs_reset,
     choose,
     plain,
 )
 from ragged_envs.xor import OUTPUTS, Xor, output_xor
 
-from entity_env import check_env, make
+from entity_env import make
 from entity_env.errors import SettingError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
@@ -21,11 +19,6 @@ def at(first, second):
     env = Xor()
     env.set_state({"bits": [first, second], "output": None})
     return env
-
-
-def test_the_environment_is_sound():
-    check_env(Xor)
-    assert isinstance(make("xor"), Xor)
 
 
 def test_what_is_seen():
@@ -61,24 +54,6 @@ def test_all_bits_are_as_likely():
     pairs = [env.reset().features["Bit"] for _ in range(4000)]
     counts = [pairs.count([[a], [b]]) for a in (0, 1) for b in (0, 1)]
     assert counts == pytest.approx([1000] * 4, abs=120)
-
-
-def test_actions_that_do_not_fit_are_refused_and_change_nothing():
-    env = at(0, 1)
-    assert_bad_choices_are_refused(env, output(1), "output")
-    assert env.act(output(1)).reward == 1.0
-
-
-def test_only_a_running_episode_is_played():
-    assert_needs_reset(Xor, output(0), end=lambda env: env.act(output(0)))
-
-
-def test_a_saved_game_comes_back():
-    env = at(1, 0)
-    assert env.get_state() == {"bits": [1, 0], "output": None}
-    last = env.act(output(1))
-    assert env.get_state() == {"bits": [1, 0], "output": 1}
-    assert plain(Xor().set_state(env.get_state())) == plain(last)
 
 
 def test_states_that_do_not_fit_are_refused_and_change_nothing():

@@ -1,0 +1,153 @@
+"""What all small games promise: they pass the check, and refuse actions that do not fit."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+
+import numpy as np
+import pytest
+from game_support import choose, plain
+
+from entity_env import (
+    CategoricalAction,
+    GlobalCategoricalAction,
+    ListEnv,
+    SelectEntityAction,
+    check_env,
+    make,
+)
+from entity_env.errors import (
+    ActionIndexError,
+    ActionMaskError,
+    ActorError,
+    ResetNeededError,
+    UnknownActionError,
+)
+from entity_env.player.episodes import random_policy
+
+GAMES = [
+    ("cherry_pick", {"num_cherries": 5, "num_picks": 3}),
+    ("count", {"masked_choices": 9}),
+    ("count", {}),
+    ("floor_is_lava", {}),
+    ("floor_is_lava", {"tiles": 1}),
+    ("minefield", {"max_steps": 40}),
+    ("minefield", {"mines": 0, "max_steps": 5}),
+    ("move_to_origin", {}),
+    ("multi_armed_bandit", {}),
+    ("multi_snake", {}),
+    ("multi_snake", {"num_snakes": 1, "max_steps": 8, "relative": False}),
+    ("not_hotdog", {}),
+    ("pick_matching_balls", {"num_balls": 4}),
+    ("repeat_after_k", {}),
+    ("rock_paper_scissors", {}),
+    ("rock_paper_scissors", {"cheat": True}),
+    ("treasure_hunt", {"max_steps": 50}),
+    ("treasure_hunt", {"trap_ends": True, "relative": False, "max_steps": 20}),
+    ("xor", {}),
+]
+CHECKED = [*GAMES, ("fill_order", {}), ("minesweeper_dark", {"orbital_cannon": True})]
+
+
+def played(name, settings):
+    """Play an episode; return the game before each step, what was chosen, and the end."""
+    env, steps = make(name, **settings), []
+    act = env.act
+
+    def recorded(actions):
+        del env.act
+        before = copy.deepcopy(env)
+        seen = act(actions)
+        steps.append((before, actions, copy.deepcopy(env), seen))
+        env.act = recorded
+        return seen
+
+    env.act = recorded
+    rows, policy = ListEnv(lambda: env, 1, seed=1), random_policy(1)
+    obs = rows.reset()
+    while not obs.done.any():
+        obs = rows.act(policy(obs))
+    return steps
+
+
+@pytest.mark.parametrize(("name", "settings"), CHECKED)
+def test_it_passes_the_check(name, settings):
+    check_env(functools.partial(make, name, **settings))
+
+
+@pytest.mark.parametrize(("name", "settings"), GAMES)
+def test_only_a_running_episode_is_played(name, settings):
+    env, (*_, (_, actions, ended, last)) = make(name, **settings), played(name, settings)
+    for call in (lambda: env.act(actions), env.get_state):
+        with pytest.raises(ResetNeededError, match="no episode has been started"):
+            call()
+    back = env.set_state(json.loads(json.dumps(ended.get_state())))
+    assert {**plain(back), "reward": 0} == {**plain(last), "reward": 0}
+    for over in (ended, env):
+        with pytest.raises(ResetNeededError, match="over"):
+            over.act(actions)
+    assert not ended.reset().done
+
+
+@pytest.mark.parametrize(("name", "settings"), GAMES)
+def test_actions_that_do_not_fit_are_refused_and_change_nothing(name, settings):
+    before = {}
+    for env, good, *_ in played(name, settings)[:4]:
+        state = env.get_state()
+        for action, chosen in good.items():
+            for bad, error in near(env, action, chosen, before.get(action)):
+                with pytest.raises(error) as caught:
+                    env.act({**{k: v for k, v in good.items() if k != action}, **bad})
+                assert action in str(caught.value)
+                assert env.get_state() == state
+        env.act(good)
+        before = good
+
+
+def near(env, name, good, before):
+    """Return what is close to a good action of one actor, and the errors; nothing for several."""
+    if isinstance(good, GlobalCategoricalAction):
+        labels = env.action_space()[name].index_to_label
+        return [
+            ({}, UnknownActionError),
+            ({name: CategoricalAction([], np.zeros(0, np.int64), labels)}, ActionMaskError),
+            *(
+                ({name: GlobalCategoricalAction(index, "")}, ActionIndexError)
+                for index in (len(labels), -1, True, None)
+            ),
+        ]
+    actors = list(good.actors)
+    if len(actors) != 1:
+        return []
+    if isinstance(good, SelectEntityAction):
+        (actee,) = good.actees
+        others = [*actors, None, [actee], *(before.actees if before else ())]
+        return [
+            ({}, UnknownActionError),
+            ({name: CategoricalAction(actors, np.array([0]), ["a"])}, ActionMaskError),
+            ({name: SelectEntityAction(actors, [])}, ActionIndexError),
+            ({name: SelectEntityAction(actors, [actee, actee])}, ActionIndexError),
+            *(
+                ({name: SelectEntityAction(other, [actee])}, ActorError)
+                for other in ([], ["nobody"], [None])
+            ),
+            *(({name: SelectEntityAction(actors, [other])}, ActorError) for other in others),
+        ]
+    labels = good.index_to_label
+    return [
+        ({}, UnknownActionError),
+        ({name: SelectEntityAction(actors, actors)}, ActionMaskError),
+        ({name: None}, ActionMaskError),
+        ({name: CategoricalAction(actors, np.array([0.5]), labels)}, ActionIndexError),
+        ({name: CategoricalAction(actors, 0, labels)}, ActionIndexError),
+        *(
+            (choose(name, actors, wrong, labels), ActionIndexError)
+            for wrong in ([0, 0], [], [len(labels)], [-1])
+        ),
+        *(
+            (choose(name, wrong, [0] * len(wrong), labels), ActorError)
+            for wrong in (["nobody"], [None], [], actors * 2)
+        ),
+    ]
