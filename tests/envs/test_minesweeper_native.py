@@ -361,8 +361,19 @@ def test_a_small_board_has_at_most_as_many_mines_as_fit(shapes):
         # 2 mines and 3 robots at worst, on 2 x 2 tiles.
         ({"width": [2, 9], "height": 2, "nmines": [2, 15], "nrobots": [1, 3]}, "at least 5 tiles"),
         ({"width": 0}, "width"),
+        ({"width": 6.0}, "width"),
+        ({"width": True}, "width"),
+        ({"width": 2, "height": 3}, "at least 7 tiles"),
         ({"nmines": 35}, "6 x 6"),
+        ({"nmines": "5"}, "nmines"),
+        ({"nrobots": False}, "nrobots"),
+        ({"orbital_cannon": -1}, "orbital_cannon"),
+        ({"orbital_cannon": "yes"}, "orbital_cannon"),
+        ({"orbital_cannon": None}, "orbital_cannon"),
         ({"cooldown_period": -1}, "cooldown_period"),
+        ({"cooldown_period": 2.5}, "cooldown_period"),
+        ({"max_steps": 0}, "max_steps"),
+        ({"max_steps": None}, "max_steps"),
         # Too large to count or to hold.
         ({"max_steps": 2**70}, "max_steps.*\n.*<= 1000000000"),
         ({"max_steps": 10**9 + 1}, "max_steps"),
@@ -375,8 +386,9 @@ def test_a_small_board_has_at_most_as_many_mines_as_fit(shapes):
     ],
 )
 def test_settings_that_do_not_fit_are_refused(make, settings, text):
-    with pytest.raises(EnvConfigError, match=text):
+    with pytest.raises(EnvConfigError, match=text) as caught:
         make(**settings)
+    assert isinstance(caught.value, ValueError)
 
 
 def test_the_largest_settings_can_be_played():

@@ -361,6 +361,7 @@ def test_settings_of_compiled_games_are_checked_and_alone_it_is_a_seat():
 def test_a_script_sees_only_what_it_can_select():
     """Compiled rows allow some of all entities of a type by a mask of pairs."""
     rows = PhotosynthesisRows(4, seed=1, players=4)
+    rows.interpret()
     with rows:
         obs = rows.reset()
         assert obs.action_masks["Choose"].mask is not None

@@ -49,6 +49,7 @@ GAMES = [
     ("xor", {}),
 ]
 CHECKED = [*GAMES, ("fill_order", {}), ("minesweeper_dark", {"orbital_cannon": True})]
+CHECKED += [("minesweeper_python", {"orbital_cannon": 2, "cooldown_period": 2, "nmines": 8})]
 
 
 def played(name, settings):

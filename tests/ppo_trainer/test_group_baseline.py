@@ -99,7 +99,7 @@ def test_a_group_baseline_needs_groups(env):
 @pytest.mark.parametrize("baseline", ["group", "group_normalized"])
 def test_a_resumed_run_equals_one_never_stopped(tmp_path, baseline):
     config = small_config(
-        env={"_target_": "job_shop", "jobs": [3, 4], "machines": 3, "copies": 4},
+        env={"_target_": "support.trainer_envs.CopiedForaging", "copies": 4},
         run_dir=str(tmp_path),
         rollout=RolloutConfig(num_envs=8, steps=6),
         ppo=PPOConfig(minibatch_size=12, baseline=baseline, gamma=1.0),
