@@ -14,16 +14,14 @@ from entity_env import (
     AsyncEnv,
     EntityEnvError,
     Environment,
-    ListEnv,
     MultiPlayerEnvironment,
     ObsSpace,
     ParallelEnv,
-    SeatRows,
     VecEnv,
 )
 from entity_env.environment import environment_failed
 from entity_env.errors import shorten
-from entity_env.recording import RecordReplay
+from entity_env.recording.replays import RecordReplay, make_rows
 from entity_env.registry import (
     Factory,
     alone,
@@ -146,14 +144,10 @@ class Game:
 
     def rows(self, num_envs: int, seed: int) -> VecEnv:
         """Rows in this process."""
-        if has_seats(self.factory):
-            made = SeatRows(self.one, num_envs, seed=seed)
-            return self.seen(self._recorded(made, seed))
-        if not self.is_native:
-            return self._recorded(ListEnv(self.alone, num_envs, seed=seed), seed)
-        make: Callable[..., Any] = self.factory
+        is_single = not self.is_native and not has_seats(self.factory)
+        shown = self.shown if is_single else None
         try:
-            rows = make(num_envs, seed=seed, **self.settings)
+            rows = make_rows(self.factory, self.settings, num_envs, seed, shown)
         except SystemExit as error:
             raise environment_failed(self.name, error) from error
         if not isinstance(rows, VecEnv) or len(rows) != num_envs:
@@ -162,17 +156,13 @@ class Game:
                 expected=f"a VecEnv of {num_envs} rows",
                 received=f"{len(rows)} rows" if isinstance(rows, VecEnv) else shorten(rows),
             )
-        return self.seen(self._recorded(rows, seed))
-
-    def _recorded(self, rows: VecEnv, seed: int) -> VecEnv:
-        """Rows whose replay is written, where one is wanted."""
-        if self.replays is None:
-            return rows
-        names = (f"{number:04d}.replay" for number in count())
-        path = next(path for name in names if not (path := self.replays / name).exists())
-        factory: Any = self.factory
-        target = f"{factory.__module__}.{factory.__qualname__}"
-        return RecordReplay(rows, path, target, self.settings, seed)
+        if self.replays is not None:
+            names = (f"{number:04d}.replay" for number in count())
+            path = next(path for name in names if not (path := self.replays / name).exists())
+            factory: Any = self.factory
+            target = f"{factory.__module__}.{factory.__qualname__}"
+            rows = RecordReplay(rows, path, target, self.settings, seed, shown)
+        return rows if is_single else self.seen(rows)
 
     @property
     def one(self) -> Callable[[], Any]:

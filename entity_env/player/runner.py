@@ -99,15 +99,17 @@ def play_in_terminal(
             call_environment("obs_space", env.obs_space),
             call_environment("action_space", env.action_space),
         )
-        made = make_proposer(agent, *spaces, seed, trust)
+        made, shown = make_proposer(agent, *spaces, seed, trust), None
         if isinstance(env, Environment):
-            table, agents, people = TableRows(fit_environment(env, made), seed), [made], ["you"]
+            fitted = fit_environment(env, made)
+            shown = None if fitted is env else fitted.obs_space()
+            table, agents, people = TableRows(fitted, seed), [made], ["you"]
         else:
             table, agents = TableRows(env, seed), _at_each_seat(made, env, spaces, seed)
             people = named_seats(table.names, "all" if seats is None else seats)
         game = TerminalGame(table, agents, people, auto=auto)
         if replay is not None:
-            game.rows = stack.enter_context(RecordReplay(table, *replay, seed))
+            game.rows = stack.enter_context(RecordReplay(table, *replay, seed, shown))
         try:
             game.introduce(seed, agent if isinstance(agent, str) else type(agent).__name__)
             game.play(1 if auto and episodes is None else episodes)

@@ -16,6 +16,7 @@ log-probabilities) is in ``entity_env.recording.RecordEpisodes``.
 
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 import zlib
@@ -35,6 +36,7 @@ from entity_env.errors import (
     EntityEnvError,
     RecordingError,
     SettingError,
+    SpaceError,
     UnknownEnvironmentError,
     shorten,
 )
@@ -57,9 +59,11 @@ from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.seats.table_rows import TableRows
-from entity_env.spaces import ActionName
+from entity_env.spaces import ActionName, ObsSpace
 from entity_env.storage.bounded_json import parse_json
 from entity_env.storage.files import UnfitFileError, read_file
+from entity_env.storage.space_json import spaces_from_json, spaces_to_json
+from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
 __all__ = [
@@ -121,6 +125,8 @@ class Replay:
         start: The sum over the first observation.
         state: What the rows go on from; None: from a reset.
         table: Whether that game was one of several players, and not one seat of it alone.
+        shown: The observation space to which ``FeatureFilter`` reduced each environment; None: it
+            was seen whole.
     """
 
     env: str
@@ -131,6 +137,7 @@ class Replay:
     steps: tuple[tuple[tuple[RecordedCommand, ...], int], ...] = field(repr=False)
     state: list[Any] | None = field(repr=False, default=None)
     table: bool = False
+    shown: ObsSpace | None = field(repr=False, default=None)
 
     @classmethod
     def read(cls, path: str | Path, *, damaged: bool = False) -> Replay:
@@ -204,8 +211,14 @@ class Replay:
             raise RecordingError(
                 f"{where} asks for {known['rows']:,} rows, of which {len(acting):,} ever decide"
             )
+        shown = None
+        if "shown" in head:
+            try:
+                shown = spaces_from_json(head["shown"])[0]
+            except SpaceError as error:
+                raise _damaged(where, 1, "an observation space called shown", error.what) from error
         table = head.get("table") is True
-        return cls(**known, steps=tuple(steps), state=state, table=table)
+        return cls(**known, steps=tuple(steps), state=state, table=table, shown=shown)
 
     def commands(self) -> Iterator[RecordedCommand]:
         """Yield all decisions, in their order."""
@@ -275,9 +288,11 @@ class Replay:
         check_settings(factory, dict(self.settings))
         try:
             if self.rows == 0:
-                make: Any = seated(factory) if self.table else None
-                return TableRows((make or alone(factory))(**self.settings), self.seed)
-            return make_rows(factory, self.settings, self.rows, self.seed)
+                make: Any = (seated(factory) if self.table else None) or alone(factory)
+                game = make(**self.settings)
+                game = game if self.shown is None else FeatureFilter(game, self.shown)
+                return TableRows(game, self.seed)
+            return make_rows(factory, self.settings, self.rows, self.seed, self.shown)
         except EntityEnvError:
             raise
         except Exception as error:  # of settings of others: no memory for them, wrong types
@@ -287,16 +302,30 @@ class Replay:
             ) from error
 
 
-def make_rows(factory: Factory, settings: Mapping[str, Any], rows: int, seed: int) -> VecEnv:
-    """Return rows of an environment: compiled, of seats, or of single environments."""
+def make_rows(
+    factory: Factory,
+    settings: Mapping[str, Any],
+    rows: int,
+    seed: int,
+    shown: ObsSpace | None = None,
+) -> VecEnv:
+    """Return rows of an environment: compiled, of seats, or of single environments.
+
+    Args:
+        factory: Makes the environment, the game or the rows.
+        settings: Its arguments.
+        rows: The number of rows.
+        seed: The seed of the rows.
+        shown: The observation space to which ``FeatureFilter`` reduces single environments.
+    """
     make: Any = factory
     if has_seats(factory) and not is_rows(factory):
         return SeatRows(lambda: make(**settings), rows, seed=seed)
     if is_rows(factory):
         made: VecEnv = make(rows, seed=seed, **settings)
         return made
-    create: Any = alone(factory)
-    return ListEnv(lambda: create(**settings), rows, seed=seed)
+    create = functools.partial(alone(factory), **settings)
+    return ListEnv(create if shown is None else lambda: FeatureFilter(create(), shown), rows, seed)
 
 
 class RecordReplay(VecWrapper):
@@ -308,6 +337,7 @@ class RecordReplay(VecWrapper):
         env: The short name or dotted path by which the environment is found again.
         settings: Its settings, as JSON values.
         seed: With which the rows have been made.
+        shown: The observation space to which ``FeatureFilter`` reduces each environment inside.
 
     Raises:
         RecordingError: The file exists, or cannot be written.
@@ -321,6 +351,7 @@ class RecordReplay(VecWrapper):
         env: str,
         settings: Mapping[str, Any] | None = None,
         seed: int = 0,
+        shown: ObsSpace | None = None,
     ) -> None:
         super().__init__(rows)
         own = {} if settings is None else dict(settings)
@@ -331,6 +362,8 @@ class RecordReplay(VecWrapper):
                 f"a replay holds settings as JSON: {error}", received=shorten(own)
             ) from error
         facts = {"env": str(env), "settings": own, "seed": check_seed(seed), "rows": len(rows)}
+        if shown is not None:
+            facts["shown"] = spaces_to_json(shown, rows.action_space())
         if isinstance(rows, TableRows):
             facts |= {"rows": 0} if rows.is_alone else {"rows": 0, "table": True}
         self._head = {"format": _FORMAT, "version": _FROM_RESET, **facts}

@@ -21,7 +21,9 @@ from entity_env import (
     Observation,
     ObsSpace,
 )
-from entity_env.errors import EntityEnvError
+from entity_env.errors import EntityEnvError, RecordingError
+from entity_env.player.runner import play_in_terminal
+from entity_env.recording import Replay
 from entity_env.storage.space_json import spaces_from_json
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.errors import CheckpointError, RunFolderError
@@ -77,6 +79,22 @@ def test_a_network_is_evaluated_and_watched_in_a_richer_environment(config, run)
     steps = [list(play(loaded, episodes=2, greedy=True)) for loaded in (a, b)]
     assert [step.reward for step in steps[0]] == [step.reward for step in steps[1]]
     assert "weight" not in steps[1][0].text
+
+
+def test_games_of_a_richer_environment_are_replayed(run, tmp_path, capsys):
+    """The agent knows a part of each observation; the replay shows that part again."""
+    evaluate_run(run, Richer, episodes=2, greedy=True, replays=tmp_path / "games")
+    path, words = tmp_path / "mine.replay", ("support.richer_envs.Richer", {})
+    play_in_terminal(Richer, load_agent(run), seed=1, auto=True, replay=(path, *words))
+    for file, episodes in ((tmp_path / "games" / "0000.replay", 2), (path, 1)):
+        moments = list(Replay.read(file).play(trust=True))
+        assert sum(moment.obs.done.sum() for moment in moments) >= episodes
+        assert "Rock" not in moments[0].obs.features
+    lines = path.read_text().splitlines(keepends=True)
+    head = json.loads(lines[0]) | {"shown": {"entities": []}}
+    path.write_text(json.dumps(head) + "\n" + "".join(lines[1:]))
+    with pytest.raises(RecordingError, match="damaged at line 1"):
+        Replay.read(path)
 
 
 def test_an_agent_acts_on_observations_of_a_richer_environment(run):
