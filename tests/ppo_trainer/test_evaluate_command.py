@@ -95,12 +95,6 @@ def test_a_script_of_ones_own_plays_beside_the_agent(run, capsys):
     assert script["episodic_reward"]["mean"] == 6.0  # 1 + 2 + 3
 
 
-def test_a_script_that_is_not_there_is_refused_before_anybody_plays(run, capsys):
-    with pytest.raises(ConfigError, match="no_such"):
-        main([str(run), "--scripted", f"{__name__}.no_such"])
-    assert "resetting" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("word", "message"),
     [

@@ -31,27 +31,39 @@ def test_an_option_that_does_not_exist_names_what_was_meant(arguments, parts):
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["env=minesweeper"], ["-m", "env=minesweeper,custom"], ["experiment=minesweeper"], []],
-)
-def test_options_that_exist_pass(arguments):
-    assert hydra_arguments(arguments) == arguments
+FARM = ["-m", "env=custom", "++seed=1,2", "++env._target_=farm.Farm"]
+GROUPS = ["hydra/launcher=basic", "hydra.verbose=true", "~experiment", "+hydra.a=1"]
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("given", "expected"),
     [
-        ["-m", "seed=1,2", "env._target_=farm.Farm"],
-        ["seed=1,2", "-m", "env._target_=farm.Farm"],
-        ["seed=1,2", "env._target_=farm.Farm", "-m"],
+        (["seed=3"], ["++seed=3"]),
+        (["env=minesweeper"], ["env=minesweeper"]),
+        (["-m", "env=minesweeper,custom"], ["-m", "env=minesweeper,custom"]),
+        (["experiment=minesweeper"], ["experiment=minesweeper"]),
+        (["env=minesweeper", "env.width=8"], ["env=minesweeper", "++env.width=8"]),
+        (["env._target_=a.B", "seed=1"], ["env=custom", "++env._target_=a.B", "++seed=1"]),
+        (["env=minesweeper", "env._target_=a.B"], ["env=minesweeper", "++env._target_=a.B"]),
+        # Hydra refuses settings on both sides of a flag.
+        (["-m", "seed=1,2", "env._target_=farm.Farm"], FARM),
+        (["seed=1,2", "-m", "env._target_=farm.Farm"], FARM),
+        (["seed=1,2", "env._target_=farm.Farm", "-m"], FARM),
+        (["seed=3", "--cfg", "job"], ["--cfg", "job", "++seed=3"]),
+        (["--help"], ["--help"]),
+        ([*GROUPS, "--cfg", "job"], ["--cfg", "job", *GROUPS]),
+        (["++seed=3", "+x=1", "~env.width"], ["++seed=3", "++x=1", "~env.width"]),
+        (["+env=custom", "+env._target_=a.B"], ["env=custom", "++env._target_=a.B"]),
+        (["env.sizes=[1,2]"], ["++env.sizes=[1,2]"]),
+        (["-m", "run_name=a,b"], ["-m", "++run_name=a,b"]),
+        (["+run_dir=it's"], ["++run_dir='it\\'s'"]),
+        (["run_name=a=b"], ["++run_name='a=b'"]),
+        *[([f"run_name={v}"], [f"++run_name={v}"]) for v in ("null", "", "'a,b'", "${seed}")],
+        ([], []),
     ],
-    ids=" ".join,
 )
-def test_flags_may_stand_anywhere(arguments):
-    # Hydra refuses settings on both sides of a flag.
-    expected = ["-m", "env=custom", "++seed=1,2", "++env._target_=farm.Farm"]
-    assert hydra_arguments(arguments) == expected
+def test_hydra_arguments(given, expected):
+    assert hydra_arguments(given) == expected
 
 
 PATHS = [*'é="\\#~$', "f(x)", "[1] {2}", "it's", "a, b", "a\\'", "007", "true"]
@@ -64,19 +76,6 @@ def test_a_path_may_hold_any_character(name, path):
     value = OverridesParser.create().parse_override(argument).value()
     made = OmegaConf.to_container(OmegaConf.create({name: value}), resolve=True)
     assert made == {name: path}
-
-
-@pytest.mark.parametrize("value", ["null", "", "'a,b'", "${seed}"])
-def test_a_path_may_be_in_hydra_s_own_grammar(value):
-    assert hydra_arguments([f"run_name={value}"]) == [f"++run_name={value}"]
-
-
-def test_a_sweep_over_paths_is_one():
-    assert hydra_arguments(["-m", "run_name=a,b"]) == ["-m", "++run_name=a,b"]
-
-
-def test_a_flag_keeps_its_value():
-    assert hydra_arguments(["seed=3", "--cfg", "job"]) == ["--cfg", "job", "++seed=3"]
 
 
 @pytest.mark.parametrize(
@@ -146,15 +145,6 @@ def test_a_run_is_something_to_resume(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"did you mean resume=runs/xor\?"):
         hydra_arguments(["runs/xor"])
-
-
-def test_hydra_s_own_groups_and_deletions_are_settings_too():
-    arguments = ["hydra/launcher=basic", "hydra.verbose=true", "~experiment", "+hydra.a=1"]
-    assert hydra_arguments([*arguments, "--cfg", "job"]) == ["--cfg", "job", *arguments]
-
-
-def test_a_list_is_one_value():
-    assert hydra_arguments(["env.sizes=[1,2]"]) == ["++env.sizes=[1,2]"]
 
 
 @pytest.mark.parametrize(

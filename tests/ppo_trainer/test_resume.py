@@ -29,7 +29,7 @@ import ppo_trainer
 from entity_env.errors import EntityEnvError, FeatureValueError, RewardError
 from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
+from ppo_trainer.errors import CheckpointError, NonFiniteError, RunFolderError
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.runs.checkpoint import TrainState, load_state
@@ -60,6 +60,7 @@ def resume(config, run, **changes):
 @pytest.mark.parametrize(
     ("at", "changes"),
     [
+        (0, {}),
         (1, {}),
         (3, {}),
         (5, {}),
@@ -72,6 +73,7 @@ def resume(config, run, **changes):
         (3, {"net": replace(SMALL_NET, translation=Translation("Robot", PLACES, each_actor=True))}),
     ],
     ids=[
+        "at 0",
         "at 1",
         "at 3",
         "at 5",
@@ -84,7 +86,7 @@ def resume(config, run, **changes):
         "each_actor",
     ],
 )
-def test_a_resumed_run_equals_one_never_stopped(config, at, changes):
+def test_a_resumed_run_equals_one_never_stopped(config, at, changes, capsys):
     config = replace(config, **changes)
     whole = train(config, env=SavedForaging)
     stopped = train(config, env=SavedForaging, stop=lambda update: update == at)
@@ -94,6 +96,7 @@ def test_a_resumed_run_equals_one_never_stopped(config, at, changes):
     resumed = train(resume(config, stopped.run), env=SavedForaging)
     assert resumed.run == stopped.run
     assert not resumed.interrupted
+    assert "starting fresh episodes" not in capsys.readouterr().out
     assert_same(parameters(resumed.net), parameters(whole.net))
     assert_same_checkpoint(resumed.run, whole.run)
     assert metrics(resumed.run) == metrics(whole.run)
@@ -169,12 +172,6 @@ def test_without_saved_state_a_run_resumes_with_fresh_episodes_and_says_so(confi
     assert metrics(train(resume(config, again.run), env=Foraging).run) == records
 
 
-def test_with_saved_state_nothing_is_said_about_fresh_episodes(config, capsys):
-    stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
-    train(resume(config, stopped.run), env=SavedForaging)
-    assert "starting fresh episodes" not in capsys.readouterr().out
-
-
 def test_another_number_of_environments_starts_fresh_episodes_and_says_so(config, capsys):
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
     more = resume(config, stopped.run, rollout=RolloutConfig(num_envs=6, steps=4))
@@ -238,12 +235,6 @@ def test_without_locks_a_run_trains_all_the_same(config, monkeypatch):
     assert train(resume(config, stopped.run), env=SavedForaging).steps == 144
 
 
-def test_the_run_folder_remembers_no_resume(config):
-    stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
-    resumed = train(resume(config, stopped.run), env=SavedForaging)
-    assert RunFolder.open(resumed.run).read_config().resume is None
-
-
 def test_resume_in_python_needs_the_run_folder_only(config):
     config = replace(config, env={"_target_": "support.trainer_envs.SavedForaging", "length": 4})
     whole = train(config)
@@ -264,12 +255,6 @@ def test_resume_in_python_of_an_environment_that_cannot_be_imported_takes_it_as_
     with pytest.raises(RunFolderError, match="cannot be imported"):
         ppo_trainer.resume(stopped.run)
     assert ppo_trainer.resume(stopped.run, env=Local).steps == 144
-
-
-def test_resume_in_python_refuses_a_misspelt_change(config):
-    stopped = train(config, env=SavedForaging, stop=lambda update: update == 2)
-    with pytest.raises(ConfigError, match="did you mean 'total_timesteps'"):
-        ppo_trainer.resume(stopped.run, total_timestep=5)
 
 
 def test_a_resume_restores_the_value_network_and_its_adam_state(config):
@@ -304,17 +289,6 @@ def test_a_resume_may_compute_attention_otherwise(config):
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 2)
     plain = replace(SMALL_NET, attention="reference")
     assert not train(resume(config, stopped.run, net=plain), env=SavedForaging).interrupted
-
-
-def test_a_resume_of_what_is_not_a_run_is_refused(config, tmp_path):
-    with pytest.raises(RunFolderError, match="not a run folder"):
-        train(resume(config, tmp_path / "nothing"), env=SavedForaging)
-
-
-def test_a_resume_without_a_checkpoint_is_refused(config):
-    run = RunFolder.draft(config).publish(config)
-    with pytest.raises(CheckpointError, match="no checkpoint yet"):
-        train(resume(config, run.path), env=SavedForaging)
 
 
 def test_a_state_that_does_not_fit_the_environment_names_the_environment(config):
@@ -370,15 +344,6 @@ def test_the_record_of_an_update_is_written_before_its_checkpoint(config, monkey
     resumed = train(resume(config, run), env=SavedForaging)
     assert metrics(resumed.run) == metrics(whole.run)
     assert_same_checkpoint(resumed.run, whole.run)
-
-
-def test_a_stop_before_the_first_update_can_be_resumed(config):
-    stopped = train(config, env=SavedForaging, stop=lambda update: True)
-    assert (stopped.steps, stopped.interrupted) == (0, True)
-    resumed = train(resume(config, stopped.run), env=SavedForaging)
-    whole = train(config, env=SavedForaging)
-    assert_same_checkpoint(resumed.run, whole.run)
-    assert metrics(resumed.run) == metrics(whole.run)
 
 
 def test_an_interrupted_run_says_how_to_go_on(config, capsys):
@@ -470,7 +435,10 @@ def test_a_nan_is_refused_at_the_door_and_never_reaches_the_statistics(
 
 def test_one_seed_gives_one_run(config):
     config = replace(config, eval=EvalConfig(episodes=5, every=3, every_episodes=4))
-    first, second = train(config, env=SavedForaging), train(config, env=SavedForaging)
+    first = train(config, env=SavedForaging)
+    torch.manual_seed(1234)  # torch's own random numbers do not matter
+    torch.rand(7)
+    second = train(config, env=SavedForaging)
     assert first.run != second.run
     assert metrics(first.run) == metrics(second.run)
     assert_same_checkpoint(first.run, second.run)
@@ -486,14 +454,6 @@ def test_another_seed_gives_another_run(config):
     first = train(config, env=SavedForaging)
     second = train(replace(config, seed=2), env=SavedForaging)
     assert all(a != b for a, b in zip(metrics(first.run), metrics(second.run), strict=True))
-
-
-def test_torch_s_own_random_numbers_do_not_matter(config):
-    first = train(config, env=SavedForaging)
-    torch.manual_seed(1234)
-    torch.rand(7)
-    second = train(config, env=SavedForaging)
-    assert metrics(first.run) == metrics(second.run)
 
 
 @pytest.mark.parametrize("env", ["foraging", "minesweeper"])

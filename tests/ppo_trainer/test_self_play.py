@@ -33,26 +33,6 @@ def test_both_seats_are_trained_and_random_players_are_the_measure(tmp_path):
     assert result.steps >= 4096
 
 
-def test_a_resumed_run_ends_as_if_it_had_not_stopped(tmp_path):
-    def config(name):
-        return small_config(
-            total_timesteps=2048,
-            rollout=RolloutConfig(num_envs=16, steps=16),
-            run_dir=str(tmp_path),
-            run_name=name,
-            eval=EvalConfig(episodes=0),
-        )
-
-    whole = train(config("whole"), env=TicTacToe)
-    part = train(config("part"), env=TicTacToe, stop=lambda updates: updates == 3)
-    assert part.interrupted
-    rest = resume(part.run, env=TicTacToe)
-    for (name, ours), theirs in zip(
-        whole.net.state_dict().items(), rest.net.state_dict().values(), strict=True
-    ):
-        assert ours.equal(theirs), name
-
-
 def seat_config(tmp_path, name, **rollout):
     return small_config(
         total_timesteps=1024,

@@ -18,7 +18,7 @@ from entity_env.drawing import Caption
 from entity_env.errors import EnvironmentFailedError, SettingError
 from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
-from ppo_trainer.errors import ConfigError, RunFolderError, VideoError
+from ppo_trainer.errors import ConfigError, VideoError
 from ppo_trainer.play.playing import play
 from ppo_trainer.play.video import write_video
 from ppo_trainer.runs.load_run import load_policy
@@ -267,16 +267,6 @@ def test_bad_videos_are_explained(tmp_path, pictures, name, message):
     (tmp_path / "taken").write_text("a file where a folder should be")
     with pytest.raises(VideoError, match=message):
         write_video(tmp_path / name, pictures, fps=4)
-
-
-def test_a_class_of_a_script_must_be_passed(tmp_path):
-    class Local(Countdown):
-        pass
-
-    run = tiny_run(tmp_path, Local)
-    with pytest.raises(RunFolderError, match="env=MyEnv"):
-        watch(run)
-    watch(run, env=Local, episodes=1)
 
 
 def test_the_command_line_refuses_a_speed_of_zero(run, capsys):
